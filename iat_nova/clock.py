@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time, handed to whoever needs it: real in production, virtual in the emulated server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the loop knows of time."""
+
+    def now(self) -> float:
+        """Return seconds on a clock that never goes back."""
+
+    def wall(self) -> float:
+        """Return seconds since 1970, for people."""
+
+    def wait(self, wake: threading.Event, seconds: float) -> bool:
+        """Let `seconds` pass or return early when `wake` is set; True when it was set."""
+
+
+class SystemClock:
+    """The machine's own monotonic clock."""
+
+    def now(self) -> float:
+        """Return the monotonic clock."""
+        return time.monotonic()
+
+    def wall(self) -> float:
+        """Return the time of day."""
+        return time.time()
+
+    def wait(self, wake: threading.Event, seconds: float) -> bool:
+        """Sleep, interruptibly."""
+        return wake.wait(seconds)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three small protocols between the loop and a machine.
+
+A back end implements what it can; `iat_nova.sim` implements all of them in virtual time. Reading
+never writes. All calls come from one thread, the loop's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from iat_nova.model import CacheDomain, WayMask
+
+
+class HardwareError(Exception):
+    """The machine refused; the text says what, where and what to do."""
+
+
+class CoreCounts(NamedTuple):
+    """Counts of one processor since some fixed moment; they only grow."""
+
+    instructions: int
+    cycles: int
+    references: int  # LLC
+    misses: int  # LLC
+
+
+class DomainCounts(NamedTuple):
+    """Counts of one cache domain since some fixed moment; None: there is no such counter."""
+
+    ddio_hits: int | None  # write updates
+    ddio_misses: int | None  # write allocates
+    memory_bytes: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counts:
+    """One reading of everything watched. What could not be read is absent, never zero."""
+
+    taken_at_s: float  # the loop's clock
+    cores: Mapping[int, CoreCounts]
+    domains: Mapping[int, DomainCounts]
+
+
+class Counters(Protocol):
+    """Per-processor and per-domain event counters."""
+
+    def watch(self, cpus: Iterable[int]) -> None:
+        """Count on exactly these processors from now on; keeps what is already counted."""
+
+    def read(self) -> Counts:
+        """Return the running totals. A processor that went off-line is absent."""
+
+    def close(self) -> None:
+        """Give all descriptors back."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClassMask:
+    """One class of service to be programmed: a name of ours, its processors, its mask."""
+
+    name: str
+    cpus: tuple[int, ...]
+    mask: WayMask
+
+
+class CacheAllocator(Protocol):
+    """CAT: which ways the processors of a class may fill."""
+
+    def domains(self) -> tuple[CacheDomain, ...]:
+        """Return the cache domains with their limits, as found."""
+
+    def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
+        """Program exactly these classes in a domain and return the *effective* masks, read back.
+
+        Processors of the domain in no class belong to the default class. A class that is no
+        longer named is given up. Raises `HardwareError` with nothing half-done.
+        """
+
+    def effective(self, domain: int) -> Mapping[str, WayMask]:
+        """Read the masks of our classes back from the machine, by class name."""
+
+
+class DdioWays(Protocol):
+    """The ways into which inbound I/O may allocate."""
+
+    def read(self, domain: int) -> WayMask | None:
+        """Return DDIO's mask in a domain, None where it cannot be told."""
+
+    def write(self, domain: int, mask: WayMask) -> WayMask:
+        """Set DDIO's mask and return it as read back. Raises `HardwareError`."""
