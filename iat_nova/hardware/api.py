@@ -57,6 +57,14 @@ class Counters(Protocol):
         """Give all descriptors back."""
 
 
+DEFAULT_CLASS = "host"
+"""The name under which the machine's default class (class 0, resctrl's root group) is programmed.
+
+It is always there and costs no class of ours; its processors are those in no other class, so
+the `cpus` of a `ClassMask` of this name are not written anywhere.
+"""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClassMask:
     """One class of service to be programmed: a name of ours, its processors, its mask."""
