@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every option of the agent, and the one value (`Settings`) that is made of them.
+
+Options live in ``[iat]`` of nova.conf (or of a file of their own). Three are Nova's own and are
+only read here: ``[compute] cpu_dedicated_set``, ``[compute] cpu_shared_set`` and
+``[os_vif_ovs] ovsdb_connection``. A private `ConfigOpts` is used, so that nothing is registered
+in a configuration that somebody else owns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+from iat_nova.model import PRESETS
+
+GROUP = "iat"
+STATE_DIR = "/var/lib/iat-nova"
+STATE_DIR_VARIABLE = "IAT_NOVA_STATE_DIR"
+
+MIB = 1 << 20
+
+IAT_OPTS = [
+    cfg.StrOpt(
+        "mode",
+        default="enforce",
+        choices=[
+            ("enforce", "decide and write masks"),
+            ("observe", "decide and record everything, write nothing"),
+        ],
+        help="Whether the agent writes its decisions to the hardware.",
+    ),
+    cfg.StrOpt(
+        "strategy",
+        default="iat",
+        help="Who decides: one of the presets of the controller ({}) or the name of a plug-in in "
+        "the entry point group iat_nova.strategies.".format(", ".join(PRESETS)),
+    ),
+    cfg.StrOpt(
+        "policy_file",
+        help="The policy: YAML rendered by Jinja2. Unset: the default policy that ships with the "
+        "package. Read at start and at SIGHUP; `iat-nova policy check` tells what is wrong "
+        "with it.",
+    ),
+    cfg.StrOpt(
+        "hardware",
+        default="auto",
+        help="The machine: `auto` chooses the interfaces of this host, `emulated` runs the "
+        "emulated server (needs the extra iat-nova[sim] and `emulated_scenario`).",
+        choices=["auto", "emulated"],
+    ),
+    cfg.StrOpt(
+        "emulated_scenario",
+        help="The scenario the emulated server runs: a file, or the name of one that ships.",
+    ),
+    cfg.FloatOpt(
+        "emulated_pace",
+        default=1.0,
+        min=0,
+        help="Emulated seconds that may pass in a real one; 0: as fast as it goes.",
+    ),
+    cfg.FloatOpt(
+        "emulated_seconds",
+        min=0,
+        help="End the agent after so many emulated seconds. Unset: the scenario's length.",
+    ),
+    cfg.StrOpt(
+        "libvirt_uri",
+        default="qemu:///system",
+        help="The hypervisor to ask. A read-only connection is opened.",
+    ),
+    cfg.StrOpt(
+        "ovsdb_connection",
+        help="Open vSwitch's database, such as unix:/run/openvswitch/db.sock. Unset: "
+        "[os_vif_ovs] ovsdb_connection. `none`: this host has no Open vSwitch.",
+    ),
+    cfg.StrOpt(
+        "vswitchd_control",
+        help="The control socket of ovs-vswitchd, asked for its PMD threads where no "
+        "pmd-cpu-mask is set. Unset: found in ovs_rundir.",
+    ),
+    cfg.StrOpt(
+        "ovs_rundir",
+        default="/run/openvswitch",
+        help="Open vSwitch's run directory.",
+    ),
+    cfg.StrOpt(
+        "state_dir",
+        default=STATE_DIR,
+        help="Where the agent keeps its history, the snapshot of the hardware and its lock.",
+    ),
+    cfg.StrOpt(
+        "spool_dir",
+        help="The folder into which the notification driver inside nova-compute writes extra "
+        "specs (Nova below 32). Unset: `spool` in state_dir.",
+    ),
+    cfg.FloatOpt(
+        "reconcile_s",
+        default=60.0,
+        min=1.0,
+        help="Seconds after which the whole picture of the host is read again, events or not.",
+    ),
+    cfg.FloatOpt(
+        "debounce_s",
+        default=0.2,
+        min=0.0,
+        help="Seconds for which events of libvirt and OVSDB are gathered before the picture is "
+        "read again.",
+    ),
+    cfg.FloatOpt(
+        "history_days",
+        default=7.0,
+        min=0,
+        help="Days of history kept.",
+    ),
+    cfg.IntOpt(
+        "history_mib",
+        default=256,
+        min=4,
+        help="MiB the history may take on disk; the oldest iterations go first.",
+    ),
+    cfg.StrOpt("sysfs_root", default="/sys", advanced=True, help="Where sysfs is mounted."),
+    cfg.StrOpt("proc_root", default="/proc", advanced=True, help="Where procfs is mounted."),
+    cfg.BoolOpt(
+        "debug", default=False, help="Log what the agent sees, too, not only what it does."
+    ),
+]
+
+COMPUTE_OPTS = [
+    cfg.StrOpt("cpu_dedicated_set", help="Nova's own option, read only."),
+    cfg.StrOpt("cpu_shared_set", help="Nova's own option, read only."),
+]
+
+OS_VIF_OVS_OPTS = [
+    cfg.StrOpt("ovsdb_connection", default="tcp:127.0.0.1:6640", help="os-vif's own, read only."),
+]
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the text names the file or the option."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What the agent was told, checked once. Fields are the options of ``[iat]``."""
+
+    mode: str
+    strategy: str
+    policy_path: pathlib.Path | None
+    hardware: str
+    emulated_scenario: str | None
+    emulated_pace: float
+    emulated_seconds: float | None
+    libvirt_uri: str
+    ovsdb_connection: str | None  # None: no Open vSwitch here
+    vswitchd_control: str | None
+    ovs_rundir: pathlib.Path
+    state_dir: pathlib.Path
+    spool_dir: pathlib.Path
+    reconcile_s: float
+    debounce_s: float
+    history_max_age_s: float
+    history_max_bytes: int
+    sysfs_root: pathlib.Path
+    proc_root: pathlib.Path
+    debug: bool
+    cpu_dedicated_set: str | None
+    cpu_shared_set: str | None
+
+    @property
+    def history_path(self) -> pathlib.Path:
+        """The SQLite database of the history."""
+        return self.state_dir / "history.sqlite"
+
+    @property
+    def lock_path(self) -> pathlib.Path:
+        """The lock of the one agent that may run on this state directory."""
+        return self.state_dir / "agent.lock"
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return the options for oslo-config-generator (only ours: Nova documents its own)."""
+    return [(GROUP, IAT_OPTS)]
+
+
+def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:
+    """Read the configuration files, later ones winning, and check every value.
+
+    Without files all options have their defaults, but the state directory may come from the
+    environment variable IAT_NOVA_STATE_DIR. Raises `ConfigError`.
+    """
+    conf = cfg.ConfigOpts()
+    conf.register_opts(IAT_OPTS, group=GROUP)
+    conf.register_opts(COMPUTE_OPTS, group="compute")
+    conf.register_opts(OS_VIF_OVS_OPTS, group="os_vif_ovs")
+    try:
+        conf(
+            [],
+            project="iat-nova",
+            default_config_files=[str(name) for name in config_files],
+            default_config_dirs=[],
+        )
+        return _settings(conf)
+    except cfg.ConfigFilesNotFoundError as error:
+        raise ConfigError(
+            f"configuration file not found or not readable: {', '.join(error.config_files)}"
+        ) from error
+    except cfg.ConfigFilesPermissionDeniedError as error:
+        raise ConfigError(
+            f"configuration file not readable: {', '.join(error.config_files)}; "
+            "run as the agent's user or as root"
+        ) from error
+    except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.Error) as error:
+        raise ConfigError(_LOCATION.sub(r"\1", str(error))) from error
+
+
+# oslo.config shows the place of a value as the repr of an internal tuple; keep the file's name.
+_LOCATION = re.compile(r"LocationInfo\(.*?detail='([^']*)'\)")
+
+
+def _settings(conf: cfg.ConfigOpts) -> Settings:
+    """Make the value; `conf` has been read."""
+    iat = conf[GROUP]
+    state_dir = pathlib.Path(iat.state_dir)
+    if iat.state_dir == STATE_DIR and os.environ.get(STATE_DIR_VARIABLE):
+        state_dir = pathlib.Path(os.environ[STATE_DIR_VARIABLE])
+    if iat.hardware == "emulated" and not iat.emulated_scenario:
+        raise ConfigError("[iat] hardware = emulated needs [iat] emulated_scenario")
+    ovsdb = iat.ovsdb_connection or conf.os_vif_ovs.ovsdb_connection
+    return Settings(
+        mode=iat.mode,
+        strategy=iat.strategy,
+        policy_path=pathlib.Path(iat.policy_file) if iat.policy_file else None,
+        hardware=iat.hardware,
+        emulated_scenario=iat.emulated_scenario,
+        emulated_pace=iat.emulated_pace,
+        emulated_seconds=iat.emulated_seconds,
+        libvirt_uri=iat.libvirt_uri,
+        ovsdb_connection=None if ovsdb == "none" else ovsdb,
+        vswitchd_control=iat.vswitchd_control,
+        ovs_rundir=pathlib.Path(iat.ovs_rundir),
+        state_dir=state_dir,
+        spool_dir=pathlib.Path(iat.spool_dir) if iat.spool_dir else state_dir / "spool",
+        reconcile_s=iat.reconcile_s,
+        debounce_s=iat.debounce_s,
+        history_max_age_s=iat.history_days * 86400,
+        history_max_bytes=iat.history_mib * MIB,
+        sysfs_root=pathlib.Path(iat.sysfs_root),
+        proc_root=pathlib.Path(iat.proc_root),
+        debug=iat.debug,
+        cpu_dedicated_set=conf.compute.cpu_dedicated_set,
+        cpu_shared_set=conf.compute.cpu_shared_set,
+    )

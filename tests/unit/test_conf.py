@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options become one checked value, and a bad one is named."""
+
+import os
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+from iat_nova import conf
+
+
+class LoadTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def write(self, name: str, text: str) -> str:
+        path = self.folder / name
+        path.write_text(text)
+        return str(path)
+
+    def test_defaults(self) -> None:
+        """Without a file the documented defaults hold."""
+        with mock.patch.dict(os.environ):
+            os.environ.pop(conf.STATE_DIR_VARIABLE, None)
+            settings = conf.load()
+        self.assertEqual("enforce", settings.mode)
+        self.assertEqual(pathlib.Path("/var/lib/iat-nova/history.sqlite"), settings.history_path)
+
+    def test_nova_conf_is_read_with_its_other_sections(self) -> None:
+        """Nova's own sections are tolerated, and three of its options are used."""
+        path = self.write(
+            "nova.conf",
+            "[DEFAULT]\ntransport_url = rabbit://x\n[compute]\ncpu_dedicated_set = 2-5\n"
+            "cpu_shared_set = 0,1\n[os_vif_ovs]\novsdb_connection = unix:/run/x.sock\n"
+            "[iat]\nmode = observe\n",
+        )
+        settings = conf.load([path])
+        self.assertEqual("observe", settings.mode)
+        self.assertEqual("2-5", settings.cpu_dedicated_set)
+        self.assertEqual("0,1", settings.cpu_shared_set)
+        self.assertEqual("unix:/run/x.sock", settings.ovsdb_connection)
+
+    def test_a_later_file_wins(self) -> None:
+        """Options of a second file override the first, as oslo.config does everywhere."""
+        first = self.write("a.conf", "[iat]\nmode = observe\nstrategy = baseline\n")
+        second = self.write("b.conf", "[iat]\nmode = enforce\n")
+        settings = conf.load([first, second])
+        self.assertEqual(("enforce", "baseline"), (settings.mode, settings.strategy))
+
+    def test_no_open_vswitch(self) -> None:
+        """`none` says that there is nothing to connect to."""
+        self.assertIsNone(
+            conf.load([self.write("a", "[iat]\novsdb_connection = none\n")]).ovsdb_connection
+        )
+
+    def test_state_dir_from_the_environment(self) -> None:
+        """The variable stands in for an option that nobody set."""
+        with mock.patch.dict(os.environ, {conf.STATE_DIR_VARIABLE: "/tmp/elsewhere"}):
+            self.assertEqual(pathlib.Path("/tmp/elsewhere"), conf.load().state_dir)
+            path = self.write("a", "[iat]\nstate_dir = /srv/iat\n")
+            self.assertEqual(pathlib.Path("/srv/iat"), conf.load([path]).state_dir)
+
+    def test_bad_values_name_file_and_option(self) -> None:
+        """Each mistake is one readable sentence with the place in it."""
+        cases = {
+            "[iat]\nmode = sometimes\n": ("mode", "observe", "sometimes"),
+            "[iat]\nreconcile_s = soon\n": ("reconcile_s", "soon"),
+            "[iat]\nhistory_mib = 1\n": ("history_mib", "4"),
+            "[iat]\nhardware = emulated\n": ("emulated_scenario",),
+            "mode = enforce\n[iat\n": ("bad.conf",),
+        }
+        for text, expected in cases.items():
+            with self.subTest(text=text), self.assertRaises(conf.ConfigError) as caught:
+                conf.load([self.write("bad.conf", text)])
+            for word in expected:
+                self.assertIn(word, str(caught.exception))
+            self.assertNotIn("LocationInfo", str(caught.exception))
+
+    def test_an_absent_file_is_named(self) -> None:
+        """A path that leads nowhere is an error, not an empty configuration."""
+        with self.assertRaisesRegex(conf.ConfigError, "/nowhere/nova.conf"):
+            conf.load(["/nowhere/nova.conf"])
