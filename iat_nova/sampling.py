@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From running totals to rates: two readings of the counters become a `Sample` a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iat_nova.hardware.api import CoreCounts, Counts
+from iat_nova.model import DomainInventory, Rates, Sample
+
+
+class Sampler:
+    """Remembers the last reading and turns the next one into rates over the time between."""
+
+    def __init__(self) -> None:
+        self._before: Counts | None = None
+
+    def update(
+        self, counts: Counts, inventories: Mapping[int, DomainInventory]
+    ) -> dict[int, Sample]:
+        """Return a sample for every domain; empty at the first reading or when no time passed.
+
+        A tenant is absent from its sample when a counter of one of its processors is missing
+        in either reading or went backwards (it wrapped, or the processor was off-line).
+        """
+        before, self._before = self._before, counts
+        if before is None or counts.taken_at_s <= before.taken_at_s:
+            return {}
+        interval_s = counts.taken_at_s - before.taken_at_s
+        return {
+            domain: _sample(inventory, before, counts, interval_s)
+            for domain, inventory in inventories.items()
+        }
+
+
+def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_s: float) -> Sample:
+    """Make one domain's sample."""
+    per_s = 1.0 / interval_s
+    was, now = before.cores, after.cores
+    tenants = {}
+    for tenant in inventory.tenants:
+        rates = _rates(tenant.cpus, was, now, per_s)
+        if rates is not None:
+            tenants[tenant.id] = rates
+    domain = inventory.domain.id
+    uncore = [
+        _rate(old, new, per_s)
+        for old, new in zip(
+            before.domains.get(domain, _NO_COUNTS),
+            after.domains.get(domain, _NO_COUNTS),
+            strict=True,
+        )
+    ]
+    return Sample(domain, after.taken_at_s, interval_s, tenants, *uncore)
+
+
+_NO_COUNTS = (None, None, None)
+
+
+def _rates(
+    cpus: tuple[int, ...],
+    was: Mapping[int, CoreCounts],
+    now: Mapping[int, CoreCounts],
+    per_s: float,
+) -> Rates | None:
+    """Sum the differences over a tenant's processors; None when one of them is missing."""
+    instructions = cycles = references = misses = 0
+    for cpu in cpus:
+        old, new = was.get(cpu), now.get(cpu)
+        if old is None or new is None:
+            return None
+        if new[0] < old[0] or new[1] < old[1] or new[2] < old[2] or new[3] < old[3]:
+            return None
+        instructions += new[0] - old[0]
+        cycles += new[1] - old[1]
+        references += new[2] - old[2]
+        misses += new[3] - old[3]
+    if not cpus:
+        return None
+    return Rates(instructions * per_s, cycles * per_s, references * per_s, misses * per_s)
+
+
+def _rate(old: int | None, new: int | None, per_s: float) -> float | None:
+    """Return a rate, None when a count is missing or went backwards."""
+    if old is None or new is None or new < old:
+        return None
+    return (new - old) * per_s

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two readings of running totals become rates."""
+
+import unittest
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts
+from iat_nova.model import (
+    CacheDomain,
+    DomainInventory,
+    Priority,
+    Rates,
+    Tenant,
+    TenantKind,
+    WayRequest,
+)
+from iat_nova.sampling import Sampler
+
+
+def tenant(name: str, *cpus: int) -> Tenant:
+    return Tenant(name, name, TenantKind.GUEST, Priority.BE, False, cpus, WayRequest())
+
+
+def inventory(*tenants: Tenant, domain: int = 0) -> dict[int, DomainInventory]:
+    return {domain: DomainInventory(CacheDomain(domain, tuple(range(8)), 11, 16), tenants)}
+
+
+NOTHING = DomainCounts(None, None, None)
+
+
+class SamplerTest(unittest.TestCase):
+    def sample(self, before, after, tenants, domains=(NOTHING, NOTHING), seconds=2.0):
+        sampler = Sampler()
+        known = inventory(*tenants)
+        self.assertEqual({}, sampler.update(Counts(10.0, before, {0: domains[0]}), known))
+        return sampler.update(Counts(10.0 + seconds, after, {0: domains[1]}), known)[0]
+
+    def test_rates_are_sums_over_processors_divided_by_the_interval(self) -> None:
+        """Two processors, two seconds: half the sum of the differences."""
+        sample = self.sample(
+            {1: CoreCounts(10, 20, 30, 40), 2: CoreCounts(1, 1, 1, 1)},
+            {1: CoreCounts(12, 26, 40, 42), 2: CoreCounts(3, 3, 3, 1)},
+            [tenant("a", 1, 2)],
+        )
+        self.assertEqual(Rates(2.0, 4.0, 6.0, 1.0), sample.tenants["a"])
+        self.assertEqual((12.0, 2.0), (sample.taken_at_s, sample.interval_s))
+
+    def test_a_missing_processor_makes_its_tenant_absent(self) -> None:
+        """Absent, not zero; the neighbour is still measured."""
+        sample = self.sample(
+            {1: CoreCounts(0, 0, 0, 0), 2: CoreCounts(0, 0, 0, 0)},
+            {2: CoreCounts(2, 2, 2, 2)},
+            [tenant("a", 1, 2), tenant("b", 2)],
+        )
+        self.assertEqual(["b"], list(sample.tenants))
+
+    def test_a_counter_that_went_back_makes_its_tenant_absent(self) -> None:
+        """A wrapped counter is not a huge or negative rate."""
+        sample = self.sample(
+            {1: CoreCounts(5, 5, 5, 5)}, {1: CoreCounts(6, 6, 4, 6)}, [tenant("a", 1)]
+        )
+        self.assertEqual({}, dict(sample.tenants))
+
+    def test_a_tenant_without_processors_is_absent(self) -> None:
+        """Nothing measured is no measurement of zero."""
+        sample = self.sample({}, {}, [tenant("host")])
+        self.assertEqual({}, dict(sample.tenants))
+
+    def test_ddio_rates(self) -> None:
+        """Hits and misses of the domain; what the machine does not count stays None."""
+        sample = self.sample({}, {}, [], (DomainCounts(100, 10, None), DomainCounts(300, 20, None)))
+        self.assertEqual(100.0, sample.ddio_hits_per_s)
+        self.assertEqual(5.0, sample.ddio_misses_per_s)
+        self.assertIsNone(sample.memory_bytes_per_s)
+
+    def test_a_domain_nobody_counts(self) -> None:
+        """A domain absent from the reading gives absent rates."""
+        sampler = Sampler()
+        sampler.update(Counts(0.0, {}, {}), inventory())
+        sample = sampler.update(Counts(1.0, {}, {}), inventory())[0]
+        self.assertIsNone(sample.ddio_hits_per_s)
+
+    def test_no_time_no_sample(self) -> None:
+        """Two readings of one moment give nothing, not a division by zero."""
+        sampler = Sampler()
+        sampler.update(Counts(1.0, {}, {}), inventory())
+        self.assertEqual({}, sampler.update(Counts(1.0, {}, {}), inventory()))
+
+    @settings(derandomize=True, max_examples=50)
+    @given(
+        st.lists(st.integers(0, 1 << 48), min_size=4, max_size=4),
+        st.lists(st.integers(0, 1 << 40), min_size=4, max_size=4),
+        st.floats(0.01, 100),
+    )
+    def test_rate_times_interval_is_the_difference(self, start, moved, seconds) -> None:
+        """Whatever the interval, nothing is lost or made up."""
+        end = [a + b for a, b in zip(start, moved, strict=True)]
+        sample = self.sample(
+            {1: CoreCounts(*start)}, {1: CoreCounts(*end)}, [tenant("a", 1)], seconds=seconds
+        )
+        rates = sample.tenants["a"]
+        for value, expected in zip(
+            (
+                rates.instructions_per_s,
+                rates.cycles_per_s,
+                rates.references_per_s,
+                rates.misses_per_s,
+            ),
+            moved,
+            strict=True,
+        ):
+            self.assertAlmostEqual(
+                expected, value * sample.interval_s, delta=1e-6 * max(1, expected)
+            )
