@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to count on which processor: the event tables, chosen by model.
+
+Sources: Intel SDM volume 3, "Architectural performance monitoring" (core events); Intel's
+uncore reference manuals and perfmon tables of each generation (CHA events and registers).
+An unknown model gets none of them: a wrong event counts something, silently.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from iat_nova.hardware.perf_event import PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, PerfEvent
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CoreEvents:
+    """Four events of a processor, in the order of `api.CoreCounts`.
+
+    `stand_in` marks a set that does not count what the names say: it only costs the same
+    system calls, so that the loop's cost can be measured where no hardware events are.
+    """
+
+    name: str
+    events: tuple[PerfEvent, PerfEvent, PerfEvent, PerfEvent]
+    stand_in: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChaEvents:
+    """PCIe writes that hit (write update) and missed (write allocate) in the LLC.
+
+    `hits` and `misses` list (event, umask, further terms): each is one event of a CHA PMU in the
+    names of its sysfs ``format`` folder, and their counts are added up.
+    """
+
+    hits: tuple[Mapping[str, int], ...]
+    misses: tuple[Mapping[str, int], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChaRegisters:
+    """Where a CHA's counters lie in the model-specific registers.
+
+    Box n starts at `first + n * stride`; `control`, `event`, `filter1`, `counter` are offsets in
+    it, `event` and `counter` of the first of four consecutive registers. `filter1` None: the
+    generation has no such register, opcodes are in the event's extended umask.
+    """
+
+    first: int
+    stride: int
+    control: int
+    event: int
+    filter1: int | None
+    counter: int
+    slices_max: int
+    width_bits: int = 48
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Model:
+    """A processor generation: its name, events and registers."""
+
+    name: str
+    core: CoreEvents
+    cha: ChaEvents
+    cha_registers: ChaRegisters | None  # None: only through the kernel's PMUs
+    ddio_msr: bool = True  # IIO_LLC_WAYS 0xC8B exists
+
+
+INTEL_ARCHITECTURAL = CoreEvents(
+    "intel-architectural",
+    (
+        PerfEvent(PERF_TYPE_RAW, 0x00C0),  # INST_RETIRED.ANY_P; the kernel uses fixed counter 0
+        PerfEvent(PERF_TYPE_RAW, 0x003C),  # CPU_CLK_UNHALTED.THREAD_P; fixed counter 1
+        PerfEvent(PERF_TYPE_RAW, 0x4F2E),  # LONGEST_LAT_CACHE.REFERENCE
+        PerfEvent(PERF_TYPE_RAW, 0x412E),  # LONGEST_LAT_CACHE.MISS
+    ),
+)
+
+SOFTWARE = CoreEvents(
+    "software",
+    (
+        PerfEvent(PERF_TYPE_SOFTWARE, 1),  # task-clock
+        PerfEvent(PERF_TYPE_SOFTWARE, 2),  # page-faults
+        PerfEvent(PERF_TYPE_SOFTWARE, 3),  # context-switches
+        PerfEvent(PERF_TYPE_SOFTWARE, 4),  # cpu-migrations
+    ),
+    stand_in=True,
+)
+
+_TOR_INSERTS = 0x35
+
+
+def _skx(umask: int) -> Mapping[str, int]:
+    # CHA filter 1 = 0x10049033: opcodes ItoM (0x248) and RFO (0x200) of local and remote
+    # requests, near memory or not. The format names are those of the kernel's skx CHA PMU.
+    return {
+        "event": _TOR_INSERTS,
+        "umask": umask,
+        "filter_rem": 1,
+        "filter_loc": 1,
+        "filter_nm": 1,
+        "filter_not_nm": 1,
+        "filter_opc_0": 0x248,
+        "filter_opc_1": 0x200,
+    }
+
+
+def _icx(opcode: int) -> Mapping[str, int]:
+    # The PMU's umask is the event's umask below the extended umask, as perfmon writes it.
+    return {"event": _TOR_INSERTS, "umask": opcode << 8 | 0x04}
+
+
+_SKX_CHA = ChaEvents(hits=(_skx(0x14),), misses=(_skx(0x24),))
+_ICX_CHA = ChaEvents(
+    hits=(_icx(0xCC43FD), _icx(0xCD43FD)),  # ItoM, ItoMCacheNear
+    misses=(_icx(0xCC43FE), _icx(0xCD43FE)),
+)
+_SKX_REGISTERS = ChaRegisters(0xE00, 0x10, 0, 1, 6, 8, slices_max=28)
+_SPR_REGISTERS = ChaRegisters(0x2000, 0x10, 0, 2, None, 8, slices_max=60)
+
+SKYLAKE = Model("Skylake-SP, Cascade Lake", INTEL_ARCHITECTURAL, _SKX_CHA, _SKX_REGISTERS)
+ICE_LAKE = Model("Ice Lake-SP", INTEL_ARCHITECTURAL, _ICX_CHA, None)
+SAPPHIRE_RAPIDS = Model(
+    "Sapphire Rapids, Emerald Rapids", INTEL_ARCHITECTURAL, _ICX_CHA, _SPR_REGISTERS
+)
+GRANITE_RAPIDS = Model("Granite Rapids", INTEL_ARCHITECTURAL, _ICX_CHA, None)
+
+# Family 6 models, arch/x86/include/asm/intel-family.h.
+_INTEL_MODELS = {
+    0x55: SKYLAKE,
+    0x6A: ICE_LAKE,
+    0x6C: ICE_LAKE,  # Ice Lake-D
+    0x8F: SAPPHIRE_RAPIDS,
+    0xCF: SAPPHIRE_RAPIDS,  # Emerald Rapids
+    0xAD: GRANITE_RAPIDS,
+    0xAE: GRANITE_RAPIDS,  # Granite Rapids-D
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Processor:
+    """Who made the processor and which one it is, as ``/proc/cpuinfo`` says."""
+
+    vendor: str
+    family: int
+    model: int
+    name: str = ""
+
+    @property
+    def known(self) -> Model | None:
+        """The generation's events and registers; None for a processor we have no table for."""
+        if self.vendor == "GenuineIntel" and self.family == 6:
+            return _INTEL_MODELS.get(self.model)
+        return None
+
+
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> Processor:
+    """Read which processor this is; unknown fields are empty or zero."""
+    fields: dict[str, str] = {}
+    for line in cpuinfo.read_text(errors="replace").splitlines():
+        key, colon, value = line.partition(":")
+        if not colon:
+            break  # one block a processor: the first will do
+        fields[key.strip()] = value.strip()
+    return Processor(
+        vendor=fields.get("vendor_id", ""),
+        family=int(fields.get("cpu family", "0")),
+        model=int(fields.get("model", "0")),
+        name=fields.get("model name", ""),
+    )

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``perf_event_open(2)``: one group of counters on one processor behind one descriptor.
+
+A group is scheduled as a whole, so its counts cover the same time, and one ``read`` of the leader
+returns all of them (``PERF_FORMAT_GROUP``, tools/include/uapi/linux/perf_event.h):
+
+    u64 nr, time_enabled, time_running, value[nr]
+
+The times are nanoseconds. They differ when the kernel had to share the counters with others
+(a guest with a virtual PMU): then the values cover `time_running` only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import errno
+import fcntl
+import os
+import platform
+import resource
+import struct
+from collections.abc import Iterable, Sequence
+
+from iat_nova.hardware.api import HardwareError
+
+PERF_TYPE_HARDWARE = 0
+PERF_TYPE_SOFTWARE = 1
+PERF_TYPE_RAW = 4
+
+_TOTAL_TIME_ENABLED, _TOTAL_TIME_RUNNING, _GROUP = 1, 2, 8
+_ATTR_SIZE = 112  # PERF_ATTR_SIZE_VER5, Linux 4.1
+_ATTR = struct.Struct("<IIQQQQQIIQQ")  # up to config2, the rest stays zero
+_FLAG_DISABLED = 1
+_FD_CLOEXEC = 8
+_IOC_ENABLE, _IOC_FLAG_GROUP = 0x2400, 1
+_SYSCALL = {"x86_64": 298, "aarch64": 241}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PerfEvent:
+    """What to count, as ``perf_event_attr`` says it: a PMU's type and its configuration."""
+
+    type: int
+    config: int
+    config1: int = 0
+    config2: int = 0
+
+
+class CpuOffline(HardwareError):
+    """The processor is not there: off-line, or it never was."""
+
+
+class Group:
+    """Counters of one processor that run together. `fd` is the leader's descriptor.
+
+    Counting starts with the construction. Raises `CpuOffline` or `HardwareError`, and leaves no
+    descriptor open then.
+    """
+
+    __slots__ = ("_fds", "fd")
+
+    def __init__(self, events: Sequence[PerfEvent], cpu: int) -> None:
+        self._fds: list[int] = []
+        try:
+            for event in events:
+                leader = self._fds[0] if self._fds else -1
+                self._fds.append(_open(event, cpu, leader))
+            self.fd = self._fds[0]
+            fcntl.ioctl(self.fd, _IOC_ENABLE, _IOC_FLAG_GROUP)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the descriptors back; may be repeated."""
+        while self._fds:
+            os.close(self._fds.pop())
+
+
+def _open(event: PerfEvent, cpu: int, leader: int) -> int:
+    attr = ctypes.create_string_buffer(_ATTR_SIZE)
+    read_format = _TOTAL_TIME_ENABLED | _TOTAL_TIME_RUNNING | _GROUP
+    # Members follow their leader, which is started once all of them are there. All exclude bits
+    # stay zero: guests and the kernel count as well.
+    flags = _FLAG_DISABLED if leader == -1 else 0
+    fields = (event.type, _ATTR_SIZE, event.config, 0, 0, read_format, flags, 0, 0)
+    _ATTR.pack_into(attr, 0, *fields, event.config1, event.config2)
+    fd: int = _libc().syscall(_number(), attr, -1, cpu, leader, _FD_CLOEXEC)
+    if fd < 0:
+        raise _refusal(ctypes.get_errno(), event, cpu)
+    return fd
+
+
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    libc.syscall.argtypes = [
+        ctypes.c_long,  # number
+        ctypes.c_void_p,  # attr
+        ctypes.c_long,  # pid
+        ctypes.c_long,  # cpu
+        ctypes.c_long,  # group_fd
+        ctypes.c_ulong,  # flags
+    ]
+    return libc
+
+
+def _number() -> int:
+    machine = platform.machine()
+    try:
+        return _SYSCALL[machine]
+    except KeyError:
+        raise HardwareError(f"perf_event_open is not known on {machine}") from None
+
+
+_ADVICE = {
+    errno.EACCES: "give the agent CAP_PERFMON, or lower kernel.perf_event_paranoid to 0",
+    errno.EPERM: "give the agent CAP_PERFMON, or lower kernel.perf_event_paranoid to 0",
+    errno.EMFILE: "raise the limit of open files (LimitNOFILE= in the unit, ulimit -n)",
+    errno.ENFILE: "raise fs.file-max",
+    errno.ENOENT: "this processor or virtual machine does not offer the event",
+    errno.EOPNOTSUPP: "this processor or virtual machine does not offer the event",
+    errno.EINVAL: "this kernel does not know the event, or the group needs too many counters",
+    errno.EBUSY: "another program holds the counters exclusively",
+    errno.ENOSYS: "the kernel was built without perf events",
+}
+
+
+def _refusal(code: int, event: PerfEvent, cpu: int) -> HardwareError:
+    where = f"processor {cpu}, perf event type {event.type} config {event.config:#x}"
+    text = f"{where}: {os.strerror(code)}"
+    if code in (errno.ENODEV, errno.ENXIO):
+        return CpuOffline(f"{text}; the processor is off-line")
+    return HardwareError(f"{text}; {_ADVICE.get(code, 'see perf_event_open(2)')}")
+
+
+def available(events: Iterable[PerfEvent], cpu: int = 0) -> str | None:
+    """Return None when a group of these events can be opened on a processor, else the reason."""
+    try:
+        Group(tuple(events), cpu).close()
+    except HardwareError as error:
+        return str(error)
+    return None
+
+
+def allow_descriptors(count: int) -> None:
+    """Raise the soft limit of open files so that `count` more fit, as far as the hard one lets.
+
+    Falls short silently: the open that fails then says so, with advice.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + 256  # what the rest of the process holds
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
