@@ -104,8 +104,8 @@ def _skx(umask: int) -> Mapping[str, int]:
         "filter_loc": 1,
         "filter_nm": 1,
         "filter_not_nm": 1,
-        "filter_opc_0": 0x248,
-        "filter_opc_1": 0x200,
+        "filter_opc0": 0x248,
+        "filter_opc1": 0x200,
     }
 
 

@@ -322,8 +322,8 @@ class Tables(unittest.TestCase):
             "filter_loc": 1,
             "filter_nm": 4,
             "filter_not_nm": 5,
-            "filter_opc_0": 9,
-            "filter_opc_1": 19,
+            "filter_opc0": 9,
+            "filter_opc1": 19,
         }
         value = sum(terms[name] << bit for name, bit in at.items())
         self.assertEqual(0x10049033, value)

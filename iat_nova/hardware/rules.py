@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What CAT accepts: checked before the first write, so that a refusal leaves nothing half-done.
+
+Sources: Intel SDM volume 3, "Cache Allocation Technology"; Linux, resctrl.rst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.model import CacheDomain, WayMask
+
+
+def effective(domain: CacheDomain, mask: int) -> WayMask:
+    """Return what the hardware makes of a mask: ways that come together join it."""
+    return WayMask(mask | domain.coerced_ways if mask & domain.coerced_ways else mask)
+
+
+def find(domains: Iterable[CacheDomain], number: int) -> CacheDomain:
+    """Return the domain with this L3 id. Raises `HardwareError` when there is none."""
+    known = tuple(domains)
+    for domain in known:
+        if domain.id == number:
+            return domain
+    have = ", ".join(str(domain.id) for domain in known) or "none"
+    raise HardwareError(f"there is no cache domain {number} on this machine (there are: {have})")
+
+
+def check_mask(domain: CacheDomain, mask: WayMask, what: str) -> None:
+    """Raise `HardwareError` when the hardware would refuse `mask` for `what`."""
+    where = f"cache domain {domain.id}, {what}: mask {mask}"
+    if mask <= 0:
+        raise HardwareError(f"{where} holds no way; give it at least {domain.min_ways}")
+    if mask >> domain.ways:
+        raise HardwareError(f"{where} goes beyond the {domain.ways} ways of this cache")
+    if not mask.is_contiguous and not domain.sparse_masks:
+        raise HardwareError(f"{where} has a gap; this processor wants contiguous masks")
+    if mask.count < domain.min_ways:
+        raise HardwareError(f"{where} has fewer than the {domain.min_ways} ways required")
+    if mask & domain.reserved_ways:
+        raise HardwareError(
+            f"{where} takes reserved ways {domain.reserved_ways}; another owner holds them"
+        )
+
+
+def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
+    """Raise `HardwareError` when these classes cannot all be programmed in a domain."""
+    where = f"cache domain {domain.id}"
+    if len(classes) > domain.classes - 1:
+        raise HardwareError(
+            f"{where}: {len(classes)} classes wanted, {domain.classes - 1} can be had beside the "
+            "default one; group tenants"
+        )
+    names: set[str] = set()
+    owner: dict[int, str] = {}
+    for item in classes:
+        if item.name in names:
+            raise HardwareError(f"{where}: two classes are named {item.name!r}")
+        names.add(item.name)
+        check_mask(domain, item.mask, f"class {item.name!r}")
+        for cpu in item.cpus:
+            if cpu not in domain.cpus:
+                raise HardwareError(f"{where}, class {item.name!r}: processor {cpu} is not in it")
+            if cpu in owner:
+                raise HardwareError(
+                    f"{where}: processor {cpu} is in class {owner[cpu]!r} and in {item.name!r}"
+                )
+            owner[cpu] = item.name
+
+
+def check_ddio(domain: CacheDomain, mask: WayMask) -> None:
+    """Raise `HardwareError` when `mask` is not one we dare to give DDIO.
+
+    The register has no documented rules (it takes anything); an unbroken run of existing ways is
+    what firmware and others use.
+    """
+    where = f"cache domain {domain.id}: DDIO mask {mask}"
+    if mask <= 0 or mask >> domain.ways:
+        raise HardwareError(f"{where} is not within the {domain.ways} ways of this cache")
+    if not mask.is_contiguous:
+        raise HardwareError(f"{where} has a gap")

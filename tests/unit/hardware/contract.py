@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every cache allocator and every DDIO back end must do.
+
+Mix `AllocatorContract` or `DdioContract` into a test case and give it `make`. The same tests run
+on the hardware in memory, on a resctrl tree in a temporary folder, and in the lab's guest.
+"""
+
+from iat_nova.hardware import rules
+from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.model import WayMask
+
+
+class AllocatorContract:
+    """Tests of `hardware.api.CacheAllocator`."""
+
+    def make(self):
+        """Return a fresh allocator with no classes."""
+        raise NotImplementedError
+
+    def class_of(self, cpu):
+        """Return something that tells apart the classes of processors; None: default class."""
+        raise NotImplementedError
+
+    def setUp(self):
+        super().setUp()
+        self.allocator = self.make()
+        self.domain = self.allocator.domains()[0]
+
+    def spans(self, *counts):
+        """Return masks of these many ways, from way 0 upwards."""
+        masks, lowest = [], 0
+        for count in counts:
+            masks.append(WayMask.span(lowest, count))
+            lowest += count
+        return masks
+
+    def classes(self, **masks):
+        """Return a class for each name, with one processor of the domain each."""
+        return tuple(
+            ClassMask(name, (cpu,), mask)
+            for (name, mask), cpu in zip(masks.items(), self.domain.cpus, strict=False)
+        )
+
+    def apply(self, *classes):
+        return self.allocator.apply(self.domain.id, tuple(classes))
+
+    def check(self, expected):
+        self.assertEqual(expected, dict(self.allocator.effective(self.domain.id)))
+
+    def refused(self, *classes, text=None):
+        """Applying these classes raises `HardwareError` and leaves everything as it was."""
+        before = dict(self.allocator.effective(self.domain.id))
+        with self.assertRaisesRegex(HardwareError, text or "."):
+            self.apply(*classes)
+        self.check(before)
+
+    def test_domains_tell_their_limits(self):
+        """A domain has processors, ways and classes, and the numbers fit each other."""
+        for domain in self.allocator.domains():
+            self.assertTrue(domain.cpus)
+            self.assertGreaterEqual(domain.ways, 2)
+            self.assertGreaterEqual(domain.classes, 2)
+            self.assertGreaterEqual(domain.ways, domain.min_ways)
+
+    def test_nothing_is_ours_at_first(self):
+        """Reading before the first write finds no class and makes none."""
+        self.check({})
+
+    def test_masks_are_read_back(self):
+        """What apply returns is what effective reads."""
+        a, b = self.spans(2, 3)
+        self.assertEqual({"a": a, "b": b}, dict(self.apply(*self.classes(a=a, b=b))))
+        self.check({"a": a, "b": b})
+
+    def test_processors_follow(self):
+        """Each processor is in its class, and the others in the default one."""
+        a, b = self.spans(2, 3)
+        first, second = self.classes(a=a, b=b)
+        self.apply(first, second)
+        self.assertIsNotNone(self.class_of(first.cpus[0]))
+        self.assertIsNotNone(self.class_of(second.cpus[0]))
+        self.assertNotEqual(self.class_of(first.cpus[0]), self.class_of(second.cpus[0]))
+        self.apply(second)
+        self.assertIsNone(self.class_of(first.cpus[0]))
+        self.assertIsNotNone(self.class_of(second.cpus[0]))
+
+    def test_processors_change_classes(self):
+        """Two classes can swap their processors."""
+        a, b = self.spans(2, 3)
+        first, second = self.classes(a=a, b=b)
+        self.apply(first, second)
+        of_a, of_b = self.class_of(first.cpus[0]), self.class_of(second.cpus[0])
+        self.apply(ClassMask("a", second.cpus, a), ClassMask("b", first.cpus, b))
+        self.assertEqual(of_a, self.class_of(second.cpus[0]))
+        self.assertEqual(of_b, self.class_of(first.cpus[0]))
+        self.check({"a": a, "b": b})
+
+    def test_masks_move(self):
+        """A mask can be changed, to one that another class had before."""
+        a, b = self.spans(2, 2)
+        self.apply(*self.classes(a=a, b=b))
+        self.apply(*self.classes(a=b, b=a))
+        self.check({"a": b, "b": a})
+
+    def test_classes_are_given_up(self):
+        """A class that is no longer named is gone; all of them can be."""
+        a, b = self.spans(2, 2)
+        self.apply(*self.classes(a=a, b=b))
+        self.apply(*self.classes(b=b))
+        self.check({"b": b})
+        self.apply()
+        self.check({})
+
+    def test_all_classes(self):
+        """As many classes as promised beside the default one can be had, and no more."""
+        mask = self.spans(max(self.domain.min_ways, 1))[0]
+        count = self.domain.classes - 1
+        many = tuple(ClassMask(f"class {n}", (), mask) for n in range(count))
+        self.assertEqual(count, len(self.apply(*many)))
+        self.refused(*many, ClassMask("one more", (), mask), text="group tenants")
+        self.apply()
+        self.assertEqual(count, len(self.apply(*many)))  # none was leaked
+
+    def test_coming_and_going_leaks_nothing(self):
+        """Forty generations of classes with names of their own fit into the same limits."""
+        mask = self.spans(max(self.domain.min_ways, 1))[0]
+        for n in range(40):
+            self.apply(*self.classes(**{f"{n}-a": mask, f"{n}-b": mask}))
+        self.check({"39-a": mask, "39-b": mask})
+
+    def test_strange_names(self):
+        """A class's name may hold what tenants' ids hold."""
+        mask = self.spans(2)[0]
+        names = ("6a5b9c4e-0000-4000-8000-00c0ffee0001/12", "stack", "..", "é ✓", "x" * 200)
+        self.apply(*(ClassMask(name, (), mask) for name in names))
+        self.check(dict.fromkeys(names, mask))
+
+    def test_coerced_ways_are_shown(self):
+        """Ways that the hardware couples come back together."""
+        if not self.domain.coerced_ways:
+            self.skipTest("this hardware couples no ways")
+        one = WayMask(1 << self.domain.coerced_ways.highest)
+        whole = rules.effective(self.domain, one)
+        self.assertEqual({"a": whole}, dict(self.apply(*self.classes(a=one))))
+        self.check({"a": whole})
+
+    def test_bad_masks_are_refused(self):
+        """Empty, too wide, broken and too small masks are refused with a reason, all or none."""
+        good = self.spans(2)[0]
+        self.apply(*self.classes(a=good))
+        bad = [(WayMask(0), "holds no way"), (WayMask(1 << self.domain.ways), "beyond")]
+        if not self.domain.sparse_masks:
+            bad.append((WayMask(0b101), "gap"))
+        if self.domain.min_ways > 1:
+            bad.append((WayMask(1), "fewer"))
+        for mask, text in bad:
+            with self.subTest(mask=mask):
+                self.refused(*self.classes(b=good, c=mask), text=text)
+
+    def test_bad_processors_are_refused(self):
+        """A processor in two classes or of another domain is refused with a reason."""
+        mask, cpu = self.spans(2)[0], self.domain.cpus[0]
+        self.refused(
+            ClassMask("a", (cpu,), mask), ClassMask("b", (cpu,), mask), text=f"processor {cpu}"
+        )
+        self.refused(ClassMask("a", (99999,), mask), text="processor 99999")
+
+    def test_names_are_unique(self):
+        """Two classes of one name are refused."""
+        mask = self.spans(2)[0]
+        self.refused(ClassMask("a", (), mask), ClassMask("a", (), mask), text="'a'")
+
+    def test_no_such_domain(self):
+        """A domain that is not there is refused by its number."""
+        with self.assertRaisesRegex(HardwareError, "cache domain 77"):
+            self.allocator.apply(77, ())
+
+    def test_domains_are_independent(self):
+        """Classes of one domain leave those of another alone, even under the same name."""
+        domains = self.allocator.domains()
+        if len(domains) < 2:
+            self.skipTest("one cache domain only")
+        low, high = self.spans(2, 2)
+        first, second = domains[:2]
+        self.allocator.apply(first.id, (ClassMask("a", first.cpus[:1], low),))
+        self.allocator.apply(
+            second.id,
+            (ClassMask("b", (), low), ClassMask("a", second.cpus[:1], high)),
+        )
+        self.assertEqual({"a": low}, dict(self.allocator.effective(first.id)))
+        self.assertEqual({"a": high, "b": low}, dict(self.allocator.effective(second.id)))
+        self.allocator.apply(first.id, ())
+        self.assertEqual({"a": high, "b": low}, dict(self.allocator.effective(second.id)))
+        self.assertIsNone(self.class_of(first.cpus[0]))
+        self.assertIsNotNone(self.class_of(second.cpus[0]))
+
+
+class DdioContract:
+    """Tests of `hardware.api.DdioWays`."""
+
+    def make(self):
+        """Return (back end, the domain it is asked about)."""
+        raise NotImplementedError
+
+    def setUp(self):
+        super().setUp()
+        self.ddio, self.domain = self.make()
+        self.top = self.domain.ways
+
+    def test_found_ways(self):
+        """The mask found is an unbroken run within the cache."""
+        mask = self.ddio.read(self.domain.id)
+        self.assertTrue(mask.is_contiguous)
+        self.assertLess(mask.highest, self.domain.ways)
+
+    def test_grows_and_shrinks(self):
+        """Every number of ways at the top can be written and is read back."""
+        for count in (3, 6, 2):
+            mask = WayMask.span(self.top - count, count)
+            self.assertEqual(mask, self.ddio.write(self.domain.id, mask))
+            self.assertEqual(mask, self.ddio.read(self.domain.id))
+
+    def test_bad_masks_are_refused(self):
+        """Empty, too wide and broken masks are refused and change nothing."""
+        before = self.ddio.read(self.domain.id)
+        for mask in (WayMask(0), WayMask(1 << self.top), WayMask(0b101)):
+            with self.subTest(mask=mask), self.assertRaises(HardwareError):
+                self.ddio.write(self.domain.id, mask)
+        self.assertEqual(before, self.ddio.read(self.domain.id))
+
+    def test_no_such_domain(self):
+        """A domain that is not there is refused by its number."""
+        for call in (lambda: self.ddio.read(77), lambda: self.ddio.write(77, WayMask(3))):
+            with self.assertRaisesRegex(HardwareError, "cache domain 77"):
+                call()
