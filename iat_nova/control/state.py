@@ -18,6 +18,7 @@ from iat_nova.model import (
     FsmState,
     Layout,
     Priority,
+    Rates,
     Sample,
     Tenant,
     TenantKind,
@@ -108,10 +109,9 @@ class State:
     `reference` is the one sample every change is measured against: the one at the last change
     that was acted on; None before the first step. `acted`: the last step moved masks, so the next
     iteration runs the machine whatever it sees. `members` and `domain` tell a changed inventory.
-    `grants` are ordered from the oldest to the latest. `layout_references` are the references a
-    second by which the present layout ranks the tenants. `mask_changes_at_s` are the times, within
-    the last minute, at which masks moved; `retry_at_s` is when a step that this limit held back may
-    be taken up again.
+    `grants` are ordered from the oldest to the latest. `ranking` holds the rates by which the
+    present layout ranks the tenants. `mask_changes_at_s` are the times, within the last minute, at
+    which masks moved; `retry_at_s`: by that limit nothing is done before this time.
     """
 
     domain: CacheDomain
@@ -125,6 +125,6 @@ class State:
     grants: tuple[Grant, ...] = ()
     trials: tuple[Trial, ...] = ()
     backoffs: tuple[Backoff, ...] = ()
-    layout_references: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    ranking: Mapping[str, Rates] = dataclasses.field(default_factory=dict)
     mask_changes_at_s: tuple[float, ...] = ()
     retry_at_s: float | None = None

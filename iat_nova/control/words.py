@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How reasons write their figures: short, in the field's units."""
+
+from __future__ import annotations
+
+import math
+
+
+def rate(per_s: float) -> str:
+    """Return events a second as ``2.4 M/s``, ``120 k/s`` or ``30 /s``."""
+    if abs(per_s) >= 1e6:
+        return f"{per_s / 1e6:.1f} M/s"
+    if abs(per_s) >= 1e3:
+        return f"{per_s / 1e3:.0f} k/s"
+    return f"{per_s:.0f} /s"
+
+
+def percent(fraction: float) -> str:
+    """Return a signed relative change as ``+31 %``; ``from zero`` where there was nothing."""
+    return f"{fraction * 100:+.0f} %" if math.isfinite(fraction) else "from zero"
+
+
+def ways(count: int) -> str:
+    """Return ``1 way`` or ``3 ways``."""
+    return f"{count} way" if count == 1 else f"{count} ways"
