@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open vSwitch on this host, read from its database: the stack of the aggregation model.
+
+The picture is made anew from an in-memory copy of the database each time it is asked for. Two
+things are not in that copy and are asked for at the same moment, within one bound: the counts of
+packets (the database has them, but following them would mean work every five seconds for
+nothing) and, where no ``pmd-cpu-mask`` is set, the processors of the PMD threads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from iat_nova.inventory import ovs_rpc, pmd
+from iat_nova.inventory.ovsdb import Follower, Rows
+from iat_nova.model import SwitchPort, VirtualSwitch
+
+DATABASE = "Open_vSwitch"
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "Open_vSwitch": ("other_config", "dpdk_initialized"),
+    "Bridge": ("name", "datapath_type", "ports"),
+    "Port": ("interfaces",),
+    "Interface": ("name", "type", "external_ids", "options"),
+}
+"""All that is followed. What is not here changes without waking anybody."""
+
+USERSPACE = "netdev"  # the datapath type with PMD threads; "" and "system" are the kernel's
+_STATISTICS = {
+    "op": "select",
+    "table": "Interface",
+    "where": [],
+    "columns": ["name", "statistics"],
+}
+
+
+class OvsSource:
+    """The inventory's view of Open vSwitch.
+
+    `connection`: ovsdb-server's address, such as ``unix:/run/openvswitch/db.sock`` or
+    ``tcp:127.0.0.1:6640``. `vswitchd_control`: ovs-vswitchd's control socket; None: the one that
+    its pid file in `rundir` leads to. `timeout_s`: the longest that any call here takes, but for
+    `close`, which may take a few times as long. All calls come from one thread.
+    """
+
+    def __init__(
+        self,
+        connection: str,
+        *,
+        vswitchd_control: str | None = None,
+        rundir: str | pathlib.Path = "/run/openvswitch",
+        proc_root: str | pathlib.Path = "/proc",
+        timeout_s: float = 1.0,
+    ) -> None:
+        self._address = connection
+        self._vswitchd_control = vswitchd_control
+        self._rundir = pathlib.Path(rundir)
+        self._proc_root = pathlib.Path(proc_root)
+        self._timeout_s = timeout_s
+        self._follower = Follower(connection, DATABASE, COLUMNS, timeout_s)
+        self._last: VirtualSwitch | None = None
+        self._warnings: tuple[str, ...] = ()
+
+    def start(self, on_hint: Callable[[], None]) -> None:
+        """Begin to follow the database; `on_hint` is called, in other threads, at each change.
+
+        Returns within `timeout_s`, whether the server is there or not.
+        """
+        self._follower.start(on_hint)
+
+    def close(self) -> None:
+        """End the threads and the connection."""
+        self._follower.close()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was wrong with this source when `switch` was last called."""
+        return self._warnings
+
+    def switch(self) -> VirtualSwitch | None:
+        """Return the full picture; None: there is no Open vSwitch, or it was never reached.
+
+        While the server is away the last picture stays, with a warning that says so.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        trouble = self._follower.trouble
+        with self._follower.rows(self._timeout_s / 2) as rows:
+            picture = None if rows is None else read_tables(rows)
+        if picture is None or trouble is not None:
+            return self._stale(trouble or f"OVSDB at {self._address}: its tables are busy")
+        absent = self._absent_columns()
+        if picture.other_config is None:
+            # Without this row ovs-vswitchd does nothing, whatever else is in the database.
+            self._warnings = (
+                *absent,
+                f"OVSDB at {self._address} has no row in Open_vSwitch; run ovs-vsctl init",
+            )
+            self._last = None
+            return None
+        self._warnings = absent
+        self._last = self._complete(picture, deadline)
+        return self._last
+
+    def _stale(self, trouble: str) -> VirtualSwitch | None:
+        if self._last is None:
+            self._warnings = (trouble,)
+            return None
+        trouble += "; the last picture of the virtual switch is kept"
+        self._warnings = (trouble,)
+        return dataclasses.replace(self._last, warnings=(*self._last.warnings, trouble))
+
+    def _absent_columns(self) -> tuple[str, ...]:
+        absent = self._follower.absent
+        if not absent:
+            return ()
+        names = ", ".join(absent)
+        return (f"OVSDB at {self._address}: its schema has no {names}; taken as unknown",)
+
+    def _complete(self, picture: Tables, deadline: float) -> VirtualSwitch:
+        warnings = picture.warnings
+        ports = picture.ports
+        if ports:
+            try:
+                packets = self._packets(deadline)
+                ports = tuple(
+                    dataclasses.replace(port, packets=packets.get(port.name)) for port in ports
+                )
+            except ovs_rpc.OvsUnavailableError as error:
+                warnings += (f"the ports' packets were not counted: {error}",)
+        found = pmd.PmdCpus((), None)
+        if USERSPACE in picture.bridges.values():
+            found = pmd.find(
+                picture.other_config or {}, lambda: self._rxq_show(deadline), self._proc_root
+            )
+        return VirtualSwitch(
+            bridges=picture.bridges,
+            ports=ports,
+            pmd_cpus=found.cpus,
+            pmd_source=found.source,
+            warnings=(*warnings, *found.warnings),
+        )
+
+    def _packets(self, deadline: float) -> dict[str, int]:
+        """Return packets received and sent, by interface; the ones without counts are absent."""
+        left_s = deadline - time.monotonic()
+        answer = ovs_rpc.call(self._address, "transact", [DATABASE, _STATISTICS], left_s)
+        return read_packets(answer)
+
+    def _rxq_show(self, deadline: float) -> str:
+        left_s = deadline - time.monotonic()
+        control = self._vswitchd_control or self._control_of_pid_file()
+        return str(ovs_rpc.call(f"unix:{control}", "dpif-netdev/pmd-rxq-show", [], left_s))
+
+    def _control_of_pid_file(self) -> str:
+        pid_file = self._rundir / "ovs-vswitchd.pid"
+        try:
+            pid = int(pid_file.read_text())
+        except (OSError, ValueError) as error:
+            raise ovs_rpc.OvsUnavailableError(f"{pid_file}: {error}") from error
+        # Its name begins with the program's, which may be ovs-vswitchd-dpdk.
+        control = next(self._rundir.glob(f"ovs-vswitchd*.{pid}.ctl"), None)
+        if control is None:
+            raise ovs_rpc.OvsUnavailableError(f"{self._rundir} has none of process {pid}")
+        return str(control)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tables:
+    """What the followed tables say. `other_config` None: there is no Open_vSwitch row."""
+
+    other_config: Mapping[str, str] | None
+    bridges: Mapping[str, str]
+    ports: tuple[SwitchPort, ...]
+    warnings: tuple[str, ...]
+
+
+def read_tables(rows: Rows) -> Tables:
+    """Make plain values of ovs's rows, sorted by name; the packets are still missing."""
+    root = next(iter(rows.get("Open_vSwitch", ())), None)
+    other_config = None if root is None else dict(getattr(root, "other_config", {}))
+    bridges: dict[str, str] = {}
+    ports: list[SwitchPort] = []
+    warnings: list[str] = []
+    for bridge in rows.get("Bridge", ()):
+        name = getattr(bridge, "name", "")
+        # An empty datapath_type is how the kernel's datapath, the default, is written.
+        bridges[name] = getattr(bridge, "datapath_type", "") or "system"
+        for port in getattr(bridge, "ports", ()):
+            for interface in getattr(port, "interfaces", ()):
+                ports.append(_port(interface, name, warnings))
+    if other_config and other_config.get("dpdk-init", "").lower() == "true":
+        if not getattr(root, "dpdk_initialized", True):
+            warnings.append("DPDK is configured but was not started; see ovs-vswitchd's log")
+    ports.sort(key=lambda port: (port.bridge, port.name))
+    return Tables(other_config, dict(sorted(bridges.items())), tuple(ports), tuple(warnings))
+
+
+def _port(interface: Any, bridge: str, warnings: list[str]) -> SwitchPort:
+    name = getattr(interface, "name", "")
+    ids = getattr(interface, "external_ids", {})
+    options = getattr(interface, "options", {})
+    descriptors = options.get("n_rxq_desc")
+    if descriptors is not None and not descriptors.isdecimal():
+        warnings.append(f"port {name}: options:n_rxq_desc {descriptors!r} is not a number")
+        descriptors = None
+    return SwitchPort(
+        name=name,
+        bridge=bridge,
+        type=getattr(interface, "type", "") or "system",
+        vm_uuid=ids.get("vm-uuid"),
+        iface_id=ids.get("iface-id"),
+        mac=ids.get("attached-mac"),
+        vhost_path=options.get("vhost-server-path"),
+        dpdk_device=options.get("dpdk-devargs"),
+        rx_descriptors=None if descriptors is None else int(descriptors),
+    )
+
+
+def read_packets(answer: Any) -> dict[str, int]:
+    """Read the answer to the select of the statistics: rows of name and ``["map", pairs]``.
+
+    Raises `ovs_rpc.OvsUnavailableError` when it is an error (a schema without statistics) or not
+    of that form.
+    """
+    packets = {}
+    try:
+        for row in answer[0]["rows"]:
+            counts = dict(row["statistics"][1])
+            if "rx_packets" in counts and "tx_packets" in counts:
+                packets[row["name"]] = counts["rx_packets"] + counts["tx_packets"]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ovs_rpc.OvsUnavailableError(f"ovsdb-server answered {answer!r:.200}") from error
+    return packets

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One question to one of Open vSwitch's daemons, answered within a deadline.
+
+Both ovsdb-server (RFC 7047) and the control sockets of all its daemons (``ovs-appctl``) speak
+JSON-RPC 1.0 over a stream, one object after the other without any framing. The clients of the
+`ovs` package wait without a limit and parse in Python; a control loop can afford neither.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+_CHUNK_BYTES = 1 << 16
+_REQUEST_ID = 1
+_DECODER = json.JSONDecoder()
+
+
+class OvsUnavailableError(Exception):
+    """A daemon could not be reached, did not answer in time or refused; the text says which."""
+
+
+def call(address: str, method: str, params: Sequence[Any], timeout_s: float) -> Any:
+    """Return the result of one request.
+
+    `address` is ``unix:PATH``, ``tcp:HOST:PORT`` (IPv6 hosts in brackets) or several of them
+    separated by commas, tried in turn. `timeout_s` bounds the whole exchange, whatever the other
+    side does. Raises `OvsUnavailableError`.
+    """
+    deadline = time.monotonic() + timeout_s
+    problems = []
+    for remote in (part.strip() for part in address.split(",")):
+        try:
+            with _connect(remote, _left(deadline)) as stream:
+                return _exchange(stream, method, params, deadline)
+        except TimeoutError:
+            problems.append(f"{remote}: no answer to {method} within {max(timeout_s, 0):.2g} s")
+        except OSError as error:
+            problems.append(f"{remote}: {error.strerror or error}")
+        except ValueError as error:
+            problems.append(f"{remote}: {error}")
+    raise OvsUnavailableError("; ".join(problems))
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _connect(remote: str, timeout_s: float) -> socket.socket:
+    scheme, _, rest = remote.partition(":")
+    if scheme == "tcp":
+        host, _, port = rest.rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError("not an address; write tcp:HOST:PORT")
+        return socket.create_connection((host.strip("[]"), int(port)), timeout_s)
+    if scheme == "unix":
+        stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            stream.settimeout(timeout_s)
+            stream.connect(rest)
+        except OSError:
+            stream.close()
+            raise
+        return stream
+    raise ValueError("not an address; write unix:PATH or tcp:HOST:PORT")
+
+
+def _exchange(stream: socket.socket, method: str, params: Sequence[Any], deadline: float) -> Any:
+    request = {"method": method, "params": list(params), "id": _REQUEST_ID}
+    stream.settimeout(_left(deadline))
+    stream.sendall(json.dumps(request).encode())
+    buffer = b""
+    while True:
+        stream.settimeout(_left(deadline))
+        chunk = stream.recv(_CHUNK_BYTES)
+        if not chunk:
+            raise ValueError(f"the connection ended before {method} was answered")
+        buffer += chunk
+        if not chunk.rstrip().endswith(b"}"):
+            continue  # an object is not complete yet: do not even try to parse it
+        messages, buffer = _messages(buffer)
+        for message in messages:
+            if message.get("id") == _REQUEST_ID and "method" not in message:
+                if message.get("error") is not None:
+                    raise ValueError(f"{method} was refused: {message['error']}")
+                return message.get("result")
+
+
+def _messages(buffer: bytes) -> tuple[list[dict[str, Any]], bytes]:
+    """Split off the complete objects at the front; return them and the remaining bytes."""
+    try:
+        text = buffer.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the answer is not UTF-8: {error}") from error
+    messages: list[dict[str, Any]] = []
+    at = 0
+    while at < len(text):
+        try:
+            message, at = _DECODER.raw_decode(text, at)
+        except json.JSONDecodeError:
+            break  # the rest is still on its way
+        if not isinstance(message, dict):
+            raise ValueError("the answer is not JSON-RPC")
+        messages.append(message)
+        while at < len(text) and text[at].isspace():
+            at += 1
+    return messages, text[at:].encode()

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An in-memory copy of a few columns of an OVSDB database, kept up to date.
+
+ovsdbapp's `Connection` thread follows the server; a thread of ours opens that connection as soon
+as there is a server, and opens a new one, with the schema fetched anew, when the old one has
+lost its server. So a server that is absent, restarts, or comes back upgraded needs no care from
+the caller, and the caller's thread never waits for any of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ovs.db import error as ovs_error
+from ovs.db import idl as ovs_idl
+from ovs.db import schema as ovs_schema
+from ovsdbapp import exceptions
+from ovsdbapp.backend.ovs_idl import connection as ovs_connection
+from ovsdbapp.backend.ovs_idl import vlog
+
+from iat_nova.inventory import ovs_rpc
+
+LOG = logging.getLogger(__name__)
+RETRY_S = 2.0
+"""How often the connection is looked after, hence the longest wait for a new server."""
+
+Rows = Mapping[str, Sequence[Any]]
+"""The rows of each followed table; absent columns are absent attributes."""
+
+
+class _Replica(ovs_connection.OvsdbIdl):  # type: ignore[misc]  # ovsdbapp has no types
+    """The tables. Calls `hint` for each change; called in ovsdbapp's thread, so it only enqueues.
+
+    Only columns that matter are followed, so each change does. The interfaces' statistics, which
+    ovs-vswitchd writes every five seconds, are not even sent to us.
+    """
+
+    hint: Callable[[], None]
+
+    @property
+    def following(self) -> bool:
+        """Whether the copy is that of a live server (ovs offers no public way to ask)."""
+        return bool(self._session.is_connected() and self.state == self.IDL_S_MONITORING)
+
+    def notify(self, event: str, row: object, updates: object = None) -> None:
+        """Take a change of one row (the hook of `ovs.db.idl.Idl`)."""
+        self.hint()
+
+
+class Follower:
+    """Follows `columns` (by table) of database `name` at `address`.
+
+    `timeout_s` bounds each exchange with the server and each wait of a caller.
+    """
+
+    def __init__(
+        self, address: str, name: str, columns: Mapping[str, Sequence[str]], timeout_s: float
+    ) -> None:
+        self._address = address
+        self._name = name
+        self._columns = columns
+        self._timeout_s = timeout_s
+        self._hint: Callable[[], None] = _nothing
+        self._connection: Any = None  # ovsdbapp's Connection; assigned whole, read without a lock
+        self._trouble: str | None = f"OVSDB at {address}: not connected yet"
+        self._absent: tuple[str, ...] = ()
+        self._closing = threading.Event()
+        self._tried = threading.Event()
+        self._thread = threading.Thread(target=self._look_after, name="ovsdb", daemon=True)
+
+    def start(self, on_hint: Callable[[], None]) -> None:
+        """Begin to follow. `on_hint` is called in other threads.
+
+        Returns when the first attempt has ended, well or not, at the latest after `timeout_s`:
+        an agent whose server is there begins with a whole picture.
+        """
+        # Of ovs's own log only what is wrong; by default it would go to stderr and syslog.
+        vlog.use_python_logger(max_level=vlog.WARN)
+        self._hint = on_hint
+        self._thread.start()
+        self._tried.wait(self._timeout_s)
+
+    def close(self) -> None:
+        """End all threads and close the connection."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._drop()
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps the copy from being up to date; None: nothing does."""
+        connection = self._connection
+        if connection is not None and not connection.idl.following:
+            return f"OVSDB at {self._address}: connection lost"
+        if self._tried.is_set() and not (self._thread.is_alive() or self._closing.is_set()):
+            return f"OVSDB at {self._address}: no longer followed, see the log; restart the agent"
+        return self._trouble
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The columns, as Table.column, that the server's schema does not have."""
+        return self._absent
+
+    @contextlib.contextmanager
+    def rows(self, timeout_s: float) -> Iterator[Rows | None]:
+        """Hold the copy still and hand out its rows.
+
+        None: there is no copy yet, or it is being changed for longer than `timeout_s`.
+        """
+        connection = self._connection
+        if connection is None or not connection.lock.acquire(timeout=timeout_s):
+            yield None
+            return
+        try:
+            tables = connection.idl.tables
+            yield {name: tuple(table.rows.values()) for name, table in tables.items()}
+        finally:
+            connection.lock.release()
+
+    def _look_after(self) -> None:
+        while not self._closing.is_set():
+            connection = self._connection
+            if connection is None or not connection.idl.following:
+                self._reopen()
+                self._tried.set()
+            self._closing.wait(RETRY_S)
+
+    def _reopen(self) -> None:
+        had = self._connection is not None
+        if had:
+            self._trouble = f"OVSDB at {self._address}: connection lost"
+        self._drop()
+        try:
+            connection, absent = self._open()
+        except ovs_rpc.OvsUnavailableError as error:
+            trouble = f"OVSDB at {error}"
+            if trouble != self._trouble:
+                LOG.warning("%s; trying again every %g s", trouble, RETRY_S)
+            self._trouble = trouble
+            if had:
+                self._hint()  # what was known has become stale
+            return
+        self._absent = absent
+        self._trouble = None
+        self._connection = connection
+        LOG.info("OVSDB at %s: connected", self._address)
+        self._hint()
+
+    def _open(self) -> tuple[Any, tuple[str, ...]]:
+        schema = ovs_rpc.call(self._address, "get_schema", [self._name], self._timeout_s)
+        try:
+            tables = ovs_schema.DbSchema.from_json(schema).tables
+            helper, absent = self._select(schema, tables)
+            # A host's own database is no cluster: ask for no leader.
+            replica = _Replica(self._address, helper, leader_only=False)
+        except ovs_error.Error as error:
+            raise ovs_rpc.OvsUnavailableError(f"{self._address}: {error}") from error
+        replica.hint = self._hint
+        connection = ovs_connection.Connection(replica, timeout=self._timeout_s)
+        try:
+            connection.start()
+        except exceptions.TimeoutException as error:
+            replica.close()
+            raise ovs_rpc.OvsUnavailableError(
+                f"{self._address}: the tables did not arrive within {self._timeout_s:g} s"
+            ) from error
+        return connection, absent
+
+    def _select(self, schema: Any, tables: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
+        """Return what ovs calls a helper, for the columns that are there, and the other ones."""
+        helper = ovs_idl.SchemaHelper(None, schema)
+        absent: list[str] = []
+        for table, wanted in self._columns.items():
+            there = tables[table].columns if table in tables else {}
+            absent += [f"{table}.{column}" for column in wanted if column not in there]
+            if known := [column for column in wanted if column in there]:
+                helper.register_columns(table, known)
+        return helper, tuple(absent)
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.stop(self._timeout_s):
+            LOG.error("OVSDB at %s: the connection's thread does not end", self._address)
+
+
+def _nothing() -> None:
+    """The hint of whoever wants none."""

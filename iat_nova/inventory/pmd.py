@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processors on which Open vSwitch's userspace datapath forwards: its PMD threads.
+
+Three places tell, best first (Open vSwitch, "PMD Threads" and ``vswitchd.conf.db(5)``):
+
+* ``other_config:pmd-cpu-mask``, when it is set: the operator's own choice;
+* ``dpif-netdev/pmd-rxq-show``: without a mask there is one PMD thread a NUMA node, on a
+  processor that Open vSwitch picks;
+* the names of ovs-vswitchd's threads, ``pmd-cNN/id:``, where its control socket is closed to us.
+
+``dpdk-lcore-mask`` is none of them: those threads do housekeeping and forward nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Callable, Mapping
+
+from iat_nova.inventory.ovs_rpc import OvsUnavailableError
+
+_MASK = re.compile(r"(?:0[xX])?[0-9a-fA-F]+")
+_RXQ_SHOW = re.compile(r"^pmd thread numa_id -?\d+ core_id (\d+):", re.MULTILINE)
+_THREAD = re.compile(r"pmd-c(\d+)/id:")
+_PROCESS = "ovs-vswitchd"  # Debian's ovs-vswitchd-dpdk begins with the same letters
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PmdCpus:
+    """Where the PMD threads run. `source` None: nobody could tell."""
+
+    cpus: tuple[int, ...]
+    source: str | None  # pmd-cpu-mask, pmd-rxq-show, threads
+    warnings: tuple[str, ...] = ()
+
+
+def find(
+    other_config: Mapping[str, str], ask: Callable[[], str], proc_root: pathlib.Path
+) -> PmdCpus:
+    """Find the PMD processors of a host that has a userspace (netdev) bridge.
+
+    `ask` returns the text of ``dpif-netdev/pmd-rxq-show`` or raises `OvsUnavailableError`.
+    A malformed mask is reported and ignored, as ovs-vswitchd does.
+    """
+    warnings: tuple[str, ...] = ()
+    mask = other_config.get("pmd-cpu-mask")
+    # dpdk-init=try starts DPDK as well, but survives its failure.
+    if mask is not None and other_config.get("dpdk-init", "").lower() in ("true", "try"):
+        try:
+            cpus = parse_mask(mask)
+        except ValueError as error:
+            warnings = (f"other_config:pmd-cpu-mask: {error}",)
+        else:
+            if cpus:
+                return PmdCpus(cpus, "pmd-cpu-mask")
+    try:
+        return PmdCpus(parse_rxq_show(ask()), "pmd-rxq-show", warnings)
+    except OvsUnavailableError as error:
+        threads = cpus_of_threads(proc_root)
+        if threads is not None:
+            return PmdCpus(threads, "threads", warnings)
+        unknown = (
+            f"the PMD threads' processors are unknown: ovs-vswitchd's control socket: {error}; "
+            f"and no ovs-vswitchd is seen in {proc_root}. Set other_config:pmd-cpu-mask or "
+            "[iat] vswitchd_control"
+        )
+        return PmdCpus((), None, (*warnings, unknown))
+
+
+def parse_mask(text: str) -> tuple[int, ...]:
+    """Return the processors of a hexadecimal mask, with or without 0x, lowest first.
+
+    Raises `ValueError` for anything else.
+    """
+    if not _MASK.fullmatch(text):
+        raise ValueError(f"{text!r} is not a hexadecimal mask of processors")
+    mask = int(text, 16)
+    return tuple(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
+
+
+def parse_rxq_show(text: str) -> tuple[int, ...]:
+    """Return the processors of all PMD threads that ``dpif-netdev/pmd-rxq-show`` lists.
+
+    A thread that has no queue at the moment is listed, and counts: it polls nevertheless.
+    """
+    return tuple(sorted({int(core) for core in _RXQ_SHOW.findall(text)}))
+
+
+def cpus_of_threads(proc_root: pathlib.Path) -> tuple[int, ...] | None:
+    """Return the processors in the names of ovs-vswitchd's PMD threads.
+
+    None: no ovs-vswitchd is running, or it is hidden from us. A process or a thread that ends
+    while we look is passed over.
+    """
+    found = False
+    cpus: set[int] = set()
+    for process in _numbered(proc_root):
+        if not _name(process).startswith(_PROCESS):
+            continue
+        found = True
+        for thread in _numbered(process / "task"):
+            if match := _THREAD.match(_name(thread)):
+                cpus.add(int(match[1]))
+    return tuple(sorted(cpus)) if found else None
+
+
+def _numbered(folder: pathlib.Path) -> list[pathlib.Path]:
+    try:
+        return [folder / name for name in os.listdir(folder) if name.isdigit()]
+    except OSError:  # it has just ended
+        return []
+
+
+def _name(folder: pathlib.Path) -> str:
+    try:
+        return (folder / "comm").read_text(errors="replace").rstrip("\n")
+    except OSError:  # it has just ended
+        return ""
