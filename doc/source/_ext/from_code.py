@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Directives that draw from the code, so that the pages cannot say anything else than it does."""
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from sphinx.ext.graphviz import graphviz
+
+from iat_nova.control import fsm
+from iat_nova.model import FsmState
+
+
+class FsmDiagram(Directive):
+    """The state machine of `iat_nova.control.fsm.RULES`: one arrow a numbered transition."""
+
+    def run(self):
+        names = {state: state.name for state in FsmState}
+        lines = ["digraph fsm {", "rankdir=LR; bgcolor=transparent;"]
+        lines += ['node [shape=box, style="rounded,filled", fillcolor="#eef4fa", fontname=Helvetica];']
+        lines += ["edge [fontname=Helvetica, fontsize=11];"]
+        lines += [f'{names[state]} [label="{state.value}"];' for state in FsmState]
+        lines += [
+            f'{names[rule.source]} -> {names[rule.target]} [label="{number}"];'
+            for number, rule in sorted(fsm.NUMBERED.items())
+        ]
+        node = graphviz()
+        node["code"] = "\n".join([*lines, "}"])
+        node["options"] = {}
+        node["alt"] = "The five states and their twelve transitions, numbered as in the paper."
+        return [node]
+
+
+class FsmTable(Directive):
+    """The rows of the state machine, in the order in which they are tried."""
+
+    def run(self):
+        rows = [".. list-table::", "   :header-rows: 1", "   :widths: 16 8 16 60", ""]
+        rows += ["   * - In", "     - Nr", "     - To", "     - When (first match wins)"]
+        for rule in fsm.RULES:
+            number = "" if rule.number is None else str(rule.number)
+            target = "*stay*" if rule.target is rule.source else rule.target.value
+            rows += [
+                f"   * - {rule.source.value}",
+                f"     - {number}".rstrip(),
+                f"     - {target}",
+                f"     - {rule.text}",
+            ]
+        node = nodes.container()
+        self.state.nested_parse(StringList(rows, source="fsm.py"), self.content_offset, node)
+        return node.children
+
+
+def setup(app):
+    app.add_directive("iat-fsm-diagram", FsmDiagram)
+    app.add_directive("iat-fsm-table", FsmTable)
+    return {"parallel_read_safe": True}

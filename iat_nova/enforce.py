@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a layout to the hardware: only what changed, in a safe order, undone when refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from iat_nova.hardware.api import (
+    DEFAULT_CLASS,
+    CacheAllocator,
+    ClassMask,
+    DdioWays,
+    HardwareError,
+)
+from iat_nova.model import DomainInventory, Layout, TenantKind, WayMask
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Effective:
+    """What the machine says it has after a write: masks by tenant, and DDIO's."""
+
+    tenants: Mapping[str, WayMask]
+    ddio: WayMask | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Written:
+    """What was last put on one domain, and for whom."""
+
+    inventory: DomainInventory
+    layout: Layout
+    effective: Effective
+
+
+class Enforcer:
+    """Owns what is on the hardware. One owner, the loop's thread.
+
+    Before its first write to a domain it notes DDIO's mask there; `restore` puts that back and
+    gives up every class.
+    """
+
+    def __init__(self, allocator: CacheAllocator, ddio: DdioWays) -> None:
+        self._allocator = allocator
+        self._ddio = ddio
+        self._written: dict[int, _Written] = {}
+        self._found: dict[int, WayMask | None] = {}
+
+    def apply(self, inventory: DomainInventory, layout: Layout) -> Effective:
+        """Put a layout on its domain and return what the machine made of it.
+
+        Nothing is written when nothing changed. When a write is refused the last good layout is
+        put back and `HardwareError` is raised.
+        """
+        domain = inventory.domain.id
+        last = self._written.get(domain)
+        if last is not None and last.layout == layout and last.inventory is inventory:
+            return last.effective
+        if domain not in self._found:
+            self._found[domain] = self._ddio.read(domain)
+        try:
+            effective = self._write(inventory, layout)
+        except HardwareError:
+            if last is not None:
+                self._write(last.inventory, last.layout)
+            raise
+        self._written[domain] = _Written(inventory, layout, effective)
+        return effective
+
+    def restore(self) -> None:
+        """Give up every class and put DDIO's mask back as it was found. May be repeated."""
+        for domain, found in list(self._found.items()):
+            self._allocator.apply(domain, ())
+            if found is not None:
+                self._set_ddio(domain, found)
+            self._written.pop(domain, None)
+            del self._found[domain]
+
+    def _write(self, inventory: DomainInventory, layout: Layout) -> Effective:
+        """Program the classes and DDIO and read both back.
+
+        DDIO goes first when it shrinks, else last: on the way from one layout to the next nobody
+        then shares with DDIO who does in neither.
+        """
+        domain = inventory.domain
+        names = _class_names(inventory, layout)
+        classes = _classes(inventory, layout, names)
+        now = self._ddio.read(domain.id)
+        shrinks = now is not None and layout.ddio.count < now.count
+        if shrinks and domain.ddio_resizable:
+            now = self._set_ddio(domain.id, layout.ddio)
+        masks = self._allocator.apply(domain.id, classes)
+        if not shrinks and domain.ddio_resizable:
+            now = self._set_ddio(domain.id, layout.ddio)
+        return Effective(
+            {tenant: masks[name] for tenant, name in names.items() if name in masks}, now
+        )
+
+    def _set_ddio(self, domain: int, mask: WayMask) -> WayMask | None:
+        """Set DDIO's ways where they differ; return them as read back."""
+        now = self._ddio.read(domain)
+        return now if now in (None, mask) else self._ddio.write(domain, mask)
+
+
+def _class_names(inventory: DomainInventory, layout: Layout) -> dict[str, str]:
+    """Name each tenant's class after the first tenant of its group, so that it lives as long.
+
+    The group with the host's own processors is the machine's default class. A guest gives its
+    UUID: its class then is the same in every cache domain.
+    """
+    tenants = {tenant.id: tenant for tenant in inventory.tenants}
+    names = {}
+    for group in layout.groups:
+        first = tenants[group.tenants[0]]
+        name = first.uuid or first.id
+        if any(tenants[tenant].kind is TenantKind.HOST for tenant in group.tenants):
+            name = DEFAULT_CLASS
+        names.update(dict.fromkeys(group.tenants, name))
+    return names
+
+
+def _classes(
+    inventory: DomainInventory, layout: Layout, names: Mapping[str, str]
+) -> tuple[ClassMask, ...]:
+    """Collect the processors of each class."""
+    cpus = {tenant.id: tenant.cpus for tenant in inventory.tenants}
+    return tuple(
+        ClassMask(
+            names[group.tenants[0]],
+            tuple(sorted(cpu for tenant in group.tenants for cpu in cpus[tenant])),
+            group.mask,
+        )
+        for group in layout.groups
+    )

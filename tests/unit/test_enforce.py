@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A layout reaches the hardware whole, only when it changed, and is undone when refused."""
+
+import dataclasses
+import unittest
+
+from iat_nova.enforce import Enforcer
+from iat_nova.hardware.api import DEFAULT_CLASS, HardwareError
+from iat_nova.hardware.fake import SKYLAKE, FakeAllocator, FakeDdio
+from iat_nova.model import (
+    DomainInventory,
+    Group,
+    Layout,
+    Priority,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+
+UUID = "6c0d3f0e-0000-4000-8000-000000000001"
+
+
+def tenant(name: str, kind: TenantKind, *cpus: int) -> Tenant:
+    return Tenant(name, name, kind, Priority.BE, False, cpus, WayRequest())
+
+
+HOST = tenant("host", TenantKind.HOST, 0, 1)
+GUEST = tenant(f"{UUID}/7", TenantKind.GUEST, 4, 5)
+STACK = tenant("stack", TenantKind.STACK, 2, 3)
+INVENTORY = DomainInventory(SKYLAKE, (HOST, GUEST, STACK))
+
+
+def layout(ddio: int, **masks: int) -> Layout:
+    by_name = {"host": HOST.id, "guest": GUEST.id, "stack": STACK.id}
+    groups = tuple(Group((by_name[name],), WayMask(mask)) for name, mask in masks.items())
+    return Layout(WayMask(ddio), groups)
+
+
+FIRST = layout(0x600, host=0x003, guest=0x03C, stack=0x0C0)
+
+
+class EnforcerTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.allocator = FakeAllocator()
+        self.ddio = FakeDdio()
+        self.enforcer = Enforcer(self.allocator, self.ddio)
+
+    def test_classes_are_named_after_who_owns_them(self) -> None:
+        """The host is the default class, a guest its UUID without the run, the stack itself."""
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.assertEqual(
+            {DEFAULT_CLASS: 0x003, UUID: 0x03C, "stack": 0x0C0}, self.allocator.effective(0)
+        )
+        self.assertEqual(UUID, self.allocator.class_of(5))
+
+    def test_what_the_machine_made_of_it_is_returned(self) -> None:
+        """Skylake ties the two I/O ways: 0x400 is read back as 0x600."""
+        effective = self.enforcer.apply(INVENTORY, layout(0x600, guest=0x400, stack=0x00F))
+        self.assertEqual(0x600, effective.tenants[GUEST.id])
+        self.assertEqual(0x600, effective.ddio)
+
+    def test_nothing_is_written_when_nothing_changed(self) -> None:
+        """The second time costs no write."""
+        self.enforcer.apply(INVENTORY, FIRST)
+        before = len(self.allocator.writes)
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.assertEqual(before, len(self.allocator.writes))
+        self.assertEqual([], self.ddio.writes)
+
+    def test_other_processors_are_written_although_the_masks_stay(self) -> None:
+        """A guest that was pinned elsewhere takes its class along."""
+        self.enforcer.apply(INVENTORY, FIRST)
+        moved = dataclasses.replace(
+            INVENTORY, tenants=(HOST, tenant(GUEST.id, GUEST.kind, 8), STACK)
+        )
+        self.enforcer.apply(moved, FIRST)
+        self.assertEqual(UUID, self.allocator.class_of(8))
+        self.assertIsNone(self.allocator.class_of(5))
+
+    def test_tenants_of_one_group_share_one_class(self) -> None:
+        """One class holds the processors of both."""
+        shared = Layout(WayMask(0x600), (Group((STACK.id, GUEST.id), WayMask(0x0F)),))
+        effective = self.enforcer.apply(INVENTORY, shared)
+        self.assertEqual({"stack": 0x0F}, self.allocator.effective(0))
+        self.assertEqual({STACK.id: 0x0F, GUEST.id: 0x0F}, effective.tenants)
+
+    def test_ddio_shrinks_before_and_grows_after_the_classes_move(self) -> None:
+        """On the way nobody shares ways with DDIO who does in neither layout."""
+        order: list[str] = []
+
+        class Allocator(FakeAllocator):
+            def apply(self, domain, classes):
+                order.append("classes")
+                return super().apply(domain, classes)
+
+        class Ddio(FakeDdio):
+            def write(self, domain, mask):
+                order.append("ddio")
+                return super().write(domain, mask)
+
+        enforcer = Enforcer(Allocator(), Ddio())
+        enforcer.apply(INVENTORY, layout(0x700, guest=0x0C0))
+        enforcer.apply(INVENTORY, layout(0x600, guest=0x180))
+        self.assertEqual(["classes", "ddio", "ddio", "classes"], order)
+
+    def test_a_refused_write_leaves_the_last_good_layout(self) -> None:
+        """Masks and DDIO are what they were, and the caller is told."""
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.allocator.refuse = "stack"
+        with self.assertRaisesRegex(HardwareError, "stack"):
+            self.enforcer.apply(INVENTORY, layout(0x400 | 0x200, guest=0x0F0, stack=0x00C))
+        self.assertEqual(0x03C, self.allocator.effective(0)[UUID])
+        self.assertEqual(0x600, self.ddio.read(0))
+
+    def test_a_refused_ddio_write_undoes_the_classes(self) -> None:
+        """The two belong together: half a layout does not stay."""
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.ddio.refuse = True
+        with self.assertRaises(HardwareError):
+            self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
+        self.assertEqual(0x03C, self.allocator.effective(0)[UUID])
+
+    def test_a_knob_that_cannot_be_turned_is_not_turned(self) -> None:
+        """Where DDIO is fixed only the classes are written."""
+        fixed = dataclasses.replace(
+            INVENTORY, domain=dataclasses.replace(SKYLAKE, ddio_resizable=False)
+        )
+        effective = self.enforcer.apply(fixed, layout(0x780, guest=0x00C))
+        self.assertEqual([], self.ddio.writes)
+        self.assertEqual(0x600, effective.ddio)
+
+    def test_restore_leaves_the_machine_as_found(self) -> None:
+        """No class of ours, DDIO's own mask; a second time does no harm."""
+        self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
+        self.enforcer.restore()
+        self.enforcer.restore()
+        self.assertEqual({}, self.allocator.effective(0))
+        self.assertEqual(0x600, self.ddio.read(0))
+
+    def test_restore_before_any_write_writes_nothing(self) -> None:
+        """Who only observed has nothing to undo."""
+        self.enforcer.restore()
+        self.assertEqual(([], []), (self.allocator.writes, self.ddio.writes))
