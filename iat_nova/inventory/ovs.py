@@ -191,9 +191,9 @@ def read_tables(rows: Rows) -> Tables:
         for port in getattr(bridge, "ports", ()):
             for interface in getattr(port, "interfaces", ()):
                 ports.append(_port(interface, name, warnings))
-    if other_config and other_config.get("dpdk-init", "").lower() == "true":
-        if not getattr(root, "dpdk_initialized", True):
-            warnings.append("DPDK is configured but was not started; see ovs-vswitchd's log")
+    dpdk_wanted = (other_config or {}).get("dpdk-init", "").lower() == "true"
+    if dpdk_wanted and not getattr(root, "dpdk_initialized", True):
+        warnings.append("DPDK is configured but was not started; see ovs-vswitchd's log")
     ports.sort(key=lambda port: (port.bridge, port.name))
     return Tables(other_config, dict(sorted(bridges.items())), tuple(ports), tuple(warnings))
 

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made of the rows of Open vSwitch's database."""
+
+import types
+import unittest
+
+from iat_nova.inventory import ovs
+from iat_nova.inventory.ovs_rpc import OvsUnavailableError
+from iat_nova.model import SwitchPort
+
+UUID = "6b3a4b5e-0000-4000-8000-000000000001"
+
+
+def row(**columns):
+    return types.SimpleNamespace(**columns)
+
+
+def interface(name, type_="", external_ids=None, **options):
+    return row(name=name, type=type_, external_ids=external_ids or {}, options=options)
+
+
+def bridge(name, datapath_type, *interfaces):
+    ports = [row(interfaces=list(interfaces))]
+    return row(name=name, datapath_type=datapath_type, ports=ports)
+
+
+def read(*bridges, other_config=None, dpdk_initialized=False):
+    root = row(other_config=other_config or {}, dpdk_initialized=dpdk_initialized)
+    return ovs.read_tables({"Open_vSwitch": [root], "Bridge": bridges})
+
+
+class ReadTablesTest(unittest.TestCase):
+    def test_vhost_user_port(self):
+        """A guest's port carries its identity and its socket."""
+        ids = {"vm-uuid": UUID, "iface-id": "port-1", "attached-mac": "fa:16:3e:00:00:01"}
+        options = {"vhost-server-path": "/run/vhu1", "n_rxq_desc": "1024"}
+        tables = read(
+            bridge("br-int", "netdev", interface("vhu1", "dpdkvhostuserclient", ids, **options))
+        )
+        self.assertEqual({"br-int": "netdev"}, tables.bridges)
+        self.assertEqual(
+            (
+                SwitchPort(
+                    name="vhu1",
+                    bridge="br-int",
+                    type="dpdkvhostuserclient",
+                    vm_uuid=UUID,
+                    iface_id="port-1",
+                    mac="fa:16:3e:00:00:01",
+                    vhost_path="/run/vhu1",
+                    rx_descriptors=1024,
+                ),
+            ),
+            tables.ports,
+        )
+        self.assertEqual((), tables.warnings)
+
+    def test_dpdk_port(self):
+        """A physical port shows the device that DPDK drives."""
+        devargs = {"dpdk-devargs": "0000:3b:00.0"}
+        port = read(bridge("br-phy", "netdev", interface("dpdk0", "dpdk", **devargs))).ports[0]
+        self.assertEqual(("dpdk", "0000:3b:00.0"), (port.type, port.dpdk_device))
+
+    def test_defaults(self):
+        """Empty types, OVSDB's way to say default, are the kernel's datapath and devices."""
+        tables = read(bridge("br0", "", interface("eth0")))
+        self.assertEqual({"br0": "system"}, tables.bridges)
+        self.assertEqual("system", tables.ports[0].type)
+
+    def test_order(self):
+        """Bridges and ports are sorted: equal databases give equal pictures."""
+        tables = read(
+            bridge("b", "", interface("y"), interface("x")), bridge("a", "", interface("z"))
+        )
+        self.assertEqual(["a", "b"], list(tables.bridges))
+        self.assertEqual(["z", "x", "y"], [port.name for port in tables.ports])
+
+    def test_malformed_descriptors(self):
+        """A number of descriptors that is none is unknown, with a warning that names the port."""
+        for text in ("many", "-1", ""):
+            with self.subTest(text):
+                tables = read(bridge("b", "netdev", interface("vhu1", n_rxq_desc=text)))
+                self.assertIsNone(tables.ports[0].rx_descriptors)
+                self.assertIn("port vhu1: options:n_rxq_desc", tables.warnings[0])
+
+    def test_absent_columns(self):
+        """Rows without the newer columns are read as far as they go."""
+        rows = {
+            "Open_vSwitch": [row()],
+            "Bridge": [row(name="b", ports=[row(interfaces=[row(name="x")])]), row()],
+        }
+        tables = ovs.read_tables(rows)
+        self.assertEqual({}, tables.other_config)
+        self.assertEqual({"": "system", "b": "system"}, tables.bridges)
+        self.assertEqual((SwitchPort("x", "b", "system"),), tables.ports)
+
+    def test_no_root(self):
+        """A database without its one row is told from one with an empty configuration."""
+        self.assertIsNone(ovs.read_tables({}).other_config)
+        self.assertEqual({}, read().other_config)
+
+    def test_dpdk_not_started(self):
+        """DPDK wanted but not running is shown; wanted and running, or not wanted, is not."""
+        wanted = {"dpdk-init": "true"}
+        self.assertIn("DPDK is configured", read(other_config=wanted).warnings[0])
+        self.assertEqual((), read(other_config=wanted, dpdk_initialized=True).warnings)
+        self.assertEqual((), read(other_config={"dpdk-init": "false"}).warnings)
+
+
+class ReadPacketsTest(unittest.TestCase):
+    def test_sum(self):
+        """Both directions are added; an interface without both counts is absent."""
+        answer = [
+            {
+                "rows": [
+                    {
+                        "name": "a",
+                        "statistics": ["map", [["rx_packets", 3], ["tx_packets", 4], ["x", 9]]],
+                    },
+                    {"name": "b", "statistics": ["map", [["rx_packets", 3]]]},
+                    {"name": "c", "statistics": ["map", []]},
+                ]
+            }
+        ]
+        self.assertEqual({"a": 7}, ovs.read_packets(answer))
+
+    def test_malformed(self):
+        """An error of the server, or anything else, is reported as it came."""
+        for answer in (
+            [{"error": "unknown column"}],
+            [],
+            None,
+            [{"rows": [{"name": "a"}]}],
+            [{"rows": [{"name": "a", "statistics": ["map", [1]]}]}],
+        ):
+            with self.subTest(answer), self.assertRaises(OvsUnavailableError) as caught:
+                ovs.read_packets(answer)
+            self.assertIn(repr(answer), str(caught.exception))

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the PMD threads run, as each of the three sources tells it."""
+
+import pathlib
+import tempfile
+import unittest
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iat_nova.inventory import pmd
+from iat_nova.inventory.ovs_rpc import OvsUnavailableError
+
+TWO_NODES = """\
+Displaying last 60 seconds pmd usage %
+pmd thread numa_id 0 core_id 9:
+  isolated : false
+  port: dpdk0             queue-id:  0 (enabled)   pmd usage: 12 %
+  port: vhu0              queue-id:  0 (disabled)  pmd usage:  0 %
+  overhead:  1 %
+pmd thread numa_id 1 core_id 37:
+  isolated : true
+  overhead: NOT AVAIL
+"""
+
+
+def unavailable() -> str:
+    raise OvsUnavailableError("unix:/none: No such file or directory")
+
+
+class ParseMaskTest(unittest.TestCase):
+    def test_values(self):
+        """Masks are hexadecimal, with or without 0x, as wide as they like."""
+        cases = {
+            "0x2": (1,),
+            "6": (1, 2),
+            "0X0000c": (2, 3),
+            "aA": (1, 3, 5, 7),
+            "0": (),
+            "1" + "0" * 32: (128,),
+        }
+        for text, cpus in cases.items():
+            with self.subTest(text):
+                self.assertEqual(cpus, pmd.parse_mask(text))
+
+    def test_malformed(self):
+        """Whatever else Python's int would take is refused, and named in the error."""
+        for text in ("zz", "", "0x", "-2", " 2", "1_0", "0x2,4", "1-3", "2\n"):
+            with self.subTest(text), self.assertRaises(ValueError) as caught:
+                pmd.parse_mask(text)
+            self.assertIn(repr(text), str(caught.exception))
+
+    @settings(derandomize=True, max_examples=50)
+    @given(st.sets(st.integers(0, 600)))
+    def test_round_trip(self, cpus):
+        """Every set of processors is read back from its mask."""
+        self.assertEqual(tuple(sorted(cpus)), pmd.parse_mask(hex(sum(1 << cpu for cpu in cpus))))
+
+
+class ParseRxqShowTest(unittest.TestCase):
+    def test_threads(self):
+        """Each PMD thread is found once, the one without queues too."""
+        self.assertEqual((9, 37), pmd.parse_rxq_show(TWO_NODES))
+
+    def test_none(self):
+        """A datapath without PMD threads lists none."""
+        self.assertEqual((), pmd.parse_rxq_show("Displaying last 60 seconds pmd usage %\n"))
+
+
+class ProcTestCase(unittest.TestCase):
+    """A small /proc."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.proc = pathlib.Path(folder.name)
+
+    def process(self, pid, name, *threads):
+        for tid, comm in enumerate((name, *threads), pid):
+            task = self.proc / str(pid) / "task" / str(tid)
+            task.mkdir(parents=True)
+            (task / "comm").write_text(comm + "\n")
+        (self.proc / str(pid) / "comm").write_text(name + "\n")
+
+
+class ThreadsTest(ProcTestCase):
+    def test_names(self):
+        """The processors are the decimal numbers in the names of ovs-vswitchd's PMD threads."""
+        self.process(10, "ovs-vswitchd-dp", "pmd-c03/id:8", "pmd-c110/id:12", "revalidator7")
+        self.assertEqual((3, 110), pmd.cpus_of_threads(self.proc))
+
+    def test_other_process(self):
+        """Another program's thread of such a name is not Open vSwitch's."""
+        self.process(10, "ovsdb-server", "pmd-c03/id:8")
+        self.assertIsNone(pmd.cpus_of_threads(self.proc))
+
+    def test_no_pmd_threads(self):
+        """ovs-vswitchd without PMD threads is something else than no ovs-vswitchd."""
+        self.process(10, "ovs-vswitchd", "handler6")
+        self.assertEqual((), pmd.cpus_of_threads(self.proc))
+
+    def test_ended_process(self):
+        """A process that ends while we look, or a /proc that is not there, stops nothing."""
+        (self.proc / "11").mkdir()
+        self.process(12, "ovs-vswitchd", "pmd-c05/id:1")
+        (self.proc / "12" / "task" / "99").mkdir()
+        self.assertEqual((5,), pmd.cpus_of_threads(self.proc))
+        self.assertIsNone(pmd.cpus_of_threads(self.proc / "none"))
+
+
+class FindTest(ProcTestCase):
+    def find(self, ask=unavailable, **other_config):
+        other_config = {key.replace("_", "-"): value for key, value in other_config.items()}
+        return pmd.find(other_config, ask, self.proc)
+
+    def test_mask(self):
+        """A mask with DPDK on settles it; nobody is asked."""
+        for dpdk in ("true", "try", "True"):
+            found = self.find(dpdk_init=dpdk, pmd_cpu_mask="0xc")
+            self.assertEqual(pmd.PmdCpus((2, 3), "pmd-cpu-mask"), found)
+
+    def test_mask_without_dpdk(self):
+        """Where DPDK is off, a forgotten mask says nothing about running threads."""
+        for dpdk in ("false", ""):
+            found = self.find(lambda: TWO_NODES, dpdk_init=dpdk, pmd_cpu_mask="0xc")
+            self.assertEqual(pmd.PmdCpus((9, 37), "pmd-rxq-show"), found)
+
+    def test_no_mask(self):
+        """Without a mask, or with an empty one, ovs-vswitchd is asked."""
+        for mask in ({}, {"pmd_cpu_mask": "0"}):
+            found = self.find(lambda: TWO_NODES, dpdk_init="true", **mask)
+            self.assertEqual(pmd.PmdCpus((9, 37), "pmd-rxq-show"), found)
+
+    def test_malformed_mask(self):
+        """A malformed mask is shown and ovs-vswitchd is asked what it made of it."""
+        found = self.find(lambda: TWO_NODES, dpdk_init="true", pmd_cpu_mask="zz")
+        self.assertEqual(((9, 37), "pmd-rxq-show"), (found.cpus, found.source))
+        self.assertEqual(1, len(found.warnings))
+        self.assertIn("'zz' is not a hexadecimal mask", found.warnings[0])
+
+    def test_lcore_mask(self):
+        """dpdk-lcore-mask is not about forwarding threads."""
+        found = self.find(lambda: "", dpdk_init="true", dpdk_lcore_mask="0x4")
+        self.assertEqual((), found.cpus)
+
+    def test_threads(self):
+        """Where the control socket is closed to us, the threads' names tell."""
+        self.process(10, "ovs-vswitchd", "pmd-c03/id:8")
+        self.assertEqual(pmd.PmdCpus((3,), "threads"), self.find(dpdk_init="true"))
+
+    def test_unknown(self):
+        """Where nobody tells, that is said, with what was tried and what to do."""
+        found = self.find(dpdk_init="true", pmd_cpu_mask="0xg")
+        self.assertEqual(((), None), (found.cpus, found.source))
+        bad_mask, unknown = found.warnings
+        self.assertIn("0xg", bad_mask)
+        self.assertIn("unix:/none: No such file or directory", unknown)
+        self.assertIn("Set other_config:pmd-cpu-mask", unknown)
