@@ -208,6 +208,7 @@ class CacheDomain:
     way_bytes: int | None = None
     ddio_resizable: bool = True
     ddio_counters: bool = True
+    numa_nodes: tuple[int, ...] = ()  # of its processors; empty: unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
