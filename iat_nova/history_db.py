@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history's file: its tables, its checks, and what SQLite's refusals mean to people."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sqlite3
+import time
+
+APPLICATION_ID = 0x49415431  # "IAT1" in the file's header
+SCHEMA = 1
+
+_TABLES = """
+CREATE TABLE settings (
+    id INTEGER PRIMARY KEY, wall_s REAL NOT NULL, body BLOB NOT NULL);
+CREATE TABLE inventory (
+    id INTEGER PRIMARY KEY, wall_s REAL NOT NULL, body BLOB NOT NULL);
+CREATE TABLE iteration (
+    id INTEGER PRIMARY KEY, wall_s REAL NOT NULL, at_s REAL NOT NULL, domain INTEGER NOT NULL,
+    number INTEGER NOT NULL, inventory_id INTEGER NOT NULL, settings_id INTEGER,
+    eventful INTEGER NOT NULL, moved INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX iteration_wall ON iteration (wall_s);
+CREATE INDEX iteration_number ON iteration (number);
+CREATE INDEX iteration_domain ON iteration (domain);
+CREATE INDEX iteration_eventful ON iteration (eventful, domain) WHERE eventful;
+CREATE TABLE event (
+    id INTEGER PRIMARY KEY, wall_s REAL NOT NULL, severity TEXT NOT NULL, text TEXT NOT NULL);
+CREATE TABLE status (
+    id INTEGER PRIMARY KEY CHECK (id = 1), written_s REAL NOT NULL, body BLOB);
+INSERT INTO status (id, written_s) VALUES (1, 0);
+"""
+
+# Primary result codes of SQLite (https://www.sqlite.org/rescode.html).
+_CORRUPT, _NOT_A_DATABASE = 11, 26
+_MEANINGS = {
+    5: "another process holds its lock",
+    6: "another connection holds its lock",
+    8: "it is read-only for this user",
+    10: "the disk reports an error",
+    13: "the disk is full",
+    14: "it cannot be opened (does the folder exist, may this user enter and write it?)",
+    _CORRUPT: "it is damaged",
+    _NOT_A_DATABASE: "it is no database",
+}
+
+
+class HistoryError(Exception):
+    """The history cannot be read or written; the text says what, where and what to do."""
+
+
+class NoHistory(HistoryError):
+    """There is no history at the given path."""
+
+
+def is_damage(error: BaseException) -> bool:
+    """Tell whether the file's content is to blame, not its surroundings."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (_CORRUPT, _NOT_A_DATABASE)
+
+
+def explain(path: os.PathLike[str], error: BaseException) -> str:
+    """Word an error of SQLite or of the operating system."""
+    code = getattr(error, "sqlite_errorcode", None)
+    meaning = _MEANINGS.get(code & 0xFF) if code is not None else None
+    return f"history {path}: {meaning} ({error})" if meaning else f"history {path}: {error}"
+
+
+def check_header(connection: sqlite3.Connection, path: pathlib.Path) -> bool:
+    """Tell whether the database has our tables; raise `HistoryError` when it is not ours."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (schema,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application == APPLICATION_ID and schema == SCHEMA:
+        return True
+    if application == 0 and tables == 0:
+        return False
+    if application != APPLICATION_ID:
+        raise HistoryError(
+            f"{path} is a database of another program; it is left alone. "
+            "Set another [iat] state_dir or move the file away"
+        )
+    raise HistoryError(
+        f"history {path} has schema {schema}, this version of iat-nova uses {SCHEMA}; it is left "
+        "alone. Move the file away, or use the version that wrote it"
+    )
+
+
+def open_writable(path: pathlib.Path, busy_timeout_s: float = 1.0) -> sqlite3.Connection:
+    """Open the history for writing, making it where there is none.
+
+    The connection is in autocommit mode: the caller begins and commits. Raises `HistoryError`
+    for a file of somebody else, `sqlite3.Error` for all that SQLite refuses.
+    """
+    connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
+    try:
+        if not check_header(connection, path):
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(
+                f"BEGIN; PRAGMA application_id = {APPLICATION_ID}; "
+                f"PRAGMA user_version = {SCHEMA}; {_TABLES} COMMIT;"
+            )
+        connection.execute("PRAGMA journal_mode = WAL")
+        # In WAL mode this survives a crash of the agent; only a power cut may cost the last rows.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA journal_size_limit = 4194304")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_readable(path: pathlib.Path) -> sqlite3.Connection:
+    """Open the history for reading, whether its writer lives, died or said goodbye.
+
+    Raises `NoHistory` or `HistoryError`.
+    """
+    try:
+        path.stat()
+    except FileNotFoundError:
+        raise NoHistory(f"there is no history at {path}") from None
+    except OSError as error:
+        raise HistoryError(f"history {path} cannot be read: {error.strerror}") from error
+    uri = path.absolute().as_uri() + "?mode=ro"
+    if not _wal(path).exists() and not os.access(path.parent, os.W_OK):
+        # A WAL database whose writer closed it needs its side files made anew, and this user
+        # may not make them. Nobody writes it now, so it can be read as it lies there.
+        uri += "&immutable=1"
+    connection = None
+    try:
+        connection = sqlite3.connect(uri, uri=True, timeout=2.0, isolation_level=None)
+        if not check_header(connection, path):
+            raise NoHistory(f"the history at {path} is empty")
+    except (sqlite3.Error, HistoryError) as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, HistoryError):
+            raise
+        raise HistoryError(explain(path, error)) from error
+    return connection
+
+
+def set_aside(path: pathlib.Path) -> pathlib.Path:
+    """Rename a damaged history, its side files too, and return where it is now."""
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    target = path.with_name(f"{path.name}.corrupt-{stamp}")
+    number = 1
+    while target.exists():
+        number += 1
+        target = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
+    for suffix in ("-wal", "-shm"):
+        side = path.with_name(path.name + suffix)
+        if side.exists():
+            side.rename(target.with_name(target.name + suffix))
+    path.rename(target)
+    return target
+
+
+def _wal(path: pathlib.Path) -> pathlib.Path:
+    return path.with_name(path.name + "-wal")
