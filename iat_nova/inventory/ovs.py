@@ -43,7 +43,8 @@ class OvsSource:
     `connection`: ovsdb-server's address, such as ``unix:/run/openvswitch/db.sock`` or
     ``tcp:127.0.0.1:6640``. `vswitchd_control`: ovs-vswitchd's control socket; None: the one that
     its pid file in `rundir` leads to. `timeout_s`: the longest that any call here takes, but for
-    `close`, which may take a few times as long. All calls come from one thread.
+    `close`, which may take a few times as long. `retry_s`: the longest that a server which has come
+    (back) waits to be noticed. All calls come from one thread.
     """
 
     def __init__(
@@ -54,13 +55,14 @@ class OvsSource:
         rundir: str | pathlib.Path = "/run/openvswitch",
         proc_root: str | pathlib.Path = "/proc",
         timeout_s: float = 1.0,
+        retry_s: float = 2.0,
     ) -> None:
         self._address = connection
         self._vswitchd_control = vswitchd_control
         self._rundir = pathlib.Path(rundir)
         self._proc_root = pathlib.Path(proc_root)
         self._timeout_s = timeout_s
-        self._follower = Follower(connection, DATABASE, COLUMNS, timeout_s)
+        self._follower = Follower(connection, DATABASE, COLUMNS, timeout_s, retry_s)
         self._last: VirtualSwitch | None = None
         self._warnings: tuple[str, ...] = ()
 
@@ -158,8 +160,10 @@ class OvsSource:
         pid_file = self._rundir / "ovs-vswitchd.pid"
         try:
             pid = int(pid_file.read_text())
-        except (OSError, ValueError) as error:
-            raise ovs_rpc.OvsUnavailableError(f"{pid_file}: {error}") from error
+        except OSError as error:
+            raise ovs_rpc.OvsUnavailableError(f"{pid_file}: {error.strerror}") from error
+        except ValueError as error:
+            raise ovs_rpc.OvsUnavailableError(f"{pid_file} holds no number") from error
         # Its name begins with the program's, which may be ovs-vswitchd-dpdk.
         control = next(self._rundir.glob(f"ovs-vswitchd*.{pid}.ctl"), None)
         if control is None:

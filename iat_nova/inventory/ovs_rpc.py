@@ -88,7 +88,7 @@ def _exchange(stream: socket.socket, method: str, params: Sequence[Any], deadlin
         for message in messages:
             if message.get("id") == _REQUEST_ID and "method" not in message:
                 if message.get("error") is not None:
-                    raise ValueError(f"{method} was refused: {message['error']}")
+                    raise ValueError(f"{method} was refused: {message['error']}".rstrip())
                 return message.get("result")
 
 

@@ -25,9 +25,6 @@ from ovsdbapp.backend.ovs_idl import vlog
 from iat_nova.inventory import ovs_rpc
 
 LOG = logging.getLogger(__name__)
-RETRY_S = 2.0
-"""How often the connection is looked after, hence the longest wait for a new server."""
-
 Rows = Mapping[str, Sequence[Any]]
 """The rows of each followed table; absent columns are absent attributes."""
 
@@ -54,19 +51,27 @@ class _Replica(ovs_connection.OvsdbIdl):  # type: ignore[misc]  # ovsdbapp has n
 class Follower:
     """Follows `columns` (by table) of database `name` at `address`.
 
-    `timeout_s` bounds each exchange with the server and each wait of a caller.
+    `timeout_s` bounds each exchange with the server; `retry_s` is how often the connection is
+    looked after, hence the longest wait for a new server.
     """
 
     def __init__(
-        self, address: str, name: str, columns: Mapping[str, Sequence[str]], timeout_s: float
+        self,
+        address: str,
+        name: str,
+        columns: Mapping[str, Sequence[str]],
+        timeout_s: float,
+        retry_s: float,
     ) -> None:
         self._address = address
         self._name = name
         self._columns = columns
         self._timeout_s = timeout_s
+        self._retry_s = retry_s
         self._hint: Callable[[], None] = _nothing
         self._connection: Any = None  # ovsdbapp's Connection; assigned whole, read without a lock
         self._trouble: str | None = f"OVSDB at {address}: not connected yet"
+        self._reported = False
         self._absent: tuple[str, ...] = ()
         self._closing = threading.Event()
         self._tried = threading.Event()
@@ -128,7 +133,7 @@ class Follower:
             if connection is None or not connection.idl.following:
                 self._reopen()
                 self._tried.set()
-            self._closing.wait(RETRY_S)
+            self._closing.wait(self._retry_s)
 
     def _reopen(self) -> None:
         had = self._connection is not None
@@ -138,15 +143,16 @@ class Follower:
         try:
             connection, absent = self._open()
         except ovs_rpc.OvsUnavailableError as error:
-            trouble = f"OVSDB at {error}"
-            if trouble != self._trouble:
-                LOG.warning("%s; trying again every %g s", trouble, RETRY_S)
-            self._trouble = trouble
+            self._trouble = f"OVSDB at {error}"
+            if not self._reported:  # one line an outage
+                LOG.warning("%s; trying again every %g s", self._trouble, self._retry_s)
+                self._reported = True
             if had:
                 self._hint()  # what was known has become stale
             return
         self._absent = absent
         self._trouble = None
+        self._reported = False
         self._connection = connection
         LOG.info("OVSDB at %s: connected", self._address)
         self._hint()

@@ -42,7 +42,8 @@ def find(
     """Find the PMD processors of a host that has a userspace (netdev) bridge.
 
     `ask` returns the text of ``dpif-netdev/pmd-rxq-show`` or raises `OvsUnavailableError`.
-    A malformed mask is reported and ignored, as ovs-vswitchd does.
+    A malformed mask is reported, and ovs-vswitchd asked what it made of it (3.1 ends all its PMD
+    threads).
     """
     warnings: tuple[str, ...] = ()
     mask = other_config.get("pmd-cpu-mask")

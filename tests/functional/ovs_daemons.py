@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -58,7 +60,7 @@ class OvsDaemons:
         listen = [f"--remote={remote}" for remote in (f"punix:{self.socket}", *remotes)]
         control = f"--unixctl={self.folder / 'ovsdb.ctl'}"
         self._start("ovsdb-server", "ovsdb-server", str(self.folder / "conf.db"), *listen, control)
-        self._until(self.socket.exists, "ovsdb-server")
+        self._until(lambda: _accepts(self.socket), "ovsdb-server")
 
     def start_vswitchd(self, *options: str, program: str = "ovs-vswitchd") -> None:
         """Start ovs-vswitchd; it acts once the database has its row (`vsctl("init")`)."""
@@ -93,6 +95,13 @@ class OvsDaemons:
     def vsctl(self, *arguments: str) -> str:
         """Run ovs-vsctl on this database; without ``--no-wait`` it waits for ovs-vswitchd."""
         return self._run("ovs-vsctl", "--timeout=20", f"--db={self.address}", *arguments)
+
+    def transact(self, operations: list[dict[str, object]]) -> None:
+        """Change the database directly (RFC 7047), for what ovs-vsctl would not do."""
+        query = json.dumps(["Open_vSwitch", *operations])
+        answer = self._run("ovsdb-client", "transact", self.address, query)
+        if '"error"' in answer:
+            raise DaemonError(f"ovsdb-client transact: {answer}")
 
     def appctl(self, *arguments: str) -> str:
         """Ask ovs-vswitchd."""
@@ -152,6 +161,12 @@ class OvsDaemons:
                 log = (self.folder / f"{name}.log").read_text(errors="replace")[-2000:]
                 raise DaemonError(f"{name} did not start in {self.folder}:\n{log}")
             time.sleep(0.01)
+
+
+def _accepts(path: pathlib.Path) -> bool:
+    """Tell whether somebody listens: a daemon that was killed leaves its socket behind."""
+    with socket.socket(socket.AF_UNIX) as stream:
+        return stream.connect_ex(str(path)) == 0
 
 
 def why_no_ovsdb() -> str | None:
