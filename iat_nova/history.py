@@ -73,7 +73,8 @@ class History:
         self._inventory: tuple[int, Inventory] | None = None
         self._dropped = 0
         self._wake = threading.Event()
-        self._stop = threading.Event()
+        self._hurry = threading.Event()  # do not wait for the next attempt
+        self._stop = False
         self._idle = threading.Condition()
         self._written_through = 0  # of `_asked`: all that was queued up to there is written
         self._asked = 0
@@ -128,12 +129,14 @@ class History:
         with self._idle:
             self._asked += 1
             asked = self._asked
+            self._hurry.set()
             self._wake.set()
             return self._idle.wait_for(lambda: self._written_through >= asked, timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Write what is queued if that is possible, and end the thread."""
-        self._stop.set()
+        self._stop = True
+        self._hurry.set()
         self._wake.set()
         self._thread.join(timeout_s)
 
@@ -147,8 +150,8 @@ class History:
             while True:
                 self._wake.wait()
                 self._wake.clear()
-                stopping = self._stop.is_set()
-                asked = self._asked
+                self._hurry.clear()
+                stopping, asked = self._stop, self._asked
                 written = self._writer.drain()
                 if written:
                     with self._idle:
@@ -157,7 +160,7 @@ class History:
                 if stopping:
                     return
                 if not written:
-                    self._stop.wait(RETRY_S)
+                    self._hurry.wait(RETRY_S)
                     self._wake.set()
         finally:
             self._writer.close()
@@ -190,13 +193,17 @@ class _Writer:
 
     def drain(self) -> bool:
         """Write everything that is queued; False when that is not possible now."""
+        begun_afresh = False
         while True:
             self._take()
             try:
                 self._write()
             except (sqlite3.Error, OSError, db.HistoryError) as error:
                 self._failed(error)
-                return False
+                if begun_afresh or not db.is_damage(error) or not self._set_aside(error):
+                    return False
+                begun_afresh = True
+                continue
             self.problem = None
             if not self._history._iterations:
                 return True
@@ -270,21 +277,22 @@ class _Writer:
         return self._connection
 
     def _failed(self, error: Exception) -> None:
-        """Say what is wrong, and begin a fresh file when this one is damaged."""
+        """Say what is wrong and let the file go."""
         self.problem = (
             str(error) if isinstance(error, db.HistoryError) else db.explain(self._path, error)
         )
         self.close()
-        if not db.is_damage(error):
-            return
+
+    def _set_aside(self, error: Exception) -> bool:
+        """Make room for a fresh file; False when the damaged one cannot be renamed."""
         try:
             aside = db.set_aside(self._path)
         except OSError as refused:
-            self.problem += f"; it cannot be set aside: {refused}"
-            return
-        text = f"the history was damaged ({error}); it lies at {aside.name}, a fresh one is begun"
+            self.problem = f"{self.problem}; it cannot be set aside: {refused}"
+            return False
+        text = f"the history was damaged ({error}); it lies at {aside}, a fresh one is begun"
         self._events.append(Event(self._clock.wall(), "error", text))
-        self._history._wake.set()
+        return True
 
     def _loss(self, count: int) -> Event:
         text = f"{count} iterations were not recorded: the history could not be written"

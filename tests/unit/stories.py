@@ -5,6 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import pathlib
+import subprocess
+import sys
+import textwrap
 import threading
 
 from iat_nova.control.state import Cause, Grant, State
@@ -254,3 +258,31 @@ def tell(
 def picture(be_name: str = "be1") -> Inventory:
     """The inventory as a value."""
     return Inventory(NIGHT, facts(), {0: inventory(be_name)})
+
+
+WRITER = """
+    import os, signal, sys
+    from iat_nova.history import History
+    from tests.unit import stories
+    clock = stories.SetClock()
+    history = History(sys.argv[1], max_age_s=1e6, max_bytes=1 << 23, clock=clock)
+    stories.tell(history, clock=clock)
+    assert history.flush(), history.problem
+    if sys.argv[2] == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    history.close()
+"""
+"""A program that writes the story to its first argument, then dies or says goodbye."""
+
+
+def python(code: str, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run a program in a Python of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        cwd=pathlib.Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history keeps everything bit by bit and survives whatever befalls its file."""
+
+import pathlib
+import shutil
+import signal
+import sqlite3
+import tempfile
+import time
+import unittest
+
+from iat_nova import history_db, records
+from iat_nova.history import History, HistoryReader
+from iat_nova.model import WayMask
+from iat_nova.records import Event
+from tests.unit import stories
+
+DEADLINE_S = 10.0
+
+
+class HistoryCase(unittest.TestCase):
+    """A folder, a clock and a way to open histories that are closed in the end."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-history-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.path = self.folder / "history.sqlite"
+        self.clock = stories.SetClock()
+
+    def open(self, **changes):
+        values = {"max_age_s": 86400.0, "max_bytes": 8 << 20, "clock": self.clock, **changes}
+        history = History(self.path, **values)
+        self.addCleanup(history.close)
+        return history
+
+    def read(self):
+        reader = HistoryReader(self.path)
+        self.addCleanup(reader.close)
+        return reader
+
+    def wait_for(self, condition):
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, "it did not happen in time")
+            time.sleep(0.005)
+
+
+class TestWhatIsKept(HistoryCase):
+    def setUp(self):
+        super().setUp()
+        self.history = self.open()
+        stories.tell(self.history, clock=self.clock)
+        self.assertTrue(self.history.flush(), self.history.problem)
+
+    def test_iterations_come_back_equal(self):
+        """State, sample, decision, masks and timings are read back as they were, floats too."""
+        recorded = self.read().latest(0)
+        self.assertEqual(stories.quiet(12, self.clock.wall_s, 5), recorded.iteration)
+        self.assertIsInstance(recorded.iteration.effective["stack"], WayMask)
+
+    def test_at(self):
+        """The iteration in force at a moment is the last one that is not after it."""
+        reader = self.read()
+        found = reader.at(stories.NIGHT + 5.5)
+        self.assertEqual(5, found.iteration.decision.iteration)
+        self.assertIsNone(reader.at(stories.NIGHT - 1))
+        self.assertIsNone(reader.at(stories.NIGHT + 5.5, domain=7))
+
+    def test_numbered(self):
+        """Iterations are found by the number that the log shows."""
+        self.assertEqual(4, self.read().numbered(4).iteration.decision.iteration)
+        self.assertIsNone(self.read().numbered(400))
+
+    def test_decisions_are_those_that_did_something(self):
+        """Quiet iterations are no decisions; the newest comes first."""
+        numbers = [one.iteration.decision.iteration for one in self.read().decisions(10)]
+        self.assertEqual([6, 5, 4], numbers)
+
+    def test_between_thins_out(self):
+        """With a limit every n-th iteration of the period comes, oldest first."""
+        reader = self.read()
+        window = (stories.NIGHT + 1, stories.NIGHT + 10)
+        found = [one.iteration.decision.iteration for one in reader.between(*window, 0)]
+        self.assertEqual(list(range(1, 11)), found)
+        thin = [one.iteration.decision.iteration for one in reader.between(*window, 0, at_most=5)]
+        self.assertEqual([1, 3, 5, 7, 9], thin)
+
+    def test_before(self):
+        """The iteration before another one is found, and there is none before the first."""
+        reader = self.read()
+        second = reader.numbered(2)
+        first = reader.before(second)
+        self.assertEqual(1, first.iteration.decision.iteration)
+        self.assertIsNone(reader.before(first))
+
+    def test_inventory_and_facts(self):
+        """An iteration leads to the tenants and facts it was decided for."""
+        reader = self.read()
+        inventory = reader.inventory(reader.latest(0).iteration.inventory_id)
+        self.assertEqual(stories.picture(), inventory)
+        self.assertEqual(inventory, reader.latest_inventory())
+
+    def test_status_tells_its_age(self):
+        """The status is the agent's last word; its age is in real seconds."""
+        now = self.read().status()
+        self.assertEqual(stories.status(), now.status)
+        self.assertLess(now.age_s, DEADLINE_S)
+        self.assertFalse(now.stale)
+
+    def test_status_without_change_still_beats(self):
+        """The same status again keeps the data young."""
+        with sqlite3.connect(self.path) as connection:
+            connection.execute("UPDATE status SET written_s = 0")
+        self.assertTrue(self.read().status().stale)
+        self.history.status(stories.status())
+        self.assertTrue(self.history.flush())
+        self.assertFalse(self.read().status().stale)
+
+    def test_goodbye_is_stale(self):
+        """A status that says goodbye is never taken for a running agent's."""
+        self.history.status(stories.status(stopped=True))
+        self.assertTrue(self.history.flush())
+        self.assertTrue(self.read().status().stale)
+
+    def test_settings_belong_to_iterations(self):
+        """After a reload older iterations still know the numbers they were decided with."""
+        old, new = stories.status(), stories.status(strategy="io-iso")
+        self.history.status(new)
+        row = self.history.inventory(self.clock.wall(), stories.facts(), {})
+        self.history.record(stories.quiet(13, self.clock.wall_s + 1, inventory_id=row))
+        self.assertTrue(self.history.flush())
+        reader = self.read()
+        self.assertEqual(old.settings, reader.settings(reader.numbered(12)))
+        self.assertEqual(new.settings, reader.settings(reader.numbered(13)))
+
+    def test_events(self):
+        """Events are kept with their severity, newest first."""
+        self.history.event(stories.NIGHT + 99, "warning", "ovsdb-server does not answer")
+        self.assertTrue(self.history.flush())
+        newest, *_, oldest = self.read().events(10)
+        self.assertEqual(
+            Event(stories.NIGHT + 99, "warning", "ovsdb-server does not answer"), newest
+        )
+        self.assertEqual("agent started", oldest.text)
+
+    def test_unknown_inventory_is_refused(self):
+        """An iteration cannot refer to an inventory that was never given."""
+        with self.assertRaisesRegex(ValueError, "inventory 77"):
+            self.history.record(stories.quiet(1, self.clock.wall_s, inventory_id=77))
+
+    def test_foreign_state(self):
+        """A plug-in's state of another form does not keep the iteration from being read."""
+        plain = records.unpack(records.pack_iteration(stories.quiet(1, 0.0)))
+        plain["state"] = {"q_table": [1, 2]}
+        back = records.unpack_iteration(
+            records.pack(plain), at_s=1.0, wall_s=0.0, domain=0, inventory_id=1
+        )
+        self.assertEqual({"q_table": [1, 2]}, back.state)
+
+    def test_another_form_is_named(self):
+        """A record of another version is an error that says so."""
+        with self.assertRaisesRegex(records.RecordError, "Status has another form"):
+            records.structure({"mode": "enforce"}, records.Status)
+        with self.assertRaisesRegex(records.RecordError, "damaged"):
+            records.unpack(b"no zlib")
+
+
+class TestBounds(HistoryCase):
+    def fill(self, history, count, step_s=1.0):
+        row = history.inventory(self.clock.wall(), stories.facts(), {0: stories.inventory()})
+        for number in range(count):
+            self.clock.wall_s += step_s
+            history.record(stories.quiet(number, self.clock.wall_s, inventory_id=row))
+            if number % 200 == 199:
+                self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(), history.problem)
+
+    def test_age(self):
+        """Iterations older than the bound go, with the inventories only they referred to."""
+        history = self.open(max_age_s=100.0)
+        self.fill(history, 64)
+        self.clock.wall_s += 1000
+        self.fill(history, 128)
+        reader = self.read()
+        first_s, last_s = reader.span()
+        self.assertEqual(self.clock.wall_s, last_s)
+        self.assertGreaterEqual(first_s, last_s - 100 - 64)
+        with sqlite3.connect(self.path) as connection:
+            self.assertEqual(1, connection.execute("SELECT count(*) FROM inventory").fetchone()[0])
+
+    def test_size(self):
+        """The file stays below its bound; the newest iterations are those that remain."""
+        history = self.open(max_bytes=1 << 20)
+        self.fill(history, 3000)
+        history.close()
+        self.assertLessEqual(self.path.stat().st_size, (1 << 20) + 256 * 1024)
+        reader = self.read()
+        self.assertEqual(2999, reader.latest(0).iteration.decision.iteration)
+        total, _ = reader.count(0, 0, self.clock.wall_s)
+        self.assertTrue(300 < total < 3000, total)
+        self.assertEqual(stories.picture().domains, reader.latest_inventory().domains)
+
+    def test_full_queue_drops_the_oldest(self):
+        """While nothing can be written the newest iterations are kept and the loss is told."""
+        self.path.mkdir()  # what SQLite cannot open
+        history = self.open(queue_iterations=10)
+        row = history.inventory(self.clock.wall(), stories.facts(), {0: stories.inventory()})
+        self.wait_for(lambda: history.problem)
+        for number in range(50):
+            history.record(stories.quiet(number, self.clock.wall_s + number, inventory_id=row))
+        self.assertEqual(40, history.dropped)
+        self.path.rmdir()
+        self.assertTrue(history.flush(), history.problem)
+        self.assertIsNone(history.problem)
+        reader = self.read()
+        kept = [one.iteration.decision.iteration for one in reader.between(0, stories.NIGHT * 2, 0)]
+        self.assertEqual(list(range(40, 50)), kept)
+        self.assertIn("40 iterations were not recorded", reader.events(1)[0].text)
+
+
+class TestMisfortune(HistoryCase):
+    def recorded(self, history):
+        """Record one iteration and tell whether it was written."""
+        self.queue_one(history)
+        return history.flush()
+
+    def queue_one(self, history):
+        row = history.inventory(self.clock.wall(), stories.facts(), {0: stories.inventory()})
+        history.record(stories.quiet(1, self.clock.wall_s, inventory_id=row))
+
+    def assert_refused(self, history):
+        """Record one iteration and wait until the history says that it cannot."""
+        self.queue_one(history)
+        self.wait_for(lambda: history.problem)
+
+    def test_garbage_is_set_aside(self):
+        """A file that is no database is renamed, and recording begins anew, and says so."""
+        self.path.write_bytes(b"garbage " * 1000)
+        history = self.open()
+        self.assertTrue(self.recorded(history), history.problem)
+        (aside,) = self.folder.glob("history.sqlite.corrupt-*")
+        self.assertEqual(b"garbage " * 1000, aside.read_bytes())
+        self.assertIn(aside.name, self.read().events(1)[0].text)
+
+    def test_damage_while_running(self):
+        """Damage found in the middle of the work costs the file, never the loop."""
+        history = self.open()
+        stories.tell(history, clock=self.clock, seconds=200)
+        self.assertTrue(history.flush())
+        history.close()
+        size = self.path.stat().st_size
+        with open(self.path, "r+b") as file:
+            for offset in range(4096, size, 4096):
+                file.seek(offset)
+                file.write(b"\xff" * 4000)
+        history = self.open()
+        self.assertTrue(self.recorded(history), history.problem)
+        self.assertEqual(1, len(list(self.folder.glob("*.corrupt-*[0-9]"))))
+        self.assertEqual(1, self.read().latest(0).iteration.decision.iteration)
+
+    def test_foreign_database_is_left_alone(self):
+        """A database of another program is neither written nor renamed."""
+        with sqlite3.connect(self.path) as connection:
+            connection.execute("CREATE TABLE theirs (x)")
+        before = self.path.read_bytes()
+        history = self.open()
+        self.assert_refused(history)
+        self.assertIn("another program", history.problem)
+        self.assertEqual(before, self.path.read_bytes())
+        with self.assertRaisesRegex(history_db.HistoryError, "another program"):
+            HistoryReader(self.path)
+
+    def test_newer_schema_is_left_alone(self):
+        """A history of a newer version is refused by name, for writing and reading."""
+        self.open().close()
+        with sqlite3.connect(self.path) as connection:
+            connection.execute("PRAGMA user_version = 99")
+        history = self.open()
+        self.assert_refused(history)
+        self.assertIn("schema 99", history.problem)
+        with self.assertRaisesRegex(history_db.HistoryError, "schema 99"):
+            HistoryReader(self.path)
+
+    def test_locked(self):
+        """A lock held by another process is told; what was queued is written afterwards."""
+        history = self.open()
+        self.assertTrue(self.recorded(history))
+        other = sqlite3.connect(self.path, isolation_level=None)
+        self.addCleanup(other.close)
+        other.execute("BEGIN IMMEDIATE")
+        row = history.inventory(self.clock.wall(), stories.facts(), {0: stories.inventory()})
+        history.record(stories.quiet(2, self.clock.wall_s, inventory_id=row))
+        self.wait_for(lambda: history.problem)
+        self.assertIn("lock", history.problem)
+        other.execute("ROLLBACK")
+        self.assertTrue(history.flush(), history.problem)
+        self.assertEqual(2, self.read().latest(0).iteration.decision.iteration)
+
+    def test_removed_while_running(self):
+        """A file removed by another hand is made anew, with what later rows refer to."""
+        history = self.open()
+        stories.tell(history, clock=self.clock)
+        self.assertTrue(history.flush())
+        for file in self.folder.iterdir():
+            file.unlink()
+        history.record(stories.quiet(13, self.clock.wall_s + 1))
+        self.assertTrue(history.flush(), history.problem)
+        reader = self.read()
+        recorded = reader.latest(0)
+        self.assertEqual(13, recorded.iteration.decision.iteration)
+        self.assertEqual(
+            stories.picture().domains, reader.inventory(recorded.iteration.inventory_id).domains
+        )
+        self.assertEqual(stories.status(), reader.status().status)
+
+    def test_no_folder(self):
+        """A missing folder is told, with the path; the loop's calls return."""
+        self.path = self.folder / "absent" / "history.sqlite"
+        history = self.open()
+        self.assert_refused(history)
+        self.assertIn("absent/history.sqlite", history.problem)
+        self.assertIn("cannot be opened", history.problem)
+
+    def test_reader_of_nothing(self):
+        """No file, an empty file, a folder and garbage are different, worded errors."""
+        with self.assertRaisesRegex(history_db.NoHistory, "no history at"):
+            HistoryReader(self.path)
+        self.path.touch()
+        with self.assertRaisesRegex(history_db.NoHistory, "empty"):
+            HistoryReader(self.path)
+        self.path.write_bytes(b"garbage " * 1000)
+        with self.assertRaisesRegex(history_db.HistoryError, "no database"):
+            HistoryReader(self.path)
+        with self.assertRaises(history_db.HistoryError):
+            HistoryReader(self.folder)
+
+
+class TestOtherProcesses(HistoryCase):
+    def test_writer_killed(self):
+        """After kill -9 everything committed is there, for readers and for the next agent."""
+        done = stories.python(stories.WRITER, self.path, "die")
+        self.assertEqual(-signal.SIGKILL, done.returncode, done.stderr)
+        self.assertEqual(12, self.read().latest(0).iteration.decision.iteration)
+        history = self.open()
+        row = history.inventory(self.clock.wall(), stories.facts(), {})
+        history.record(stories.quiet(13, self.clock.wall_s, inventory_id=row))
+        self.assertTrue(history.flush(), history.problem)
+        self.assertEqual(13, self.read().latest(0).iteration.decision.iteration)
