@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real OVS-DPDK: PMD threads on real processors and a vhost-user port."""
+
+import os
+
+from iat_nova.inventory import pmd
+from tests.functional import ovs_daemons
+from tests.functional.ovs_case import OvsTestCase, affinity_of_pmd_threads
+
+HUGE_PAGES_MB = 192  # DPDK's 128 and a margin
+UUID = "6b3a4b5e-0000-4000-8000-000000000001"
+
+
+class DpdkTest(OvsTestCase):
+    def setUp(self):
+        if reason := ovs_daemons.why_no_dpdk():
+            self.skipTest(reason)
+        try:
+            self.enterContext(ovs_daemons.huge_pages(HUGE_PAGES_MB))
+        except ovs_daemons.DaemonError as error:
+            self.skipTest(str(error))
+        super().setUp()
+        cpus = sorted(os.sched_getaffinity(0))
+        self.first, self.last = cpus[0], cpus[-1]
+        self.daemons.start_ovsdb()
+        self.daemons.vsctl("--no-wait", "init")
+        self.daemons.start_dpdk(hex(1 << self.last))
+        self.see_vswitchd()
+        path = f"{self.daemons.folder}/vhu1"
+        self.daemons.vsctl(
+            *("add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type=netdev"),
+            *("--", "add-port", "br-int", "vhu1", "--", "set", "Interface", "vhu1"),
+            *("type=dpdkvhostuserclient", f"options:vhost-server-path={path}"),
+            *(f"external_ids:vm-uuid={UUID}", "external_ids:iface-id=port-1"),
+        )
+        self.start_source()
+
+    def all_agree(self, cpus):
+        """The threads' names, their affinity and ovs-vswitchd's own word are one."""
+        self.assertEqual(cpus, pmd.cpus_of_threads(self.proc_root))
+        self.assertEqual(cpus, affinity_of_pmd_threads(self.daemons.pid("ovs-vswitchd")))
+        text = self.daemons.appctl("dpif-netdev/pmd-rxq-show")
+        self.assertEqual(cpus, pmd.parse_rxq_show(text))
+
+    def test_lifetime(self):
+        """The stack's processors follow the mask, then what ovs-vswitchd chooses without one."""
+        switch = self.until(lambda switch: switch and len(switch.ports) == 2)
+        self.assertEqual({"br-int": "netdev"}, switch.bridges)
+        self.assertEqual(("pmd-cpu-mask", (self.last,)), (switch.pmd_source, switch.pmd_cpus))
+        self.assertEqual((), switch.warnings)
+        self.all_agree((self.last,))
+        port = switch.ports[1]
+        self.assertEqual(("vhu1", "dpdkvhostuserclient"), (port.name, port.type))
+        self.assertEqual((UUID, "port-1"), (port.vm_uuid, port.iface_id))
+        self.assertEqual(f"{self.daemons.folder}/vhu1", port.vhost_path)
+
+        mask = f"other_config:pmd-cpu-mask={hex(1 << self.first)}"
+        self.daemons.vsctl("set", "Open_vSwitch", ".", mask)
+        switch = self.until(lambda switch: switch.pmd_cpus == (self.first,))
+        self.assertEqual("pmd-cpu-mask", switch.pmd_source)
+        self.all_agree((self.first,))
+
+        self.daemons.vsctl("remove", "Open_vSwitch", ".", "other_config", "pmd-cpu-mask")
+        switch = self.until(lambda switch: switch.pmd_source != "pmd-cpu-mask")
+        self.assertEqual("pmd-rxq-show", switch.pmd_source)
+        self.assertNotEqual((), switch.pmd_cpus)
+        self.all_agree(switch.pmd_cpus)
