@@ -1,2 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The declarative policy: YAML rendered by Jinja2, validated, compiled to tenants."""
+"""The declarative policy: YAML rendered by Jinja2, validated, compiled to tenants.
+
+::
+
+    policy = load("/etc/iat-nova/policy.yaml", host)
+    classified = policy.classify(facts, io_before={})
+
+A file that cannot be used raises `PolicyError` with everything that is wrong in it. Without a path
+the default policy is taken, which is the file that ships as ``etc/iat-nova/policy.yaml``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from iat_nova.model import Facts, HostFacts, Parameters
+from iat_nova.policy.classify import Classified, classify
+from iat_nova.policy.compile import compile_policy
+from iat_nova.policy.document import read
+from iat_nova.policy.problems import PolicyError, Problem
+from iat_nova.policy.render import render
+from iat_nova.policy.rules import Rules
+from iat_nova.policy.validate import validate
+
+__all__ = ["Classified", "Policy", "PolicyError", "Problem", "load", "parse"]
+
+DEFAULT_NAME = "the default policy"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy compiled for one host.
+
+    `source` names the file; `warnings` hold what looks unintended in it (a class that is never
+    reached, more guaranteed ways than there are).
+    """
+
+    source: str
+    parameters: Parameters
+    rules: Rules
+    warnings: tuple[Problem, ...] = ()
+
+    def classify(self, facts: Facts, io_before: Mapping[str, bool]) -> Classified:
+        """Turn facts into tenants a cache domain. `io_before` is the last result's `io`."""
+        return classify(self.rules, facts, io_before)
+
+
+def load(path: str | Path | None, host: HostFacts) -> Policy:
+    """Load a policy file, or the default policy when `path` is None. Raises `PolicyError`."""
+    if path is None:
+        return parse(default_text(), host, DEFAULT_NAME)
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise PolicyError([Problem("", None, problem)], str(path)) from error
+    except ValueError as error:  # no UTF-8, or a path that no file can have
+        raise PolicyError([Problem("", None, f"cannot be read: {error}")], str(path)) from error
+    return parse(text, host, str(path))
+
+
+def parse(text: str, host: HostFacts, source: str = "policy") -> Policy:
+    """Compile the text of a policy; `source` is what errors call it. Raises `PolicyError`."""
+    try:
+        document = read(render(text, host))
+        value, problems = validate(document)
+        compiled = compile_policy(document, value, host)
+        problems = [*document.problems, *problems, *compiled.problems]
+        if problems:
+            raise PolicyError(sorted(problems, key=lambda problem: problem.line or 0))
+    except PolicyError as error:
+        raise PolicyError(error.problems, source) from None
+    return Policy(source, compiled.parameters, compiled.rules, compiled.warnings)
+
+
+def default_text() -> str:
+    """Return the default policy as it ships, with its comments."""
+    return resources.files(__name__).joinpath("default.yaml").read_text(encoding="utf-8")

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the flavor extra specs ``iat:*`` mean, and nothing else.
+
+nova-api imports this module through the validators, so it needs the standard library alone.
+Values are read leniently and never raise: whatever is wrong comes back as text beside the part
+that could be understood.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+from collections.abc import Mapping
+
+NAMESPACE = "iat:"
+PRIORITY = "iat:priority"
+IO = "iat:io"
+LLC_WAYS = "iat:llc_ways"
+LLC_WAYS_MAX = "iat:llc_ways_max"
+
+WAYS_LIMIT = 64
+"""More ways than any LLC has; a capacity mask of CAT is at most that long."""
+
+
+class Io(enum.StrEnum):
+    """Whether a guest counts as I/O, i.e. as network-intensive."""
+
+    TRUE = "true"
+    FALSE = "false"
+    AUTO = "auto"  # its attachments and their packet rates decide
+
+
+PRIORITIES = ("PC", "BE")
+"""Performance-critical, best effort."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Key:
+    """One extra spec: its name, what it means, and the values it takes.
+
+    `values` lists them all; it is empty for a whole number between `least` and `most`.
+    """
+
+    name: str
+    description: str
+    values: tuple[str, ...] = ()
+    least: int = 1
+    most: int = WAYS_LIMIT
+
+    @property
+    def allowed(self) -> str:
+        """The values it takes, in words."""
+        return " or ".join(self.values) or f"a whole number from {self.least} to {self.most}"
+
+
+KEYS: tuple[Key, ...] = (
+    Key(
+        PRIORITY,
+        "Who is served first: PC (performance-critical) or BE (best effort).",
+        PRIORITIES,
+    ),
+    Key(
+        IO,
+        "Whether the guest is network-intensive. auto: its attachments and their traffic decide.",
+        tuple(Io),
+    ),
+    Key(LLC_WAYS, "LLC ways the guest starts with and never falls below."),
+    Key(LLC_WAYS_MAX, "LLC ways the guest never exceeds."),
+)
+
+_BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a flavor says about its guests; None: it says nothing, or nothing usable.
+
+    `problems` holds one sentence for each ``iat:`` extra spec that could not be used.
+    """
+
+    priority: str | None = None  # one of PRIORITIES
+    io: Io | None = None
+    llc_ways: int | None = None
+    llc_ways_max: int | None = None
+    problems: tuple[str, ...] = ()
+
+
+def parse(extra_specs: Mapping[str, str]) -> Wishes:
+    """Read the ``iat:`` keys of a flavor's extra specs; other namespaces are not looked at."""
+    found: dict[str, str] = {}
+    problems = []
+    for name, text in extra_specs.items():
+        if wrong := unknown(name):
+            problems.append(wrong)
+        if name not in _BY_NAME:
+            continue
+        key = _BY_NAME[name]
+        value = _value(key, text)
+        if value is None:
+            problems.append(f"{name}={text!r} is not used: it takes {key.allowed}")
+        else:
+            found[name] = value
+    ways, most = (int(found[k]) if k in found else None for k in (LLC_WAYS, LLC_WAYS_MAX))
+    if ways is not None and most is not None and ways > most:
+        problems.append(f"{LLC_WAYS_MAX}={most} is not used: {LLC_WAYS}={ways} is above it")
+        most = None
+    return Wishes(
+        priority=found.get(PRIORITY),
+        io=Io(found[IO]) if IO in found else None,
+        llc_ways=ways,
+        llc_ways_max=most,
+        problems=tuple(problems),
+    )
+
+
+def _value(key: Key, text: str) -> str | None:
+    """Return the value in its canonical spelling, None when the key does not take it."""
+    text = text.strip()
+    if key.values:
+        return next((value for value in key.values if value.lower() == text.lower()), None)
+    # isascii: int() would read other scripts' digits as well.
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        return None
+    return text if key.least <= int(text) <= key.most else None
+
+
+def unknown(name: str) -> str | None:
+    """Tell what is wrong with the name of an extra spec; None when it is another's or known."""
+    if not name.startswith(NAMESPACE) or name in _BY_NAME:
+        return None
+    close = [known for known in _BY_NAME if known.startswith(name)]
+    close = close or difflib.get_close_matches(name, _BY_NAME, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(_BY_NAME)}"
+    return f"{name} is no extra spec of iat-nova; {hint}"

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From facts to tenants: who shares each cache domain, and what the policy gives them.
+
+Pure, and total: whatever cannot be understood becomes a best-effort tenant with a warning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from iat_nova import extra_specs
+from iat_nova.extra_specs import Io, Wishes
+from iat_nova.model import (
+    CacheDomain,
+    DeviceModel,
+    DomainInventory,
+    Facts,
+    Guest,
+    Priority,
+    Tenant,
+    TenantKind,
+    VirtualSwitch,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.policy.owners import POOL, STACK, Owners, guest_id, owners_of
+from iat_nova.policy.rules import ClassRule, Rules, WayBounds, model_of
+
+HOST = "host"
+
+_PRIORITY_ORDER = (Priority.BE, Priority.PC, Priority.STACK)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Classified:
+    """Tenants by cache domain, and how that came about.
+
+    `io` holds the decision for every guest by its id, to be handed to the next call. `warnings`
+    concern the host as a whole, those of the facts included; a tenant's own are in its record.
+    `reasons` explains by tenant id, and by guest id for the members of the pool.
+    """
+
+    domains: Mapping[int, DomainInventory]
+    io: Mapping[str, bool]
+    warnings: tuple[str, ...]
+    reasons: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What the policy says of one guest, wherever its processors are."""
+
+    guest: Guest
+    rule: ClassRule
+    wishes: Wishes
+    priority: Priority
+    io: bool
+    io_asked: bool  # the flavor or the class says so; not found out
+    reason: str
+    warnings: tuple[str, ...]
+
+
+def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Classified:
+    """Turn facts into tenants. `io_before` is `Classified.io` of the last call."""
+    guests = sorted(facts.guests, key=lambda guest: (guest.display_name, guest_id(guest)))
+    verdicts = {
+        guest_id(guest): _judge(rules, guest, io_before.get(guest_id(guest))) for guest in guests
+    }
+    important = {key for key, verdict in verdicts.items() if verdict.priority is Priority.PC}
+    owners = owners_of(facts, guests, important)
+    warnings = [*facts.warnings, *owners.warnings]
+    reasons = {key: verdict.reason for key, verdict in verdicts.items()}
+    reasons |= _own_reasons(rules, facts.switch)
+    domains = {}
+    for found in facts.host.domains:
+        domain = dataclasses.replace(found, reserved_ways=_reserved(rules, found))
+        tenants = _tenants(rules, facts, domain, verdicts, owners)
+        domains[domain.id] = DomainInventory(domain, tenants)
+        warnings += _shortages(domain, tenants)
+    if facts.switch is not None and not any(
+        tenant.kind is TenantKind.STACK
+        for inventory in domains.values()
+        for tenant in inventory.tenants
+    ):
+        warnings += facts.switch.warnings
+    io = {key: verdict.io for key, verdict in verdicts.items()}
+    return Classified(domains, io, tuple(warnings), reasons)
+
+
+# ---------------------------------------------------------------------- one guest
+
+
+def _judge(rules: Rules, guest: Guest, io_before: bool | None) -> _Verdict:
+    known, source = _extra_specs(rules, guest)
+    specs = known or {}
+    rule, why = _class_of(rules, guest, specs)
+    wishes = extra_specs.parse(specs)
+    warnings = [*guest.warnings, *wishes.problems]
+    if known is None and rule is rules.default:
+        warnings.append(
+            f"the extra specs of flavor {guest.flavor or '(unknown)'} are not known; name the "
+            "flavor under flavors: in the policy, or match it in a class"
+        )
+    if guest.cachetune:
+        warnings.append("libvirt allocates cache to it (cachetune): the host is only observed")
+    priority = Priority(wishes.priority) if wishes.priority else rule.priority
+    asked = wishes.io or rule.io
+    io, io_why = _io(rules, guest, asked, io_before)
+    priority_why = source if wishes.priority else f"class {rule.name}"
+    io_source = source if wishes.io else f"class {rule.name}"
+    reason = (
+        f"class {rule.name} ({why}); {priority} by {priority_why}; "
+        f"io {str(io).lower()} by {io_source if asked is not Io.AUTO else 'auto'}"
+        f"{f' ({io_why})' if io_why else ''}"
+    )
+    return _Verdict(
+        guest, rule, wishes, priority, io, asked is not Io.AUTO, reason, tuple(warnings)
+    )
+
+
+def _extra_specs(rules: Rules, guest: Guest) -> tuple[Mapping[str, str] | None, str]:
+    """Return a guest's extra specs, None when nobody knows them, and where they come from."""
+    if guest.extra_specs is not None:
+        return guest.extra_specs, "extra spec"
+    return rules.flavors.get(guest.flavor or ""), "the policy's flavors"
+
+
+def _class_of(rules: Rules, guest: Guest, specs: Mapping[str, str]) -> tuple[ClassRule, str]:
+    for rule in rules.classes:
+        reason = rule.match.reason(guest, specs)
+        if reason is not None:
+            return rule, reason
+    return rules.default, "no class matches"
+
+
+def _io(rules: Rules, guest: Guest, asked: Io, before: bool | None) -> tuple[bool, str]:
+    """Decide whether a guest is I/O, with the reason when that had to be found out."""
+    if asked is not Io.AUTO:
+        return asked is Io.TRUE, ""
+    fast = [a for a in guest.attachments if a.model is not DeviceModel.NONE]
+    if not fast:
+        return False, "no VF, PF, macvtap, vDPA or vhost-user"
+    rates = [a.packets_per_s for a in fast if a.packets_per_s is not None]
+    if len(rates) < len(fast):
+        kinds = ", ".join(sorted({a.kind for a in fast}))
+        return True, f"{kinds}, not all counted: the attachment decides"
+    threshold = rules.io_off_packets_per_s if before else rules.io_on_packets_per_s
+    rate = sum(rates)
+    io = rate >= threshold
+    relation = "at or above" if io else "below"
+    return io, f"{rate:.0f} packets/s, {relation} {threshold:.0f}"
+
+
+# --------------------------------------------------------------------- one domain
+
+
+def _reserved(rules: Rules, domain: CacheDomain) -> WayMask:
+    return WayMask((domain.reserved_ways | rules.reserved_ways) & ((1 << domain.ways) - 1))
+
+
+def _tenants(
+    rules: Rules,
+    facts: Facts,
+    domain: CacheDomain,
+    verdicts: Mapping[str, _Verdict],
+    owners: Owners,
+) -> tuple[Tenant, ...]:
+    """Return the stack, the guests by name, the pool and the host, as far as they are here."""
+    here = frozenset(domain.cpus)
+    tenants = []
+    stack_cpus = _in(owners.stack, here)
+    if stack_cpus and facts.switch is not None:
+        tenants.append(_stack(rules, facts.switch, domain, stack_cpus, owners))
+    for key, verdict in verdicts.items():
+        if cpus := _in(owners.dedicated.get(key, ()), here):
+            tenants.append(_guest(verdict, domain, cpus, owners.notes.get(key, ())))
+    pool_cpus = _in(owners.floating, here)
+    members = [
+        verdict for key, verdict in verdicts.items() if here & owners.floats.get(key, frozenset())
+    ]
+    if pool_cpus and members:
+        tenants.append(_pool(rules, domain, pool_cpus, members, owners))
+    if host_cpus := _in(owners.host, here):
+        ways, problems = _request(rules.host_ways, domain, Wishes())
+        tenants.append(
+            Tenant(
+                id=HOST,
+                name=HOST,
+                kind=TenantKind.HOST,
+                priority=rules.host_priority,
+                io=False,
+                cpus=host_cpus,
+                ways=ways,
+                class_name=HOST,
+                warnings=problems,
+            )
+        )
+    return tuple(tenants)
+
+
+def _stack(
+    rules: Rules,
+    switch: VirtualSwitch,
+    domain: CacheDomain,
+    cpus: tuple[int, ...],
+    owners: Owners,
+) -> Tenant:
+    ways, problems = _request(rules.stack_ways, domain, Wishes())
+    return Tenant(
+        id=STACK,
+        name=STACK,
+        kind=TenantKind.STACK,
+        priority=Priority.STACK,
+        io=True,
+        cpus=cpus,
+        ways=ways,
+        model=DeviceModel.AGGREGATION,
+        class_name=STACK,
+        devices=tuple(p.dpdk_device or p.name for p in switch.ports if p.type == "dpdk"),
+        warnings=(*switch.warnings, *owners.notes.get(STACK, ()), *problems),
+    )
+
+
+def _guest(
+    verdict: _Verdict, domain: CacheDomain, cpus: tuple[int, ...], notes: Iterable[str]
+) -> Tenant:
+    guest = verdict.guest
+    ways, problems = _request(verdict.rule.ways, domain, verdict.wishes)
+    local, elsewhere = _ddio_reaches(guest, domain)
+    return Tenant(
+        id=guest_id(guest),
+        name=guest.display_name,
+        kind=TenantKind.GUEST,
+        priority=verdict.priority,
+        io=verdict.io and (local or verdict.io_asked),
+        cpus=cpus,
+        ways=ways,
+        model=model_of(guest),
+        class_name=verdict.rule.name,
+        flavor=guest.flavor,
+        project=guest.project,
+        devices=tuple(attachment.device for attachment in guest.attachments),
+        warnings=(*verdict.warnings, *notes, *elsewhere, *problems),
+    )
+
+
+def _ddio_reaches(guest: Guest, domain: CacheDomain) -> tuple[bool, tuple[str, ...]]:
+    """Tell whether DDIO of this domain can serve a guest, and warn of devices it does not serve.
+
+    DDIO fills the LLC of the device's socket, wherever the guest runs.
+    """
+    nodes = domain.numa_nodes or guest.numa_nodes
+    fast = [a for a in guest.attachments if a.model is DeviceModel.SLICING]
+    far = [a for a in fast if nodes and a.numa_node is not None and a.numa_node not in nodes]
+    warnings = tuple(
+        f"{a.device} is on NUMA node {a.numa_node}, these processors are not: DDIO fills the "
+        "other socket's LLC"
+        for a in far
+    )
+    others = len(far) < sum(a.model is not DeviceModel.NONE for a in guest.attachments)
+    return others or not far, warnings
+
+
+def _pool(
+    rules: Rules,
+    domain: CacheDomain,
+    cpus: tuple[int, ...],
+    members: list[_Verdict],
+    owners: Owners,
+) -> Tenant:
+    highest = max((member.priority for member in members), key=_PRIORITY_ORDER.index)
+    priority = rules.pool_priority or highest
+    ways, problems = _request(rules.pool_ways, domain, Wishes())
+    models = {model_of(member.guest) for member in members}
+    order = (DeviceModel.SLICING, DeviceModel.AGGREGATION, DeviceModel.NONE)
+    warnings = [*owners.notes.get(POOL, ()), *problems]
+    for member in members:
+        name = member.guest.display_name
+        if guest_id(member.guest) not in owners.dedicated:  # else its own tenant shows them
+            warnings += [f"{name}: {warning}" for warning in member.warnings]
+            if member.wishes.llc_ways or member.wishes.llc_ways_max:
+                warnings.append(
+                    f"{name}: its flavor asks for LLC ways of its own; it floats, so the pool's "
+                    "count for it"
+                )
+            if member.priority is not priority:
+                warnings.append(
+                    f"{name} is {member.priority} and floats, so it gets the pool's priority "
+                    f"{priority} (pool.priority)"
+                )
+    return Tenant(
+        id=POOL,
+        name=POOL,
+        kind=TenantKind.POOL,
+        priority=priority,
+        io=any(
+            member.io and (member.io_asked or _ddio_reaches(member.guest, domain)[0])
+            for member in members
+        ),
+        cpus=cpus,
+        ways=ways,
+        model=next(model for model in order if model in models),
+        class_name=POOL,
+        devices=tuple(a.device for member in members for a in member.guest.attachments),
+        members=tuple(member.guest.display_name for member in members),
+        warnings=tuple(warnings),
+    )
+
+
+def _in(cpus: Iterable[int], here: frozenset[int]) -> tuple[int, ...]:
+    return tuple(sorted(here.intersection(cpus)))
+
+
+# --------------------------------------------------------------------------- ways
+
+
+def _request(
+    bounds: WayBounds, domain: CacheDomain, wishes: Wishes
+) -> tuple[WayRequest, tuple[str, ...]]:
+    """Fit way bounds and a flavor's wishes into a domain; tell when it has fewer."""
+    least, initial, most = bounds.min, bounds.initial, bounds.max
+    if wishes.llc_ways is not None:
+        least = initial = wishes.llc_ways
+        most = max(most, least) if most is not None else None
+    if wishes.llc_ways_max is not None:
+        most = wishes.llc_ways_max
+        least, initial = min(least, most), min(initial, most)
+    usable = domain.ways - domain.reserved_ways.count
+    warnings: tuple[str, ...] = ()
+    if least > usable:
+        warnings = (f"is guaranteed {least} ways, the LLC has {usable} for tenants",)
+
+    def fit(ways: int) -> int:
+        return max(min(ways, usable), min(domain.min_ways, usable), 1)
+
+    return WayRequest(fit(least), fit(initial), fit(usable if most is None else most)), warnings
+
+
+def _shortages(domain: CacheDomain, tenants: Iterable[Tenant]) -> list[str]:
+    """Warn where guaranteed ways do not fit side by side, PC tenants first."""
+    tenants = tuple(tenants)
+    usable = domain.ways - domain.reserved_ways.count
+    served_first = sum(t.ways.min for t in tenants if t.priority is not Priority.BE)
+    everyone = sum(t.ways.min for t in tenants)
+    if served_first > usable:
+        who = "PC tenants and the stack"
+        total = served_first
+    elif everyone > usable:
+        who = "the tenants"
+        total = everyone
+    else:
+        return []
+    return [
+        f"cache domain {domain.id}: {who} are guaranteed {total} ways together, the LLC has "
+        f"{usable} for tenants: some will share"
+    ]
+
+
+def _own_reasons(rules: Rules, switch: VirtualSwitch | None) -> dict[str, str]:
+    reasons = {
+        POOL: "guests whose vCPUs float; priority by pool.priority: "
+        f"{rules.pool_priority or 'highest'}",
+        HOST: "every other on-line processor: housekeeping, emulator threads",
+    }
+    if switch is not None and switch.pmd_cpus:
+        source = f" ({switch.pmd_source})" if switch.pmd_source else ""
+        reasons[STACK] = f"Open vSwitch's PMD threads{source}"
+    elif switch is not None:
+        reasons[STACK] = "not managed: Open vSwitch forwards in the kernel, on no cores of its own"
+    return reasons

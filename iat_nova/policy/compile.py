@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a valid document to rules and parameters, with the checks that no schema can make."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from iat_nova import extra_specs
+from iat_nova.extra_specs import Io
+from iat_nova.model import (
+    AttachmentKind,
+    DeviceModel,
+    HostFacts,
+    Parameters,
+    Priority,
+    WayMask,
+)
+from iat_nova.policy import schema, units
+from iat_nova.policy.document import Document
+from iat_nova.policy.problems import Path, Problem, path_text
+from iat_nova.policy.render import facts
+from iat_nova.policy.rules import DEFAULT_CLASS, ClassRule, Match, Rules, WayBounds
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Compiled:
+    """A policy's content; `problems` forbid its use, `warnings` do not."""
+
+    parameters: Parameters
+    rules: Rules
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+def compile_policy(document: Document, value: Any, host: HostFacts) -> Compiled:
+    """Compile what `validate` left of a document for a host."""
+    return _Compiler(document, host).compile(value)
+
+
+class _Compiler:
+    """Walks the valid values once and collects what is wrong between them."""
+
+    def __init__(self, document: Document, host: HostFacts) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+        known: dict[str, Any] = facts(host)
+        self.ways: int | None = known["ways"]
+        self.way_bytes: int | None = known["way_bytes"]
+        self.reserved = WayMask(0)
+
+    def compile(self, value: dict[str, Any]) -> Compiled:
+        self.reserved = self._reserved_ways(value.get("reserved_ways", []))
+        parameters, io_on, io_off = self._parameters(value.get("parameters", {}))
+        base = ClassRule(
+            DEFAULT_CLASS, Match(), Priority.BE, Io.AUTO, WayBounds(*schema.DEFAULT_GUEST_WAYS)
+        )
+        default = self._class(value.get("default", {}), ("default",), base)
+        classes = self._classes(value.get("classes", []), default)
+        stack, host, pool = (value.get(name, {}) for name in ("stack", "host", "pool"))
+        rules = Rules(
+            default=default,
+            classes=tuple(rule for _, rule in classes),
+            stack_ways=self._ways(
+                stack.get("ways", {}), ("stack", "ways"), WayBounds(*schema.DEFAULT_STACK_WAYS)
+            ),
+            host_ways=self._ways(
+                host.get("ways", {}), ("host", "ways"), WayBounds(*schema.DEFAULT_HOST_WAYS)
+            ),
+            host_priority=Priority(host.get("priority", "BE")),
+            pool_ways=self._ways(
+                pool.get("ways", {}), ("pool", "ways"), WayBounds(*schema.DEFAULT_POOL_WAYS)
+            ),
+            pool_priority=_pool_priority(pool.get("priority", "BE")),
+            flavors=self._flavors(value.get("flavors", {})),
+            reserved_ways=self.reserved,
+            io_on_packets_per_s=io_on,
+            io_off_packets_per_s=io_off,
+        )
+        self._check_guarantees(rules, classes)
+        return Compiled(parameters, rules, tuple(self.problems), tuple(self.warnings))
+
+    @property
+    def usable_ways(self) -> int | None:
+        """LLC ways that may be given out; None on a host without a cache domain."""
+        return None if self.ways is None else self.ways - self.reserved.count
+
+    def _complain(self, path: Path, message: str) -> None:
+        self.problems.append(self.document.problem(path, message))
+
+    def _warn(self, path: Path, message: str) -> None:
+        self.warnings.append(self.document.problem(path, message))
+
+    def _text(self, path: Path, value: object) -> str:
+        """Return a scalar as it was written: 010 and yes mean themselves in extra specs."""
+        return self.document.texts.get(path, str(value))
+
+    # ------------------------------------------------------------------ parameters
+
+    def _parameters(self, value: dict[str, Any]) -> tuple[Parameters, float, float]:
+        fields: dict[str, Any] = {
+            number.field: units.parse(number.kind, value[key])
+            for key, number in schema.NUMBERS.items()
+            if key in value
+        }
+        for key in schema.PLAIN_PARAMETERS:
+            if key in value:
+                plain = value[key]
+                fields[key] = plain if isinstance(plain, str) else int(plain)
+        parameters = Parameters(**fields)
+        on, off = (
+            units.parse(units.Kind.RATE, value[key]) if key in value else default
+            for key, default in (
+                ("io_on", schema.DEFAULT_IO_ON_PACKETS_PER_S),
+                ("io_off", schema.DEFAULT_IO_OFF_PACKETS_PER_S),
+            )
+        )
+        if "io_off" not in value:
+            off = min(off, on)
+        self._check_parameters(parameters, on, off)
+        return parameters, on, off
+
+    def _check_parameters(self, parameters: Parameters, io_on: float, io_off: float) -> None:
+        least, most = parameters.ddio_ways_min, parameters.ddio_ways_max
+        section = ("parameters",)
+        if least > most:
+            self._complain((*section, "ddio_ways_min"), f"found {least}; allowed: up to "
+                           f"ddio_ways_max, which is {most}")  # fmt: skip
+        if self.usable_ways is not None and most > self.usable_ways:
+            self._complain((*section, "ddio_ways_max"), f"found {most}; allowed: up to "
+                           f"{self._usable()}")  # fmt: skip
+        if io_off > io_on:
+            self._complain((*section, "io_off"), f"found {io_off:g}/s; allowed: up to io_on, "
+                           f"which is {io_on:g}/s")  # fmt: skip
+        if parameters.backoff_initial_s > parameters.backoff_max_s:
+            self._complain(
+                (*section, "backoff_initial"),
+                f"found {parameters.backoff_initial_s:g} s; allowed: up to backoff_max, "
+                f"which is {parameters.backoff_max_s:g} s",
+            )
+
+    def _usable(self) -> str:
+        reserved = f" less {self.reserved.count} reserved" if self.reserved else ""
+        return f"{self.usable_ways}, the ways of this host's LLC{reserved}"
+
+    # ------------------------------------------------------------------------ ways
+
+    def _reserved_ways(self, numbers: list[int | None]) -> WayMask:
+        mask = 0
+        for position, number in enumerate(numbers):
+            if number is None:
+                continue
+            if self.ways is not None and number >= self.ways:
+                self._complain(
+                    ("reserved_ways", position),
+                    f"found {number}; allowed: 0 to {self.ways - 1}, this host's ways",
+                )
+            else:
+                mask |= 1 << int(number)
+        if self.ways is not None and mask:
+            free = WayMask((1 << self.ways) - 1 & ~mask)
+            if not free.is_contiguous:
+                self._complain(
+                    ("reserved_ways",),
+                    "found ways that leave none, or split the rest; allowed: ways at either end, "
+                    "because masks must be unbroken",
+                )
+                return WayMask(0)
+        return WayMask(mask)
+
+    def _ways(self, value: dict[str, Any], path: Path, base: WayBounds) -> WayBounds:
+        """Read way bounds; what is left out follows `base` as far as what is given allows."""
+        given = {
+            key: count
+            for key in ("min", "initial", "max")
+            if key in value and (count := self._count(value[key], (*path, key))) is not None
+        }
+        usable = self.usable_ways
+        for key, count in given.items():
+            if usable is not None and count > usable:
+                self._complain((*path, key), f"found {count} ways; allowed: up to {self._usable()}")
+        ordered = [key for key in ("min", "initial", "max") if key in given]
+        for lower, upper in itertools.pairwise(ordered):
+            if given[lower] > given[upper]:
+                self._complain(
+                    (*path, lower),
+                    f"found {given[lower]} ways; allowed: up to {upper}, which is {given[upper]}",
+                )
+        ceiling = min(given.get("initial", math.inf), given.get("max", math.inf))
+        least = given.get("min", int(min(base.min, ceiling)))
+        most = given.get("max", base.max)
+        initial = given.get("initial", max(base.initial, least))
+        if "max" in given:
+            initial = min(initial, given["max"])
+        elif most is not None:
+            most = max(most, initial)
+        return WayBounds(least, initial, most)
+
+    def _count(self, value: int | float | str, path: Path) -> int | None:
+        """Turn a count or a size into ways, rounded up."""
+        if not isinstance(value, str):
+            return int(value)
+        if self.way_bytes is None:
+            self._complain(path, f"found {value}; allowed: a count, as way_bytes is not known here")
+            return None
+        return math.ceil(units.parse(units.Kind.SIZE, value) / self.way_bytes)
+
+    def _check_guarantees(self, rules: Rules, classes: list[tuple[int, ClassRule]]) -> None:
+        """Warn where one guest beside the host's own tenants would already not fit."""
+        if self.usable_ways is None or self.problems:
+            return
+        own = rules.stack_ways.min + rules.host_ways.min + rules.pool_ways.min
+        if own > self.usable_ways:
+            self._warn((), f"stack, host and pool are guaranteed {own} ways together, the LLC has "
+                       f"{self.usable_ways} for tenants: some will share")  # fmt: skip
+            return
+        guests: list[tuple[Path, ClassRule]] = [(("default", "ways"), rules.default)]
+        guests += [(("classes", position, "ways"), rule) for position, rule in classes]
+        for path, rule in guests:
+            if own + rule.ways.min > self.usable_ways:
+                self._warn(
+                    path,
+                    f"a guest of {rule.name} is guaranteed {rule.ways.min} ways, stack, host and "
+                    f"pool {own}; the LLC has {self.usable_ways} for tenants: some will share",
+                )
+
+    # --------------------------------------------------------------------- classes
+
+    def _classes(
+        self, values: list[dict[str, Any] | None], default: ClassRule
+    ) -> list[tuple[int, ClassRule]]:
+        rules: list[tuple[int, ClassRule]] = []
+        for position, value in enumerate(values):
+            if value is None:
+                continue
+            path = ("classes", position)
+            # A name that is missing or wrong has its own problem already.
+            rule = self._class(value, path, dataclasses.replace(default, name=""))
+            if rule.name in schema.RESERVED_CLASS_NAMES:
+                self._complain((*path, "name"), f"found {rule.name!r}; allowed: any other name, "
+                               "this one is taken by iat-nova")  # fmt: skip
+            for earlier_position, earlier in rules:
+                where = path_text(("classes", earlier_position))
+                if rule.name and earlier.name == rule.name:
+                    self._complain((*path, "name"), f"found {rule.name!r}; allowed: a name not "
+                                   f"used before, {where} has it")  # fmt: skip
+                if earlier.match.covers(rule.match):
+                    self._warn(path, f"never reached: {where} matches all that this one does")
+                    break
+            rules.append((position, rule))
+        return rules
+
+    def _class(self, value: dict[str, Any], path: Path, base: ClassRule) -> ClassRule:
+        io = value.get("io")
+        return ClassRule(
+            name=value.get("name", base.name),
+            match=self._match(value.get("match", {}), (*path, "match")),
+            priority=Priority(value["priority"]) if "priority" in value else base.priority,
+            io=base.io if io is None else Io(str(io).lower()),
+            ways=self._ways(value.get("ways", {}), (*path, "ways"), base.ways),
+        )
+
+    def _match(self, value: dict[str, Any], path: Path) -> Match:
+        specs = {
+            name: tuple(self._texts(wanted, (*path, "extra_specs", name)))
+            for name, wanted in value.get("extra_specs", {}).items()
+        }
+        self._check_names(specs, (*path, "extra_specs"))
+        words = {
+            name: tuple(self._texts(value[name], (*path, name)))
+            for name in ("flavor", "project", "attachment", "model")
+            if name in value
+        }
+        return Match(
+            extra_specs=specs,
+            flavor=words.get("flavor", ()),
+            project=words.get("project", ()),
+            attachment=tuple(AttachmentKind(word) for word in words.get("attachment", ())),
+            model=tuple(DeviceModel(word) for word in words.get("model", ())),
+        )
+
+    def _texts(self, value: object, path: Path) -> Iterator[str]:
+        if isinstance(value, list):
+            for position, item in enumerate(value):
+                if item is not None:
+                    yield self._text((*path, position), item)
+        else:
+            yield self._text(path, value)
+
+    def _check_names(self, specs: dict[str, Any], path: Path) -> None:
+        for name in specs:
+            if problem := extra_specs.unknown(name):
+                self._complain((*path, name), problem)
+
+    def _flavors(self, value: dict[str, Any]) -> dict[str, dict[str, str]]:
+        flavors = {}
+        for flavor, values in value.items():
+            path = ("flavors", flavor)
+            specs = {name: self._text((*path, name), text) for name, text in values.items()}
+            wrong = {
+                name: problems
+                for name, text in specs.items()
+                if (problems := extra_specs.parse({name: text}).problems)
+            }
+            for name, problems in wrong.items():
+                self._complain((*path, name), problems[0])
+            if not wrong:  # each is right alone; together they may contradict
+                for problem in extra_specs.parse(specs).problems:
+                    self._complain(path, problem)
+            flavors[flavor] = specs
+        return flavors
+
+
+def _pool_priority(text: str) -> Priority | None:
+    return None if text == "highest" else Priority(text)

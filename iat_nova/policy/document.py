@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML to plain values that remember where they stand.
+
+PyYAML's nodes carry marks, its constructed values do not; so the values are built here. Scalars
+follow YAML 1.1 where that surprises nobody: ``yes`` and ``0x600`` are a boolean and a number,
+``010`` and ``1:30`` stay text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+import yaml
+
+from iat_nova.policy.problems import Path, PolicyError, Problem, path_text
+from iat_nova.policy.render import Rendered
+
+MAX_VALUES = 100_000
+"""More values than this are taken for aliases that multiply."""
+
+MAX_DEPTH = 32
+
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]{0,30})|0x[0-9a-fA-F_]{1,32}")
+_FLOAT = re.compile(r"[-+]?[0-9]{1,30}\.[0-9]{0,30}([eE][-+][0-9]{1,3})?")
+_BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+_TAG = "tag:yaml.org,2002:"
+_TOO_DEEP = "nested too deeply"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Document:
+    """The policy as mappings with text keys, lists and scalars.
+
+    `marks` holds the rendered line (from 1) of every value, `texts` the scalars as they were
+    written, `problems` what is wrong with the YAML without making it unreadable.
+    """
+
+    value: object
+    rendered: Rendered
+    marks: dict[Path, int]
+    texts: dict[Path, str]
+    problems: tuple[Problem, ...]
+
+    def problem(self, path: Path, message: str) -> Problem:
+        """Return a problem at a path, with the line of the nearest value there is."""
+        known = path
+        while known and known not in self.marks:
+            known = known[:-1]
+        return _problem(self.rendered, path, self.marks.get(known, 1), message)
+
+
+def read(rendered: Rendered) -> Document:
+    """Read a rendered policy. Raises `PolicyError` where it is no YAML at all."""
+    try:
+        node = yaml.compose(rendered.text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise PolicyError(_syntax_problems(rendered, error)) from None
+    except RecursionError:
+        raise PolicyError([Problem("", None, _TOO_DEEP)]) from None
+    if node is None:
+        raise PolicyError([Problem("", None, "the policy is empty; the least one is {}")])
+    builder = _Builder(rendered)
+    value = builder.build(node, ())
+    return Document(value, rendered, builder.marks, builder.texts, tuple(builder.problems))
+
+
+class _Builder:
+    """Turns nodes into values, noting marks, texts and problems on the way."""
+
+    def __init__(self, rendered: Rendered) -> None:
+        self.rendered = rendered
+        self.marks: dict[Path, int] = {}
+        self.texts: dict[Path, str] = {}
+        self.problems: list[Problem] = []
+        self._open: set[int] = set()  # the nodes being built: an alias to one never ends
+
+    def build(self, node: yaml.Node, path: Path) -> object:
+        line = node.start_mark.line + 1
+        self.marks.setdefault(path, line)
+        if len(self.marks) > MAX_VALUES:
+            raise PolicyError([Problem("", None, f"more than {MAX_VALUES} values")])
+        if len(path) > MAX_DEPTH:
+            raise PolicyError([Problem("", self.rendered.source_line(line), _TOO_DEEP)])
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        if id(node) in self._open:
+            self._complain(path, line, "an alias within what it names")
+            return None
+        self._open.add(id(node))
+        value: object
+        if isinstance(node, yaml.MappingNode):
+            self._expect_tag(node, path, "map")
+            value = self._mapping(node, path)
+        else:
+            self._expect_tag(node, path, "seq")
+            value = [self.build(item, (*path, n)) for n, item in enumerate(node.value)]
+        self._open.discard(id(node))
+        return value
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
+        result: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._complain(path, line, "a key must be text")
+                continue
+            key = key_node.value
+            if key in result:
+                first = self.rendered.source_line(self.marks[*path, key])
+                seen = f" in line {first}" if first is not None else ""
+                self._complain((*path, key), line, f"key given twice, first{seen}")
+                continue
+            self.marks[*path, key] = line
+            result[key] = self.build(value_node, (*path, key))
+        return result
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
+        text = node.value
+        self.texts[path] = text
+        match node.tag.removeprefix(_TAG):
+            case "null":
+                return None
+            case "bool" if text.lower() in _BOOLEANS:
+                return _BOOLEANS[text.lower()]
+            case "int" if _INTEGER.fullmatch(text):
+                return int(text.replace("_", ""), 16 if text.startswith("0x") else 10)
+            case "float" if _FLOAT.fullmatch(text):
+                return float(text)
+            case "str" | "bool" | "int" | "float" | "timestamp" | "merge" | "value":
+                return text
+        self._expect_tag(node, path, "str")
+        return text
+
+    def _expect_tag(self, node: yaml.Node, path: Path, name: str) -> None:
+        if node.tag != _TAG + name:
+            line = node.start_mark.line + 1
+            self._complain(path, line, f"found the tag {node.tag}; allowed: no tags")
+
+    def _complain(self, path: Path, line: int, message: str) -> None:
+        self.problems.append(_problem(self.rendered, path, line, message))
+
+
+def _problem(rendered: Rendered, path: Path, line: int, message: str) -> Problem:
+    source = rendered.source_line(line)
+    if source is None:
+        message = f"{message} (line {line} after Jinja2)"
+    return Problem(path_text(path), source, message)
+
+
+def _syntax_problems(rendered: Rendered, error: yaml.YAMLError) -> Iterator[Problem]:
+    """Yield what the YAML parser said, or every line that a tab indents if that is the cause."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark is not None else 1
+        tabs = [
+            number
+            for number, text in enumerate(rendered.text.split("\n"), 1)
+            if re.match(r" *\t\s*\S", text)
+        ]
+        if "\\t" in str(error.problem) and tabs:
+            for number in tabs:
+                yield _problem(rendered, (), number, "found a tab; allowed: indent with spaces")
+            return
+        context = f" {error.context}" if error.context else ""
+        yield _problem(rendered, (), line, f"not YAML: {error.problem}{context}")
+    elif isinstance(error, yaml.reader.ReaderError):
+        line = rendered.text.count("\n", 0, error.position) + 1
+        character = f"U+{error.character:04X}"
+        yield _problem(rendered, (), line, f"found the character {character}; YAML forbids it")
+    else:
+        yield Problem("", None, f"not YAML: {error}")

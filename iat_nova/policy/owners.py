@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which processor belongs to whom: each on-line one to exactly one tenant.
+
+A processor belongs to one class of service, so claims that collide must be settled: the stack comes
+before guests, PC guests before BE guests, dedicated before floating. What is left is the host's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Set
+
+from iat_nova.model import Facts, Guest
+
+STACK = "stack"
+POOL = "pool"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Owners:
+    """Processors by owner, disjoint. `dedicated` and `floats` are by guest id.
+
+    `floats` are the processors over which a guest floats, which are the pool's as far as nobody
+    owns them. `notes` warns by guest id, ``stack`` or ``pool``; `warnings` concerns the host.
+    """
+
+    stack: frozenset[int]
+    dedicated: Mapping[str, frozenset[int]]
+    floats: Mapping[str, frozenset[int]]
+    floating: frozenset[int]
+    host: frozenset[int]
+    notes: Mapping[str, tuple[str, ...]]
+    warnings: tuple[str, ...]
+
+
+def guest_id(guest: Guest) -> str:
+    """Return the identity of a guest, which is its tenant's id."""
+    return f"{guest.uuid}/{guest.run}"
+
+
+def owners_of(facts: Facts, guests: Iterable[Guest], important: Set[str]) -> Owners:
+    """Settle who owns each processor. `important`: the ids of the PC guests."""
+    return _Settlement(facts).settle(list(guests), important)
+
+
+class _Settlement:
+    """Gives processors away, first come first served, and remembers who got what."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        managed = {cpu for domain in facts.host.domains for cpu in domain.cpus}
+        self.online = set(facts.host.online_cpus)
+        self.usable = frozenset(managed & self.online)
+        self.owner: dict[int, tuple[str, str]] = {}  # processor -> id and name of its owner
+        self.notes: dict[str, list[str]] = {}
+        self.warnings: list[str] = []
+
+    def settle(self, guests: list[Guest], important: Set[str]) -> Owners:
+        switch = self.facts.switch
+        stack = self._claim(STACK, "the stack", switch.pmd_cpus if switch is not None else ())
+        if switch is not None and "netdev" in switch.bridges.values() and not switch.pmd_cpus:
+            self.warnings.append(
+                "Open vSwitch has a userspace datapath but its PMD processors are not known: it "
+                "counts as part of the host"
+            )
+        dedicated = {}
+        for guest in sorted(guests, key=lambda guest: guest_id(guest) not in important):
+            key = guest_id(guest)
+            if cpus := self._claim(key, guest.display_name, guest.dedicated_cpus):
+                dedicated[key] = cpus
+        floats, floating = self._floating(guests)
+        for guest in guests:
+            if guest_id(guest) not in dedicated and guest_id(guest) not in floats:
+                self._homeless(guest)
+        return Owners(
+            stack=stack,
+            dedicated=dedicated,
+            floats=floats,
+            floating=floating,
+            host=self.usable - self.owner.keys() - floating,
+            notes={key: tuple(notes) for key, notes in self.notes.items()},
+            warnings=tuple(self.warnings),
+        )
+
+    def _claim(self, key: str, name: str, cpus: Iterable[int]) -> frozenset[int]:
+        """Give `key` those processors that are usable and free; note those that are not."""
+        wanted = frozenset(cpus)
+        self._note_unusable(key, wanted)
+        taken = {cpu: self.owner[cpu] for cpu in wanted if cpu in self.owner}
+        for cpu, (other_key, other) in sorted(taken.items()):
+            self._note(key, f"processor {cpu} is dedicated to {other} as well, which keeps it")
+            self._note(other_key, f"processor {cpu} is dedicated to {name} as well")
+        granted = wanted & self.usable - taken.keys()
+        self.owner.update(dict.fromkeys(granted, (key, name)))
+        return granted
+
+    def _floating(self, guests: list[Guest]) -> tuple[dict[str, frozenset[int]], frozenset[int]]:
+        floats = {}
+        for guest in guests:
+            wanted = frozenset(guest.floating_cpus)
+            usable = wanted & self.usable - self.owner.keys()
+            if usable:
+                floats[guest_id(guest)] = usable
+            elif wanted:
+                what = f"all of its shared processors {cpu_list(wanted)}"
+                self._note(guest_id(guest), f"{what} are off-line or belong to others")
+            if usable and (others := wanted & self.owner.keys()):
+                where = f"processors {cpu_list(others)}, which are dedicated to others"
+                self._note(POOL, f"{guest.display_name} may also run on {where}")
+        return floats, frozenset().union(*floats.values())
+
+    def _note_unusable(self, key: str, wanted: frozenset[int]) -> None:
+        if offline := wanted - self.online:
+            self._note(key, f"processors {cpu_list(offline)} are off-line")
+        if outside := wanted & self.online - self.usable:
+            self._note(key, f"processors {cpu_list(outside)} are in no cache domain")
+
+    def _homeless(self, guest: Guest) -> None:
+        notes = "; ".join(self.notes.get(guest_id(guest), ["no processors of it are known"]))
+        self.warnings.append(f"{guest.display_name} ({guest.uuid}) is not managed: {notes}")
+
+    def _note(self, key: str, text: str) -> None:
+        self.notes.setdefault(key, []).append(text)
+
+
+def cpu_list(cpus: Iterable[int]) -> str:
+    """Write processors as the kernel does: ``0-3,8``."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

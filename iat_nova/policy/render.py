@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy as a template: Jinja2 with the host's facts, remembering which line came from where.
+
+A loop or a condition makes the rendered text longer or shorter than the file. So the template is
+rendered twice: once as it is, and once with a mark before each piece of text that names its line in
+the file. When the second text without its marks equals the first, the marks tell the line of every
+rendered line; when it does not (a macro measured its own text, say), no line is claimed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+from collections.abc import Iterator, Mapping
+
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError
+from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension
+from jinja2.lexer import Token, TokenStream
+from jinja2.runtime import Context
+from jinja2.sandbox import SandboxedEnvironment
+
+from iat_nova.model import HostFacts
+from iat_nova.policy.problems import PolicyError, Problem, nearest
+
+FACTS: Mapping[str, str] = {
+    "hostname": "the host's name",
+    "ways": "LLC ways, the least over all cache domains; none without a cache domain",
+    "way_bytes": "bytes of one LLC way, the least over all cache domains; none when unknown",
+    "cores": "processors that are on-line",
+    "sockets": "cache domains; one a socket where a socket has one LLC",
+    "domains": "list of cache domains, each with id, cpus, ways, classes, min_ways, way_bytes",
+    "nics": "list of network cards, each with address, name, numa_node, speed_gbps",
+    "nic_speed_gbps": "speed of the fastest network card in Gb/s; none when unknown",
+}
+"""What a template may ask, with a description of each name."""
+
+MAX_CHARACTERS = 1 << 20
+"""A rendered policy longer than this is taken for a runaway loop."""
+
+_MAX_POWER = 64
+# What a template's own code can raise; jinja2 does not wrap any of them.
+_RUNTIME_ERRORS = (
+    TemplateError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,  # RecursionError too
+    SyntaxError,  # blocks nested deeper than Python compiles
+    TypeError,
+    ValueError,
+)
+_MARK = re.compile("\x00([0-9]+)\x01")
+# What PyYAML counts as the end of a line.
+_LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rendered:
+    """The text after Jinja2; `lines[n]` is the file's line of rendered line n + 1.
+
+    `lines` is empty when that cannot be told.
+    """
+
+    text: str
+    lines: tuple[int, ...]
+
+    def source_line(self, rendered: int) -> int | None:
+        """Return the file's line of a rendered line (both from 1), None when unknown."""
+        if not self.lines:
+            return None
+        return self.lines[min(rendered, len(self.lines)) - 1]
+
+
+def facts(host: HostFacts) -> dict[str, object]:
+    """Return what a template may ask; the names are those of `FACTS`."""
+    way_bytes = [domain.way_bytes for domain in host.domains if domain.way_bytes is not None]
+    speeds = [nic.speed_gbps for nic in host.nics if nic.speed_gbps is not None]
+    return {
+        "hostname": host.hostname,
+        "ways": min((domain.ways for domain in host.domains), default=None),
+        "way_bytes": min(way_bytes, default=None),
+        "cores": len(host.online_cpus),
+        "sockets": len(host.domains),
+        "domains": host.domains,
+        "nics": host.nics,
+        "nic_speed_gbps": max(speeds, default=None),
+    }
+
+
+def render(source: str, host: HostFacts) -> Rendered:
+    """Render a policy file with the host's facts. Raises `PolicyError` with the line."""
+    context = facts(host)
+    plain = _generate(_Environment(), source, context)
+    marked = _generate(_Environment(extensions=[_LineMarks]), source, context)
+    if _MARK.sub("", marked) != plain:
+        return Rendered(plain, ())
+    return Rendered(plain, tuple(_lines(marked)))
+
+
+class _Environment(SandboxedEnvironment):
+    """Jinja2 without access to Python's insides and without powers that never end."""
+
+    # Intercepted operators are not evaluated while compiling either.
+    intercepted_binops = frozenset(("*", "**"))
+
+    def __init__(self, extensions: list[type[Extension]] | None = None) -> None:
+        super().__init__(
+            extensions=extensions or [], undefined=StrictUndefined, keep_trailing_newline=True
+        )
+
+    def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
+        if not (isinstance(left, int | float) and isinstance(right, int | float)) or (
+            operator == "**" and abs(right) > _MAX_POWER
+        ):
+            raise SecurityError(f"{operator} takes numbers only here, exponents to {_MAX_POWER}")
+        return super().call_binop(context, operator, left, right)
+
+
+class _LineMarks(Extension):
+    """Puts a mark with the line of the file before each piece of text and each expression."""
+
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        for token in stream:
+            if token.type == "data":
+                yield Token(token.lineno, "data", _marked(token.value, token.lineno))
+                continue
+            if token.type == "variable_begin":
+                yield Token(token.lineno, "data", f"\x00{token.lineno}\x01")
+            yield token
+
+
+def _marked(text: str, first_line: int) -> str:
+    # The line after a final newline begins with the next token, which has its own mark.
+    pieces = text.split("\n")
+    marks = [f"\x00{line}\x01" for line in range(first_line, first_line + len(pieces))]
+    if len(pieces) > 1 and not pieces[-1]:
+        marks[-1] = ""
+    return "\n".join(mark + piece for mark, piece in zip(marks, pieces, strict=True))
+
+
+def _lines(marked: str) -> Iterator[int]:
+    """Yield the file's line of each rendered line.
+
+    It is that of the last mark before the first visible character, or of the line's first mark,
+    or, within the lines of one expression, of the line before.
+    """
+    line = 1
+    for rendered in _LINE_END.split(marked):
+        visible = re.search(r"\S", _MARK.sub(lambda mark: " " * len(mark[0]), rendered))
+        end = visible.start() if visible else len(rendered)
+        marks = list(_MARK.finditer(rendered))
+        before = [mark for mark in marks if mark.end() <= end]
+        if before or marks:
+            line = int((before[-1] if before else marks[0])[1])
+        yield line
+
+
+def _generate(environment: _Environment, source: str, context: Mapping[str, object]) -> str:
+    pieces: list[str] = []
+    length = 0
+    try:
+        for piece in environment.from_string(source).generate(context):
+            pieces.append(piece)
+            length += len(piece)
+            if length > MAX_CHARACTERS:
+                raise ValueError(f"the rendered policy is longer than {MAX_CHARACTERS} characters")
+    except TemplateSyntaxError as error:
+        raise PolicyError([Problem("", error.lineno, f"template: {error.message}")]) from None
+    except _RUNTIME_ERRORS as error:
+        line = _template_line(error.__traceback__)
+        raise PolicyError([Problem("", line, f"template: {_explain(error, context)}")]) from None
+    return "".join(pieces)
+
+
+def _template_line(trace: types.TracebackType | None) -> int | None:
+    """Return the innermost line of the template in a traceback that Jinja2 has rewritten."""
+    line = None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _explain(error: BaseException, context: Mapping[str, object]) -> str:
+    text = str(error) or type(error).__name__
+    if isinstance(error, UndefinedError):
+        word = re.match(r"'([^']*)' is undefined", text)
+        hint = nearest(word[1], context) if word else ""
+        return f"{text}; {hint} the host's facts are {', '.join(context)}".replace(";  ", "; ")
+    unknown = [name for name, value in context.items() if value is None]
+    if isinstance(error, TypeError) and unknown:
+        return f"{text}; unknown on this host, hence none: {', '.join(unknown)}"
+    return text
