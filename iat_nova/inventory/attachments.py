@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every form in which a domain's XML attaches a guest to a network or hands it a device."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from xml.etree import ElementTree
+
+from iat_nova.model import Attachment, AttachmentKind
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Device:
+    """An attachment as far as the XML tells, and the host's interface whose packets count.
+
+    `target` is None where the host sees no packets (VF, PF, vDPA) or where somebody else counts
+    them for less (Open vSwitch its vhost-user ports).
+    """
+
+    attachment: Attachment
+    target: str | None = None
+
+
+class _Unintelligible(Exception):
+    """The element lacks what would name its device."""
+
+
+def parse(domain: ElementTree.Element) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    """Return a domain's devices, in the XML's order, and a warning for each not understood."""
+    devices: list[Device] = []
+    warnings: list[str] = []
+    for element, read in _elements(domain):
+        try:
+            devices.append(read(element))
+        except _Unintelligible as error:
+            warnings.append(f"{error}; it is not watched")
+    return tuple(devices), tuple(warnings)
+
+
+_Reader = Callable[[ElementTree.Element], Device]
+
+
+def _elements(domain: ElementTree.Element) -> Iterator[tuple[ElementTree.Element, _Reader]]:
+    for element in domain.iterfind("devices/interface"):
+        yield element, _INTERFACES.get(element.get("type", ""), _unknown)
+    for element in domain.iterfind("devices/hostdev"):
+        if element.get("type") == "pci":  # usb, scsi, mdev do not reach the LLC by DDIO
+            yield element, _hostdev
+
+
+def _hostdev(element: ElementTree.Element) -> Device:
+    """Read a flavor's PCI alias or a whole NIC: only sysfs can tell VF, PF and others apart."""
+    return Device(Attachment(AttachmentKind.PCI, _pci_address(element, "hostdev")))
+
+
+def _vf(element: ElementTree.Element) -> Device:
+    address = _pci_address(element, "interface of type hostdev")
+    return Device(Attachment(AttachmentKind.VF, address, mac=_mac(element), port=_port(element)))
+
+
+def _macvtap(element: ElementTree.Element) -> Device:
+    """Name it by the device below (a VF's, in Nova's hands): `macvtapN` says nothing."""
+    source = _required(element, "source", "dev")
+    return Device(
+        Attachment(AttachmentKind.MACVTAP, source, mac=_mac(element), port=_port(element)),
+        target=_get(element, "target", "dev"),
+    )
+
+
+def _vdpa(element: ElementTree.Element) -> Device:
+    node = _required(element, "source", "dev")
+    return Device(Attachment(AttachmentKind.VDPA, node, mac=_mac(element), port=_port(element)))
+
+
+def _vhost_user(element: ElementTree.Element) -> Device:
+    """Name it by its target, else by its socket, whose last part is the port's name in OVS."""
+    name = _get(element, "target", "dev") or _required(element, "source", "path").rpartition("/")[2]
+    return Device(
+        Attachment(AttachmentKind.VHOST_USER, name, mac=_mac(element), port=_port(element))
+    )
+
+
+def _tap(element: ElementTree.Element) -> Device:
+    """Read bridge, ethernet and network; `source bridge` is qbr... with the hybrid plug."""
+    target = _get(element, "target", "dev")
+    mac = _mac(element)
+    name = target or mac
+    if name is None:
+        raise _Unintelligible(f"an interface of type {element.get('type')} has no target device")
+    return Device(
+        Attachment(
+            AttachmentKind.TAP,
+            name,
+            mac=mac,
+            port=_port(element),
+            bridge=_get(element, "source", "bridge"),
+        ),
+        target=target,
+    )
+
+
+def _unknown(element: ElementTree.Element) -> Device:
+    raise _Unintelligible(f"an interface is of the unknown type '{element.get('type', '')}'")
+
+
+_INTERFACES: dict[str, _Reader] = {
+    "hostdev": _vf,
+    "direct": _macvtap,
+    "vdpa": _vdpa,
+    "vhostuser": _vhost_user,
+    "bridge": _tap,
+    "ethernet": _tap,
+    "network": _tap,
+}
+
+
+def _get(element: ElementTree.Element, child: str, attribute: str) -> str | None:
+    found = element.find(child)
+    return (found.get(attribute) or None) if found is not None else None
+
+
+def _required(element: ElementTree.Element, child: str, attribute: str) -> str:
+    value = _get(element, child, attribute)
+    if value is None:
+        kind = element.get("type")
+        raise _Unintelligible(f"an interface of type {kind} has no <{child} {attribute}=...>")
+    return value
+
+
+def _mac(element: ElementTree.Element) -> str | None:
+    mac = _get(element, "mac", "address")
+    return mac.lower() if mac else None
+
+
+def _port(element: ElementTree.Element) -> str | None:
+    """Return Neutron's port where the form happens to carry it; OVSDB knows better."""
+    return _get(element, "virtualport/parameters", "interfaceid")
+
+
+def _pci_address(element: ElementTree.Element, what: str) -> str:
+    """Return ``dddd:bb:ss.f`` from `<source><address .../>`, hexadecimal with or without 0x."""
+    address = element.find("source/address")
+    if address is None:
+        raise _Unintelligible(f"a {what} has no source address")
+    try:
+        domain, bus, slot, function = (
+            int(address.get(part, default), 16)
+            for part, default in (("domain", "0"), ("bus", ""), ("slot", ""), ("function", "0"))
+        )
+    except ValueError:
+        raise _Unintelligible(f"a {what} has an unreadable PCI address {address.attrib}") from None
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which vCPUs of an instance Nova promised processors of their own.
+
+Follows Nova's reading of flavor and image (`nova/virt/hardware.py`, `numa_get_constraints`):
+the flavor's ``hw:cpu_policy`` wins over the image's ``hw_cpu_policy``; ``resources:PCPU`` and
+``resources:VCPU`` are another way to say dedicated and shared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from iat_nova.inventory.cpusets import parse_cpu_list
+
+_RESOURCES = re.compile(r"resources[^:]*:(PCPU|VCPU)")
+
+
+def promised_vcpus(
+    vcpus: int, extra_specs: Mapping[str, str] | None, image_properties: Mapping[str, str]
+) -> frozenset[int] | None:
+    """Return the vCPUs with dedicated processors; None when flavor and image are silent.
+
+    Silence proves nothing: the specs may be unknown. Raises `ValueError` for a policy or a mask
+    that Nova does not know either.
+    """
+    specs = extra_specs or {}
+    policy = specs.get("hw:cpu_policy") or image_properties.get("hw_cpu_policy")
+    every = frozenset(range(vcpus))
+    match policy or _policy_of_resources(specs):
+        case None:
+            return None
+        case "dedicated":
+            return every
+        case "shared":
+            return frozenset()
+        case "mixed":
+            return _mixed(every, specs, image_properties)
+        case unknown:
+            raise ValueError(f"hw:cpu_policy '{unknown}' is unknown")
+
+
+def _policy_of_resources(specs: Mapping[str, str]) -> str | None:
+    for key, value in specs.items():
+        found = _RESOURCES.fullmatch(key)
+        if found and value.strip() not in ("", "0"):
+            return "dedicated" if found[1] == "PCPU" else "shared"
+    return None
+
+
+def _mixed(
+    every: frozenset[int], specs: Mapping[str, str], image_properties: Mapping[str, str]
+) -> frozenset[int] | None:
+    """Return the masked vCPUs; None when the mask is not at hand (specs unknown)."""
+    mask = (
+        specs.get("hw:cpu_dedicated_mask")
+        or image_properties.get("hw_cpu_realtime_mask")
+        or specs.get("hw:cpu_realtime_mask")
+    )
+    if not mask:
+        return None
+    # A mask that begins with an exclusion excludes from all vCPUs: ^0 means all but the first.
+    if mask.strip().startswith("^"):
+        mask = f"0-{max(every, default=0)},{mask}"
+    return parse_cpu_list(mask) & every

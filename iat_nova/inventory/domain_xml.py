@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From libvirt's domain XML to values; pure, and never an exception for what a domain holds.
+
+A `Domain` is one guest on its own. Which of its processors belong to it alone can only be said
+next to all others: `iat_nova.inventory.pinning`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from xml.etree import ElementTree
+
+from iat_nova.inventory import attachments, nova_metadata
+from iat_nova.inventory.attachments import Device
+from iat_nova.inventory.cpusets import parse_cpu_list
+from iat_nova.inventory.nova_metadata import NovaMetadata
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Domain:
+    """One domain as its live XML describes it.
+
+    `run` is libvirt's id, None for a domain that does not run (a stopped guest keeps its pins in
+    the XML). `pins` holds only the vCPUs with a `<vcpupin>`; the others float over `cpuset`, or
+    anywhere where that is None. `helper_cpus` are those of the emulator and of the I/O threads.
+    """
+
+    uuid: str
+    run: int | None
+    name: str
+    vcpus: int = 0
+    pins: Mapping[int, frozenset[int]] = dataclasses.field(default_factory=dict)
+    cpuset: frozenset[int] | None = None
+    helper_cpus: frozenset[int] = frozenset()
+    numa_nodes: frozenset[int] = frozenset()
+    devices: tuple[Device, ...] = ()
+    cachetune: bool = False
+    nova: NovaMetadata | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def parse(xml: str, *, uuid: str, name: str, run: int | None) -> Domain:
+    """Read a domain's live XML.
+
+    `uuid`, `name` and `run` are what libvirt said beside it. `run` stands where the XML cannot be
+    read; else the XML's own id wins, for it is of the same moment as all the rest.
+    """
+    try:
+        root = ElementTree.fromstring(xml)
+    except ElementTree.ParseError as error:
+        return Domain(uuid, run, name, warnings=(f"its XML cannot be read ({error})",))
+    return _Reading(root, uuid, name).domain()
+
+
+class _Reading:
+    """One pass over a domain, collecting what was not understood."""
+
+    def __init__(self, root: ElementTree.Element, uuid: str, name: str) -> None:
+        self._root = root
+        self._uuid = uuid
+        self._name = name
+        self._warnings: list[str] = []
+
+    def domain(self) -> Domain:
+        nova = nova_metadata.parse(self._root)
+        if nova is None:
+            self._warnings.append("Nova wrote no metadata: flavor, owner and specs are unknown")
+        devices, unknown_devices = attachments.parse(self._root)
+        vcpu = self._root.find("vcpu")
+        cpuset = None if vcpu is None else vcpu.get("cpuset")
+        return Domain(
+            uuid=self._uuid,
+            run=self._number(self._root.get("id"), "domain id"),
+            name=self._name,
+            vcpus=self._number(self._root.findtext("vcpu"), "number of vCPUs") or 0,
+            pins=dict(self._pins()),
+            cpuset=None if cpuset is None else self._list(cpuset, "vcpu cpuset"),
+            helper_cpus=self._union("cputune/emulatorpin") | self._union("cputune/iothreadpin"),
+            numa_nodes=self._union("numatune/memnode", "nodeset")
+            or self._union("numatune/memory", "nodeset"),
+            devices=devices,
+            cachetune=self._allocates_cache(),
+            nova=nova,
+            warnings=(*self._warnings, *unknown_devices, *(nova.warnings if nova else ())),
+        )
+
+    def _pins(self) -> Iterator[tuple[int, frozenset[int]]]:
+        for pin in self._root.iterfind("cputune/vcpupin"):
+            vcpu = self._number(pin.get("vcpu"), "vcpupin vcpu")
+            cpus = self._list(pin.get("cpuset", ""), "vcpupin cpuset")
+            if vcpu is not None and cpus:
+                yield vcpu, cpus
+
+    def _allocates_cache(self) -> bool:
+        """Tell whether libvirt programs CAT or MBA for it; `<monitor>` alone only watches."""
+        tune = ("cputune/cachetune/cache", "cputune/memorytune/node")
+        return any(self._root.find(path) is not None for path in tune)
+
+    def _union(self, path: str, attribute: str = "cpuset") -> frozenset[int]:
+        sets = (
+            self._list(element.get(attribute, ""), f"{path} {attribute}")
+            for element in self._root.iterfind(path)
+        )
+        return frozenset[int]().union(*sets)
+
+    def _list(self, text: str, what: str) -> frozenset[int]:
+        try:
+            return parse_cpu_list(text)
+        except ValueError as error:
+            self._warnings.append(f"{what}: {error}; it is ignored")
+            return frozenset()
+
+    def _number(self, text: str | None, what: str) -> int | None:
+        if text is None:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            self._warnings.append(f"the {what} '{text}' is no number")
+            return None

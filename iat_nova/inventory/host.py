@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host's own facts: its processors now on-line, its NICs; cache domains come from CAT."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+
+from iat_nova.inventory.cpusets import parse_cpu_list
+from iat_nova.inventory.pci import Pci
+from iat_nova.model import CacheDomain, HostFacts
+
+
+def online_cpus(root: str | pathlib.Path = "/sys") -> tuple[int, ...]:
+    """Return the processors that are on-line. Raises `OSError`, `ValueError`."""
+    text = (pathlib.Path(root) / "devices/system/cpu/online").read_text("ascii")
+    return tuple(sorted(parse_cpu_list(text)))
+
+
+def read_host(domains: tuple[CacheDomain, ...], root: str | pathlib.Path = "/sys") -> HostFacts:
+    """Read what the kernel says now. Raises `OSError` where there is no sysfs at `root`."""
+    return HostFacts(
+        hostname=socket.gethostname(),
+        domains=domains,
+        online_cpus=online_cpus(root),
+        nics=Pci(root).nics(),
+    )

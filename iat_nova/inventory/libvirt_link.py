@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A read-only connection to libvirt that comes back by itself, with all events as one hint."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import libvirt
+
+from iat_nova.inventory.libvirt_events import EVENT_LOOP
+
+_log = logging.getLogger(__name__)
+
+_EVENTS = (
+    libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE,
+    libvirt.VIR_DOMAIN_EVENT_ID_REBOOT,
+    libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_ADDED,
+    libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED,
+    libvirt.VIR_DOMAIN_EVENT_ID_TUNABLE,
+    libvirt.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE,
+    libvirt.VIR_DOMAIN_EVENT_ID_JOB_COMPLETED,
+)
+_REASONS = {
+    libvirt.VIR_CONNECT_CLOSE_REASON_ERROR: "the connection failed",
+    libvirt.VIR_CONNECT_CLOSE_REASON_EOF: "libvirtd closed the connection",
+    libvirt.VIR_CONNECT_CLOSE_REASON_KEEPALIVE: "libvirtd did not answer keep-alives",
+    libvirt.VIR_CONNECT_CLOSE_REASON_CLIENT: "the connection was closed here",
+}
+
+
+class LibvirtLink:
+    """Opens, watches and reopens one connection.
+
+    All opening and closing happens on libvirt's event thread, so that a libvirtd that hangs
+    never holds up the loop; other threads read `connection` and use it. `backoff_s` are the
+    first and the longest wait between two attempts; `keepalive` is libvirt's pair (seconds
+    between two questions, unanswered ones after which the connection is given up).
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        backoff_s: tuple[float, float] = (0.5, 30.0),
+        keepalive: tuple[int, int] = (5, 3),
+    ) -> None:
+        self.uri = uri
+        self.connection: Any | None = None  # libvirt.virConnect, which has no types
+        self.problem: str | None = "not connected yet"
+        self._backoff_s = backoff_s
+        self._wait_s = backoff_s[0]
+        self._keepalive = keepalive
+        self._on_hint: Callable[[], None] = lambda: None
+        self._tried = threading.Event()
+        self._closing = False
+        self._open: tuple[Any, list[int]] | None = None  # what must be given back
+
+    def start(self, on_hint: Callable[[], None], wait_s: float = 5.0) -> None:
+        """Begin to connect and wait until the first attempt has come to an end."""
+        self._on_hint = on_hint
+        EVENT_LOOP.acquire()
+        EVENT_LOOP.call_later(0.0, self._attempt)
+        self._tried.wait(wait_s)
+
+    def close(self, wait_s: float = 5.0) -> None:
+        """Give the connection back and let the event thread go."""
+        done = threading.Event()
+
+        def finish() -> None:
+            self._closing = True
+            self._give_back()
+            done.set()
+
+        EVENT_LOOP.call_later(0.0, finish)
+        if not done.wait(wait_s):
+            _log.warning("libvirt at %s hangs; its connection is left behind", self.uri)
+        EVENT_LOOP.release()
+
+    def _attempt(self) -> None:
+        if self._closing:
+            return
+        self._give_back()
+        try:
+            self.connection = self._connect()
+        except libvirt.libvirtError as error:
+            self._fail(str(error))
+        else:
+            self.problem = None
+            self._wait_s = self._backoff_s[0]
+            _log.info("connected to libvirt at %s", self.uri)
+        self._tried.set()
+        self._on_hint()
+
+    def _connect(self) -> Any:
+        connection = libvirt.openReadOnly(self.uri)
+        callbacks: list[int] = []
+        self._open = (connection, callbacks)
+        try:
+            connection.setKeepAlive(*self._keepalive)
+            connection.registerCloseCallback(self._closed, None)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:  # a driver in this process
+                raise
+        for event in _EVENTS:
+            callbacks.append(connection.domainEventRegisterAny(None, event, self._event, None))
+        return connection
+
+    def _event(self, *_: object) -> None:
+        self._on_hint()
+
+    def _closed(self, connection: object, reason: int, _: object) -> None:
+        """Note the loss; the dead connection may not be touched in here."""
+        if self._closing or self._open is None or connection is not self._open[0]:
+            return
+        self._fail(_REASONS.get(reason, f"the connection closed (reason {reason})"))
+        self._on_hint()
+
+    def _fail(self, why: str) -> None:
+        if self.problem is None or self.connection is None:
+            _log.warning("libvirt at %s: %s; next attempt in %.1f s", self.uri, why, self._wait_s)
+        self.connection = None
+        self.problem = why
+        EVENT_LOOP.call_later(self._wait_s, self._attempt)
+        self._wait_s = min(2 * self._wait_s, self._backoff_s[1])
+
+    def _give_back(self) -> None:
+        """Undo all registrations: libvirt keeps a connection as long as one is left."""
+        if self._open is None:
+            return
+        connection, callbacks = self._open
+        self._open = self.connection = None
+        for callback in callbacks:
+            _quietly(connection.domainEventDeregisterAny, callback)
+        _quietly(connection.unregisterCloseCallback)
+        _quietly(connection.close)
+
+
+def _quietly(undo: Callable[..., object], *arguments: object) -> None:
+    try:
+        undo(*arguments)
+    except libvirt.libvirtError as error:
+        _log.debug("giving a libvirt connection back: %s", error)

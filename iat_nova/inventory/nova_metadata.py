@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Nova writes about an instance into the `<metadata>` of its domain.
+
+Name, owner and image are written by every supported release; the flavor's extra specs and the
+image's properties since Nova 32 (2025.2). An element that is absent means *unknown*; an empty
+``<nova:extraSpecs/>`` means *none*.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from xml.etree import ElementTree
+
+_NAMESPACE = "http://openstack.org/xmlns/libvirt/nova/"  # a version follows: 1.0, 1.1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NovaMetadata:
+    """An instance in Nova's words; None where Nova does not say."""
+
+    name: str | None = None
+    flavor: str | None = None
+    project: str | None = None
+    extra_specs: Mapping[str, str] | None = None
+    image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def parse(domain: ElementTree.Element) -> NovaMetadata | None:
+    """Read the metadata of a domain, None when Nova did not write any. Never raises."""
+    found = [
+        child
+        for child in domain.iterfind("metadata/*")
+        if child.tag.startswith("{" + _NAMESPACE) and child.tag.endswith("}instance")
+    ]
+    if not found:
+        return None
+    instance = found[0]
+    ns = instance.tag.removesuffix("instance")
+    warnings: list[str] = []
+    flavor = instance.find(f"{ns}flavor")
+    project = instance.find(f"{ns}owner/{ns}project")
+    return NovaMetadata(
+        name=instance.findtext(f"{ns}name") or None,
+        flavor=_attribute(flavor, "name", "flavor", warnings),
+        project=_attribute(project, "uuid", "owner's project", warnings),
+        extra_specs=_pairs(instance, f"{ns}flavor/{ns}extraSpecs", "extra spec", warnings),
+        image_properties=_pairs(instance, f"{ns}image/{ns}properties", "image property", warnings)
+        or {},
+        warnings=tuple(warnings),
+    )
+
+
+def _attribute(
+    element: ElementTree.Element | None, name: str, what: str, warnings: list[str]
+) -> str | None:
+    value = None if element is None else element.get(name)
+    if not value:
+        warnings.append(f"Nova's metadata does not name the {what}")
+        return None
+    return value
+
+
+def _pairs(
+    instance: ElementTree.Element, path: str, what: str, warnings: list[str]
+) -> dict[str, str] | None:
+    """Read `<x name="key">value</x>` children; None when there is no such list."""
+    parent = instance.find(path)
+    if parent is None:
+        return None
+    pairs: dict[str, str] = {}
+    for child in parent:
+        name = child.get("name")
+        if not name:
+            warnings.append(f"Nova's metadata holds an {what} without a name; it is ignored")
+        elif name in pairs:
+            warnings.append(f"Nova's metadata holds the {what} {name} twice; the first counts")
+        else:
+            pairs[name] = child.text or ""
+    return pairs

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What sysfs says about PCI devices: VF or PF, socket, net device, speed.
+
+Files: `/sys/bus/pci/devices/<address>/{class,physfn,numa_node,net}` and
+`/sys/class/net/<name>/speed` (kernel: Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-net).
+Nothing is kept: each question is answered from the machine as it is now. What cannot be read is
+None.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+
+from iat_nova.model import Attachment, AttachmentKind, Nic
+
+_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_NETWORK_CLASS = "0x02"  # base class of the PCI class code
+
+
+class Pci:
+    """PCI devices below a sysfs mounted at `root`."""
+
+    def __init__(self, root: str | pathlib.Path = "/sys") -> None:
+        root = pathlib.Path(root)
+        self._devices = root / "bus/pci/devices"
+        self._class = root / "class"
+
+    def physfn(self, address: str) -> str | None:
+        """Return the PCI address of a VF's physical function; None: it is no (known) VF."""
+        try:
+            return (self._devices / address / "physfn").readlink().name
+        except OSError:
+            return None
+
+    def numa_node(self, address: str) -> int | None:
+        """Return the node a device hangs on; None: unknown, or the machine has no nodes (-1)."""
+        node = _number(self._devices / address / "numa_node")
+        return node if node is not None and node >= 0 else None
+
+    def is_network(self, address: str) -> bool:
+        """Tell whether the device is a network controller, whatever driver holds it."""
+        return (_text(self._devices / address / "class") or "").startswith(_NETWORK_CLASS)
+
+    def net_name(self, address: str) -> str | None:
+        """Return the name of a device's net device, None when a userspace driver has it."""
+        try:
+            names = sorted(path.name for path in (self._devices / address / "net").iterdir())
+        except OSError:
+            return None
+        return names[0] if names else None
+
+    def speed_gbps(self, name: str) -> float | None:
+        """Return a net device's speed, None while its link is down."""
+        mbps = _number(self._class / "net" / name / "speed")
+        return mbps / 1000 if mbps is not None and mbps > 0 else None
+
+    def address_behind(self, device: str) -> str | None:
+        """Return the PCI address behind a net device or a ``/dev/vhost-vdpa-N`` node.
+
+        Such a device may hang below others (a vdpa device, a subfunction): the nearest PCI
+        device on the way up counts.
+        """
+        name = device.removeprefix("/dev/")
+        for kind in ("net", "vhost-vdpa"):
+            try:
+                real = (self._class / kind / name).resolve(strict=True)
+            except (OSError, ValueError):
+                continue
+            found = (part for part in reversed(real.parts) if _ADDRESS.fullmatch(part))
+            return next(found, None)
+        return None
+
+    def nics(self) -> tuple[Nic, ...]:
+        """Return all physical functions that are network controllers, by address."""
+        try:
+            addresses = sorted(path.name for path in self._devices.iterdir())
+        except OSError:
+            return ()
+        return tuple(
+            self._nic(address)
+            for address in addresses
+            if self.is_network(address) and self.physfn(address) is None
+        )
+
+    def _nic(self, address: str) -> Nic:
+        name = self.net_name(address)
+        speed = None if name is None else self.speed_gbps(name)
+        return Nic(address, name, self.numa_node(address), speed)
+
+    def locate(self, attachment: Attachment) -> Attachment:
+        """Add physical function and NUMA node, and tell what kind a `<hostdev>` is."""
+        match attachment.kind:
+            case AttachmentKind.PCI | AttachmentKind.VF | AttachmentKind.PF:
+                address: str | None = attachment.device
+            case AttachmentKind.MACVTAP | AttachmentKind.VDPA:
+                address = self.address_behind(attachment.device)
+            case _:
+                return attachment
+        if address is None:
+            return attachment
+        pf = self.physfn(address)
+        kind = attachment.kind
+        if kind is AttachmentKind.PCI and self.is_network(address):
+            kind = AttachmentKind.VF if pf else AttachmentKind.PF
+        if pf is None and kind in (AttachmentKind.PF, AttachmentKind.MACVTAP, AttachmentKind.VDPA):
+            pf = address
+        return dataclasses.replace(attachment, kind=kind, pf=pf, numa_node=self.numa_node(address))
+
+
+def _text(path: pathlib.Path) -> str | None:
+    try:
+        return path.read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None
+
+
+def _number(path: pathlib.Path) -> int | None:
+    text = _text(path)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which processors belong to one guest alone, and over which its other vCPUs float; pure.
+
+A `<vcpupin>` to a single processor is not enough: the floating vCPUs of a mixed guest, or of one
+with a NUMA topology, look the same where the shared set of their cell holds one processor. So a
+vCPU is dedicated when it is pinned to one processor and, first answer counts,
+
+1. the instance's CPU policy (flavor or image) promises it a processor of its own; or, the
+   policy being silent or unknown,
+2. that processor is in ``[compute] cpu_dedicated_set``; or, without that option,
+3. it is not in ``cpu_shared_set`` and no other guest is pinned to it.
+
+When two guests claim one processor, the one that started first keeps it and the other's vCPU is
+taken as floating over it; both are warned.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from iat_nova.inventory.cpu_policy import promised_vcpus
+from iat_nova.inventory.cpusets import CpuSets, format_cpu_list
+from iat_nova.inventory.domain_xml import Domain
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one guest's vCPUs run. The two sets are disjoint."""
+
+    dedicated: frozenset[int]
+    floating: frozenset[int]
+    warnings: tuple[str, ...] = ()
+
+
+def place(
+    guests: Iterable[tuple[Domain, Mapping[str, str] | None]],
+    cpusets: CpuSets,
+    online: frozenset[int],
+) -> tuple[Placement, ...]:
+    """Place running guests, given each with its extra specs (None: unknown), in their order."""
+    drafts = [_Draft(domain, specs) for domain, specs in guests]
+    users = _users_of_processors(drafts)
+    for draft in drafts:
+        draft.claim(cpusets, users)
+    _settle_conflicts(drafts)
+    return tuple(draft.placement(online) for draft in drafts)
+
+
+class _Draft:
+    """What is known of one guest half-way: `claims` maps a vCPU to the processor it claims."""
+
+    def __init__(self, domain: Domain, specs: Mapping[str, str] | None) -> None:
+        self.domain = domain
+        self.specs = specs
+        self.claims: dict[int, int] = {}
+        self.warnings: list[str] = []
+        # A pin beyond the last vCPU pins nothing.
+        self.pins = {vcpu: pin for vcpu, pin in domain.pins.items() if vcpu < domain.vcpus}
+
+    @property
+    def started(self) -> tuple[int, str]:
+        """What orders guests by their start: libvirt counts its runs."""
+        return (self.domain.run or 0, self.domain.uuid)
+
+    def claim(self, cpusets: CpuSets, users: Mapping[int, set[str]]) -> None:
+        promised = self._promised()
+        for vcpu, pin in sorted(self.pins.items()):
+            (cpu, *others) = sorted(pin)
+            if others:
+                continue
+            if vcpu in promised if promised is not None else self._owns(cpu, cpusets, users):
+                self.claims[vcpu] = cpu
+        unkept = (promised or frozenset()) - self.claims.keys()
+        if unkept:
+            self.warnings.append(
+                f"vCPUs {format_cpu_list(unkept)} should be dedicated but are not pinned to one "
+                "processor each; they are taken as floating"
+            )
+
+    def _promised(self) -> frozenset[int] | None:
+        nova = self.domain.nova
+        try:
+            return promised_vcpus(
+                self.domain.vcpus, self.specs, nova.image_properties if nova else {}
+            )
+        except ValueError as error:
+            self.warnings.append(f"its CPU policy cannot be told: {error}")
+            return None
+
+    def _owns(self, cpu: int, cpusets: CpuSets, users: Mapping[int, set[str]]) -> bool:
+        if cpusets.dedicated is not None:
+            return cpu in cpusets.dedicated
+        if cpusets.shared is not None and cpu in cpusets.shared:
+            return False
+        others = users[cpu] - {self.domain.name}
+        if others:
+            self.warnings.append(
+                f"processor {cpu} is pinned by {_names(others)} as well and no cpu_dedicated_set "
+                "tells whose it is; it is taken as shared"
+            )
+        return not others
+
+    def placement(self, online: frozenset[int]) -> Placement:
+        dedicated = frozenset(self.claims.values())
+        allowed = frozenset[int]().union(
+            *(
+                self.pins.get(vcpu) or self.domain.cpuset or online
+                for vcpu in range(self.domain.vcpus)
+                if vcpu not in self.claims
+            )
+        )
+        for vcpu, cpu in self.claims.items():
+            if cpu not in online:
+                self.warnings.append(f"vCPU {vcpu} is pinned to processor {cpu}, which is off-line")
+        if allowed and not allowed & online:
+            self.warnings.append(
+                f"processors {format_cpu_list(allowed)}, over which it floats, are all off-line"
+            )
+        return Placement(dedicated & online, (allowed - dedicated) & online, tuple(self.warnings))
+
+
+def _users_of_processors(drafts: Iterable[_Draft]) -> Mapping[int, set[str]]:
+    """Map each processor to the guests with an explicit pin to it, alone or in a set."""
+    users: dict[int, set[str]] = collections.defaultdict(set)
+    for draft in drafts:
+        for cpu in frozenset[int]().union(*draft.pins.values()):
+            users[cpu].add(draft.domain.name)
+    return users
+
+
+def _settle_conflicts(drafts: Iterable[_Draft]) -> None:
+    owners: dict[int, _Draft] = {}
+    for draft in sorted(drafts, key=lambda draft: draft.started):
+        for vcpu, cpu in list(draft.claims.items()):
+            owner = owners.setdefault(cpu, draft)
+            if owner is draft:
+                continue
+            del draft.claims[vcpu]
+            draft.warnings.append(
+                f"processor {cpu} is dedicated to {owner.domain.name}, which started first; "
+                f"vCPU {vcpu} is taken as floating over it"
+            )
+            owner.warnings.append(
+                f"processor {cpu} is dedicated to it, but {draft.domain.name} is pinned to it too"
+            )
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

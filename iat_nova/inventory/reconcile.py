@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One full picture of the host, made anew at each call: libvirt, Open vSwitch and sysfs joined."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from iat_nova.clock import Clock, SystemClock
+from iat_nova.inventory.debounce import Debouncer
+from iat_nova.inventory.pci import Pci
+from iat_nova.inventory.traffic import Key, Traffic
+from iat_nova.model import (
+    Attachment,
+    DeviceModel,
+    Facts,
+    Guest,
+    HostFacts,
+    SwitchPort,
+    VirtualSwitch,
+)
+
+_BOUND = 10  # a burst is passed on after this many quiet spans at the latest
+
+
+class Source(Protocol):
+    """What every source can: call `on_hint` from any thread when something has changed."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the source as a whole now."""
+
+    def start(self, on_hint: Callable[[], None]) -> None:
+        """Connect, and keep trying in the background where that fails."""
+
+    def close(self) -> None:
+        """Let go."""
+
+
+class GuestSource(Source, Protocol):
+    """Who runs here (`LibvirtSource`)."""
+
+    def guests(self, online: frozenset[int]) -> tuple[Guest, ...]:
+        """Return all guests, given the processors that are on-line."""
+
+
+class SwitchSource(Source, Protocol):
+    """The virtual switch (`OvsSource`)."""
+
+    def switch(self) -> VirtualSwitch | None:
+        """Return it, None when it has never been reached."""
+
+
+class Inventory:
+    """Facts on demand, and an event that tells when to demand them.
+
+    `changed` is debounced: set `debounce_s` after the last of a burst of hints, ten times that
+    after its first at the latest, and every `slow_timer_s`. `facts` and `close` are for one
+    thread, the loop's. `host` may be a function, asked at each reconcile, so that processors may
+    come and go. `clock` measures the packet rates; hints keep to real time, as their sources do.
+    """
+
+    def __init__(
+        self,
+        libvirt_source: GuestSource,
+        ovs_source: SwitchSource | None,
+        pci: Pci,
+        host: Callable[[], HostFacts] | HostFacts,
+        clock: Clock | None = None,
+        *,
+        debounce_s: float = 0.2,
+        slow_timer_s: float = 30.0,
+    ) -> None:
+        self.changed = threading.Event()
+        self._guest_source = libvirt_source
+        self._switch_source = ovs_source
+        self._pci = pci
+        self._host_source = host
+        self._host: HostFacts | None = host if isinstance(host, HostFacts) else None
+        self._clock = clock or SystemClock()
+        self._traffic = Traffic()
+        self._debouncer = Debouncer(
+            self.changed,
+            SystemClock(),
+            quiet_s=debounce_s,
+            bound_s=_BOUND * debounce_s,
+            slow_timer_s=slow_timer_s,
+        )
+
+    def start(self) -> None:
+        """Start the sources. One that does not answer shows in `facts().warnings`."""
+        self._debouncer.start()
+        for source in self._sources():
+            source.start(self._debouncer.hint)
+
+    def close(self) -> None:
+        """Stop the sources and the hints."""
+        for source in self._sources():
+            source.close()
+        self._debouncer.close()
+
+    def facts(self) -> Facts:
+        """Look at everything again; answers `changed`, which it clears first.
+
+        Raises `OSError` only when the host's own facts could not be read even once.
+        """
+        self.changed.clear()
+        host, host_warnings = self._read_host()
+        guests = self._guest_source.guests(frozenset(host.online_cpus))
+        switch = self._switch_source.switch() if self._switch_source is not None else None
+        ports = _ports_by_guest(switch)
+        joined = [
+            dataclasses.replace(guest, attachments=self._join(guest, ports.get(guest.uuid, ())))
+            for guest in guests
+        ]
+        source_warnings = [text for source in self._sources() for text in source.warnings]
+        return Facts(
+            host=host,
+            guests=self._with_rates(joined),
+            switch=switch,
+            warnings=(*host_warnings, *source_warnings),
+        )
+
+    def _sources(self) -> tuple[Source, ...]:
+        if self._switch_source is None:
+            return (self._guest_source,)
+        return (self._guest_source, self._switch_source)
+
+    def _read_host(self) -> tuple[HostFacts, tuple[str, ...]]:
+        if isinstance(self._host_source, HostFacts):
+            return self._host_source, ()
+        try:
+            self._host = self._host_source()
+        except OSError as error:
+            if self._host is None:
+                raise
+            return self._host, (f"the host's facts are stale: {error}",)
+        return self._host, ()
+
+    def _join(self, guest: Guest, ports: Sequence[SwitchPort]) -> tuple[Attachment, ...]:
+        return tuple(
+            self._pci.locate(_with_port(attachment, _port_of(attachment, ports)))
+            for attachment in guest.attachments
+        )
+
+    def _with_rates(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
+        counts = {
+            _key(guest, attachment): attachment.packets
+            for guest in guests
+            for attachment in guest.attachments
+            if attachment.packets is not None
+        }
+        rates = self._traffic.rates(self._clock.now(), counts)
+        return tuple(_with_rates(guest, rates) for guest in guests)
+
+
+def _ports_by_guest(switch: VirtualSwitch | None) -> Mapping[str, list[SwitchPort]]:
+    ports: dict[str, list[SwitchPort]] = {}
+    for port in switch.ports if switch is not None else ():
+        if port.vm_uuid is not None:
+            ports.setdefault(port.vm_uuid, []).append(port)
+    return ports
+
+
+def _port_of(attachment: Attachment, ports: Sequence[SwitchPort]) -> SwitchPort | None:
+    """Find the switch's end of an attachment: by MAC, which also holds for a hybrid plug's
+    ``qvo...`` and for the representor of a VF, else by name."""
+    for port in ports:
+        if attachment.mac and port.mac and port.mac.lower() == attachment.mac:
+            return port
+    return next((port for port in ports if port.name == attachment.device), None)
+
+
+def _with_port(attachment: Attachment, port: SwitchPort | None) -> Attachment:
+    """Add what the switch knows; never the kind: a VF is slicing whatever OVSDB says.
+
+    Nor a VF's packets: its representor sees the few that the hardware does not forward.
+    """
+    if port is None:
+        return attachment
+    packets = attachment.packets
+    if packets is None and attachment.model is not DeviceModel.SLICING:
+        packets = port.packets
+    return dataclasses.replace(
+        attachment,
+        port=port.iface_id or attachment.port,
+        bridge=port.bridge,
+        packets=packets,
+    )
+
+
+def _key(guest: Guest, attachment: Attachment) -> Key:
+    return (guest.uuid, guest.run, attachment.device)
+
+
+def _with_rates(guest: Guest, rates: Mapping[Key, float | None]) -> Guest:
+    return dataclasses.replace(
+        guest,
+        attachments=tuple(
+            dataclasses.replace(attachment, packets_per_s=rates.get(_key(guest, attachment)))
+            for attachment in guest.attachments
+        ),
+    )
