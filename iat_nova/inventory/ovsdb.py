@@ -136,19 +136,18 @@ class Follower:
             self._closing.wait(self._retry_s)
 
     def _reopen(self) -> None:
-        had = self._connection is not None
-        if had:
+        if self._connection is not None:
             self._trouble = f"OVSDB at {self._address}: connection lost"
         self._drop()
         try:
             connection, absent = self._open()
         except ovs_rpc.OvsUnavailableError as error:
-            self._trouble = f"OVSDB at {error}"
+            before, self._trouble = self._trouble, f"OVSDB at {error}"
             if not self._reported:  # one line an outage
                 LOG.warning("%s; trying again every %g s", self._trouble, self._retry_s)
                 self._reported = True
-            if had:
-                self._hint()  # what was known has become stale
+            if self._trouble != before:
+                self._hint()  # what was known has become stale, or is missing for another reason
             return
         self._absent = absent
         self._trouble = None

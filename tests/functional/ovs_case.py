@@ -31,11 +31,15 @@ class OvsTestCase(unittest.TestCase):
         self.hints += 1
         self.hinted.set()
 
-    def start_source(self, address=None, **options):
-        """Follow the private database; of /proc only what `see_vswitchd` has put there."""
+    def make_source(self, address=None, **options):
+        """Return a source for the private database; it sees what `see_vswitchd` has put there."""
         options = {"rundir": self.daemons.folder, "proc_root": self.proc_root} | options
         options = {"timeout_s": 5.0, "retry_s": 0.1} | options
-        self.source = OvsSource(address or self.daemons.address, **options)
+        return OvsSource(address or self.daemons.address, **options)
+
+    def start_source(self, address=None, **options):
+        """Follow the private database from now on."""
+        self.source = self.make_source(address, **options)
         self.addCleanup(self.source.close)
         self.source.start(self.hint)
 
