@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop: Figure 5 of the paper on one page.
+
+    Get Tenant Info -> LLC Alloc -> [ Poll Prof Data -> stable? -> State Transition
+                                      -> LLC Re-alloc ] -> Sleep -> ...
+
+One thread owns all of it. Others (libvirt's events, OVSDB's, signals) only set an event. What
+may fail (a source, a counter, a write, a policy) leaves the last good state standing, is shown,
+and the loop goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from iat_nova.clock import Clock
+from iat_nova.enforce import Effective, Enforcer
+from iat_nova.hardware.api import Counters, HardwareError
+from iat_nova.journal import Journal
+from iat_nova.model import Decision, DomainInventory, Facts, Parameters, Sample
+from iat_nova.pause import Pause
+from iat_nova.policy import Policy, PolicyError
+from iat_nova.sampling import Sampler
+from iat_nova.strategies import Strategy
+
+FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
+
+
+class TenantSource(Protocol):
+    """What the loop needs of an inventory: `changed` is set whenever `facts` are worth a look."""
+
+    changed: threading.Event
+
+    def facts(self) -> Facts:
+        """Return a full picture of the host; never raises."""
+
+
+class Agent:
+    """Joins the parts and holds the controller's state of every cache domain.
+
+    `read_policy` reads the policy anew and raises `PolicyError`; `make_strategy` makes the
+    strategy for its parameters; `paused` tells whether an operator holds the present masks.
+    `observe` forbids every write from the start.
+    """
+
+    def __init__(
+        self,
+        *,
+        inventory: TenantSource,
+        read_policy: Callable[[], Policy],
+        make_strategy: Callable[[Parameters], Strategy],
+        counters: Counters,
+        enforcer: Enforcer,
+        journal: Journal,
+        clock: Clock,
+        paused: Callable[[], Pause | None],
+        observe: bool = False,
+    ) -> None:
+        self.inventory = inventory
+        self.read_policy = read_policy
+        self.make_strategy = make_strategy
+        self.counters = counters
+        self.enforcer = enforcer
+        self.journal = journal
+        self.clock = clock
+        self.paused = paused
+        self._reload = threading.Event()
+        self._stop = threading.Event()
+        self._sampler = Sampler()
+        self._tenants: dict[int, DomainInventory] = {}
+        self._states: dict[int, Any] = {}
+        self._io: dict[str, bool] = {}
+        self._observing = {"mode": "mode = observe"} if observe else {}
+        self.policy = read_policy()
+        self.strategy = make_strategy(self.policy.parameters)
+
+    def run(self, until_s: float = math.inf) -> None:
+        """Run until `stop` or the clock's `until_s`, then leave the hardware as it was found."""
+        try:
+            self.get_tenant_info()
+            self.poll()
+            pause_s = FIRST_SAMPLE_S
+            while not self._stop.is_set() and self.clock.now() < until_s:
+                self.clock.wait(self.inventory.changed, pause_s)
+                if self.inventory.changed.is_set():
+                    self.get_tenant_info()
+                self.iterate()
+                pause_s = self.policy.parameters.interval_s
+        finally:
+            self._end()
+
+    def stop(self) -> None:
+        """End the loop after the iteration under way; callable from a signal handler."""
+        self._stop.set()
+        self.inventory.changed.set()
+
+    def reload_policy(self) -> None:
+        """Have the policy read again before the next iteration; for a signal handler."""
+        self._reload.set()
+        self.inventory.changed.set()
+
+    def iterate(self) -> None:
+        """Poll, decide, write, record: one iteration over all cache domains."""
+        started = time.perf_counter()
+        samples = self.poll()
+        read_s = time.perf_counter() - started
+        pause = self.paused()
+        if pause is None:
+            for domain, sample in samples.items():
+                self._decide(self._tenants[domain], sample, read_s)
+        self.journal.status(self._observing, pause)
+
+    def get_tenant_info(self) -> None:
+        """Read the whole picture anew, classify it and watch its processors."""
+        self.inventory.changed.clear()  # before reading: a hint during it is not lost
+        if self._reload.is_set():
+            self._reload.clear()
+            self._read_policy_again()
+        facts = self.inventory.facts()
+        classified = self.policy.classify(facts, self._io)
+        self._io = dict(classified.io)
+        for domain, inventory in classified.domains.items():
+            if self._tenants.get(domain) != inventory:
+                self._tenants[domain] = inventory
+            if domain not in self._states:
+                self._states[domain] = self.strategy.initial(inventory, self.clock.now())
+        self._yield_to_libvirt(facts)
+        self.counters.watch(
+            {cpu for known in self._tenants.values() for one in known.tenants for cpu in one.cpus}
+        )
+        warnings = (*map(str, self.policy.warnings), *classified.warnings)
+        self.journal.inventory(self.clock.wall(), facts, self._tenants, warnings)
+
+    def poll(self) -> dict[int, Sample]:
+        """Read the counters; empty when they cannot be read or at the first reading."""
+        try:
+            samples = self._sampler.update(self.counters.read(), self._tenants)
+        except HardwareError as error:
+            self.journal.problem(self.clock.wall(), "counters", str(error))
+            return {}
+        self.journal.solved(self.clock.wall(), "counters", "the counters can be read again")
+        return samples
+
+    def _decide(self, inventory: DomainInventory, sample: Sample, read_s: float) -> None:
+        """One step of one domain's controller, written and recorded."""
+        domain = inventory.domain.id
+        before = self._states[domain]
+        started = time.perf_counter()
+        self._states[domain], decision = self.strategy.step(before, inventory, sample)
+        decided = time.perf_counter()
+        effective = self._write(inventory, decision)
+        written = time.perf_counter()
+        timings_us = {
+            "read": read_s * 1e6,
+            "decide": (decided - started) * 1e6,
+            "write": (written - decided) * 1e6,
+        }
+        wall_s = self.clock.wall()
+        self.journal.iteration(wall_s, before, sample, decision, effective, timings_us)
+
+    def _write(self, inventory: DomainInventory, decision: Decision) -> Effective | None:
+        """Put the layout on the hardware; None while only observing."""
+        if self._observing:
+            return None
+        try:
+            return self.enforcer.apply(inventory, decision.layout)
+        except HardwareError as error:
+            reason = f"a write was refused, the last good masks stay: {error}"
+            self._observing["write"] = reason
+            self.journal.problem(self.clock.wall(), "write", reason)
+            return None
+
+    def _end(self) -> None:
+        """Leave the hardware as it was found and close what is open."""
+        try:
+            self.enforcer.restore()
+        except HardwareError as error:
+            text = f"the hardware could not be restored: {error}; run `iat-nova restore`"
+            self.journal.problem(self.clock.wall(), "restore", text)
+        self.counters.close()
+        self.journal.close(self.clock.wall())
+
+    def _yield_to_libvirt(self, facts: Facts) -> None:
+        """Only observe while libvirt itself allocates cache: those ways belong to its guests."""
+        owners = sorted(guest.name for guest in facts.guests if guest.cachetune)
+        if not owners:
+            self._observing.pop("cachetune", None)
+            return
+        if not self._observing:
+            self.enforcer.restore()
+        self._observing["cachetune"] = f"libvirt allocates cache to {', '.join(owners)} (cachetune)"
+
+    def _read_policy_again(self) -> None:
+        """Take the policy as it is on disk now; the old one stays when that is broken."""
+        wall_s = self.clock.wall()
+        try:
+            self.policy = self.read_policy()
+        except PolicyError as error:
+            self.journal.problem(
+                wall_s, "policy", f"the policy was not reloaded, the old one stays: {error}"
+            )
+            return
+        self.strategy = self.make_strategy(self.policy.parameters)
+        self.journal.settings(self.policy.parameters)
+        self.journal.solved(wall_s, "policy", "the policy is sound again")
+        self.journal.tell(wall_s, "policy reloaded")

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the parts together: from `Settings` to an `Agent` that can run."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import importlib.metadata
+import math
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+
+from iat_nova import policy, strategies
+from iat_nova.agent import Agent, TenantSource
+from iat_nova.clock import Clock
+from iat_nova.conf import ConfigError, Settings
+from iat_nova.enforce import Enforcer
+from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays
+from iat_nova.history import History
+from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.host import read_host
+from iat_nova.inventory.libvirt import LibvirtSource
+from iat_nova.inventory.ovs import OvsSource
+from iat_nova.inventory.pci import Pci
+from iat_nova.inventory.reconcile import Inventory
+from iat_nova.inventory.spool import Spool
+from iat_nova.journal import Journal
+from iat_nova.model import PRESETS, HostFacts, Parameters, Switches
+from iat_nova.pause import PauseFile
+from iat_nova.records import Status
+
+
+class AlreadyRunning(Exception):
+    """Another agent owns this state directory."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """The hands on one machine, and its clock. `ends_s`: when, on that clock, its time is over."""
+
+    counters: Counters
+    allocator: CacheAllocator
+    ddio: DdioWays
+    clock: Clock
+    ends_s: float = math.inf
+
+
+def machine(settings: Settings) -> Machine:
+    """Open the machine the settings name. Raises `ConfigError` where there is none."""
+    if settings.hardware == "emulated":
+        return _emulated(settings)
+    raise ConfigError(
+        "[iat] hardware = auto: this version drives the emulated server only; "
+        "set hardware = emulated and emulated_scenario"
+    )
+
+
+def _emulated(settings: Settings) -> Machine:
+    """Start the emulated server. Its packages are an extra, so they are imported here."""
+    try:
+        from iat_nova import sim  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(str(error)) from error
+    try:
+        scenario = sim.Scenario.load(settings.emulated_scenario)
+    except sim.ScenarioError as error:
+        raise ConfigError(str(error)) from error
+    server = sim.EmulatedServer(scenario, pace=settings.emulated_pace or None)
+    length_s = settings.emulated_seconds or scenario.length_s
+    return Machine(server, server, server, server, server.now() + length_s)
+
+
+def inventory(settings: Settings, host: Callable[[], HostFacts], clock: Clock) -> Inventory:
+    """Make the sources the settings name; nothing is opened before `start`.
+
+    Raises `ConfigError`.
+    """
+    try:
+        sets = CpuSets.parse(settings.cpu_dedicated_set, settings.cpu_shared_set)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    libvirt = LibvirtSource(settings.libvirt_uri, sets, Spool(settings.spool_dir))
+    ovs = None
+    if settings.ovsdb_connection is not None:
+        ovs = OvsSource(
+            settings.ovsdb_connection,
+            vswitchd_control=settings.vswitchd_control,
+            rundir=settings.ovs_rundir,
+            proc_root=settings.proc_root,
+        )
+    return Inventory(
+        libvirt,
+        ovs,
+        Pci(settings.sysfs_root),
+        host,
+        clock,
+        debounce_s=settings.debounce_s,
+        slow_timer_s=settings.reconcile_s,
+    )
+
+
+def agent(
+    settings: Settings, hands: Machine, source: TenantSource, host: Callable[[], HostFacts]
+) -> Agent:
+    """Join everything. Raises `PolicyError` and `StrategyError`: a bad start is no start."""
+
+    def read_policy() -> policy.Policy:
+        return policy.load(settings.policy_path, host())
+
+    def make_strategy(parameters: Parameters) -> strategies.Strategy:
+        return strategies.make(settings.strategy, parameters)
+
+    parameters = read_policy().parameters
+    make_strategy(parameters)  # before the history: a name that does not exist leaves no trace
+    history = History(
+        settings.history_path,
+        max_age_s=settings.history_max_age_s,
+        max_bytes=settings.history_max_bytes,
+        clock=hands.clock,
+    )
+    status = Status(
+        mode=settings.mode,
+        pid=os.getpid(),
+        version=importlib.metadata.version("iat-nova"),
+        strategy=settings.strategy,
+        interval_s=parameters.interval_s,
+        started_s=hands.clock.wall(),
+        parameters=parameters,
+        switches=PRESETS.get(settings.strategy, Switches()),
+    )
+    pause = PauseFile(settings.state_dir)
+    return Agent(
+        inventory=source,
+        read_policy=read_policy,
+        make_strategy=make_strategy,
+        counters=hands.counters,
+        enforcer=Enforcer(hands.allocator, hands.ddio),
+        journal=Journal(history, status),
+        clock=hands.clock,
+        paused=lambda: pause.current(hands.clock.wall()),
+        observe=settings.mode == "observe",
+    )
+
+
+@contextlib.contextmanager
+def only_agent(lock: pathlib.Path) -> Iterator[None]:
+    """Hold the lock of the one agent of a state directory; its folder is made where missing.
+
+    Raises `AlreadyRunning`, and `ConfigError` when the folder cannot be used.
+    """
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise ConfigError(f"[iat] state_dir {lock.parent}: {error.strerror}") from error
+    with contextlib.closing(os.fdopen(descriptor, "r+")) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            owner = file.read().strip() or "unknown"
+            raise AlreadyRunning(
+                f"another agent (process {owner}) uses {lock.parent}: two would fight for the cache"
+            ) from error
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def host_reader(settings: Settings, allocator: CacheAllocator) -> Callable[[], HostFacts]:
+    """Return what reads the host's own facts, whenever it is called."""
+    domains = allocator.domains()
+    return lambda: read_host(domains, settings.sysfs_root)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova-agent: configuration in, exit status out; the loop is `iat_nova.agent`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.metadata
+import logging
+import pathlib
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from iat_nova import assembly
+from iat_nova.conf import ConfigError, Settings, load
+from iat_nova.hardware.api import HardwareError
+from iat_nova.policy import PolicyError
+from iat_nova.strategies import StrategyError
+
+DEFAULT_FILES = ("/etc/nova/nova.conf", "/etc/iat-nova/iat-nova.conf")
+
+EXIT_OK, EXIT_FAILURE = 0, 1
+
+EPILOG = """
+The options are in section [iat] of the configuration: see etc/iat-nova/iat-nova.conf.sample.
+Signals: SIGHUP reads the policy again; SIGTERM and SIGINT end the agent and leave the hardware
+as it was found. Exit status: 0 ended by a signal or, emulated, by the scenario's end; 1 could not
+start (the reason is on standard error); 2 wrong arguments.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the agent until a signal ends it."""
+    arguments = _parser().parse_args(argv)
+    files = arguments.config_file or [name for name in DEFAULT_FILES if pathlib.Path(name).exists()]
+    try:
+        settings = load(files)
+        _log_to_stderr(settings.debug)
+        with assembly.only_agent(settings.lock_path):
+            _run(settings)
+    except (
+        ConfigError,
+        PolicyError,
+        StrategyError,
+        HardwareError,
+        assembly.AlreadyRunning,
+    ) as error:
+        print(f"iat-nova-agent: {error}", file=sys.stderr)
+        return EXIT_FAILURE
+    return EXIT_OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="iat-nova-agent",
+        description="Manage the last-level cache of this compute host.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--config-file",
+        action="append",
+        metavar="FILE",
+        help="configuration to read, may be repeated, the last one wins; default: "
+        + " and ".join(DEFAULT_FILES),
+    )
+    version = importlib.metadata.version("iat-nova")
+    parser.add_argument("--version", action="version", version=f"iat-nova {version}")
+    return parser
+
+
+def _run(settings: Settings) -> None:
+    """Start the sources and the loop; end both."""
+    hands = assembly.machine(settings)
+    host = assembly.host_reader(settings, hands.allocator)
+    source = assembly.inventory(settings, host, hands.clock)
+    agent = assembly.agent(settings, hands, source, host)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        agent.stop()
+
+    def reload(number: int, frame: FrameType | None) -> None:
+        agent.reload_policy()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGHUP, reload)
+    source.start()
+    with contextlib.closing(source):
+        agent.run(hands.ends_s)
+
+
+def _log_to_stderr(debug: bool) -> None:
+    """Log to standard error, where the journal of the service manager picks it up."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.WARNING,
+        format="%(asctime)s %(levelname)s %(message)s",
+    )
+    logging.getLogger("iat_nova").setLevel(logging.DEBUG if debug else logging.INFO)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop: what it does in which order, and what it does when something fails."""
+
+import contextlib
+import dataclasses
+import logging
+import pathlib
+import tempfile
+import threading
+import unittest
+
+from iat_nova.agent import Agent
+from iat_nova.control.state import State
+from iat_nova.enforce import Enforcer
+from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, HardwareError
+from iat_nova.hardware.fake import SKYLAKE, FakeAllocator, FakeDdio
+from iat_nova.history import History, HistoryReader
+from iat_nova.journal import Journal
+from iat_nova.model import (
+    Allocation,
+    Decision,
+    DomainInventory,
+    Facts,
+    FsmState,
+    Group,
+    Guest,
+    HostFacts,
+    Layout,
+    Parameters,
+    Priority,
+    Switches,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.pause import Pause
+from iat_nova.policy import Classified, PolicyError, Problem
+from iat_nova.records import Status
+
+
+class Clock:
+    """Virtual time. Each wait runs what the test has planned for it."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.planned = []
+
+    def now(self) -> float:
+        return self.now_s
+
+    def wall(self) -> float:
+        return 1.8e9 + self.now_s
+
+    def wait(self, wake: threading.Event, seconds: float) -> bool:
+        self.now_s += seconds
+        if self.planned:
+            self.planned.pop(0)()
+        return wake.is_set()
+
+
+class Counters:
+    """Totals that grow by a second's worth each second, or an error."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.cpus = set()
+        self.error = None
+        self.closed = False
+
+    def watch(self, cpus) -> None:
+        self.cpus = set(cpus)
+
+    def read(self) -> Counts:
+        if self.error:
+            raise HardwareError(self.error)
+        count = int(self.clock.now_s * 1e6)
+        return Counts(
+            self.clock.now_s,
+            {cpu: CoreCounts(count, count, count, count) for cpu in self.cpus},
+            {0: DomainCounts(count, count, None)},
+        )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Inventory:
+    def __init__(self) -> None:
+        self.changed = threading.Event()
+        self.guests = ()
+        self.asked = 0
+
+    def facts(self) -> Facts:
+        self.asked += 1
+        return Facts(HostFacts("h", (SKYLAKE,), tuple(range(18))), self.guests, None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """One tenant on processor 4, more when the facts have guests."""
+
+    parameters: Parameters = Parameters()
+    warnings: tuple = ()
+
+    def classify(self, facts, io_before) -> Classified:
+        tenants = [_tenant("first/1", 4)]
+        tenants += [_tenant(f"{guest.uuid}/{guest.run}", 5 + guest.run) for guest in facts.guests]
+        return Classified({0: DomainInventory(SKYLAKE, tuple(tenants))}, {}, (), {})
+
+
+def _tenant(name: str, *cpus: int) -> Tenant:
+    return Tenant(name, name, TenantKind.GUEST, Priority.BE, False, cpus, WayRequest())
+
+
+class Strategy:
+    """Gives the first tenant one way more each iteration."""
+
+    def __init__(self) -> None:
+        self.samples = []
+
+    def initial(self, inventory, at_s, layout=None):
+        return State(inventory.domain, 0, FsmState.LOW_KEEP, Allocation(2, {}))
+
+    def step(self, state, inventory, sample):
+        self.samples.append(sample)
+        number = state.iteration + 1
+        layout = Layout(
+            WayMask(0x600),
+            tuple(
+                Group((tenant.id,), WayMask.span(place * 2, 1 + number % 2))
+                for place, tenant in enumerate(inventory.tenants)
+            ),
+        )
+        allocation = Allocation(2, {tenant.id: 1 + number % 2 for tenant in inventory.tenants})
+        decision = Decision(
+            0, number, sample.taken_at_s, False, FsmState.LOW_KEEP, FsmState.LOW_KEEP, None, None,
+            (), (), allocation, layout, tuple(tenant.id for tenant in inventory.tenants),
+        )  # fmt: skip
+        return dataclasses.replace(state, iteration=number, layout=layout), decision
+
+
+CACHETUNED = Guest("u", 1, "instance-1", "tuned", None, None, None, (6,), (), cachetune=True)
+
+
+class AgentTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.path = folder / "history.sqlite"
+        self.clock = Clock()
+        self.counters = Counters(self.clock)
+        self.inventory = Inventory()
+        self.allocator, self.ddio = FakeAllocator(), FakeDdio()
+        self.strategy = Strategy()
+        self.policy = Policy()
+        self.pause = None
+        logging.getLogger("iat_nova").setLevel(logging.CRITICAL)
+        self.addCleanup(logging.getLogger("iat_nova").setLevel, logging.NOTSET)
+
+    def read_policy(self):
+        if isinstance(self.policy, Exception):
+            raise self.policy
+        return self.policy
+
+    def make(self, **options) -> Agent:
+        history = History(self.path, max_age_s=1e9, max_bytes=1 << 24, clock=self.clock)
+        self.addCleanup(history.close)
+        status = Status("enforce", 1, "0", "test", 1.0, 0.0, Parameters(), Switches())
+        self.agent = Agent(
+            inventory=self.inventory,
+            read_policy=self.read_policy,
+            make_strategy=lambda parameters: self.strategy,
+            counters=self.counters,
+            enforcer=Enforcer(self.allocator, self.ddio),
+            journal=Journal(history, status),
+            clock=self.clock,
+            paused=lambda: self.pause,
+            **options,
+        )
+        return self.agent
+
+    def run_for(self, seconds: float, *planned, **options) -> Agent:
+        """Run the loop; `planned` are called, one a sleep, from the first on."""
+        self.clock.planned = list(planned)
+        agent = self.make(**options)
+        agent.run(self.clock.now_s + seconds)
+        return agent
+
+    def decisions(self):
+        with contextlib.closing(HistoryReader(self.path)) as reader:
+            return [one.iteration.decision for one in reader.decisions(1000)]
+
+    def status(self):
+        with contextlib.closing(HistoryReader(self.path)) as reader:
+            return reader.status()
+
+    def masks(self):
+        """The masks asked of the machine for the first tenant, in order; None: given up."""
+        return [write.requested for write in self.allocator.writes if write.subject == "first"]
+
+    def test_the_first_layout_comes_at_once_and_then_one_an_interval(self) -> None:
+        """A tenth of a second after the start, then every second."""
+        self.run_for(3.0)
+        times = [sample.taken_at_s for sample in self.strategy.samples]
+        self.assertEqual([100.1, 101.1, 102.1, 103.1], [round(t, 6) for t in times])
+
+    def test_the_end_leaves_the_machine_as_found(self) -> None:
+        """Classes are given up and the counters closed."""
+        self.run_for(2.0)
+        self.assertIsNone(self.masks()[-1])
+        self.assertEqual({}, self.allocator.effective(0))
+        self.assertTrue(self.counters.closed)
+
+    def test_the_end_restores_after_a_bug_too(self) -> None:
+        """An error nobody expected still ends with the host as it was found."""
+
+        def bug() -> None:
+            raise ZeroDivisionError
+
+        with self.assertRaises(ZeroDivisionError):
+            self.run_for(5.0, lambda: None, lambda: None, bug)
+        self.assertEqual({}, self.allocator.effective(0))
+
+    def test_stop_ends_the_loop(self) -> None:
+        """A signal cuts the sleep short."""
+        self.run_for(1e6, lambda: None, lambda: self.agent.stop())
+        self.assertLess(self.clock.now_s, 110)
+
+    def test_a_hint_has_the_picture_read_again(self) -> None:
+        """Events say "look again"; a new guest is in the next decision."""
+
+        def arrive() -> None:
+            self.inventory.guests = (dataclasses.replace(CACHETUNED, cachetune=False),)
+            self.inventory.changed.set()
+
+        self.run_for(2.0, lambda: None, arrive)
+        self.assertEqual(2, self.inventory.asked)
+        self.assertIn("u", {write.subject for write in self.allocator.writes})
+        self.assertIn(6, self.counters.cpus)
+
+    def test_observing_writes_nothing_and_records_everything(self) -> None:
+        """mode = observe."""
+        self.run_for(3.0, observe=True)
+        self.assertEqual([], self.allocator.writes)
+        self.assertEqual(4, len(self.decisions()))
+        self.assertEqual("observe", self.status().status.mode)
+
+    def test_a_refused_write_leads_to_observing(self) -> None:
+        """The last good masks stay, the reason is in the status, the loop goes on."""
+        planned = [lambda: None, lambda: setattr(self.allocator, "refuse", "first")]
+        self.run_for(5.0, *planned)
+        self.assertEqual(6, len(self.decisions()))
+        self.assertEqual(2, len(self.masks()))  # one good one, and its end
+        self.assertIn("told to", self.status().status.reason)
+
+    def test_a_cachetune_guest_leads_to_observing_while_it_runs(self) -> None:
+        """Our classes are given back at once and taken again when it has gone."""
+
+        def come() -> None:
+            self.inventory.guests = (CACHETUNED,)
+            self.inventory.changed.set()
+
+        def look() -> None:
+            self.seen = dict(self.allocator.effective(0))
+            self.inventory.guests = ()
+            self.inventory.changed.set()
+
+        def look_again() -> None:
+            self.later = dict(self.allocator.effective(0))
+
+        self.run_for(5.0, lambda: None, come, look, look_again)
+        self.assertEqual({}, self.seen)
+        self.assertIn("first", self.later)
+
+    def test_paused_holds_the_masks(self) -> None:
+        """Nothing is decided and nothing written until resumed."""
+
+        def hold() -> None:
+            self.pause = Pause(0.0, reason="firmware")
+
+        self.run_for(6.0, lambda: None, hold)
+        self.assertEqual(1, len(self.decisions()))
+        self.assertEqual("firmware", self.status().status.paused_reason)
+
+    def test_counters_that_cannot_be_read_do_not_end_the_loop(self) -> None:
+        """Nothing is decided meanwhile; the problem is shown, and gone when it is."""
+
+        def fail() -> None:
+            self.counters.error = "processor 4: no such device"
+
+        def mend() -> None:
+            self.counters.error = None
+
+        self.run_for(6.0, lambda: None, fail, lambda: None, mend)
+        self.assertEqual(5, len(self.decisions()))
+        self.assertEqual((), self.status().status.degraded)
+        self.assertIn("no such device", self.status().status.last_error)
+
+    def test_a_broken_policy_at_start_is_no_start(self) -> None:
+        """The error reaches whoever starts the agent."""
+        self.policy = PolicyError([Problem("classes", 3, "not a list")], "p.yaml")
+        with self.assertRaises(PolicyError):
+            self.make()
+
+    def test_a_broken_policy_at_a_reload_leaves_the_old_one(self) -> None:
+        """The error is shown in the status; a mended one takes its place."""
+
+        def break_it() -> None:
+            self.policy = PolicyError([Problem("classes", 3, "not a list")], "p.yaml")
+            self.agent.reload_policy()
+
+        def look() -> None:
+            self.meanwhile = self.agent.policy
+            self.policy = Policy(Parameters(interval_s=2.0))
+            self.agent.reload_policy()
+
+        old = self.policy
+        agent = self.run_for(6.0, lambda: None, break_it, look)
+        self.assertIs(old, self.meanwhile)
+        self.assertEqual(2.0, agent.policy.parameters.interval_s)
+        self.assertIn("not a list", self.status().status.last_error)
+        self.assertEqual((), self.status().status.degraded)
+
+    def test_a_restore_that_fails_is_told(self) -> None:
+        """What could not be put back is named, with the command that does."""
+
+        def jam() -> None:
+            self.allocator.apply = self._refuse
+
+        self.run_for(3.0, lambda: None, jam)
+        self.assertIn("iat-nova restore", self.status().status.last_error)
+
+    def _refuse(self, domain, classes):
+        raise HardwareError("jammed")
