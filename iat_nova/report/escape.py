@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that tenants choose, made harmless for a terminal, and cut to columns.
+
+Control, format (bidirectional overrides, zero-width) and line-separating characters are written
+as escapes: a name can neither move the cursor nor pass for another one.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+_HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+ELLIPSIS = "…"
+
+
+def plain(text: str) -> str:
+    """Return the text with everything that does not print as an escape such as ``\\x1b``."""
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
+    return "".join(map(_escaped, text))
+
+
+def width(text: str) -> int:
+    """Return how many columns a terminal gives to a text without control characters."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def cut(text: str, columns: int) -> str:
+    """Return at most that many columns of the text, an ellipsis telling that more follows."""
+    if width(text) <= columns:
+        return text
+    if columns <= 0:
+        return ""
+    kept, used = [], 0
+    for character in text:
+        used += _columns(character)
+        if used > columns - 1:
+            break
+        kept.append(character)
+    return "".join(kept) + ELLIPSIS
+
+
+def fit(text: str, columns: int, *, right: bool = False, fill: str = " ") -> str:
+    """Return the text in exactly that many columns, cut or filled."""
+    text = cut(text, columns)
+    padding = fill * (columns - width(text))
+    return padding + text if right else text + padding
+
+
+def _escaped(character: str) -> str:
+    if character == "\\":
+        return "\\\\"
+    if unicodedata.category(character) not in _HARMFUL:
+        return character
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Way maps: who may fill which LLC ways, drawn.
+
+    0 [vswitch    ][pc1            ][be1        ][......][be2~~~ddio] 10
+
+Way 0 is on the left. Each box is one set of tenants, ``.`` an idle way, ``~`` a way into which
+DDIO writes (next to a name: shared with DDIO), ``x`` a reserved way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+
+from iat_nova.control.state import DDIO
+from iat_nova.model import DomainInventory, Layout, WayMask
+from iat_nova.report import escape
+
+LEAST_CELL, MOST_CELL = 3, 8
+_SWATCHES = (153, 223, 157, 225, 229, 152, 216, 189, 194, 181)  # of the 256 terminal colours
+_DDIO_SWATCH = 209
+_RESET = "\x1b[0m"
+_MARK = re.compile(r"~+(ddio)?")
+
+
+class Kind(enum.Enum):
+    """What a run of ways is used for."""
+
+    TENANTS = "tenants"
+    DDIO = "ddio"  # DDIO's alone
+    IDLE = "idle"
+    RESERVED = "reserved"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of neighbouring ways that belong to the same tenants. `ddio`: which DDIO shares."""
+
+    kind: Kind
+    lowest: int
+    count: int
+    tenants: tuple[str, ...]
+    ddio: WayMask
+
+
+def segments(layout: Layout, inventory: DomainInventory) -> tuple[Segment, ...]:
+    """Divide the LLC of a domain into segments, way 0 first."""
+    found: list[Segment] = []
+    for way in range(inventory.domain.ways):
+        bit = 1 << way
+        owners = tuple(
+            tenant for group in layout.groups if group.mask & bit for tenant in group.tenants
+        )
+        kind = _kind(bit, owners, layout, inventory)
+        ddio = layout.ddio & bit
+        last = found[-1] if found else None
+        if last is not None and (last.kind, last.tenants) == (kind, owners):
+            found[-1] = dataclasses.replace(
+                last, count=last.count + 1, ddio=WayMask(last.ddio | ddio)
+            )
+        else:
+            found.append(Segment(kind, way, 1, owners, WayMask(ddio)))
+    return tuple(found)
+
+
+def label(segment: Segment, inventory: DomainInventory) -> str:
+    """Return the names in a segment, harmless for a terminal; empty where nobody is."""
+    names = {tenant.id: tenant.name for tenant in inventory.tenants}
+    return "+".join(escape.plain(names.get(tenant, tenant)) for tenant in segment.tenants)
+
+
+def text(
+    layout: Layout, inventory: DomainInventory, *, width: int = 80, colour: bool = False
+) -> str:
+    """Draw the map in one line of at most `width` columns where each way can have three."""
+    ways = inventory.domain.ways
+    margins = len(f"0  {ways - 1}") + 1
+    cell = max(LEAST_CELL, min(MOST_CELL, (width - margins) // ways))
+    order = {tenant.id: number for number, tenant in enumerate(inventory.tenants)}
+    boxes = []
+    for segment in segments(layout, inventory):
+        box = _box(segment, label(segment, inventory), cell)
+        boxes.append(_painted(box, segment, cell, order) if colour else box)
+    return f"0 {''.join(boxes)} {ways - 1}"
+
+
+def swatch(number: int) -> int:
+    """Return the terminal colour of a tenant by its place in the inventory."""
+    return _SWATCHES[number % len(_SWATCHES)]
+
+
+def _kind(bit: int, owners: tuple[str, ...], layout: Layout, inventory: DomainInventory) -> Kind:
+    if inventory.domain.reserved_ways & bit:
+        return Kind.RESERVED
+    if owners:
+        return Kind.TENANTS
+    return Kind.DDIO if layout.ddio & bit else Kind.IDLE
+
+
+def _box(segment: Segment, name: str, cell: int) -> str:
+    """Draw one segment in `cell` columns a way, brackets included.
+
+    The name keeps out of the ways shared with DDIO where the others have room for some of it,
+    so that each way is seen to be shared or not.
+    """
+    filling = {Kind.RESERVED: "x", Kind.IDLE: "."}.get(segment.kind, " ")
+    columns = [
+        "~" if segment.ddio & (1 << (segment.lowest + column // cell)) else filling
+        for column in range(segment.count * cell)
+    ]
+    inner = "".join(columns[1:-1])
+    private = inner.find("~") if segment.ddio else len(inner)
+    room = private if private >= 3 else max(3, len(inner) - len("~ddio"))
+    name = escape.cut(name, min(room, len(inner)))
+    rest = inner[escape.width(name) :]
+    if rest.endswith("~~~~~"):
+        rest = rest[: -len(DDIO)] + DDIO
+    return f"[{name}{rest}]"
+
+
+def _painted(box: str, segment: Segment, cell: int, order: dict[str, int]) -> str:
+    """Colour a box: its tenant's colour, DDIO's marks in red."""
+    if segment.kind in (Kind.IDLE, Kind.RESERVED):
+        return f"\x1b[2m{box}{_RESET}"
+    if segment.kind is Kind.DDIO:
+        return f"\x1b[48;5;{_DDIO_SWATCH};38;5;16m{box}{_RESET}"
+    ground = f"\x1b[48;5;{swatch(order.get(segment.tenants[0], 0))};38;5;16m"
+    marked = _MARK.sub("\x1b[38;5;160m\\g<0>\x1b[38;5;16m", box)
+    return f"{ground}{marked}{_RESET}"
