@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bounded JSON-RPC client, against small servers that behave and misbehave."""
 
+import contextlib
 import json
 import os
 import socket
@@ -20,8 +21,11 @@ class CallTest(unittest.TestCase):
         self.address = f"unix:{self.path}"
         self.requests = []
 
-    def serve(self, *chunks, hold=False, family=socket.AF_UNIX, where=None):
-        """Accept one connection, read the request, send `chunks`; then hang up unless `hold`."""
+    def serve(self, *chunks, hold=False, drip=None, family=socket.AF_UNIX, where=None):
+        """Accept one connection, read the request, send `chunks`; then hang up unless `hold`.
+
+        `drip` is sent again and again, every hundredth of a second, for five seconds.
+        """
         listener = socket.socket(family)
         listener.bind(where or self.path)
         listener.listen()
@@ -34,6 +38,10 @@ class CallTest(unittest.TestCase):
                 self.requests.append(json.loads(stream.recv(65536)))
                 for chunk in chunks:
                     stream.sendall(chunk)
+                with contextlib.suppress(BrokenPipeError):  # the client has given up
+                    for _ in range(500 if drip else 0):
+                        release.wait(0.01)
+                        stream.sendall(drip)
                 if hold:
                     release.wait(10)
 
@@ -82,6 +90,14 @@ class CallTest(unittest.TestCase):
         self.serve(b'{"id":1,', hold=True)
         start = time.monotonic()
         self.assertIn("no answer to get within 0.2 s", self.failure(0.2))
+        self.assertLess(time.monotonic() - start, 2)
+
+    def test_drip(self):
+        """A daemon that sends a little all the time costs no more: the bound is on the whole."""
+        self.serve(b'{"id":1,"result":"', drip=b"x")
+        start = time.monotonic()
+        with self.assertRaises(ovs_rpc.OvsUnavailableError):
+            self.call(0.2)
         self.assertLess(time.monotonic() - start, 2)
 
     def test_garbage(self):
