@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.control import grouping, placement
@@ -78,7 +79,7 @@ def plan(
     second = None
     for parts, on, cut in _divisions(domain, site, wants):
         packing = placement.pack([part.ways for part in parts], on, site.clean)
-        if on.regular and packing is None:
+        if not parts or (on.regular and packing is None):
             continue
         if site.avoid and packing is not None and _starved(parts, packing, site.clean):
             second = second or (parts, on, packing)
@@ -136,13 +137,17 @@ def _divisions(
     lines = [placement.line(site.open_ways, domain.coerced_ways, True)]
     if lines[0].breaks and domain.sparse_masks:
         lines.append(placement.line(site.open_ways, domain.coerced_ways, False))
+    limit = min(limit, lines[0].units)
     total = lines[0].length
-    for share in (False, True):
-        for on in lines:
-            yield grouping.partitions(wants, total, limit, domain.min_ways, share=share), on, False
+    divide = functools.partial(grouping.partitions, wants, limit=limit, min_ways=domain.min_ways)
+    parts = divide(total)
+    yield from ((parts, on, False) for on in lines)
+    if len(parts) == len(wants):
+        parts = divide(total, share=True)
+        yield from ((parts, on, False) for on in lines)
     for ways in range(total - 1, domain.min_ways - 1, -1):
-        for on in lines:
-            yield grouping.partitions(wants, ways, limit, domain.min_ways, share=True), on, True
+        parts = divide(ways, share=True)
+        yield from ((parts, on, True) for on in lines)
 
 
 def _starved(parts: Sequence[Partition], packing: placement.Packing, clean: int) -> bool:
@@ -164,16 +169,29 @@ def _settle(
     packing: placement.Packing | None,
     held: Mapping[str, int],
 ) -> Layout | None:
-    """Place the partitions; None when they do not fit."""
-    overlaps = packing.overlaps if site.avoid and packing is not None else [None] * len(parts)
+    """Place the partitions; None when they do not fit.
+
+    `packing` None: the line is irregular. Its least overlap is then that of the same line without
+    gaps and units, if that can be had, and otherwise a part of the search.
+    """
+    sizes = [part.ways for part in parts]
+    least = packing or placement.pack(
+        sizes, placement.line((1 << on.length) - 1, 0, True), site.clean
+    )
+    if least is None:
+        return None
     items = [
-        placement.Item(part.ways, _present(part, held), overlap)
-        for part, overlap in zip(parts, overlaps, strict=True)
+        placement.Item(part.ways, _present(part, held), overlap if site.avoid else None)
+        for part, overlap in zip(parts, least.overlaps, strict=True)
     ]
-    weigh = site.avoid and packing is None
-    if not weigh and placement.at_rest(items, on, site.ddio):
+    if placement.at_rest(items, on, site.ddio):
         return _layout(site, parts, [item.held for item in items], exact=True)
-    found = placement.search(items, on, site.ddio, weigh=weigh)
+    if packing is not None and not any(item.held for item in items):
+        return _layout(site, parts, [on.mask(*span) for span in packing.spans], exact=True)
+    found = placement.search(items, on, site.ddio)
+    if found is None and packing is None and site.avoid:
+        items = [dataclasses.replace(item, overlap=None) for item in items]
+        found = placement.search(items, on, site.ddio, weigh=True)
     if found is not None:
         spans, exact = found
     elif packing is not None:

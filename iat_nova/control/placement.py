@@ -17,7 +17,7 @@ from typing import NamedTuple
 EXACT_GROUPS = 8
 """Up to this many groups every search is exhaustive."""
 
-_BEAM = 24  # states kept a position beyond EXACT_GROUPS
+_BEAM = 192  # states kept a position, times groups
 _WAY_BITS = 5  # ways are numbered below 32: CAT's masks have 32 bits
 _COUNT_BITS = 6  # a number of ways or of masks
 
@@ -40,6 +40,11 @@ class Line:
     def length(self) -> int:
         """The number of ways."""
         return len(self.prefix) - 1
+
+    @property
+    def units(self) -> int:
+        """The number of masks that could lie here side by side."""
+        return self.length - max(0, self.unit_high - self.unit_low - 1)
 
     @property
     def regular(self) -> bool:
@@ -195,17 +200,22 @@ def search(
     first; moved masks; ways new to their owner; positions, the first item lowest.
     """
     problem = _problem(items, on, ddio, weigh)
-    width = None if len(items) <= EXACT_GROUPS else _BEAM
+    count = len(items)
+    exhaustive = count <= EXACT_GROUPS
+    beam = _BEAM // count
+    no_bound = 1 << problem.move.bit_length() + _COUNT_BITS * (count + 1)
     exact = True
-    # Few moves first: with few moves allowed nearly all places are fixed and the search is short.
-    everything = 1 << problem.move.bit_length() + _COUNT_BITS * (len(items) + 1)
-    steps = [(moves + 1) * problem.move for moves in (0, 1, 2, 4) if moves < len(items)]
-    for bound in [everything] if weigh else [*steps, everything]:
-        cost, complete = _sweep(problem, bound, width)
+    # With at most two moves most places are fixed, and the search is short.
+    for moves in () if weigh else range(1, 4 if exhaustive else 3):
+        cost, complete = _sweep(problem, moves * problem.move, None if exhaustive else beam)
         exact = exact and complete
         if cost is not None:
             return _decode(cost, items, on), exact
-    return None
+    cost, complete = _sweep(problem, no_bound, beam)
+    if exhaustive and not complete:  # the beam's find bounds the exhaustive search
+        better, complete = _sweep(problem, no_bound if cost is None else cost, None)
+        cost = cost if better is None else better
+    return None if cost is None else (_decode(cost, items, on), exact and complete)
 
 
 def _problem(items: Sequence[Item], on: Line, ddio: int, weigh: bool) -> _Problem:
