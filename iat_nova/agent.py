@@ -132,7 +132,7 @@ class Agent:
         self.counters.watch(
             {cpu for known in self._tenants.values() for one in known.tenants for cpu in one.cpus}
         )
-        warnings = (*map(str, self.policy.warnings), *classified.warnings)
+        warnings = tuple(dict.fromkeys((*map(str, self.policy.warnings), *classified.warnings)))
         self.journal.inventory(self.clock.wall(), facts, self._tenants, warnings)
 
     def poll(self) -> dict[int, Sample]:

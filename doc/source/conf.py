@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
 
 project = "iat-nova"
-copyright = "iat-nova contributors"  # noqa: A001 (Sphinx's name)
+copyright = "iat-nova contributors"
 extensions = [
     "openstackdocstheme",
     "oslo_config.sphinxext",
@@ -18,6 +18,5 @@ html_theme = "openstackdocs"
 openstackdocs_auto_name = False
 openstackdocs_use_storyboard = False
 html_static_path = ["_static"]
-exclude_patterns = ["generated/README*"]
 graphviz_output_format = "svg"
 nitpicky = False

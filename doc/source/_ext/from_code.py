@@ -4,7 +4,9 @@
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
+from iat_nova.policy.reference import reference
 from sphinx.ext.graphviz import graphviz
+from sphinx.util.nodes import nested_parse_with_titles
 
 from iat_nova.control import fsm
 from iat_nova.model import FsmState
@@ -50,7 +52,18 @@ class FsmTable(Directive):
         return node.children
 
 
+class PolicyReference(Directive):
+    """Every key of the policy with its meaning, default and unit, from the schema."""
+
+    def run(self):
+        node = nodes.container()
+        lines = StringList(reference().splitlines(), source="policy/schema.py")
+        nested_parse_with_titles(self.state, lines, node)
+        return node.children
+
+
 def setup(app):
+    app.add_directive("iat-policy-reference", PolicyReference)
     app.add_directive("iat-fsm-diagram", FsmDiagram)
     app.add_directive("iat-fsm-table", FsmTable)
     return {"parallel_read_safe": True}

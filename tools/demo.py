@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The quick start: a real libvirtd, a real ovsdb-server, the real agent, an emulated machine.
+
+`python -m tools.demo` from a checkout; ``./quickstart`` installs first. What is worth keeping lies
+in ``quickstart-run``, sockets in a short folder of their own, because their names are limited.
+Nothing of the machine's own libvirt or Open vSwitch is touched, and all daemons are ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+import libvirt
+
+from iat_nova.history import HistoryReader
+from iat_nova.history_db import HistoryError
+from iat_nova.report import waymap
+from tests.functional.daemons import TestLibvirtd, short_folder
+from tests.functional.ovs_daemons import OvsDaemons
+from tools import demo_host
+
+RUN = pathlib.Path("quickstart-run")
+SECONDS = 60
+BIN = pathlib.Path(sys.executable).parent
+
+
+def main() -> int:
+    """Run the demonstration; the exit status is 1 when the agent did not end well."""
+    for name in ("history.sqlite", "history.sqlite-wal", "history.sqlite-shm", "report.html"):
+        (RUN / name).unlink(missing_ok=True)
+    shutil.rmtree(RUN / "sys", ignore_errors=True)
+    RUN.mkdir(exist_ok=True)
+    demo_host.write_sysfs(RUN / "sys")
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(short_folder())
+        _say("starting a private ovsdb-server: bridge br-int, a 40 Gb/s NIC, a port a guest")
+        ovs = _start_ovs(folder / "ovs", stack)
+        _say("starting a private libvirtd with libvirt's test driver, defining five guests")
+        hypervisor = _start_libvirt(folder / "libvirt", stack)
+        config = _write_config(hypervisor, ovs)
+        _say(f"starting iat-nova-agent on the emulated server for {SECONDS} emulated seconds")
+        print(
+            "    at 15 s a burst reaches the VF of web, at 35 s the switch sees many more flows\n"
+        )
+        status = _run_agent(config)
+        if status == 0:
+            _show_results(config)
+    return status
+
+
+def _start_ovs(folder: pathlib.Path, stack: contextlib.ExitStack) -> OvsDaemons:
+    folder.mkdir()
+    ovs = OvsDaemons(folder)
+    stack.callback(ovs.stop)
+    ovs.start_ovsdb()
+    ovs.vsctl("--no-wait", "init")
+    for command in demo_host.switch_commands():
+        ovs.vsctl("--no-wait", *shlex.split(command))
+    return ovs
+
+
+def _start_libvirt(folder: pathlib.Path, stack: contextlib.ExitStack) -> TestLibvirtd:
+    folder.mkdir()
+    daemon = TestLibvirtd(folder)
+    stack.callback(daemon.stop)
+    daemon.start()
+    with contextlib.closing(libvirt.open(daemon.uri)) as connection:
+        connection.lookupByName("test").destroy()  # the one libvirt puts there
+        for guest in demo_host.GUESTS:
+            connection.defineXML(demo_host.domain_xml(guest)).create()
+    return daemon
+
+
+def _write_config(hypervisor: TestLibvirtd, ovs: OvsDaemons) -> pathlib.Path:
+    path = RUN / "nova.conf"
+    path.write_text(
+        f"""# Written by the quick start: what an operator puts into nova.conf.
+[compute]
+cpu_dedicated_set = {demo_host.DEDICATED}
+cpu_shared_set = {demo_host.SHARED}
+
+[iat]
+hardware = emulated
+emulated_scenario = quickstart
+emulated_seconds = {SECONDS}
+libvirt_uri = {hypervisor.uri}
+ovsdb_connection = {ovs.address}
+ovs_rundir = {ovs.folder}
+sysfs_root = {(RUN / "sys").resolve()}
+state_dir = {RUN.resolve()}
+"""
+    )
+    return path
+
+
+def _run_agent(config: pathlib.Path) -> int:
+    """Run the agent and show the way map meanwhile; return the agent's exit status."""
+    log = RUN / "agent.log"
+    command = [str(BIN / "iat-nova-agent"), "--config-file", str(config)]
+    with log.open("w") as errors, subprocess.Popen(command, stderr=errors) as agent:
+        try:
+            if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+                _top_until_it_ends(agent)
+            else:
+                _follow_until_it_ends(agent)
+        except KeyboardInterrupt:
+            agent.terminate()
+        status = agent.wait()
+    if status:
+        print(f"the agent ended with status {status}; its log, {log}:", file=sys.stderr)
+        print(log.read_text(), file=sys.stderr)
+    return status
+
+
+def _top_until_it_ends(agent: subprocess.Popen[bytes]) -> None:
+    """Show `iat-nova top` on the terminal as long as the agent runs."""
+    with subprocess.Popen([BIN / "iat-nova", "--state-dir", RUN, "top"]) as top:
+        agent.wait()
+        top.terminate()
+
+
+def _follow_until_it_ends(agent: subprocess.Popen[bytes]) -> None:
+    """Print a line whenever the way map or the state changed: for logs and pipes."""
+    shown = None
+    while agent.poll() is None:
+        time.sleep(0.5)
+        with contextlib.suppress(HistoryError), HistoryReader(RUN / "history.sqlite") as reader:
+            latest = reader.latest(0)
+            if latest is None or (line := _line(reader, latest.iteration)) == shown:
+                continue
+            shown = line
+            print(f"  {latest.iteration.at_s:5.1f} s  {line}", flush=True)
+
+
+def _line(reader: HistoryReader, iteration) -> str:
+    inventory = reader.inventory(iteration.inventory_id).domains[iteration.domain]
+    drawn = waymap.text(iteration.decision.layout, inventory)
+    return f"{iteration.decision.state_after.value:<12} {drawn}"
+
+
+def _show_results(config: pathlib.Path) -> None:
+    """Leave the report and show what an operator would ask next."""
+    state = ["--state-dir", str(RUN)]
+    _iat_nova(*state, "report", "-o", str(RUN / "report.html"))
+    _say("who was found:  iat-nova tenants")
+    _iat_nova(*state, "tenants", "-c", "name", "-c", "priority", "-c", "io", "-c", "cpus",
+              "-c", "model", "-c", "ways", "-c", "mask")  # fmt: skip
+    _say("what was decided:  quickstart-run/agent.log")
+    print((RUN / "agent.log").read_text())
+    _say("why:  iat-nova explain")
+    _iat_nova(*state, "explain")
+    print(f"""
+Open {RUN / "report.html"} in a browser.  Ask further, for instance:
+
+    .venv/bin/iat-nova --state-dir {RUN} status
+    .venv/bin/iat-nova --state-dir {RUN} explain -f json
+    .venv/bin/iat-nova --help
+""")
+
+
+def _iat_nova(*arguments: str) -> None:
+    subprocess.run([BIN / "iat-nova", *arguments], check=True)
+
+
+def _say(text: str) -> None:
+    print(f"==> {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
