@@ -18,7 +18,8 @@ class FsmDiagram(Directive):
     def run(self):
         names = {state: state.name for state in FsmState}
         lines = ["digraph fsm {", "rankdir=LR; bgcolor=transparent;"]
-        lines += ['node [shape=box, style="rounded,filled", fillcolor="#eef4fa", fontname=Helvetica];']
+        lines += ['node [shape=box, style="rounded,filled", fillcolor="#eef4fa"];']
+        lines += ["node [fontname=Helvetica];"]
         lines += ["edge [fontname=Helvetica, fontsize=11];"]
         lines += [f'{names[state]} [label="{state.value}"];' for state in FsmState]
         lines += [
