@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from iat_nova.hardware import rules
-from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.model import CacheDomain, WayMask
 
 SKYLAKE = CacheDomain(
@@ -62,7 +62,7 @@ class FakeAllocator:
         rules.check_classes(found, classes)
         if any(item.name == self.refuse for item in classes):
             name, self.refuse = self.refuse, None
-            raise HardwareError(f"cache domain {domain}, class {name!r}: told to fail; as before")
+            raise HardwareError(f"cache domain {domain}, class {name!r}: told to refuse")
         old = self._classes[domain]
         new = {
             item.name: dataclasses.replace(item, mask=rules.effective(found, item.mask))
@@ -84,7 +84,7 @@ class FakeAllocator:
         """Return the class a processor is in, None for the default class."""
         for classes in self._classes.values():
             for item in classes.values():
-                if cpu in item.cpus:
+                if cpu in item.cpus and item.name != DEFAULT_CLASS:
                     return item.name
         return None
 

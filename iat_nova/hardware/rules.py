@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.model import CacheDomain, WayMask
 
 
@@ -45,11 +45,15 @@ def check_mask(domain: CacheDomain, mask: WayMask, what: str) -> None:
 
 
 def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
-    """Raise `HardwareError` when these classes cannot all be programmed in a domain."""
+    """Raise `HardwareError` when these classes cannot all be programmed in a domain.
+
+    The default class is there already; its processors are nobody's business here.
+    """
     where = f"cache domain {domain.id}"
-    if len(classes) > domain.classes - 1:
+    ours = sum(1 for item in classes if item.name != DEFAULT_CLASS)
+    if ours > domain.classes - 1:
         raise HardwareError(
-            f"{where}: {len(classes)} classes wanted, {domain.classes - 1} can be had beside the "
+            f"{where}: {ours} classes wanted, {domain.classes - 1} can be had beside the "
             "default one; group tenants"
         )
     names: set[str] = set()
@@ -59,7 +63,7 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
             raise HardwareError(f"{where}: two classes are named {item.name!r}")
         names.add(item.name)
         check_mask(domain, item.mask, f"class {item.name!r}")
-        for cpu in item.cpus:
+        for cpu in item.cpus if item.name != DEFAULT_CLASS else ():
             if cpu not in domain.cpus:
                 raise HardwareError(f"{where}, class {item.name!r}: processor {cpu} is not in it")
             if cpu in owner:

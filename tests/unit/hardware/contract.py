@@ -6,7 +6,7 @@ on the hardware in memory, on a resctrl tree in a temporary folder, and in the l
 """
 
 from iat_nova.hardware import rules
-from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.model import WayMask
 
 
@@ -121,6 +121,20 @@ class AllocatorContract:
         self.apply()
         self.assertEqual(count, len(self.apply(*many)))  # none was leaked
 
+    def test_the_default_class(self):
+        """The default class takes a mask, costs no class of ours and owns no processors."""
+        a, b = self.spans(2, 3)
+        mine = self.classes(a=a)[0]
+        default = ClassMask(DEFAULT_CLASS, self.domain.cpus, b)
+        self.assertEqual({"a": a, DEFAULT_CLASS: b}, dict(self.apply(mine, default)))
+        self.check({"a": a, DEFAULT_CLASS: b})
+        self.assertIsNotNone(self.class_of(mine.cpus[0]))
+        self.assertIsNone(self.class_of(self.domain.cpus[-1]))
+        self.apply(mine)
+        self.check({"a": a})
+        many = (ClassMask(f"class {n}", (), a) for n in range(self.domain.classes - 1))
+        self.apply(default, *many)
+
     def test_coming_and_going_leaks_nothing(self):
         """Forty generations of classes with names of their own fit into the same limits."""
         mask = self.spans(max(self.domain.min_ways, 1))[0]
@@ -132,6 +146,7 @@ class AllocatorContract:
         """A class's name may hold what tenants' ids hold."""
         mask = self.spans(2)[0]
         names = ("6a5b9c4e-0000-4000-8000-00c0ffee0001/12", "stack", "..", "é ✓", "x" * 200)
+        names = names[: self.domain.classes - 1]
         self.apply(*(ClassMask(name, (), mask) for name in names))
         self.check(dict.fromkeys(names, mask))
 

@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CAT through resctrl: groups of our own, named ``iat-nova.1`` and so on.
+
+A group (the kernel's class of service) spans all cache domains, with one mask in each, while our
+classes belong to one domain. So a group serves one class *of every* domain: the number of groups
+is the largest number of classes any domain has, not their sum.
+
+Processors in no class of ours stay in the default group. It is written only when a class of the
+name `api.DEFAULT_CLASS` is applied, and gets back what it had when that class is given up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from iat_nova.hardware import rules
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.resctrl_fs import Info, ResctrlFs, parse_masks
+from iat_nova.hardware.topology import Topology, format_cpus, parse_cpus
+from iat_nova.model import CacheDomain, WayMask
+
+PREFIX = "iat-nova."
+_DEFAULT_GROUP = ""
+
+ReadClassRegister = Callable[[int, int], WayMask]
+"""(processor, class number) -> the mask in the register of that class."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a look at our groups found.
+
+    `foreign`: changes somebody else made, one sentence each. `reasserted`: processors that had
+    been off-line (the kernel then forgets their group) and were put back.
+    """
+
+    foreign: tuple[str, ...] = ()
+    reasserted: tuple[int, ...] = ()
+
+
+class Resctrl:
+    """`hardware.api.CacheAllocator` on a mounted resctrl file system.
+
+    `coupled` says that the ways shared with I/O come together (Skylake): resctrl shows what was
+    asked for, the register has more. `read_register` reads the truth where the MSR driver is
+    there and resctrl is mounted with ``-o debug``. `complete` adds to a domain what resctrl does
+    not know (DDIO).
+    """
+
+    def __init__(
+        self,
+        fs: ResctrlFs,
+        topology: Topology,
+        *,
+        coupled: bool = False,
+        read_register: ReadClassRegister | None = None,
+        complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
+    ) -> None:
+        self._fs = fs
+        self._topology = topology
+        self._coupled = coupled
+        self._read_register = read_register
+        self._complete = complete
+        self._info: Info | None = None
+        self._domains: dict[int, CacheDomain] = {}
+        self._classes: dict[int, dict[str, ClassMask]] = {}  # as requested, by domain
+        self._slots: dict[int, dict[str, int]] = {}  # class -> number of its group, by domain
+        self._made: set[int] = set()  # numbers of our groups that exist
+        self._cpus: dict[int, frozenset[int]] = {}  # of each group, as last written
+        self._plugged: dict[int, int | None] = {}  # of each processor, when it was written
+        self._default_found: dict[int, WayMask] = {}  # masks to be given back
+
+    # ------------------------------------------------------------------- what is there
+
+    def domains(self) -> tuple[CacheDomain, ...]:
+        """Read the cache domains with their limits.
+
+        `classes` leaves out what foreign groups and devices (io_alloc) hold, `reserved_ways` are
+        those of exclusive and pseudo-locked groups. A processor seen once stays in its domain
+        while it is off-line.
+        """
+        info = self._info = self._fs.info()
+        exclusive = self._fs.in_use_exclusively(info)
+        classes = info.closids - len(self.foreign_groups()) - int(info.io_alloc)
+        present = self._fs.masks(_DEFAULT_GROUP, info.resources[0])
+        for cache in self._topology.caches():
+            if cache.id not in present:
+                continue
+            known = self._domains.get(cache.id)
+            cpus = set(cache.cpus) | set(known.cpus if known else ())
+            ways = info.cbm_mask.bit_length()
+            domain = CacheDomain(
+                id=cache.id,
+                cpus=tuple(sorted(cpus)),
+                ways=ways,
+                classes=max(classes, 1),
+                min_ways=max(info.min_cbm_bits, 1),  # AMD takes empty masks; we do not give them
+                sparse_masks=info.sparse_masks,
+                coerced_ways=info.shareable_bits if self._coupled else WayMask(0),
+                reserved_ways=exclusive.get(cache.id, WayMask(0)),
+                way_bytes=cache.size_bytes // ways,
+            )
+            self._domains[cache.id] = self._complete(domain)
+        if not self._domains:
+            raise HardwareError(f"{self._fs.root}: no cache domain with processors on-line")
+        return tuple(self._domains[number] for number in sorted(self._domains))
+
+    def foreign_groups(self) -> tuple[str, ...]:
+        """Return the control groups others made; monitoring groups do not count."""
+        return tuple(name for name in self._fs.groups() if not name.startswith(PREFIX))
+
+    def effective(self, domain: int) -> Mapping[str, WayMask]:
+        """Read the masks of our classes back; see `api.CacheAllocator`."""
+        found = rules.find(self._limits(), domain)
+        return {
+            name: self._effective(found, _group(self._slots[domain][name]))
+            for name in self._classes.get(domain, {})
+        }
+
+    def _effective(self, domain: CacheDomain, group: str) -> WayMask:
+        shown = self._fs.masks(group, self._limits_info().resources[0])[domain.id]
+        number = self._fs.hardware_class(group) if self._read_register else None
+        if self._read_register is None or number is None:
+            return rules.effective(domain, shown)
+        cpu = min(self._topology.online() & frozenset(domain.cpus))
+        return self._read_register(cpu, number)
+
+    def _limits(self) -> tuple[CacheDomain, ...]:
+        return tuple(self._domains.values()) or self.domains()
+
+    def _limits_info(self) -> Info:
+        if self._info is None:
+            self.domains()
+        assert self._info is not None
+        return self._info
+
+    # ------------------------------------------------------------------------- writing
+
+    def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
+        """Program exactly these classes; see `api.CacheAllocator`.
+
+        Masks are written before processors move, and groups are removed last. When the kernel
+        refuses a step, those before it are undone.
+        """
+        found = rules.find(self._limits(), domain)
+        rules.check_classes(found, classes)
+        named = {item.name: item for item in classes}
+        slots = self._assign(domain, named)
+        with self._fs.locked():
+            undo: list[Callable[[], None]] = []
+            try:
+                self._program(domain, named, slots, undo)
+            except HardwareError as error:
+                raise self._undone(undo, error) from error
+        self._classes[domain], self._slots[domain] = named, slots
+        if DEFAULT_CLASS not in named:
+            self._default_found.pop(domain, None)
+        return self.effective(domain)
+
+    def _assign(self, domain: int, named: Mapping[str, ClassMask]) -> dict[str, int]:
+        """Give every class a group: the one it has, else the lowest that is free here."""
+        slots = {name: n for name, n in self._slots.get(domain, {}).items() if name in named}
+        free = (n for n in range(1, len(named) + len(slots) + 1) if n not in slots.values())
+        for name in named:
+            if name not in slots:
+                slots[name] = 0 if name == DEFAULT_CLASS else next(free)
+        return slots
+
+    def _program(
+        self,
+        domain: int,
+        named: Mapping[str, ClassMask],
+        slots: Mapping[str, int],
+        undo: list[Callable[[], None]],
+    ) -> None:
+        cpus = self._wanted_cpus(
+            {**self._classes, domain: dict(named)}, {**self._slots, domain: slots}
+        )
+        self._check_owners(cpus)
+        for number in sorted(cpus.keys() - self._made):
+            self._add(number, undo)
+        for name, item in named.items():
+            self._set_mask(domain, slots[name], item.mask, undo)
+        if DEFAULT_CLASS not in named and domain in self._default_found:
+            self._set_mask(domain, 0, self._default_found[domain], undo)
+        before = dict(self._cpus)
+        undo.append(lambda: self._set_cpus(before))
+        self._set_cpus(cpus)
+        for number in sorted(self._made - cpus.keys(), reverse=True):
+            self._remove(number, undo)
+
+    def _wanted_cpus(
+        self,
+        classes: Mapping[int, Mapping[str, ClassMask]],
+        slots: Mapping[int, Mapping[str, int]],
+    ) -> dict[int, frozenset[int]]:
+        """Return the processors on-line for every group that some class needs."""
+        online = self._topology.online()
+        cpus: dict[int, frozenset[int]] = {}
+        for domain, named in classes.items():
+            for name, item in named.items():
+                number = slots[domain][name]
+                if number:
+                    cpus[number] = cpus.get(number, frozenset()) | (online & set(item.cpus))
+        return cpus
+
+    def _check_owners(self, cpus: Mapping[int, frozenset[int]]) -> None:
+        """Refuse to take processors out of a group that is not ours."""
+        wanted = frozenset().union(*cpus.values())
+        for group in self.foreign_groups():
+            taken = wanted & parse_cpus(self._fs.cpus_list(group))
+            if taken:
+                raise HardwareError(
+                    f"{self._fs.root / group}: processors {format_cpus(taken)} are in this group, "
+                    "which is not ours; remove it (rmdir), or leave its processors alone"
+                )
+
+    def _add(self, number: int, undo: list[Callable[[], None]]) -> None:
+        self._fs.add(_group(number))
+        self._made.add(number)
+        undo.append(lambda: self._remove(number, []))
+
+    def _remove(self, number: int, undo: list[Callable[[], None]]) -> None:
+        self._fs.remove(_group(number))
+        self._made.discard(number)
+        self._cpus.pop(number, None)
+
+        def put_back() -> None:
+            self._add(number, [])
+            for domain, slots in self._slots.items():
+                for name in (name for name, slot in slots.items() if slot == number):
+                    self._set_mask(domain, number, self._classes[domain][name].mask, [])
+
+        undo.append(put_back)
+
+    def _set_mask(
+        self, domain: int, number: int, mask: WayMask, undo: list[Callable[[], None]]
+    ) -> None:
+        info = self._limits_info()
+        group = _group(number)
+        before = self._fs.masks(group, info.resources[0])[domain]
+        if number == 0:
+            self._default_found.setdefault(domain, before)
+        if before != mask:
+            self._fs.set_mask(info, group, domain, mask)
+            undo.append(lambda: self._fs.set_mask(info, group, domain, before))
+
+    def _set_cpus(self, cpus: Mapping[int, frozenset[int]]) -> None:
+        """Give every group its processors; what one gains, the kernel takes from the others."""
+        for number, wanted in sorted(cpus.items()):
+            if self._cpus.get(number, frozenset()) == wanted or number not in self._made:
+                continue
+            self._fs.set_cpus(_group(number), format_cpus(wanted))
+            self._cpus = {n: have - wanted for n, have in self._cpus.items()}
+            self._cpus[number] = wanted
+            for cpu in wanted:
+                self._plugged[cpu] = self._topology.plugged(cpu)
+
+    def _undone(self, undo: Sequence[Callable[[], None]], error: HardwareError) -> HardwareError:
+        """Undo what was done, as far as it can be; return the error to raise."""
+        failed = []
+        for step in reversed(undo):
+            try:
+                step()
+            except HardwareError as second:
+                failed.append(str(second))
+        if not failed:
+            return error
+        return HardwareError(
+            f"{error}; and undoing it failed too: {'; '.join(failed)}; run iat-nova restore"
+        )
+
+    # --------------------------------------------------------------- watching and ending
+
+    def inspect(self) -> Inspection:
+        """Compare our groups with what we wrote; put processors that came back where they were.
+
+        Foreign changes are reported and left alone. Raises `HardwareError`.
+        """
+        foreign = self._foreign_masks()
+        lost: set[int] = set()
+        online = self._topology.online()
+        for number, wanted in self._cpus.items():
+            if number not in self._made or not self._exists(number):
+                continue
+            have = parse_cpus(self._fs.cpus_list(_group(number)))
+            returned = {
+                cpu
+                for cpu in (wanted & online) - have
+                if self._topology.plugged(cpu) != self._plugged.get(cpu)
+            }
+            lost |= returned
+            moved = (have ^ (wanted & online)) - returned
+            if moved:
+                foreign.append(f"{_group(number)}: processors {format_cpus(moved)} were moved")
+        latecomers = self._latecomers(online)
+        if lost | latecomers:
+            self._reassert(lost)
+        return Inspection(tuple(foreign), tuple(sorted(lost | latecomers)))
+
+    def _latecomers(self, online: frozenset[int]) -> set[int]:
+        """Return processors of our classes that were off-line when these were applied."""
+        written = frozenset().union(*self._cpus.values())
+        wanted = self._wanted_cpus(self._classes, self._slots)
+        return set(online & frozenset().union(*wanted.values()) - written)
+
+    def _reassert(self, lost: set[int]) -> None:
+        self._cpus = {number: cpus - lost for number, cpus in self._cpus.items()}
+        with self._fs.locked():
+            self._set_cpus(self._wanted_cpus(self._classes, self._slots))
+
+    def _exists(self, number: int) -> bool:
+        return _group(number) in self._fs.groups()
+
+    def _foreign_masks(self) -> list[str]:
+        """Tell which of our groups are gone, and which masks somebody else wrote."""
+        info = self._limits_info()
+        present = (_DEFAULT_GROUP, *self._fs.groups())
+        foreign = [
+            f"{_group(number)} was removed"
+            for number in sorted(self._made)
+            if _group(number) not in present
+        ]
+        for domain, named in self._classes.items():
+            for name, item in named.items():
+                group = _group(self._slots[domain][name])
+                if group not in present:
+                    continue
+                for resource in info.resources:
+                    now = self._fs.masks(group, resource)[domain]
+                    if now != item.mask:
+                        foreign.append(
+                            f"{group or 'the default group'}: {resource}:{domain} is {now}, "
+                            f"we wrote {item.mask}"
+                        )
+        return foreign
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, what `restore` needs to put everything back."""
+        info = self._fs.info()
+        return {
+            "default": {
+                resource: {
+                    str(domain): f"{mask:x}"
+                    for domain, mask in self._fs.masks(_DEFAULT_GROUP, resource).items()
+                }
+                for resource in info.resources
+            }
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        """Remove our groups and give the default group its masks; return what was done.
+
+        Works on any instance, also of another process, and may be repeated. Where resctrl is no
+        longer mounted there is nothing left of us: unmounting resets every class.
+        """
+        if not (self._fs.root / "schemata").exists():
+            return ()
+        done = []
+        with self._fs.locked():
+            for name in self._fs.groups():
+                if name.startswith(PREFIX):
+                    self._fs.remove(name)
+                    done.append(f"removed {self._fs.root / name}")
+            info = self._fs.info()
+            for resource in info.resources:
+                text = ";".join(f"{d}={m}" for d, m in saved["default"].get(resource, {}).items())
+                now = self._fs.masks(_DEFAULT_GROUP, resource)
+                for domain, mask in parse_masks(text).items():
+                    if domain in now and now[domain] != mask:
+                        only = dataclasses.replace(info, resources=(resource,))
+                        self._fs.set_mask(only, _DEFAULT_GROUP, domain, mask)
+                        done.append(f"default group {resource}:{domain} = {mask}")
+        self._forget()
+        return tuple(done)
+
+    def _forget(self) -> None:
+        for memory in (self._classes, self._slots, self._cpus, self._plugged, self._default_found):
+            memory.clear()
+        self._made.clear()
+
+
+def _group(number: int) -> str:
+    return f"{PREFIX}{number}" if number else _DEFAULT_GROUP

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The resctrl file system: files, groups, limits and what the kernel says when it refuses.
+
+Source: Linux, Documentation/filesystems/resctrl.rst. Everything hangs on one root folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from iat_nova.hardware.api import HardwareError
+from iat_nova.model import WayMask
+
+DEFAULT_ROOT = Path("/sys/fs/resctrl")
+_NOT_GROUPS = frozenset({"info", "mon_groups", "mon_data"})
+_LOCK_DEADLINE_S = 2.0
+_LOCK_PAUSE_S = 0.01
+
+
+class ResctrlError(HardwareError):
+    """The kernel refused; `code` is the errno, the text has its ``last_cmd_status``."""
+
+    def __init__(self, text: str, code: int | None = None) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Info:
+    """What the folder ``info`` says of L3 allocation.
+
+    `resources` is ``L3`` alone, or ``L3CODE`` and ``L3DATA`` with code and data prioritisation:
+    both then get the same mask. `closids` is the least over all resources, as the kernel hands
+    out only so many groups (MBA often has fewer than CAT).
+    """
+
+    resources: tuple[str, ...]
+    cbm_mask: WayMask
+    min_cbm_bits: int
+    closids: int
+    shareable_bits: WayMask
+    sparse_masks: bool
+    io_alloc: bool  # one class, the highest, belongs to devices
+
+
+class ResctrlFs:
+    """A mounted resctrl file system. Paths are relative to `root`; "" is the default group."""
+
+    def __init__(self, root: Path = DEFAULT_ROOT) -> None:
+        self.root = root
+
+    # ----------------------------------------------------------- what tests replace
+
+    def read(self, name: str) -> str:
+        """Return a file's text. Raises `OSError`."""
+        return (self.root / name).read_text()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file with one system call, as the kernel wants it. Raises `OSError`."""
+        fd = os.open(self.root / name, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+    def mkdir(self, name: str) -> None:
+        """Make a group. Raises `OSError`."""
+        (self.root / name).mkdir()
+
+    def rmdir(self, name: str) -> None:
+        """Remove a group; its processors go to the default group. Raises `OSError`."""
+        (self.root / name).rmdir()
+
+    # ------------------------------------------------------------------- what is there
+
+    def info(self) -> Info:
+        """Read the limits. Raises `HardwareError` where L3 allocation is not offered."""
+        if (self.root / "info/L3CODE").is_dir():
+            resources: tuple[str, ...] = ("L3CODE", "L3DATA")
+        elif (self.root / "info/L3").is_dir():
+            resources = ("L3",)
+        else:
+            raise HardwareError(
+                f"{self.root}: no L3 cache allocation there; mount it (mount -t resctrl resctrl "
+                f"{self.root}), and boot with rdt=l3cat where the kernel leaves it off"
+            )
+        first = f"info/{resources[0]}"
+        limits = [
+            int(self._get(str(path.relative_to(self.root))))
+            for path in sorted(self.root.glob("info/*/num_closids"))
+        ]
+        return Info(
+            resources=resources,
+            cbm_mask=WayMask(int(self._get(f"{first}/cbm_mask"), 16)),
+            min_cbm_bits=int(self._get(f"{first}/min_cbm_bits")),
+            closids=min(limits),
+            shareable_bits=WayMask(int(self._get(f"{first}/shareable_bits", "0"), 16)),
+            sparse_masks=self._get(f"{first}/sparse_masks", "0") == "1",
+            io_alloc=self._get("info/L3/io_alloc", "not supported") == "enabled",
+        )
+
+    def groups(self) -> tuple[str, ...]:
+        """Return the names of all control groups beside the default one."""
+        try:
+            entries = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir())
+        except OSError as error:
+            raise HardwareError(f"{self.root}: {error.strerror}") from error
+        return tuple(name for name in entries if name not in _NOT_GROUPS)
+
+    def masks(self, group: str, resource: str) -> Mapping[int, WayMask]:
+        """Return a group's masks by domain, as its ``schemata`` has them."""
+        for line in self._get(_in(group, "schemata")).splitlines():
+            name, _, values = line.strip().partition(":")
+            if name == resource:
+                return parse_masks(values)
+        raise HardwareError(f"{self.root / group}/schemata has no line {resource}")
+
+    def in_use_exclusively(self, info: Info) -> Mapping[int, WayMask]:
+        """Return the ways exclusive and pseudo-locked groups hold, by domain.
+
+        ``bit_usage`` has one letter a way, the highest way first: E exclusive, P pseudo-locked.
+        """
+        text = self._get(f"info/{info.resources[0]}/bit_usage", "")
+        usage = {}
+        for part in filter(None, text.split(";")):
+            number, _, letters = part.partition("=")
+            ways = enumerate(reversed(letters))
+            usage[int(number)] = WayMask(sum(1 << way for way, use in ways if use in "EP"))
+        return usage
+
+    def cpus_list(self, group: str) -> str:
+        """Return a group's processors as the kernel lists them."""
+        return self._get(_in(group, "cpus_list"))
+
+    def mode(self, group: str) -> str:
+        """Return ``shareable``, ``exclusive``, ``pseudo-locked`` or ``pseudo-locksetup``."""
+        return self._get(_in(group, "mode"), "shareable")
+
+    def hardware_class(self, group: str) -> int | None:
+        """Return the class number the processor uses for a group.
+
+        None unless mounted with ``-o debug`` (Linux 6.7).
+        """
+        text = self._get(_in(group, "ctrl_hw_id"), "")
+        return int(text) if text else None
+
+    def _get(self, name: str, default: str | None = None) -> str:
+        try:
+            return self.read(name).strip()
+        except OSError as error:
+            if default is not None:
+                return default
+            raise ResctrlError(f"{self.root / name}: {error.strerror}", error.errno) from error
+
+    # ------------------------------------------------------------------------- changing
+
+    def set_mask(self, info: Info, group: str, domain: int, mask: WayMask) -> None:
+        """Write a group's mask in one domain; with CDP for code and data alike."""
+        text = "".join(f"{resource}:{domain}={mask:x}\n" for resource in info.resources)
+        self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
+
+    def set_cpus(self, group: str, cpus: str) -> None:
+        """Give a group these processors; those it loses go to the default group."""
+        self._do(_in(group, "cpus_list"), cpus, lambda name: self.write(name, f"{cpus}\n"))
+
+    def add(self, group: str) -> None:
+        """Make a group."""
+        self._do(group, "mkdir", self.mkdir)
+
+    def remove(self, group: str) -> None:
+        """Remove a group."""
+        self._do(group, "rmdir", self.rmdir)
+
+    def _do(self, name: str, what: str, action: Callable[[str], None]) -> None:
+        try:
+            action(name)
+        except OSError as error:
+            says = self._get("info/last_cmd_status", "")
+            kernel = f"; the kernel says: {says}" if says not in ("", "ok") else ""
+            what = what.strip().replace("\n", ", ")
+            text = f"{self.root / name}: {what}: {error.strerror}{kernel}"
+            raise ResctrlError(text, error.errno) from error
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock that resctrl.rst asks programs to share: flock on the root folder.
+
+        Raises `HardwareError` when somebody keeps it for more than two seconds.
+        """
+        try:
+            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise HardwareError(f"{self.root}: {error.strerror}; is resctrl mounted?") from error
+        try:
+            self._take(fd)
+            yield
+        finally:
+            os.close(fd)
+
+    def _take(self, fd: int) -> None:
+        deadline = time.monotonic() + _LOCK_DEADLINE_S
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise HardwareError(
+                        f"{self.root}: another program holds its lock (lslocks shows which); "
+                        "end it, or let it finish"
+                    ) from None
+                time.sleep(_LOCK_PAUSE_S)
+
+
+def parse_masks(text: str) -> dict[int, WayMask]:
+    """Return the masks in ``0=7ff;1=7ff`` by domain. Raises `ValueError`."""
+    pairs = (part.split("=") for part in text.split(";") if part)
+    return {int(number): WayMask(int(mask, 16)) for number, mask in pairs}
+
+
+def _in(group: str, name: str) -> str:
+    return f"{group}/{name}" if group else name

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which processors share which last-level cache: read from sysfs, hot-plug included.
+
+Source: Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+
+from iat_nova.hardware.api import HardwareError
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cache:
+    """One last-level cache with the processors on-line under it."""
+
+    id: int  # the kernel's cache id, resctrl's domain number
+    cpus: tuple[int, ...]
+    size_bytes: int
+    package: int
+
+
+class Topology:
+    """The processors and L3 caches of a machine, read anew at each call."""
+
+    def __init__(self, root: Path = Path("/sys/devices/system/cpu")) -> None:
+        self._root = root
+
+    def online(self) -> frozenset[int]:
+        """Return the processors that are on-line now."""
+        return parse_cpus(self._text(self._root / "online"))
+
+    def caches(self) -> tuple[Cache, ...]:
+        """Return the L3 caches in order of their ids; none where sysfs shows none."""
+        found: dict[int, Cache] = {}
+        for cpu in sorted(self.online()):
+            folder = self._l3(cpu)
+            if folder is None:
+                continue
+            number = int(self._text(folder / "id"))
+            if number not in found:
+                found[number] = Cache(
+                    id=number,
+                    cpus=tuple(sorted(parse_cpus(self._text(folder / "shared_cpu_list")))),
+                    size_bytes=_size(self._text(folder / "size")),
+                    package=self.package(cpu),
+                )
+        return tuple(found[number] for number in sorted(found))
+
+    def package(self, cpu: int) -> int:
+        """Return the physical package (socket) of a processor that is on-line."""
+        return int(self._text(self._root / f"cpu{cpu}/topology/physical_package_id"))
+
+    def siblings(self, cpu: int) -> frozenset[int]:
+        """Return the hyper-threads of a processor's core, itself included."""
+        try:
+            return parse_cpus(self._text(self._root / f"cpu{cpu}/topology/thread_siblings_list"))
+        except HardwareError:
+            return frozenset({cpu})
+
+    def plugged(self, cpu: int) -> int | None:
+        """Return a number that changes when a processor goes off-line and comes back.
+
+        None while it is off-line. The kernel takes the folder of a processor's caches away with
+        it and makes a new one at its return, which then has another inode.
+        """
+        try:
+            return (self._root / f"cpu{cpu}/cache/index0").stat().st_ino
+        except OSError:
+            return None
+
+    def _l3(self, cpu: int) -> Path | None:
+        for folder in sorted((self._root / f"cpu{cpu}/cache").glob("index[0-9]*")):
+            if self._text(folder / "level") == "3" and (folder / "id").exists():
+                return folder
+        return None
+
+    @staticmethod
+    def _text(path: Path) -> str:
+        try:
+            return path.read_text().strip()
+        except OSError as error:
+            raise HardwareError(f"{path}: {error.strerror}; is sysfs mounted?") from error
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """Return the numbers in a kernel list such as ``0-3,8``. Raises `ValueError`."""
+    cpus: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        cpus.update(range(int(first), int(last or first) + 1))
+    return frozenset(cpus)
+
+
+def format_cpus(cpus: Iterable[int]) -> str:
+    """Return processors as the kernel writes lists, ``0-3,8``."""
+    runs: list[tuple[int, int]] = []
+    for cpu in sorted(set(cpus)):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], cpu)
+        else:
+            runs.append((cpu, cpu))
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _size(text: str) -> int:
+    unit = _UNITS.get(text[-1:], 1)
+    return int(text.rstrip("KMG")) * unit

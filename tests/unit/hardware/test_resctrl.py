@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+import fcntl
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from iat_nova.hardware import resctrl_fs
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.resctrl import PREFIX, Resctrl
+from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.model import WayMask
+from tests.unit.hardware import contract, trees
+
+
+class Tree:
+    """Gives a test case a machine of two sockets in a temporary folder."""
+
+    tree_options = {}
+    cpu_options = {"packages": ((0, 1, 2, 3), (4, 5, 6, 7)), "l3_ids": (0, 1)}
+    coupled = True
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.cpus = trees.Cpus(self.folder / "cpu", **self.cpu_options)
+        self.tree = trees.KernelTree(self.folder / "resctrl", self.cpus, **self.tree_options)
+        self.found = self.tree.state()
+        super().setUp()
+
+    def make(self):
+        return Resctrl(self.tree, self.cpus.topology, coupled=self.coupled)
+
+    def class_of(self, cpu):
+        return self.tree.group_of(cpu)
+
+    def groups(self):
+        return tuple(name for name in self.tree.groups() if name.startswith(PREFIX))
+
+
+class SkylakeTree(Tree, contract.AllocatorContract, unittest.TestCase):
+    """Two sockets of 11 ways; MBA leaves 8 classes."""
+
+
+class SparseTree(Tree, contract.AllocatorContract, unittest.TestCase):
+    """One domain with id 3, masks with gaps, no MBA, 16 classes."""
+
+    tree_options = {"sparse": True, "mba_closids": None}
+    cpu_options = {"packages": ((0, 1, 2, 3),), "l3_ids": (3,)}
+    coupled = False
+
+
+class HaswellTree(Tree, contract.AllocatorContract, unittest.TestCase):
+    """20 ways, four classes, at least two bits."""
+
+    tree_options = {"ways": 20, "closids": 4, "mba_closids": None, "min_bits": 2}
+    coupled = False
+
+
+class CdpTree(Tree, contract.AllocatorContract, unittest.TestCase):
+    """Code and data prioritisation halves the classes; both masks are ours."""
+
+    tree_options = {"cdp": True, "mba_closids": None}
+
+    def test_code_and_data_get_the_same(self):
+        """A class has its mask for code and for data."""
+        self.apply(*self.classes(a=WayMask(0x3)))
+        text = self.tree.read(f"{PREFIX}1/schemata")
+        self.assertIn("L3CODE:0=3;1=7ff", text)
+        self.assertIn("L3DATA:0=3;1=7ff", text)
+
+
+class Applying(Tree, unittest.TestCase):
+    """A test case with an allocator on the tree."""
+
+    def setUp(self):
+        super().setUp()
+        self.allocator = self.make()
+
+    def apply(self, domain=0, **classes):
+        """Each class: (processors, mask)."""
+        return self.allocator.apply(
+            domain,
+            tuple(
+                ClassMask(name, tuple(cpus), WayMask(mask))
+                for name, (cpus, mask) in classes.items()
+            ),
+        )
+
+
+class Resctrls(Applying):
+    """What is particular to resctrl."""
+
+    def test_groups_serve_all_domains(self):
+        """Classes of two domains share groups: as many as the fuller domain needs."""
+        self.apply(0, a=((0,), 0x3), b=((1,), 0xC))
+        self.apply(1, x=((4,), 0x30), y=((5,), 0xC0), z=((6,), 0x300))
+        self.assertEqual(3, len(self.groups()))
+        self.assertEqual("0,4", self.tree.cpus_list(f"{PREFIX}1"))
+        self.assertIn("L3:0=3;1=30", self.tree.read(f"{PREFIX}1/schemata"))
+
+    def test_only_changes_are_written(self):
+        """The same classes again write nothing; a moved mask writes one file."""
+        self.apply(a=((0, 1), 0x3), b=((2,), 0xC))
+        self.tree.changes.clear()
+        self.apply(a=((0, 1), 0x3), b=((2,), 0xC))
+        self.assertEqual([], self.tree.changes)
+        self.apply(a=((0, 1), 0x3), b=((2,), 0x1C))
+        self.assertEqual([f"write {PREFIX}2/schemata L3:0=1c"], self.tree.changes)
+
+    def test_a_class_keeps_its_group(self):
+        """When a class goes, the others stay where they are."""
+        self.apply(a=((0,), 0x3), b=((1,), 0xC))
+        group = self.class_of(1)
+        self.apply(b=((1,), 0xC))
+        self.assertEqual(group, self.class_of(1))
+        self.assertEqual((group,), self.groups())
+
+    def test_every_failing_step_is_undone(self):
+        """Whichever change the kernel refuses, everything is as before, and works afterwards."""
+        start = {"a": ((0, 1), 0x3), "b": ((2,), 0xC), "c": ((3,), 0x30)}
+        goal = {"b": ((0, 2), 0x7), "d": ((1,), 0xC0), DEFAULT_CLASS: ((3,), 0x700)}
+        self.apply(1, x=((4,), 0x3))
+        failures = 0
+        for step in range(1, 100):
+            self.apply(**start)
+            before, had = self.tree.state(), dict(self.allocator.effective(0))
+            self.tree.fail_at, done = step, len(self.tree.changes)
+            try:
+                self.apply(**goal)
+            except HardwareError as error:
+                failures += 1
+                self.assertIn("Input/output error", str(error))
+                self.tree.fail_at = None
+                self.assertEqual(before, self.tree.state(), f"step {step}")
+                self.assertEqual(had, self.allocator.effective(0))
+            else:
+                steps = len(self.tree.changes) - done
+                break
+        self.assertEqual(steps, failures)
+        self.assertGreaterEqual(steps, 6)
+        self.assertEqual({"b": 0x7, "d": 0xC0, DEFAULT_CLASS: 0x700}, self.allocator.effective(0))
+
+    def test_a_failing_undo_says_so(self):
+        """When undoing fails as well the text says both and what to do."""
+        self.apply(a=((0,), 0x3))
+        self.tree.fail_at, self.tree.dead = 2, True
+        with self.assertRaisesRegex(HardwareError, "undoing it failed too.*iat-nova restore"):
+            self.apply(a=((0,), 0x7), b=((1,), 0x38), c=((2,), 0x1C0))
+
+    def test_the_kernels_words(self):
+        """A refusal carries the file, what was written and what last_cmd_status says."""
+        self.tree.mkdir("foreign")
+        self.tree.write("foreign/schemata", "L3:0=f0\n")
+        self.allocator.domains()
+        self.tree.write("foreign/mode", "exclusive")  # after we looked
+        with self.assertRaisesRegex(
+            HardwareError, r"schemata: L3:0=30: refused; the kernel says: Overlaps"
+        ):
+            self.apply(a=((0,), 0x30))
+        self.assertEqual((), self.groups())
+
+    def test_exclusive_ways_are_reserved(self):
+        """Ways of exclusive and pseudo-locked groups are not ours to give."""
+        self.tree.mkdir("locked")
+        self.tree.write("locked/schemata", "L3:0=3;1=c\n")
+        self.tree.write("locked/mode", "pseudo-locked")
+        domains = self.allocator.domains()
+        self.assertEqual([0x3, 0xC], [domain.reserved_ways for domain in domains])
+        with self.assertRaisesRegex(HardwareError, "reserved ways 0x3"):
+            self.apply(a=((0,), 0x6))
+
+    def test_foreign_groups_take_classes(self):
+        """Each foreign control group costs a class; a monitoring group does not."""
+        (self.tree.root / "mon_groups/watcher").mkdir()
+        self.assertEqual(8, self.allocator.domains()[0].classes)
+        self.tree.mkdir("qemu-1-instance-vcpus_0-1")
+        self.assertEqual(7, self.allocator.domains()[0].classes)
+        self.assertEqual(("qemu-1-instance-vcpus_0-1",), self.allocator.foreign_groups())
+
+    def test_foreign_processors_are_left_alone(self):
+        """A processor in somebody else's group is refused with the group's name."""
+        self.tree.mkdir("theirs")
+        self.tree.write("theirs/cpus_list", "2-3")
+        self.allocator.domains()
+        with self.assertRaisesRegex(HardwareError, "theirs: processors 2 are in this group"):
+            self.apply(a=((1, 2), 0x3))
+        self.assertEqual("theirs", self.class_of(2))
+
+    def test_a_group_that_exists(self):
+        """A group left behind by a killed agent is never adopted."""
+        self.tree.mkdir(f"{PREFIX}1")
+        with self.assertRaisesRegex(HardwareError, "File exists"):
+            self.apply(a=((0,), 0x3))
+
+    def test_io_alloc_takes_a_class(self):
+        """Devices with io_alloc hold the highest class."""
+        (self.tree.root / "info/L3/io_alloc").write_text("enabled\n")
+        self.assertEqual(7, self.allocator.domains()[0].classes)
+
+    def test_the_register_is_the_truth(self):
+        """With the class's number from a debug mount, effective masks come from its register."""
+        self.tree.debug = True
+        seen = []
+
+        def read_register(cpu, number):
+            seen.append((cpu, number))
+            return WayMask(0x703)
+
+        allocator = Resctrl(self.tree, self.cpus.topology, read_register=read_register)
+        masks = allocator.apply(1, (ClassMask("a", (4,), WayMask(0x3)),))
+        self.assertEqual({"a": 0x703}, masks)
+        self.assertEqual([(4, 1)], seen)
+
+    def test_way_bytes(self):
+        """A way's size is the cache's divided by the ways."""
+        self.assertEqual(22528 * 1024 // 11, self.allocator.domains()[0].way_bytes)
+
+    def test_not_mounted(self):
+        """Without the file system the text says how to mount it."""
+        empty = ResctrlFs(self.folder)
+        with self.assertRaisesRegex(HardwareError, "mount -t resctrl resctrl"):
+            Resctrl(empty, self.cpus.topology).domains()
+
+    def test_the_lock_is_shared(self):
+        """While another program holds the lock nothing is written; the text tells how to see it."""
+        holder = os.open(self.tree.root, os.O_RDONLY)
+        self.addCleanup(os.close, holder)
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with (
+            mock.patch.object(resctrl_fs, "_LOCK_DEADLINE_S", 0.0),
+            self.assertRaisesRegex(HardwareError, "lslocks"),
+        ):
+            self.apply(a=((0,), 0x3))
+        self.assertEqual(self.found, self.tree.state())
+        fcntl.flock(holder, fcntl.LOCK_UN)
+        self.apply(a=((0,), 0x3))
+
+
+class Watching(Applying):
+    """Other hands, and processors that come and go."""
+
+    def inspect(self):
+        return self.allocator.inspect()
+
+    def test_nothing_happened(self):
+        """Our own state is no foreign change, whatever is applied."""
+        self.assertEqual(((), ()), (self.inspect().foreign, self.inspect().reasserted))
+        self.apply(a=((0,), 0x3), b=((), 0xC))
+        self.apply(1, c=((4, 5), 0x400))
+        inspection = self.inspect()
+        self.assertEqual(((), ()), (inspection.foreign, inspection.reasserted))
+
+    def test_a_foreign_mask(self):
+        """A mask somebody else wrote is told with both values, and left."""
+        self.apply(a=((0,), 0x3))
+        self.tree.write(f"{PREFIX}1/schemata", "L3:0=7\n")
+        self.assertEqual((f"{PREFIX}1: L3:0 is 0x7, we wrote 0x3",), self.inspect().foreign)
+        self.assertIn("L3:0=7", self.tree.read(f"{PREFIX}1/schemata"))
+
+    def test_a_foreign_default_mask(self):
+        """The default group counts once we have written it."""
+        self.tree.write("schemata", "L3:0=7\n")
+        self.assertEqual((), self.inspect().foreign)
+        self.apply(**{DEFAULT_CLASS: ((), 0x3)})
+        self.tree.write("schemata", "L3:0=7\n")
+        self.assertEqual(1, len(self.inspect().foreign))
+
+    def test_a_group_removed(self):
+        """A group of ours that somebody removed is told."""
+        self.apply(a=((0,), 0x3))
+        self.tree.rmdir(f"{PREFIX}1")
+        self.assertEqual((f"{PREFIX}1 was removed",), self.inspect().foreign)
+
+    def test_processors_moved(self):
+        """A processor somebody took out of, or put into, a group of ours is told."""
+        self.apply(a=((0, 1), 0x3))
+        self.tree.write(f"{PREFIX}1/cpus_list", "1-2")
+        self.assertEqual((f"{PREFIX}1: processors 0,2 were moved",), self.inspect().foreign)
+
+    def test_unplugged_and_plugged(self):
+        """A processor that went and came back is put back, once."""
+        self.apply(a=((0, 1), 0x3))
+        self.tree.unplug(1)
+        self.assertEqual(((), ()), (self.inspect().foreign, self.inspect().reasserted))
+        self.tree.plug(1)
+        self.assertIsNone(self.class_of(1))
+        self.assertEqual((1,), self.inspect().reasserted)
+        self.assertEqual(f"{PREFIX}1", self.class_of(1))
+        self.assertEqual((), self.inspect().reasserted)
+
+    def test_plugged_between_two_looks(self):
+        """It is known from a foreign change even when the absence was not seen."""
+        self.apply(a=((0, 1), 0x3))
+        self.tree.unplug(1)
+        self.tree.plug(1)
+        inspection = self.inspect()
+        self.assertEqual(((), (1,)), (inspection.foreign, inspection.reasserted))
+
+    def test_offline_when_applied(self):
+        """A processor that is off-line when its class is applied joins when it comes."""
+        self.allocator.domains()
+        self.tree.unplug(1)
+        self.assertIn(1, self.allocator.domains()[0].cpus)
+        self.apply(a=((0, 1), 0x3))
+        self.assertEqual("0", self.tree.cpus_list(f"{PREFIX}1"))
+        self.tree.plug(1)
+        self.assertEqual((1,), self.inspect().reasserted)
+        self.assertEqual("0-1", self.tree.cpus_list(f"{PREFIX}1"))
+
+
+class Restoring(Applying):
+    """The machine ends as it was found."""
+
+    def setUp(self):
+        super().setUp()
+        self.tree.write("schemata", "L3:1=3f\n")
+        self.found = self.tree.state()
+        self.saved = json.loads(json.dumps(self.allocator.save()))
+
+    def work(self):
+        self.apply(a=((0, 1), 0x3), b=((2,), 0xC))
+        self.apply(1, c=((4,), 0x3), **{DEFAULT_CLASS: ((), 0x700)})
+        self.apply(0, b=((1, 2), 0x3C), **{DEFAULT_CLASS: ((), 0x7C0)})
+
+    def test_restored(self):
+        """Masks and processors are those found; a second time does nothing."""
+        self.work()
+        self.assertNotEqual(self.found, self.tree.state())
+        self.assertEqual(4, len(self.allocator.restore(self.saved)))
+        self.assertEqual(self.found, self.tree.state())
+        self.assertEqual((), self.allocator.restore(self.saved))
+        self.work()  # and we may start afresh
+
+    def test_killed_anywhere(self):
+        """Killed before any of its changes, another process restores all."""
+        for step in range(1, 40):
+            self.tree.fail_at, self.tree.dead = step, True
+            try:
+                self.work()
+                killed = False
+            except HardwareError:
+                killed = True
+            self.tree.fail_at = None
+            self.make().restore(self.saved)
+            self.assertEqual(self.found, self.tree.state(), f"step {step}")
+            self.allocator = self.make()
+            if not killed:
+                break
+        self.assertFalse(killed)
+        self.assertGreater(step, 8)
+
+    def test_foreign_groups_stay(self):
+        """What others made is not ours to remove."""
+        self.work()
+        self.tree.mkdir("theirs")
+        self.allocator.restore(self.saved)
+        self.assertEqual(("theirs",), self.tree.groups())
+
+    def test_unmounted_meanwhile(self):
+        """Without the file system there is nothing to restore."""
+        other = Resctrl(ResctrlFs(self.folder / "nowhere"), self.cpus.topology)
+        self.assertEqual((), other.restore(self.saved))
+
+
+class ClosingTheLoop(Tree, unittest.TestCase):
+    """Long runs."""
+
+    cpu_options = {"packages": (tuple(range(16)),), "l3_ids": (0,)}
+
+    def test_two_hundred_arrivals(self):
+        """200 classes come and go without a leaked group, and nothing is left at the end."""
+        allocator = self.make()
+        saved = allocator.save()
+        mask = WayMask(0x3)
+        for n in range(200):
+            living = range(max(0, n - 5), n + 1)
+            allocator.apply(0, tuple(ClassMask(f"tenant {i}", (i % 16,), mask) for i in living))
+            self.assertEqual(len(living), len(self.groups()))
+            self.assertEqual((), allocator.inspect().foreign)
+        allocator.apply(0, ())
+        self.assertEqual(self.found, self.tree.state())
+        self.assertEqual((), allocator.restore(saved))

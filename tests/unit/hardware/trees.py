@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""File trees that imitate a machine: sysfs's processors, and resctrl with what its kernel does."""
+
+import errno
+import shutil
+
+from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
+from iat_nova.hardware.topology import Topology, format_cpus, parse_cpus
+
+
+class Cpus:
+    """A tree like ``/sys/devices/system/cpu``; processors can be taken off-line and on-line."""
+
+    def __init__(self, root, packages=((0, 1, 2, 3),), l3_ids=None, size="22528K"):
+        self.root = root
+        self.packages = {n: tuple(cpus) for n, cpus in enumerate(packages)}
+        self.ids = l3_ids or tuple(self.packages)
+        self.size = size
+        self.on = set()
+        self._ballast = []
+        root.mkdir(parents=True)
+        for cpus in self.packages.values():
+            for cpu in cpus:
+                self._add(cpu)
+        self._lists()
+        self.topology = Topology(root)
+
+    def plug(self, cpu):
+        self._add(cpu)
+        self._lists()
+
+    def _add(self, cpu):
+        (package,) = (n for n, cpus in self.packages.items() if cpu in cpus)
+        folder = self.root / f"cpu{cpu}"
+        (folder / "topology").mkdir(parents=True)
+        (folder / "topology/physical_package_id").write_text(f"{package}\n")
+        (folder / "topology/thread_siblings_list").write_text(f"{cpu}\n")
+        for index, level in (("index0", 1), ("index3", 3)):
+            cache = folder / "cache" / index
+            cache.mkdir(parents=True)
+            (cache / "level").write_text(f"{level}\n")
+            (cache / "id").write_text(f"{self.ids[package] if level == 3 else cpu}\n")
+            (cache / "size").write_text(f"{self.size}\n")
+        self.on.add(cpu)
+
+    def unplug(self, cpu):
+        # The inode must not be used again for the next folder: keep it alive elsewhere.
+        keep = self.root / f"gone-{len(self._ballast)}"
+        (self.root / f"cpu{cpu}").rename(keep)
+        self._ballast.append(keep)
+        self.on.discard(cpu)
+        self._lists()
+
+    def _lists(self):
+        (self.root / "online").write_text(format_cpus(self.on) + "\n")
+        for cpus in self.packages.values():
+            for cpu in self.on & set(cpus):
+                path = self.root / f"cpu{cpu}/cache/index3/shared_cpu_list"
+                path.write_text(format_cpus(self.on & set(cpus)) + "\n")
+
+
+class KernelTree(ResctrlFs):
+    """resctrl in a temporary folder: files appear with mkdir, masks are merged, rules are kept.
+
+    `fail_at` counts down with every change; the one at zero fails with EIO, as does everything
+    after it while `dead` is set (the process was killed: nothing more reaches the kernel).
+    """
+
+    def __init__(self, root, cpus, *, ways=11, closids=16, mba_closids=8, min_bits=1,
+                 shareable=0x600, sparse=False, cdp=False, debug=False):  # fmt: skip
+        super().__init__(root)
+        self.cpus = cpus
+        self.full = (1 << ways) - 1
+        self.min_bits, self.sparse, self.closids = min_bits, sparse, min(closids, mba_closids or 99)
+        self.resources = ("L3CODE", "L3DATA") if cdp else ("L3",)
+        self.debug = debug
+        self.changes = []
+        self.fail_at = None
+        self.dead = False
+        root.mkdir(parents=True)
+        (root / "info").mkdir()
+        self._put("info/last_cmd_status", "ok")
+        for resource in self.resources:
+            folder = f"info/{resource}"
+            (root / folder).mkdir()
+            for name, text in (
+                ("cbm_mask", f"{self.full:x}"), ("min_cbm_bits", min_bits),
+                ("num_closids", closids // len(self.resources)),
+                ("shareable_bits", f"{shareable:x}"), ("sparse_masks", int(sparse)),
+            ):  # fmt: skip
+                self._put(f"{folder}/{name}", text)
+        if mba_closids:
+            (root / "info/MB").mkdir()
+            self._put("info/MB/num_closids", mba_closids)
+        (root / "mon_groups").mkdir()
+        (root / "mon_data").mkdir()
+        self._files("", 0)
+        self._put("cpus_list", format_cpus(cpus.on))
+        self._usage()
+
+    # What the kernel does ---------------------------------------------------------
+
+    def write(self, name, text):
+        self._change(f"write {name} {text.strip()}")
+        group, _, file = name.rpartition("/")
+        if not (self.root / name).exists():
+            raise OSError(errno.ENOENT, "No such file or directory")
+        if file == "schemata":
+            self._schemata(group, text)
+        elif file == "cpus_list":
+            self._cpus_list(group, text)
+        elif file == "mode":
+            self._put(name, text.strip())
+            self._usage()
+        else:
+            self._put(name, text.strip())
+
+    def mkdir(self, name):
+        self._change(f"mkdir {name}")
+        used = {self._closid(group) for group in ("", *self.groups())}
+        free = [n for n in range(self.closids) if n not in used]
+        if not free:
+            raise self._refuse(errno.ENOSPC, "Out of CLOSIDs")
+        (self.root / name).mkdir()
+        self._files(name, free[0])
+
+    def rmdir(self, name):
+        self._change(f"rmdir {name}")
+        if not (self.root / name).is_dir():
+            raise OSError(errno.ENOENT, "No such file or directory")
+        own = parse_cpus(self.read(f"{name}/cpus_list"))
+        shutil.rmtree(self.root / name)
+        self._put("cpus_list", format_cpus(parse_cpus(self.read("cpus_list")) | own))
+
+    def unplug(self, cpu):
+        """Take a processor off-line: every group forgets it."""
+        self.cpus.unplug(cpu)
+        for group in ("", *self.groups()):
+            name = f"{group}/cpus_list"
+            left = parse_cpus(self.read(name.lstrip("/"))) - {cpu}
+            self._put(name.lstrip("/"), format_cpus(left))
+
+    def plug(self, cpu):
+        """Bring a processor on-line: it is in the default group."""
+        self.cpus.plug(cpu)
+        self._put("cpus_list", format_cpus(parse_cpus(self.read("cpus_list")) | {cpu}))
+
+    def group_of(self, cpu):
+        """Return the group a processor is in, None for the default one."""
+        for group in self.groups():
+            if cpu in parse_cpus(self.read(f"{group}/cpus_list")):
+                return group
+        return None
+
+    def state(self):
+        """Return everything a restore must bring back."""
+        return {
+            str(path.relative_to(self.root)): path.read_text().replace(" ", "")
+            for path in sorted(self.root.rglob("*"))
+            if path.is_file() and path.name != "last_cmd_status"
+        }
+
+    # Its insides ------------------------------------------------------------------
+
+    def _change(self, text):
+        if self.fail_at is not None:
+            self.fail_at -= 1
+            if self.fail_at == 0 or (self.dead and self.fail_at < 0):
+                raise OSError(errno.EIO, "Input/output error")
+        self.changes.append(text)
+        self._put("info/last_cmd_status", "ok")
+
+    def _refuse(self, code, says):
+        self._put("info/last_cmd_status", says)
+        return OSError(code, "refused")
+
+    def _put(self, name, text):
+        (self.root / name).write_text(f"{text}\n")
+
+    def _closid(self, group):
+        path = self.root / group / (".closid")
+        return int(path.read_text())
+
+    def _files(self, group, closid):
+        base = f"{group}/" if group else ""
+        (self.root / f"{base}.closid").write_text(str(closid))
+        if self.debug:
+            self._put(f"{base}ctrl_hw_id", closid)
+        lines = ["MB:" + ";".join(f"{d}=100" for d in self.cpus.ids)]
+        for resource in self.resources:
+            lines.append(f"{resource}:" + ";".join(f"{d}={self.full:x}" for d in self.cpus.ids))
+        self._put(f"{base}schemata", "\n".join("    " + line for line in lines))
+        self._put(f"{base}cpus_list", "")
+        self._put(f"{base}mode", "shareable")
+        self._put(f"{base}tasks", "")
+        self._usage()
+
+    def _schemata(self, group, text):
+        base = f"{group}/" if group else ""
+        lines = dict(line.strip().split(":") for line in self.read(f"{base}schemata").splitlines())
+        for line in text.splitlines():
+            name, _, values = line.partition(":")
+            if name not in lines:
+                raise self._refuse(errno.EINVAL, f"Unknown or unsupported resource name '{name}'")
+            masks = parse_masks(lines[name])
+            for domain, mask in parse_masks(values).items():
+                self._check(domain, mask, masks, group)
+                masks[domain] = mask
+            lines[name] = ";".join(f"{d}={m:x}" for d, m in masks.items())
+        self._put(f"{base}schemata", "\n".join(f"{n}:{v}" for n, v in lines.items()))
+
+    def _check(self, domain, mask, masks, group):
+        if domain not in masks:
+            raise self._refuse(errno.EINVAL, f"Unknown domain {domain}")
+        if mask == 0 or mask > self.full:
+            raise self._refuse(errno.EINVAL, "Mask out of range")
+        if not self.sparse and not mask.is_contiguous:
+            raise self._refuse(errno.EINVAL, f"The mask {mask:x} has non-consecutive 1-bits")
+        if mask.count < self.min_bits:
+            raise self._refuse(errno.EINVAL, f"Need at least {self.min_bits} bits in the mask")
+        for other in self.groups():
+            exclusive = self.mode(other) == "exclusive" and other != group
+            if exclusive and self.masks(other, self.resources[0])[domain] & mask:
+                raise self._refuse(errno.EINVAL, "Overlaps with exclusive group")
+
+    def _cpus_list(self, group, text):
+        try:
+            wanted = parse_cpus(text)
+        except ValueError:
+            raise self._refuse(errno.EINVAL, "Bad CPU list/mask") from None
+        if wanted - self.cpus.on:
+            raise self._refuse(errno.EINVAL, "Can only assign online CPUs")
+        lost = parse_cpus(self.read(f"{group}/cpus_list")) - wanted
+        for other in ("", *self.groups()):
+            name = f"{other}/cpus_list".lstrip("/")
+            left = parse_cpus(self.read(name)) - wanted
+            self._put(name, format_cpus(left | (lost if not other else frozenset())))
+        self._put(f"{group}/cpus_list", format_cpus(wanted))
+
+    def _usage(self):
+        ways = self.full.bit_length()
+        parts = []
+        for domain in self.cpus.ids:
+            exclusive = 0
+            for group in self.groups():
+                if self.mode(group) in ("exclusive", "pseudo-locked"):
+                    exclusive |= self.masks(group, self.resources[0])[domain]
+            letters = ("E" if exclusive >> way & 1 else "S" for way in reversed(range(ways)))
+            parts.append(f"{domain}={''.join(letters)}")
+        for resource in self.resources:
+            self._put(f"info/{resource}/bit_usage", ";".join(parts))
