@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from iat_nova.clock import Clock
+from iat_nova.control.layout import LayoutError
 from iat_nova.enforce import Effective, Enforcer
 from iat_nova.hardware.api import Counters, HardwareError
 from iat_nova.journal import Journal
@@ -150,7 +151,15 @@ class Agent:
         domain = inventory.domain.id
         before = self._states[domain]
         started = time.perf_counter()
-        self._states[domain], decision = self.strategy.step(before, inventory, sample)
+        try:
+            self._states[domain], decision = self.strategy.step(before, inventory, sample)
+        except LayoutError as error:
+            text = f"cache domain {domain}: {error}; its last masks stay"
+            self.journal.problem(self.clock.wall(), f"layout {domain}", text)
+            return
+        self.journal.solved(
+            self.clock.wall(), f"layout {domain}", f"cache domain {domain}: laid out"
+        )
         decided = time.perf_counter()
         effective = self._write(inventory, decision)
         written = time.perf_counter()

@@ -10,6 +10,7 @@ import threading
 import unittest
 
 from iat_nova.agent import Agent
+from iat_nova.control.layout import LayoutError
 from iat_nova.control.state import State
 from iat_nova.enforce import Enforcer
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, HardwareError
@@ -295,6 +296,23 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(5, len(self.decisions()))
         self.assertEqual((), self.status().status.degraded)
         self.assertIn("no such device", self.status().status.last_error)
+
+    def test_tenants_that_cannot_be_laid_out_do_not_end_the_loop(self) -> None:
+        """The last masks stay, the reason is told; the loop goes on when it fits again."""
+        step = self.strategy.step
+
+        def too_many(state, inventory, sample):
+            raise LayoutError("12 tenants, 11 ways")
+
+        def fail() -> None:
+            self.strategy.step = too_many
+
+        def mend() -> None:
+            self.strategy.step = step
+
+        self.run_for(6.0, lambda: None, fail, mend)
+        self.assertIn("12 tenants", self.status().status.last_error)
+        self.assertEqual(6, len(self.decisions()))
 
     def test_a_broken_policy_at_start_is_no_start(self) -> None:
         """The error reaches whoever starts the agent."""
