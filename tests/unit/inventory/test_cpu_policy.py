@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+import unittest
+
+from iat_nova.inventory.cpu_policy import promised_vcpus
+
+ALL = {0, 1, 2, 3}
+
+
+class PromisedVcpusTest(unittest.TestCase):
+    def test_rules(self):
+        """Flavor, then image, then requested resources tell; silence tells nothing."""
+        cases = [
+            (None, {}, None),
+            ({}, {}, None),
+            ({"hw:cpu_policy": "dedicated"}, {}, ALL),
+            ({"hw:cpu_policy": "shared"}, {}, set()),
+            ({}, {"hw_cpu_policy": "dedicated"}, ALL),
+            (None, {"hw_cpu_policy": "dedicated"}, ALL),
+            ({"hw:cpu_policy": "dedicated"}, {"hw_cpu_policy": "shared"}, ALL),
+            ({"resources:PCPU": "4"}, {}, ALL),
+            ({"resources1:PCPU": "4"}, {}, ALL),
+            ({"resources:VCPU": "4"}, {}, set()),
+            ({"resources:PCPU": "0"}, {}, None),
+            ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0"}, {}, {1, 2, 3}),
+            ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "2-3"}, {}, {2, 3}),
+            ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "2-9"}, {}, {2, 3}),
+            ({"hw:cpu_policy": "mixed", "hw:cpu_realtime_mask": "^0-1"}, {}, {2, 3}),
+            ({"hw:cpu_policy": "mixed"}, {"hw_cpu_realtime_mask": "3"}, {3}),
+            (None, {"hw_cpu_policy": "mixed"}, None),
+        ]
+        for specs, image, expected in cases:
+            with self.subTest(specs=specs, image=image):
+                self.assertEqual(expected, promised_vcpus(4, specs, image))
+
+    def test_nonsense(self):
+        """A policy or a mask that Nova would refuse is refused here too."""
+        for specs in (
+            {"hw:cpu_policy": "bogus"},
+            {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "first"},
+        ):
+            with self.subTest(specs), self.assertRaises(ValueError):
+                promised_vcpus(4, specs, {})

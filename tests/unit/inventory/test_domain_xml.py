@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+import unittest
+
+from iat_nova.inventory import domain_xml
+from iat_nova.inventory.attachments import Device
+from iat_nova.model import Attachment, AttachmentKind
+from tests import nova_shapes as shapes
+
+MAC = "fa:16:3e:00:00:01"
+
+
+def read(xml):
+    return domain_xml.parse(xml, uuid="u", name="n", run=1)
+
+
+def read_device(element):
+    (device,) = read(shapes.domain("a", run=1, devices=[element])).devices
+    return device
+
+
+class PlacementTest(unittest.TestCase):
+    def test_pins_and_sets(self):
+        """Pins, emulator, I/O threads and NUMA nodes are read as sets."""
+        found = read(
+            shapes.domain(
+                "a",
+                run=7,
+                vcpus=4,
+                cpuset="0-3",
+                tune=shapes.cputune(
+                    {0: "5", 1: "6-7"}, "0-1", "<iothreadpin iothread='1' cpuset='2'/>"
+                ),
+                numatune="<numatune><memory mode='strict' nodeset='0-1'/>"
+                "<memnode cellid='0' mode='strict' nodeset='1'/></numatune>",
+            )
+        )
+        self.assertEqual((7, 4), (found.run, found.vcpus))
+        self.assertEqual({0: {5}, 1: {6, 7}}, found.pins)
+        self.assertEqual({0, 1, 2, 3}, found.cpuset)
+        self.assertEqual({0, 1, 2}, found.helper_cpus)
+        self.assertEqual({1}, found.numa_nodes)
+
+    def test_memory_nodeset_without_cells(self):
+        """A guest without cells has the nodes of its memory."""
+        numatune = "<numatune><memory mode='strict' nodeset='1'/></numatune>"
+        self.assertEqual({1}, read(shapes.domain("a", run=1, numatune=numatune)).numa_nodes)
+
+    def test_stopped(self):
+        """A domain without an id does not run, whatever was said beside the XML."""
+        self.assertIsNone(read(shapes.domain("a")).run)
+
+    def test_cachetune(self):
+        """Cache or bandwidth allocated by libvirt counts, monitoring alone does not."""
+        cases = {
+            "<cachetune vcpus='0'><cache id='0' level='3' type='both' size='1' unit='MiB'/>"
+            "</cachetune>": True,
+            "<memorytune vcpus='0'><node id='0' bandwidth='50'/></memorytune>": True,
+            "<cachetune vcpus='0'><monitor level='3' vcpus='0'/></cachetune>": False,
+            "": False,
+        }
+        for tune, expected in cases.items():
+            with self.subTest(tune):
+                xml = shapes.domain("a", run=1, tune=shapes.cputune({}, more=tune))
+                self.assertIs(expected, read(xml).cachetune)
+
+    def test_unreadable_xml(self):
+        """XML that cannot be read leaves a domain that says so, with the id known beside it."""
+        found = read("<domain id='1'><na")
+        self.assertEqual(1, found.run)
+        self.assertIn("cannot be read", found.warnings[0])
+
+    def test_unreadable_values(self):
+        """Each value that is not understood is left out, and named."""
+        found = read(
+            shapes.domain(
+                "a", run=1, cpuset="zero", tune=shapes.cputune({0: "1", 1: "all"}), vcpus="two"
+            )
+        )
+        self.assertEqual({0: {1}}, found.pins)
+        self.assertEqual(0, found.vcpus)
+        text = "\n".join(found.warnings)
+        for part in ("'zero'", "'all'", "'two'"):
+            self.assertIn(part, text)
+
+
+class MetadataTest(unittest.TestCase):
+    def test_nova_32(self):
+        """Name, flavor, owner, extra specs and image properties are read."""
+        meta = shapes.metadata("web <1>", "iat.pc", {"iat:priority": "PC"}, {"hw_cpu_policy": "x"})
+        nova = read(shapes.domain("a", run=1, meta=meta)).nova
+        self.assertEqual(("web <1>", "iat.pc"), (nova.name, nova.flavor))
+        self.assertEqual(shapes.PROJECT, nova.project)
+        self.assertEqual({"iat:priority": "PC"}, nova.extra_specs)
+        self.assertEqual({"hw_cpu_policy": "x"}, nova.image_properties)
+
+    def test_absent_specs_are_unknown(self):
+        """Without the element the specs are unknown; with an empty one there are none."""
+        for specs in (None, {}):
+            with self.subTest(specs):
+                meta = shapes.metadata("web", extra_specs=specs)
+                nova = read(shapes.domain("a", run=1, meta=meta)).nova
+                self.assertEqual(specs, nova.extra_specs)
+
+    def test_older_namespace(self):
+        """The version in the namespace does not matter."""
+        meta = shapes.metadata("web").replace(shapes.NOVA, shapes.NOVA[:-1] + "0")
+        self.assertEqual("web", read(shapes.domain("a", run=1, meta=meta)).nova.name)
+
+    def test_none(self):
+        """A guest that Nova did not start has no metadata and says so."""
+        found = read(shapes.domain("a", run=1))
+        self.assertIsNone(found.nova)
+        self.assertIn("no metadata", found.warnings[0])
+
+    def test_foreign_metadata(self):
+        """Somebody else's metadata is not Nova's."""
+        meta = "<metadata><x:instance xmlns:x='http://example.org/'/></metadata>"
+        self.assertIsNone(read(shapes.domain("a", run=1, meta=meta)).nova)
+
+    def test_malformed(self):
+        """Metadata without its parts leaves unknowns and a warning for each."""
+        meta = (
+            f"<metadata><nova:instance xmlns:nova='{shapes.NOVA}'><nova:flavor><nova:extraSpecs>"
+            "<nova:extraSpec>lost</nova:extraSpec><nova:extraSpec name='a'>1</nova:extraSpec>"
+            "<nova:extraSpec name='a'>2</nova:extraSpec><nova:extraSpec name='b'/>"
+            "</nova:extraSpecs></nova:flavor></nova:instance></metadata>"
+        )
+        found = read(shapes.domain("a", run=1, meta=meta))
+        self.assertEqual({"a": "1", "b": ""}, found.nova.extra_specs)
+        self.assertIsNone(found.nova.name)
+        text = "\n".join(found.warnings)
+        for part in ("flavor", "project", "without a name", "twice"):
+            self.assertIn(part, text)
+
+
+class AttachmentTest(unittest.TestCase):
+    def test_forms(self):
+        """Each form gives its kind, its name and the host's device that counts packets."""
+        kind = AttachmentKind
+        cases = [
+            (shapes.vf(MAC), Device(Attachment(kind.VF, "0000:3b:02.1", MAC))),
+            (shapes.pci_device(), Device(Attachment(kind.PCI, "0000:5e:00.0"))),
+            (shapes.macvtap(MAC), Device(Attachment(kind.MACVTAP, "eth9", MAC))),
+            (shapes.vdpa(MAC), Device(Attachment(kind.VDPA, "/dev/vhost-vdpa-0", MAC))),
+            (
+                shapes.vhost_user(MAC, "vhu1"),
+                Device(Attachment(kind.VHOST_USER, "vhu1", MAC)),
+            ),
+            (
+                shapes.ethernet(MAC, "tap1"),
+                Device(Attachment(kind.TAP, "tap1", MAC), target="tap1"),
+            ),
+            (
+                shapes.bridge(MAC, "qbr1", "tap1"),
+                Device(Attachment(kind.TAP, "tap1", MAC, bridge="qbr1"), target="tap1"),
+            ),
+            (
+                shapes.bridge(MAC, "br-int", "tap1", "port-1"),
+                Device(
+                    Attachment(kind.TAP, "tap1", MAC, port="port-1", bridge="br-int"),
+                    target="tap1",
+                ),
+            ),
+            (
+                f"<interface type='network'><mac address='{MAC.upper()}'/>"
+                "<source network='default' bridge='virbr0'/><target dev='vnet0'/></interface>",
+                Device(Attachment(kind.TAP, "vnet0", MAC, bridge="virbr0"), target="vnet0"),
+            ),
+        ]
+        for element, expected in cases:
+            with self.subTest(element):
+                self.assertEqual(expected, read_device(element))
+
+    def test_macvtap_counts_on_its_target(self):
+        """A macvtap is named by the device below it and counted by its own."""
+        element = shapes.macvtap(MAC).replace(
+            "</interface>", "<target dev='macvtap0'/></interface>"
+        )
+        device = read_device(element)
+        self.assertEqual(("eth9", "macvtap0"), (device.attachment.device, device.target))
+
+    def test_vhost_user_by_socket(self):
+        """A vhost-user interface without target is named by its socket."""
+        element = shapes.vhost_user(MAC, "vhu1").replace("<target dev='vhu1'/>", "")
+        self.assertEqual("vhu1", read_device(element).attachment.device)
+
+    def test_not_pci(self):
+        """Devices that reach no LLC by DDIO are no attachments."""
+        xml = shapes.domain("a", run=1, devices=["<hostdev mode='subsystem' type='usb'/>"])
+        self.assertEqual((), read(xml).devices)
+
+    def test_malformed(self):
+        """A device that cannot be named is left out with a warning; the others stay."""
+        broken = [
+            "<interface type='hostdev'/>",
+            "<interface type='hostdev'><source><address bus='q' slot='1'/></source></interface>",
+            "<interface type='direct'/>",
+            "<interface type='vdpa'><source/></interface>",
+            "<interface type='vhostuser'/>",
+            "<interface type='bridge'/>",
+            "<interface type='teleport'/>",
+            "<interface/>",
+        ]
+        for element in broken:
+            with self.subTest(element):
+                xml = shapes.domain("a", run=1, devices=[element, shapes.vf(MAC)])
+                found = read(xml)
+                self.assertEqual(1, len(found.devices))
+                self.assertIn("not watched", found.warnings[-1])

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+import unittest
+
+from iat_nova.inventory import pinning
+from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.domain_xml import Domain
+
+ONLINE = frozenset(range(8))
+SETS = CpuSets.parse("4-7", "0-3")
+
+
+def guest(name, run=1, vcpus=2, cpuset=None, **pins):
+    """Make a domain with pins such as v0={4}."""
+    return Domain(
+        uuid=name,
+        run=run,
+        name=name,
+        vcpus=vcpus,
+        pins={int(vcpu[1:]): frozenset(cpus) for vcpu, cpus in pins.items()},
+        cpuset=cpuset,
+    )
+
+
+def place(*guests, cpusets=SETS, online=ONLINE):
+    """Place (domain, specs) pairs or bare domains."""
+    pairs = [pair if isinstance(pair, tuple) else (pair, None) for pair in guests]
+    return pinning.place(pairs, cpusets, online)
+
+
+class OneGuestTest(unittest.TestCase):
+    def check(self, placement, dedicated, floating):
+        self.assertEqual((set(dedicated), set(floating)), (placement.dedicated, placement.floating))
+
+    def test_dedicated(self):
+        """A singleton in cpu_dedicated_set is dedicated."""
+        (found,) = place(guest("a", v0={4}, v1={5}))
+        self.check(found, {4, 5}, ())
+        self.assertEqual((), found.warnings)
+
+    def test_singleton_in_the_shared_set(self):
+        """A floating vCPU pinned to a cell's only shared processor is not dedicated."""
+        (found,) = place(guest("a", v0={4}, v1={3}))
+        self.check(found, {4}, {3})
+
+    def test_no_pins(self):
+        """Without pins a guest floats over its cpuset, or over all that is on-line."""
+        floats, anywhere = place(guest("a", cpuset=frozenset({1, 2})), guest("b"))
+        self.check(floats, (), {1, 2})
+        self.check(anywhere, (), ONLINE)
+
+    def test_a_single_cpuset_is_no_pin(self):
+        """`<vcpu cpuset>` of one processor pins nothing: it is the shared set."""
+        (found,) = place(guest("a", cpuset=frozenset({4})))
+        self.check(found, (), {4})
+
+    def test_whole_cell(self):
+        """Pins to a set float over it."""
+        (found,) = place(guest("a", v0={0, 1}, v1={0, 1}))
+        self.check(found, (), {0, 1})
+
+    def test_policy_settles(self):
+        """What flavor says goes before what the sets say, both ways."""
+        dedicated = {"hw:cpu_policy": "dedicated"}
+        shared = {"hw:cpu_policy": "shared"}
+        (found,) = place((guest("a", v0={2}, v1={3}), dedicated))
+        self.check(found, {2, 3}, ())
+        (found,) = place((guest("a", v0={4}, v1={5}), shared))
+        self.check(found, (), {4, 5})
+
+    def test_mixed_mask(self):
+        """The mask tells which singletons of a mixed guest are dedicated, without any set."""
+        mixed = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0"}
+        (found,) = place((guest("a", v0={4}, v1={5}), mixed), cpusets=CpuSets())
+        self.check(found, {5}, {4})
+
+    def test_promise_not_kept(self):
+        """A dedicated vCPU that libvirt pins to many processors floats, visibly."""
+        (found,) = place((guest("a", v0={4}, v1={5, 6}), {"hw:cpu_policy": "dedicated"}))
+        self.check(found, {4}, {5, 6})
+        self.assertIn("vCPUs 1 should be dedicated", found.warnings[0])
+
+    def test_nonsense_policy(self):
+        """A policy nobody knows is a warning; the sets decide."""
+        (found,) = place((guest("a", v0={4}, v1={3}), {"hw:cpu_policy": "bogus"}))
+        self.check(found, {4}, {3})
+        self.assertIn("bogus", found.warnings[0])
+
+    def test_off_line(self):
+        """A dedicated processor that is off-line is left out and named."""
+        (found,) = place(guest("a", v0={4}, v1={5}), online=ONLINE - {5})
+        self.check(found, {4}, ())
+        self.assertIn("processor 5, which is off-line", found.warnings[0])
+
+    def test_all_off_line(self):
+        """A floating guest with nothing left to run on says so."""
+        (found,) = place(guest("a", v0={0, 1}, v1={0, 1}), online=frozenset({4}))
+        self.check(found, (), ())
+        self.assertIn("0-1", found.warnings[0])
+
+    def test_pin_beyond_the_last_vcpu(self):
+        """A pin for a vCPU that the guest has not counts for nothing."""
+        (found,) = place(guest("a", vcpus=1, v0={4}, v3={5}))
+        self.check(found, {4}, ())
+
+
+class WithoutDedicatedSetTest(unittest.TestCase):
+    def test_sole_user(self):
+        """Outside the shared set a singleton of one guest only is dedicated."""
+        found = place(
+            guest("a", v0={4}, v1={3}), guest("b", vcpus=1), cpusets=CpuSets.parse(None, "0-3")
+        )
+        self.assertEqual(({4}, {3}), (found[0].dedicated, found[0].floating))
+
+    def test_two_users(self):
+        """Two guests with a singleton on one processor, and nobody to tell: both float, warned."""
+        found = place(guest("a", vcpus=1, v0={4}), guest("b", vcpus=1, v0={4}), cpusets=CpuSets())
+        for placement, other in zip(found, ("b", "a"), strict=True):
+            self.assertEqual((set(), {4}), (placement.dedicated, placement.floating))
+            self.assertIn(f"pinned by {other} as well", placement.warnings[0])
+
+    def test_wider_pin_counts_as_use(self):
+        """A processor in another guest's wider pin is not its sole user's."""
+        found = place(
+            guest("a", vcpus=1, v0={4}), guest("b", vcpus=1, v0={4, 5}), cpusets=CpuSets()
+        )
+        self.assertEqual(set(), found[0].dedicated)
+
+
+class ConflictTest(unittest.TestCase):
+    def test_first_started_keeps_it(self):
+        """Two claims on one processor: the first guest keeps it, the later floats, both warned."""
+        later, first = place(
+            guest("later", run=9, v0={4}, v1={6}), guest("first", run=2, v0={4}, v1={5})
+        )
+        self.assertEqual(({4, 5}, set()), (first.dedicated, first.floating))
+        self.assertEqual(({6}, {4}), (later.dedicated, later.floating))
+        self.assertIn("later is pinned to it too", first.warnings[0])
+        self.assertIn("first, which started first", later.warnings[0])
+
+    def test_three(self):
+        """Of three claims the first still wins and hears of both others."""
+        found = place(*(guest(name, run, vcpus=1, v0={4}) for run, name in enumerate("abc", 1)))
+        self.assertEqual([{4}, set(), set()], [placement.dedicated for placement in found])
+        self.assertEqual(2, len(found[0].warnings))
+
+    def test_two_vcpus_of_one_guest(self):
+        """Two vCPUs of one guest on one processor are no conflict."""
+        (found,) = place(guest("a", v0={4}, v1={4}))
+        self.assertEqual(({4}, set(), ()), (found.dedicated, found.floating, found.warnings))
