@@ -105,13 +105,12 @@ class Packing:
 
 
 def pack(sizes: Sequence[int], on: Line, clean: int) -> Packing | None:
-    """Place masks so that those early in `sizes` overlap DDIO least; None: they do not fit,
-    or the line is not regular.
+    """Place masks so that those early in `sizes` overlap DDIO least.
 
-    `clean`: DDIO's ways start at this position. Filling from below in the
-    given order is optimal: the first k masks hold the clean ways as fully as k masks can, so the
-    next one's overlap cannot be less. With a coerced unit at the top, one mask owns it or none
-    does, and below it the same holds: try each owner.
+    `clean`: DDIO's ways start at this position. None: the masks do not fit, or the line is not
+    regular. Filling from below in the given order is optimal: the first k masks hold the clean
+    ways as fully as k masks can, so the next one's overlap cannot be less. With a coerced unit at
+    the top, one mask owns it or none does, and below it the same holds: try each owner.
     """
     if not on.regular:
         return None
@@ -204,18 +203,16 @@ def search(
     exhaustive = count <= EXACT_GROUPS
     beam = _BEAM // count
     no_bound = 1 << problem.move.bit_length() + _COUNT_BITS * (count + 1)
-    exact = True
     # With at most two moves most places are fixed, and the search is short.
     for moves in () if weigh else range(1, 4 if exhaustive else 3):
-        cost, complete = _sweep(problem, moves * problem.move, None if exhaustive else beam)
-        exact = exact and complete
+        cost, proven = _sweep(problem, moves * problem.move, None if exhaustive else beam)
         if cost is not None:
-            return _decode(cost, items, on), exact
-    cost, complete = _sweep(problem, no_bound, beam)
-    if exhaustive and not complete:  # the beam's find bounds the exhaustive search
-        better, complete = _sweep(problem, no_bound if cost is None else cost, None)
+            return _decode(cost, items, on), proven
+    cost, proven = _sweep(problem, no_bound, beam)
+    if exhaustive and not proven:  # the beam's find bounds the exhaustive search
+        better, proven = _sweep(problem, no_bound if cost is None else cost, None)
         cost = cost if better is None else better
-    return None if cost is None else (_decode(cost, items, on), exact and complete)
+    return None if cost is None else (_decode(cost, items, on), proven)
 
 
 def _problem(items: Sequence[Item], on: Line, ddio: int, weigh: bool) -> _Problem:
