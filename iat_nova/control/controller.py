@@ -280,7 +280,7 @@ class Controller:
             signals |= fsm.Signal.DDIO_AT_MIN
         if ledger.ddio >= ledger.ddio_most:
             signals |= fsm.Signal.DDIO_AT_MAX
-        if any(grant.subject != DDIO for grant in ledger.grants):
+        if any(ledger.counts[m.id] > view.roster.initial(m) for m in view.roster.members):
             signals |= fsm.Signal.CORES_ABOVE_INITIAL
         return signals
 

@@ -3,12 +3,13 @@
 
 The only thing in `control` that changes in place; it lives for one `step` and never leaves it.
 It keeps the counts, the grants and the reasons in agreement: counts never leave a tenant's bounds,
-DDIO's never the policy's, and a way that was taken from somebody goes back to them.
+DDIO's never the policy's.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 
 from iat_nova.control import demand, words
 from iat_nova.control.roster import Roster
@@ -27,6 +28,14 @@ def ddio_bounds(domain: CacheDomain, parameters: Parameters) -> tuple[int, int]:
     tied = domain.coerced_ways.count if domain.coerced_ways & top else 1
     most = min(parameters.ddio_ways_max, usable.bit_count())
     return min(max(parameters.ddio_ways_min, tied), most), most
+
+
+class Granted(enum.Enum):
+    """What became of the wish for a way."""
+
+    YES = enum.auto()
+    AT_MAXIMUM = enum.auto()  # this tenant may not have more
+    NO_WAY = enum.auto()  # nor can anybody after it
 
 
 class Ledger:
@@ -82,19 +91,19 @@ class Ledger:
         """Note that something was wanted and not done."""
         self.steps.append(Step(Action.HOLD, subject, reason))
 
-    def grant(self, member: Member, cause: Cause, reason: str) -> bool:
+    def grant(self, member: Member, cause: Cause, reason: str) -> Granted:
         """Give a tenant one way, from the pool or else from a best-effort tenant.
 
-        Starts the trial of the grant. False, with the reason noted, when that cannot be.
+        Starts the trial of the grant. When there is none, the reason is noted.
         """
         subject, before = member.id, self.counts[member.id]
         if before >= self.roster.most(member):
             self.hold(subject, f"{reason}; but {words.ways(before)} is its maximum")
-            return False
+            return Granted.AT_MAXIMUM
         found, giver = self._find_way(member)
         if not found:
             self.hold(subject, f"{reason}; but no way is idle and nobody of lower rank can give")
-            return False
+            return Granted.NO_WAY
         self.counts[subject] += 1
         self.steps.append(Step(Action.GROW, subject, reason, before, before + 1))
         self._remember(subject, cause, giver)
@@ -106,7 +115,7 @@ class Ledger:
             self.sample.ddio_misses_per_s,
             None if rates is None else rates.miss_ratio,
         )
-        return True
+        return Granted.YES
 
     def grow_ddio(self, count: int, reason: str) -> None:
         """Give DDIO up to `count` ways, as far as its maximum and the others allow."""
@@ -134,7 +143,11 @@ class Ledger:
         self.steps.append(Step(Action.SHRINK, DDIO, reason, self.ddio + 1, self.ddio))
 
     def take_back(self, grant: Grant, action: Action, reason: str) -> None:
-        """Undo a grant: its way goes back to its giver, or into the pool."""
+        """End a grant: its way goes into the pool.
+
+        Or to whom it was taken from, when the grant proved wrong (`Action.UNDO`) or its giver's
+        miss rate has risen since by more than THRESHOLD_STABLE.
+        """
         self.grants.remove(grant)
         subject = grant.subject
         if subject == DDIO:
@@ -147,11 +160,18 @@ class Ledger:
         trial = self.trials.get(grant.cause)
         if trial is not None and trial.subject == subject:
             del self.trials[grant.cause]
-        if grant.giver is not None:
+        if grant.giver is not None and (action is Action.UNDO or self._misses_it(grant)):
             back = self.counts[grant.giver]
             self.counts[grant.giver] = back + 1
             lent = f"has the way back that {self.name(subject)} held"
             self.steps.append(Step(Action.GROW, grant.giver, lent, back, back + 1))
+
+    def _misses_it(self, grant: Grant) -> bool:
+        """Tell whether the giver of a way misses more than when it gave; unknown: it does."""
+        rates = self.sample.tenants.get(grant.giver or "")
+        if rates is None or grant.giver_miss_ratio is None:
+            return True
+        return rates.miss_ratio > (1 + self.parameters.threshold_stable) * grant.giver_miss_ratio
 
     def blocked(self, subject: str) -> Backoff | None:
         """Return the back-off that forbids a grant to a subject now; None when it may be tried."""
@@ -199,8 +219,17 @@ class Ledger:
         return True, giver.id
 
     def _remember(self, subject: str, cause: Cause, giver: str | None) -> None:
-        demand_per_s = demand.demand_of(subject, self.sample) or 0.0
-        self.grants.append(Grant(subject, cause, demand_per_s, self.sample.taken_at_s, giver))
+        rates = self.sample.tenants.get(giver or "")
+        self.grants.append(
+            Grant(
+                subject,
+                cause,
+                demand.demand_of(subject, self.sample) or 0.0,
+                self.sample.taken_at_s,
+                giver,
+                None if rates is None else rates.miss_ratio,
+            )
+        )
 
     def kept(self, state: State) -> State:
         """Return a state with what this ledger holds."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from iat_nova.control import demand, words
 from iat_nova.control.change import IoMoves, Moves
-from iat_nova.control.ledger import Ledger
+from iat_nova.control.ledger import Granted, Ledger
 from iat_nova.control.roster import Roster
 from iat_nova.control.state import DDIO, Cause, Grant, Trial
 from iat_nova.model import Action, Layout, Parameters, Quantity, Sample, Switches
@@ -108,12 +108,11 @@ def core_demand(view: View, ledger: Ledger, reason: str, *, entering: bool) -> N
                 f"the last way did not help ({verdict.figures}): "
                 f"no more of them for {backoff.delay_s:.0f} s",
             )
-        elif ledger.grant(
-            view.roster.by_id[trial.subject],
-            Cause.CORE_DEMAND,
-            f"the last way helped ({verdict.figures})",
-        ):
-            return
+        else:
+            member = view.roster.by_id[trial.subject]
+            helped = f"the last way helped ({verdict.figures})"
+            if ledger.grant(member, Cause.CORE_DEMAND, helped) is not Granted.AT_MAXIMUM:
+                return
     _grant_first_candidate(view, ledger, reason, entering=entering)
 
 
@@ -127,7 +126,8 @@ def _grant_first_candidate(view: View, ledger: Ledger, reason: str, *, entering:
         if _held_back(member.id, ledger, reason):
             continue
         points = "" if rise is None else f", its miss rate {rise:+.1f} points"
-        if ledger.grant(member, Cause.CORE_DEMAND, f"{reason}{points}"):
+        granted = ledger.grant(member, Cause.CORE_DEMAND, f"{reason}{points}")
+        if granted is not Granted.AT_MAXIMUM:
             return
 
 
@@ -204,9 +204,8 @@ def own_demand(view: View, ledger: Ledger, askers: Sequence[str], *, free: bool)
             return waiting
         del ledger.trials[Cause.OWN_DEMAND]
         member = view.roster.by_id[trial.subject]
-        if ledger.grant(
-            member, Cause.OWN_DEMAND, f"own demand: the last way helped ({verdict.figures})"
-        ):
+        helped = f"own demand: the last way helped ({verdict.figures})"
+        if ledger.grant(member, Cause.OWN_DEMAND, helped) is Granted.YES:
             return waiting
     if not free or _give_back_own(view, ledger):
         return waiting
@@ -252,6 +251,9 @@ def _serve_first(
         reason = f"own demand: IPC moved and LLC misses rose{points}"
         if _held_back(member.id, ledger, reason):
             continue
-        if ledger.grant(member, Cause.OWN_DEMAND, reason):
+        granted = ledger.grant(member, Cause.OWN_DEMAND, reason)
+        if granted is Granted.YES:
             return tuple(later.member.id for later in candidates[turn + 1 :])
+        if granted is Granted.NO_WAY:
+            return ()
     return ()

@@ -54,17 +54,15 @@ def step(before: Layout, after: Layout, ledger: Ledger, counts_before: Allocatio
     if not others:
         return None
     was, now = before.overlaps_ddio, after.overlaps_ddio
-    entered = [ledger.name(t) for t in now if t not in was]
     left = [ledger.name(t) for t in was if t not in now]
+    entered = [ledger.name(t) for t in now if t not in was]
     parts = []
     if left:
-        parts.append(f"{', '.join(left)} no longer shares ways with DDIO")
+        parts.append(f"out of DDIO's ways: {words.names(left)}")
     if entered:
-        parts.append(f"{', '.join(entered)} does, as the least there is to lose")
+        parts.append(f"into them, having the least to lose: {words.names(entered)}")
     if not parts:
-        parts.append(
-            f"{words.ways(ledger.idle)} idle: {len(others)} masks moved to stay in one piece"
-        )
+        parts.append(f"moved aside, to keep masks whole: {words.names(map(ledger.name, others))}")
     return Step(Action.SHUFFLE, "layout", "; ".join(parts))
 
 

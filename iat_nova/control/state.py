@@ -68,7 +68,8 @@ class Grant:
     """One way given beyond what its subject started with.
 
     `demand_per_s` is the demand that earned it: DDIO hits + misses for DDIO, LLC references for
-    a tenant. `giver` is the best-effort tenant the way was taken from, None for the idle pool.
+    a tenant. `giver` is the best-effort tenant the way was taken from, None for the idle pool;
+    `giver_miss_ratio` was its LLC miss rate then.
     """
 
     subject: str
@@ -76,6 +77,7 @@ class Grant:
     demand_per_s: float
     at_s: float
     giver: str | None = None
+    giver_miss_ratio: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 
 def rate(per_s: float) -> str:
@@ -23,3 +24,10 @@ def percent(fraction: float) -> str:
 def ways(count: int) -> str:
     """Return ``1 way`` or ``3 ways``."""
     return f"{count} way" if count == 1 else f"{count} ways"
+
+
+def names(all_names: Iterable[str], most: int = 4) -> str:
+    """Return ``a, b, c`` or, when there are many, ``a, b, c, d and 12 more``."""
+    every = list(all_names)
+    shown = ", ".join(every[:most])
+    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"
