@@ -177,6 +177,10 @@ class ResctrlFs:
         """Remove a group."""
         self._do(group, "rmdir", self.rmdir)
 
+    def put(self, name: str, text: str) -> None:
+        """Write any file, with the kernel's words in the error."""
+        self._do(name, text, lambda name: self.write(name, f"{text}\n"))
+
     def _do(self, name: str, what: str, action: Callable[[str], None]) -> None:
         try:
             action(name)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DDIO's hits and misses: PCIe writes counted where the LLC is looked up, in the CHAs.
+
+Every LLC slice has a CHA (caching and home agent) with four counters. Addresses are spread evenly
+over the slices, so one slice times their number is an estimate, and all slices are exact.
+
+This is the way through the kernel's PMUs (``uncore_cha_N``), to be preferred; `cha_msr` is the one
+through the registers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from iat_nova.hardware.api import DomainCounts, HardwareError
+from iat_nova.hardware.events import ChaEvents
+from iat_nova.hardware.perf import OpenGroup
+from iat_nova.hardware.perf_event import CpuOffline, Group, PerfEvent
+from iat_nova.hardware.topology import parse_cpus
+
+DEVICES = Path("/sys/bus/event_source/devices")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pmu:
+    """A PMU of the kernel: its type, the processors that count for each package, its formats.
+
+    `formats` maps a term to its place, such as ``config1:41-50`` or ``config:8-15,32-57``.
+    """
+
+    name: str
+    type: int
+    cpumask: tuple[int, ...]
+    formats: Mapping[str, str]
+
+    def event(self, terms: Mapping[str, int]) -> PerfEvent:
+        """Return the event these terms describe. Raises `HardwareError` for one not known."""
+        words = {"config": 0, "config1": 0, "config2": 0}
+        for term, value in terms.items():
+            if term not in self.formats:
+                raise HardwareError(
+                    f"{self.name}: this kernel's PMU has no term {term!r} (it has: "
+                    f"{', '.join(sorted(self.formats))})"
+                )
+            word, _, places = self.formats[term].partition(":")
+            words[word] |= _spread(value, places)
+        return PerfEvent(self.type, words["config"], words["config1"], words["config2"])
+
+
+def _spread(value: int, places: str) -> int:
+    """Lay the bits of a value, lowest first, into places such as ``8-15,32-57``."""
+    word = 0
+    for place in places.split(","):
+        first, _, last = place.partition("-")
+        width = int(last or first) - int(first) + 1
+        word |= (value & ((1 << width) - 1)) << int(first)
+        value >>= width
+    if value:
+        raise HardwareError(f"a value is too wide for the bits {places} of its term")
+    return word
+
+
+def cha_pmus(root: Path = DEVICES) -> tuple[Pmu, ...]:
+    """Return the kernel's CHA PMUs in order of their slices; none where there are none."""
+    found = []
+    for folder in root.glob("uncore_cha_*"):
+        match = re.fullmatch(r"uncore_cha_(\d+)", folder.name)
+        if match:
+            found.append((int(match[1]), folder))
+    return tuple(_pmu(folder) for _, folder in sorted(found))
+
+
+def _pmu(folder: Path) -> Pmu:
+    try:
+        return Pmu(
+            name=folder.name,
+            type=int((folder / "type").read_text()),
+            cpumask=tuple(sorted(parse_cpus((folder / "cpumask").read_text()))),
+            formats={path.name: path.read_text().strip() for path in (folder / "format").iterdir()},
+        )
+    except OSError as error:
+        raise HardwareError(f"{folder}: {error.strerror}") from error
+
+
+class ChaPerf:
+    """`perf.DomainReader` on the kernel's CHA PMUs.
+
+    `slices` of them are counted in every package (all when None) and stand for all. A group that
+    was lost, or ran less than half of an interval, makes its domain absent.
+    """
+
+    def __init__(
+        self,
+        events: ChaEvents,
+        domain_of: Callable[[int], int | None],
+        *,
+        slices: int | None = 1,
+        find: Callable[[], Sequence[Pmu]] = cha_pmus,
+        open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = Group,
+    ) -> None:
+        self._events = events
+        self._domain_of = domain_of
+        self._slices = slices
+        self._find = find
+        self._open_group = open_group
+        self._boxes: dict[tuple[str, int], _Box] = {}
+        self._factor = (1, 1)
+
+    def watch(self) -> None:
+        """Open what is not open yet. Raises `HardwareError`."""
+        for key, box in list(self._boxes.items()):
+            if box.lost:
+                box.group.close()
+                del self._boxes[key]
+        pmus = tuple(self._find())
+        if not pmus:
+            raise HardwareError(
+                f"{DEVICES}: no uncore_cha PMU; load the driver: modprobe intel_uncore"
+            )
+        chosen = pmus[: self._slices]
+        self._factor = (len(pmus), len(chosen))
+        for pmu in chosen:
+            for cpu in pmu.cpumask:
+                self._open(pmu, cpu)
+
+    def _open(self, pmu: Pmu, cpu: int) -> None:
+        domain = self._domain_of(cpu)
+        # The kernel moves a package's events to another processor when theirs goes off-line.
+        have = {(name, box.domain) for (name, _), box in self._boxes.items()}
+        if domain is None or (pmu.name, domain) in have:
+            return
+        terms = (*self._events.hits, *self._events.misses)
+        try:
+            group = self._open_group([pmu.event(term) for term in terms], cpu)
+        except CpuOffline:
+            return
+        self._boxes[pmu.name, cpu] = _Box(domain, group, len(terms))
+
+    def read(self) -> Mapping[int, DomainCounts]:
+        """Return the running totals by domain, scaled to all slices."""
+        sums: dict[int, list[int]] = {}
+        bad = set()
+        for box in self._boxes.values():
+            values = box.read()
+            if values is None:
+                bad.add(box.domain)
+            else:
+                total = sums.setdefault(box.domain, [0] * len(values))
+                sums[box.domain] = [a + b for a, b in zip(total, values, strict=True)]
+        return {
+            domain: counts(total, len(self._events.hits), self._factor)
+            for domain, total in sums.items()
+            if domain not in bad
+        }
+
+    def close(self) -> None:
+        """Give all descriptors back."""
+        while self._boxes:
+            self._boxes.popitem()[1].group.close()
+
+
+def counts(total: Sequence[int], hits: int, factor: tuple[int, int]) -> DomainCounts:
+    """Return sums over events, the first `hits` of them hits, scaled by (slices, counted)."""
+    slices, counted = factor
+    return DomainCounts(
+        sum(total[:hits]) * slices // counted, sum(total[hits:]) * slices // counted, None
+    )
+
+
+class _Box:
+    """The group of one slice in one package, with totals scaled by running time."""
+
+    def __init__(self, domain: int, group: OpenGroup, events: int) -> None:
+        self.domain = domain
+        self.group = group
+        self.lost = False
+        self._struct = struct.Struct(f"={3 + events}Q")
+        self._last = (0,) * (3 + events)
+        self._total = (0,) * events
+
+    def read(self) -> tuple[int, ...] | None:
+        """Return the totals, None when this interval cannot be trusted."""
+        try:
+            reading = self._struct.unpack(os.read(self.group.fd, self._struct.size))
+        except (OSError, struct.error):
+            self.lost = True
+            return None
+        last, self._last = self._last, reading
+        interval, ran = reading[1] - last[1], reading[2] - last[2]
+        if interval <= 0:
+            self.lost = True
+            return None
+        if ran == 0:
+            return None
+        self._total = tuple(
+            total + (after - before) * interval // ran
+            for total, before, after in zip(self._total, last[3:], reading[3:], strict=True)
+        )
+        return self._total if 2 * ran >= interval else None

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DDIO's hits and misses from the CHAs' registers, where the kernel's PMUs cannot be used.
+
+Nobody arbitrates between this and the kernel, so boxes that count for somebody are refused.
+Registers: `events.ChaRegisters`; Intel's uncore performance monitoring manuals.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping, Sequence
+
+from iat_nova.hardware.api import DomainCounts, HardwareError
+from iat_nova.hardware.cha import counts
+from iat_nova.hardware.events import ChaEvents, ChaRegisters
+from iat_nova.hardware.msr import (
+    Msr,
+    MsrError,
+    SavedRegisters,
+    Wrapping,
+    restore_registers,
+    save_registers,
+)
+
+_ENABLE = 1 << 22
+_FREEZE = 1 << 8
+
+
+class ChaMsr:
+    """`perf.DomainReader` on the CHAs' registers (uncore performance monitoring manuals).
+
+    `domains` returns a processor on-line for every domain; `slices` is how many slices a package
+    has, `counted` how many of them are counted. Boxes in use by others are refused.
+    """
+
+    def __init__(
+        self,
+        msr: Msr,
+        registers: ChaRegisters,
+        events: ChaEvents,
+        domains: Callable[[], Mapping[int, int]],
+        *,
+        slices: int,
+        counted: int | None = 1,
+    ) -> None:
+        if not 0 < slices <= registers.slices_max:
+            raise HardwareError(
+                f"{slices} LLC slices a package: this processor has at most {registers.slices_max}"
+            )
+        self._msr = msr
+        self._registers = registers
+        self._terms = (*events.hits, *events.misses)
+        self._hits = len(events.hits)
+        self._domains = domains
+        self._counted = range(slices if counted is None else min(counted, slices))
+        self._factor = (slices, len(self._counted))
+        self._saved = SavedRegisters(msr, self._reach)
+        self._boxes: dict[tuple[int, int], Wrapping] = {}  # (domain, slice)
+        self._cpus: Mapping[int, int] = {}
+
+    def _reach(self, domain: int) -> int | None:
+        return self._cpus.get(domain)
+
+    def watch(self) -> None:
+        """Program the boxes that are not counting for us. Raises `HardwareError`."""
+        self._cpus = self._domains()
+        for domain, cpu in self._cpus.items():
+            for box in self._counted:
+                if (domain, box) not in self._boxes or not self._is_ours(cpu, box):
+                    self._program(domain, cpu, box)
+                    values = self._values(cpu, box)
+                    new = Wrapping(values, self._registers.width_bits)
+                    self._boxes.setdefault((domain, box), new).restart(values)
+
+    def _at(self, box: int, offset: int) -> int:
+        return self._registers.first + box * self._registers.stride + offset
+
+    def _selections(self) -> dict[int, int]:
+        return {n: _selection(terms) for n, terms in enumerate(self._terms)}
+
+    def _is_ours(self, cpu: int, box: int) -> bool:
+        return all(
+            self._msr.read(cpu, self._at(box, self._registers.event + n)) == selection
+            for n, selection in self._selections().items()
+        )
+
+    def _program(self, domain: int, cpu: int, box: int) -> None:
+        selections = self._selections()
+        for n in range(4):
+            register = self._at(box, self._registers.event + n)
+            found = self._msr.read(cpu, register)
+            if found & _ENABLE and found != selections.get(n):
+                raise HardwareError(
+                    f"processor {cpu}: CHA {box} counter {n} (register {register:#x} = {found:#x}) "
+                    "is in use; end what counts there, or use the kernel's PMUs (counters = perf)"
+                )
+        control = self._at(box, self._registers.control)
+        found = self._msr.read(cpu, control)
+        if found & _FREEZE:
+            self._saved.set(domain, control, found & ~_FREEZE)
+        if self._registers.filter1 is not None:
+            self._saved.set(
+                domain, self._at(box, self._registers.filter1), _filter1(self._terms[0])
+            )
+        for n, selection in selections.items():
+            self._saved.set(domain, self._at(box, self._registers.event + n), selection)
+
+    def _values(self, cpu: int, box: int) -> tuple[int, ...]:
+        return tuple(
+            self._msr.read(cpu, self._at(box, self._registers.counter + n))
+            for n in range(len(self._terms))
+        )
+
+    def read(self) -> Mapping[int, DomainCounts]:
+        """Return the running totals by domain, scaled to all slices."""
+        found = {}
+        for domain, cpu in self._cpus.items():
+            total = self._domain(domain, cpu)
+            if total is not None:
+                found[domain] = counts(total, self._hits, self._factor)
+        return found
+
+    def _domain(self, domain: int, cpu: int) -> list[int] | None:
+        """Return a domain's sums; all its boxes are read even when one cannot be trusted."""
+        readings = []
+        try:
+            for box in self._counted:
+                readings.append(self._boxes[domain, box].grow(self._values(cpu, box)))
+        except MsrError as error:
+            if error.code not in (errno.ENXIO, errno.EIO):
+                raise
+            return None
+        good = [reading for reading in readings if reading is not None]
+        if len(good) < len(readings):
+            return None
+        return [sum(values) for values in zip(*good, strict=True)]
+
+    def close(self) -> None:
+        """Put the registers back as they were found."""
+        self._cpus = self._domains()
+        self._saved.put_back()
+        self._boxes.clear()
+        self._cpus = {}
+
+    def _registers_changed(self) -> list[int]:
+        offsets = [self._registers.control]
+        offsets += [self._registers.event + n for n in range(len(self._terms))]
+        if self._registers.filter1 is not None:
+            offsets.append(self._registers.filter1)
+        return [self._at(box, offset) for box in self._counted for offset in offsets]
+
+    def save(self) -> list[list[int]]:
+        """Return, as plain JSON values, the registers `watch` may change, in every package."""
+        registers = self._registers_changed()
+        places = ((domain, cpu, at) for domain, cpu in self._domains().items() for at in registers)
+        return save_registers(self._msr, places)
+
+    def restore(self, saved: Sequence[Sequence[int]]) -> tuple[str, ...]:
+        """Put the registers back; return what was done. May be repeated."""
+        return restore_registers(self._msr, saved, self._domains().get)
+
+
+def _selection(terms: Mapping[str, int]) -> int:
+    """Return the event select register: event 7..0, umask 15..8, extended umask from 32 on."""
+    umask = terms["umask"]
+    return terms["event"] | (umask & 0xFF) << 8 | (umask >> 8) << 32 | _ENABLE
+
+
+_FILTER1_BITS = {
+    "filter_rem": 0,
+    "filter_loc": 1,
+    "filter_nm": 4,
+    "filter_not_nm": 5,
+    "filter_opc0": 9,
+    "filter_opc1": 19,
+}
+
+
+def _filter1(terms: Mapping[str, int]) -> int:
+    return sum(terms[name] << bit for name, bit in _FILTER1_BITS.items() if name in terms)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The knobs of DDIO's ways: a register (Intel), a resctrl file (AMD), or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from iat_nova.hardware import rules
+from iat_nova.hardware.api import CacheAllocator, HardwareError
+from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
+from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
+from iat_nova.hardware.topology import Topology
+from iat_nova.model import CacheDomain, WayMask
+
+
+class MsrDdio:
+    """`hardware.api.DdioWays` through IIO_LLC_WAYS, MSR 0xC8B: one bit a way, package scope.
+
+    The register takes any value; whether the processor follows is another question (on Ice Lake
+    it was seen not to), which only hit and miss rates answer.
+    """
+
+    def __init__(self, msr: Msr, allocator: CacheAllocator, topology: Topology) -> None:
+        self._msr = msr
+        self._allocator = allocator
+        self._topology = topology
+        self._domains: tuple[CacheDomain, ...] = ()
+
+    def read(self, domain: int) -> WayMask | None:
+        """Return the register's ways. Raises `MsrError`."""
+        found = self._find(domain)
+        value = self._msr.read(self._cpu(found), IIO_LLC_WAYS)
+        return WayMask(value & ((1 << found.ways) - 1))
+
+    def write(self, domain: int, mask: WayMask) -> WayMask:
+        """Set the register; return it as read back. Raises `HardwareError`."""
+        found = self._find(domain)
+        rules.check_ddio(found, mask)
+        self._msr.write(self._cpu(found), IIO_LLC_WAYS, mask)
+        effective = self.read(domain)
+        assert effective is not None
+        return effective
+
+    def _find(self, domain: int) -> CacheDomain:
+        self._domains = self._domains or self._allocator.domains()
+        return rules.find(self._domains, domain)
+
+    def _cpu(self, domain: CacheDomain) -> int:
+        online = self._topology.online() & frozenset(domain.cpus)
+        if not online:
+            raise HardwareError(f"cache domain {domain.id}: none of its processors is on-line")
+        return min(online)
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, what `restore` needs."""
+        domains = self._allocator.domains()
+        return {
+            str(domain.id): f"{self._msr.read(self._cpu(domain), IIO_LLC_WAYS):x}"
+            for domain in domains
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        """Put the registers back; return what was done. May be repeated."""
+        done = []
+        for cache in self._topology.caches():
+            text = saved.get(str(cache.id))
+            if text is None:
+                continue
+            value = int(text, 16)
+            if self._msr.read(cache.cpus[0], IIO_LLC_WAYS) != value:
+                self._msr.write(cache.cpus[0], IIO_LLC_WAYS, value)
+                done.append(f"domain {cache.id}: IIO_LLC_WAYS = {value:#x}")
+        return tuple(done)
+
+
+class IoAllocDdio:
+    """`hardware.api.DdioWays` through resctrl's ``io_alloc`` (AMD SDCIAE, Linux 6.19).
+
+    Devices then use the highest class of service, whose masks are in ``io_alloc_cbm``. Only
+    devices that use PCIe TPH are steered, and nobody counts their hits and misses. While it is
+    disabled nobody can tell where I/O goes (`read` gives None); the first `write` enables it.
+    """
+
+    def __init__(self, fs: ResctrlFs, allocator: CacheAllocator) -> None:
+        self._fs = fs
+        self._allocator = allocator
+
+    def state(self) -> str:
+        """Return ``enabled``, ``disabled`` or ``not supported``."""
+        try:
+            return self._fs.read(self._name("io_alloc")).strip()
+        except OSError:
+            return "not supported"
+
+    def read(self, domain: int) -> WayMask | None:
+        """Return the devices' mask, None while io_alloc is not enabled."""
+        rules.find(self._allocator.domains(), domain)
+        return self._masks().get(domain) if self.state() == "enabled" else None
+
+    def write(self, domain: int, mask: WayMask) -> WayMask:
+        """Enable io_alloc if need be and set the mask; return it as read back."""
+        rules.check_ddio(rules.find(self._allocator.domains(), domain), mask)
+        with self._fs.locked():
+            if self.state() != "enabled":
+                self._fs.put(self._name("io_alloc"), "1")
+            self._fs.put(self._name("io_alloc_cbm"), f"{domain}={mask:x}")
+        return self._masks()[domain]
+
+    def _name(self, file: str) -> str:
+        # With code and data prioritisation devices use the data masks' class.
+        folder = "L3DATA" if (self._fs.root / "info/L3DATA").is_dir() else "L3"
+        return f"info/{folder}/{file}"
+
+    def _masks(self) -> dict[int, WayMask]:
+        try:
+            return parse_masks(self._fs.read(self._name("io_alloc_cbm")).strip())
+        except OSError as error:
+            path = self._fs.root / self._name("io_alloc_cbm")
+            raise HardwareError(f"{path}: {error.strerror}") from error
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, what `restore` needs."""
+        state = self.state()
+        masks = self._masks() if state == "enabled" else {}
+        return {
+            "state": state,
+            "masks": {str(domain): f"{mask:x}" for domain, mask in masks.items()},
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        """Put masks and state back; return what was done. May be repeated."""
+        now = self.state()
+        if now == "not supported" or saved["state"] == "not supported":
+            return ()
+        with self._fs.locked():
+            if saved["state"] == "disabled":
+                if now == "disabled":
+                    return ()
+                self._fs.put(self._name("io_alloc"), "0")
+                return ("io_alloc disabled",)
+            if now == "disabled":
+                self._fs.put(self._name("io_alloc"), "1")
+            done = []
+            have = self._masks()
+            for number, text in saved["masks"].items():
+                if have.get(int(number)) != int(text, 16):
+                    self._fs.put(self._name("io_alloc_cbm"), f"{number}={text}")
+                    done.append(f"io_alloc_cbm {number}={text}")
+        return tuple(done)
+
+
+class FixedDdio:
+    """`hardware.api.DdioWays` where there is no knob: DDIO stays where the hardware has it.
+
+    `masks` says where that is, by domain, as far as it is known (CPUID's ways shared with I/O).
+    """
+
+    def __init__(self, masks: Mapping[int, WayMask], reason: str) -> None:
+        self._masks = masks
+        self._reason = reason
+
+    def read(self, domain: int) -> WayMask | None:
+        """Return the mask that is known, None when it is not."""
+        return self._masks.get(domain)
+
+    def write(self, domain: int, mask: WayMask) -> WayMask:
+        """Refuse, with the reason."""
+        raise HardwareError(f"cache domain {domain}: DDIO's ways are fixed here: {self._reason}")
+
+    def save(self) -> dict[str, Any]:
+        """Return nothing: there is nothing to put back."""
+        return {}
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        """Do nothing."""
+        return ()

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Model-specific registers through the kernel's msr driver, ``/dev/cpu/N/msr``.
+
+Only the registers in the two lists below can be reached, so a slip elsewhere cannot touch
+another one. Numbers: Intel SDM volume 4; uncore reference manuals (CHA boxes, IIO_LLC_WAYS).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+
+from iat_nova.hardware.api import HardwareError
+
+IIO_LLC_WAYS = 0xC8B  # package: one bit a way that inbound I/O may fill
+PQR_ASSOC = 0xC8F  # thread: class of service in bits 63..32
+L3_MASK = 0xC90  # package: + class of service
+PMC = 0xC1  # thread: + n, general counter
+PERFEVTSEL = 0x186  # thread: + n, what PMC n counts
+PERF_GLOBAL_CTRL = 0x38F  # thread: bit n lets PMC n count
+
+_SKX_CHA = range(0xE00, 0xE00 + 28 * 0x10)
+_SPR_CHA = range(0x2000, 0x2000 + 60 * 0x10)
+_WRITABLE: tuple[range, ...] = (
+    range(IIO_LLC_WAYS, IIO_LLC_WAYS + 1),
+    range(PMC, PMC + 4),
+    range(PERFEVTSEL, PERFEVTSEL + 4),
+    range(PERF_GLOBAL_CTRL, PERF_GLOBAL_CTRL + 1),
+    _SKX_CHA,
+    _SPR_CHA,
+)
+_READABLE: tuple[range, ...] = (
+    *_WRITABLE,
+    range(PQR_ASSOC, PQR_ASSOC + 1),
+    range(L3_MASK, L3_MASK + 128),
+)
+
+_VALUE = struct.Struct("<Q")
+
+
+class MsrError(HardwareError):
+    """A register could not be reached; `code` is the errno."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Msr:
+    """Registers by processor. Descriptors are opened at first use and kept until `close`."""
+
+    def __init__(
+        self,
+        root: Path = Path("/dev/cpu"),
+        parameters: Path = Path("/sys/module/msr/parameters"),
+    ) -> None:
+        self._root = root
+        self._parameters = parameters
+        self._fds: dict[tuple[int, int], int] = {}
+
+    # ----------------------------------------------------------- what tests replace
+
+    def pread(self, cpu: int, register: int) -> bytes:
+        """Return the eight bytes of a register. Raises `OSError`."""
+        return os.pread(self._fd(cpu, os.O_RDONLY), 8, register)
+
+    def pwrite(self, cpu: int, register: int, data: bytes) -> None:
+        """Write the eight bytes of a register. Raises `OSError`."""
+        os.pwrite(self._fd(cpu, os.O_WRONLY), data, register)
+
+    # ------------------------------------------------------------------------- registers
+
+    def read(self, cpu: int, register: int) -> int:
+        """Return a register of a processor. Raises `MsrError`."""
+        _check(register, _READABLE)
+        try:
+            data = self.pread(cpu, register)
+        except OSError as error:
+            raise self._refusal(error, cpu, register, "read") from error
+        value: int = _VALUE.unpack(data)[0]
+        return value
+
+    def write(self, cpu: int, register: int, value: int) -> None:
+        """Set a register of a processor. Raises `MsrError`."""
+        _check(register, _WRITABLE)
+        try:
+            self.pwrite(cpu, register, _VALUE.pack(value))
+        except OSError as error:
+            raise self._refusal(error, cpu, register, f"write {value:#x}") from error
+
+    def close(self) -> None:
+        """Give all descriptors back; they are opened anew when needed."""
+        while self._fds:
+            os.close(self._fds.popitem()[1])
+
+    def _fd(self, cpu: int, flags: int) -> int:
+        fd = self._fds.get((cpu, flags))
+        if fd is None:
+            fd = os.open(self._root / str(cpu) / "msr", flags | os.O_CLOEXEC)
+            self._fds[cpu, flags] = fd
+        return fd
+
+    def _refusal(self, error: OSError, cpu: int, register: int, what: str) -> MsrError:
+        code = error.errno or 0
+        where = f"{self._root}/{cpu}/msr: register {register:#x}: {what}: {os.strerror(code)}"
+        return MsrError(f"{where}; {self._advice(code, what)}", code)
+
+    def _advice(self, code: int, what: str) -> str:
+        if code in (errno.EPERM, errno.EACCES) and what.startswith("write"):
+            setting = self._parameters / "allow_writes"
+            if _text(setting) == "off":
+                return (
+                    f"the msr driver refuses writes: echo on > {setting}, or boot with "
+                    "msr.allow_writes=on"
+                )
+        return _ADVICE.get(code, "see the kernel's log (dmesg)")
+
+
+_NO_RIGHT = (
+    "give the agent CAP_SYS_RAWIO and the right to the file (CAP_DAC_OVERRIDE); a kernel in "
+    "lockdown (cat /sys/kernel/security/lockdown) refuses whoever asks"
+)
+_ADVICE = {
+    errno.ENOENT: "load the driver: modprobe msr",
+    errno.EPERM: _NO_RIGHT,
+    errno.EACCES: _NO_RIGHT,
+    errno.EIO: "this processor (or virtual machine) has no such register, or refuses the value",
+    errno.ENXIO: "the processor is off-line, or the driver is not loaded: modprobe msr",
+    errno.EMFILE: "raise the limit of open files (LimitNOFILE= in the unit)",
+}
+
+
+def _check(register: int, allowed: Iterable[range]) -> None:
+    if not any(register in numbers for numbers in allowed):
+        raise ValueError(f"register {register:#x} is none of those this program may touch")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+class SavedRegisters:
+    """Registers as they were found, so that they can be put back once.
+
+    A key stands for the processor, or package, that owns a register; `cpu_of` gives a processor
+    on-line to reach it by, None when there is none: the register is then gone with its owner.
+    """
+
+    def __init__(self, msr: Msr, cpu_of: Callable[[int], int | None]) -> None:
+        self._msr = msr
+        self._cpu_of = cpu_of
+        self._found: dict[tuple[int, int], int] = {}
+
+    def set(self, key: int, register: int, value: int) -> None:
+        """Write a register, noting first what was in it. Raises `MsrError`."""
+        cpu = self._cpu_of(key)
+        if cpu is None:
+            raise MsrError(f"register {register:#x}: its owner is off-line", errno.ENXIO)
+        if (key, register) not in self._found:
+            self._found[key, register] = self._msr.read(cpu, register)
+        self._msr.write(cpu, register, value)
+
+    def put_back(self, keys: Collection[int] | None = None) -> None:
+        """Write the values found, the latest first, of all keys or of these."""
+        for key, register in list(reversed(self._found)):
+            if keys is None or key in keys:
+                value = self._found.pop((key, register))
+                cpu = self._cpu_of(key)
+                if cpu is not None:
+                    self._msr.write(cpu, register, value)
+
+
+def save_registers(msr: Msr, places: Iterable[tuple[int, int, int]]) -> list[list[int]]:
+    """Return [key, register, value] for every (key, processor, register): plain JSON values."""
+    return [[key, register, msr.read(cpu, register)] for key, cpu, register in places]
+
+
+def restore_registers(
+    msr: Msr, saved: Iterable[Sequence[int]], cpu_of: Callable[[int], int | None]
+) -> tuple[str, ...]:
+    """Write back the registers that differ from what was saved, and tell which."""
+    done = []
+    for key, register, value in saved:
+        cpu = cpu_of(key)
+        if cpu is not None and msr.read(cpu, register) != value:
+            msr.write(cpu, register, value)
+            done.append(f"processor {cpu}: register {register:#x} = {value:#x}")
+    return tuple(done)
+
+
+class Wrapping:
+    """Running totals of counters that are narrower than 64 bits.
+
+    A step backwards of less than half the range is the counter's own wrap; a larger one means
+    somebody else reset it: the reading is then rejected and counting starts from it.
+    """
+
+    __slots__ = ("_half", "_last", "_mask", "_total")
+
+    def __init__(self, first: tuple[int, ...], width_bits: int = 48) -> None:
+        self._mask = (1 << width_bits) - 1
+        self._half = 1 << (width_bits - 1)
+        self._last = first
+        self._total = (0,) * len(first)
+
+    def restart(self, first: tuple[int, ...]) -> None:
+        """Count on from the totals so far, with the counters now at `first`."""
+        self._last = first
+
+    def grow(self, reading: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the totals with a new reading, None when it cannot be trusted."""
+        steps = tuple(
+            (now - before) & self._mask for now, before in zip(reading, self._last, strict=True)
+        )
+        self._last = reading
+        if any(step >= self._half for step in steps):
+            return None
+        self._total = tuple(a + b for a, b in zip(self._total, steps, strict=True))
+        return self._total

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters of processors read from their registers: for hosts where perf cannot be used.
+
+Uses the four general counters (IA32_PMC0..3 with IA32_PERFEVTSEL0..3). Nobody arbitrates between
+this and the kernel: perf counts on the same registers, so the perf back end is the better choice
+wherever it works. Counters somebody uses are refused, not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from iat_nova.clock import Clock
+from iat_nova.hardware.api import CoreCounts, Counts, HardwareError
+from iat_nova.hardware.events import CoreEvents
+from iat_nova.hardware.msr import (
+    PERF_GLOBAL_CTRL,
+    PERFEVTSEL,
+    PMC,
+    Msr,
+    MsrError,
+    SavedRegisters,
+    Wrapping,
+    restore_registers,
+    save_registers,
+)
+from iat_nova.hardware.perf import DomainReader
+from iat_nova.hardware.topology import Topology
+
+_USER, _KERNEL, _ENABLE = 1 << 16, 1 << 17, 1 << 22
+_COUNTERS = range(4)
+
+
+class MsrCounters:
+    """`hardware.api.Counters` through the registers: four reads a processor a poll.
+
+    `watch` programs counters and `close` puts back what was found. A processor that was off-line,
+    or whose registers somebody reset, is absent for that reading and programmed anew by the next
+    `watch`. Totals never fall.
+    """
+
+    def __init__(
+        self,
+        msr: Msr,
+        events: CoreEvents,
+        topology: Topology,
+        clock: Clock,
+        domains: DomainReader | None = None,
+    ) -> None:
+        self._msr = msr
+        self._selections = tuple(
+            event.config | _USER | _KERNEL | _ENABLE for event in events.events
+        )
+        self._topology = topology
+        self._clock = clock
+        self._domains = domains
+        self._saved = SavedRegisters(msr, self._reach)
+        self._counted: set[int] = set()
+        self._totals: dict[int, Wrapping] = {}
+
+    def _reach(self, cpu: int) -> int | None:
+        return cpu if cpu in self._topology.online() else None
+
+    def watch(self, cpus: Iterable[int]) -> None:
+        """Count on exactly these processors from now on; see `api.Counters`."""
+        wanted = set(cpus) & self._topology.online()
+        gone = self._counted - wanted
+        self._saved.put_back(gone)
+        self._counted -= gone
+        for cpu in sorted(wanted):
+            if cpu not in self._counted or not self._is_ours(cpu):
+                self._program(cpu)
+                values = self._values(cpu)
+                self._totals.setdefault(cpu, Wrapping(values)).restart(values)
+                self._counted.add(cpu)
+        if self._domains is not None:
+            self._domains.watch()
+
+    def _is_ours(self, cpu: int) -> bool:
+        return all(
+            self._msr.read(cpu, PERFEVTSEL + n) == selection
+            for n, selection in zip(_COUNTERS, self._selections, strict=True)
+        )
+
+    def _program(self, cpu: int) -> None:
+        ours = set(self._selections)
+        for n in _COUNTERS:
+            found = self._msr.read(cpu, PERFEVTSEL + n)
+            if found & _ENABLE and found not in ours:
+                raise HardwareError(
+                    f"processor {cpu}: counter {n} (register {PERFEVTSEL + n:#x} = {found:#x}) is "
+                    "in use; end what counts there, or use the perf back end"
+                )
+        enabled = self._msr.read(cpu, PERF_GLOBAL_CTRL)
+        if enabled & 0xF != 0xF:
+            self._saved.set(cpu, PERF_GLOBAL_CTRL, enabled | 0xF)
+        for n, selection in zip(_COUNTERS, self._selections, strict=True):
+            self._saved.set(cpu, PERFEVTSEL + n, selection)
+
+    def _values(self, cpu: int) -> tuple[int, ...]:
+        return tuple(self._msr.read(cpu, PMC + n) for n in _COUNTERS)
+
+    def read(self) -> Counts:
+        """Return the running totals; see `api.Counters`."""
+        taken_at_s = self._clock.now()
+        cores = {}
+        for cpu in self._counted:
+            try:
+                totals = self._totals[cpu].grow(self._values(cpu))
+            except MsrError:
+                continue
+            if totals is not None:
+                cores[cpu] = CoreCounts._make(totals)
+        domains = self._domains.read() if self._domains is not None else {}
+        return Counts(taken_at_s, cores, domains)
+
+    def close(self) -> None:
+        """Put the registers back as they were found."""
+        self._counted.clear()
+        self._saved.put_back()
+        if self._domains is not None:
+            self._domains.close()
+
+    def save(self) -> list[list[int]]:
+        """Return, as plain JSON values, the registers `watch` may change, on every processor."""
+        registers = (PERF_GLOBAL_CTRL, *(PERFEVTSEL + n for n in _COUNTERS))
+        places = ((cpu, cpu, at) for cpu in sorted(self._topology.online()) for at in registers)
+        return save_registers(self._msr, places)
+
+    def restore(self, saved: Sequence[Sequence[int]]) -> tuple[str, ...]:
+        """Put the registers back; return what was done. May be repeated."""
+        return restore_registers(self._msr, saved, self._reach)

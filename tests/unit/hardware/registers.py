@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registers in memory behind `Msr`, with what a processor does when they are written."""
+
+import errno
+import struct
+
+from iat_nova.hardware.msr import Msr
+
+SKX_CHAS = 18
+
+
+class FakeMsr(Msr):
+    """Two packages of Skylake-SP: `cpus` maps a processor to its package.
+
+    `core` and `box` set what counters read: (cpu, n) and (package, box, n). `off` are off-line
+    processors, `refuse` is an errno for writes, `stuck` registers take writes and keep their value.
+    """
+
+    def __init__(self, cpus, **options):
+        super().__init__(**options)
+        self.cpus = cpus
+        self.values = {}
+        self.writes = []
+        self.off = set()
+        self.refuse = None
+        self.stuck = set()
+        self.chas = SKX_CHAS
+        self.reads = 0
+
+    def owner(self, cpu, register):
+        """Uncore registers belong to a package, the others to a processor."""
+        uncore = register == 0xC8B or 0xC90 <= register < 0xD10 or register >= 0xE00
+        return ("package", self.cpus[cpu]) if uncore else ("cpu", cpu)
+
+    def set(self, cpu, register, value):
+        self.values[self.owner(cpu, register), register] = value
+
+    def get(self, cpu, register):
+        default = {0xC8B: 0x600, 0x38F: 0x70000000F}.get(register, 0)
+        return self.values.get((self.owner(cpu, register), register), default)
+
+    def pread(self, cpu, register):
+        self.reads += 1
+        self._reachable(cpu, register)
+        return struct.pack("<Q", self.get(cpu, register))
+
+    def pwrite(self, cpu, register, data):
+        self._reachable(cpu, register)
+        if self.refuse:
+            raise OSError(self.refuse, "refused")
+        (value,) = struct.unpack("<Q", data)
+        self.writes.append((cpu, register, value))
+        if register not in self.stuck:
+            self.set(cpu, register, value)
+
+    def _reachable(self, cpu, register):
+        if cpu not in self.cpus or cpu in self.off:
+            raise OSError(errno.ENXIO, "no such device")
+        if 0xE00 + 0x10 * self.chas <= register < 0x2000:
+            raise OSError(errno.EIO, "no such register")

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+import errno
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
+from iat_nova.hardware.msr import IIO_LLC_WAYS
+from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.model import WayMask
+from tests.unit.hardware import contract, trees
+from tests.unit.hardware.registers import FakeMsr
+
+
+class Folder:
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        super().setUp()
+
+
+class Register(Folder, contract.DdioContract, unittest.TestCase):
+    """IIO_LLC_WAYS of two packages."""
+
+    def make(self):
+        self.cpus = trees.Cpus(self.folder / "cpu", packages=((0, 1), (2, 3)))
+        tree = trees.KernelTree(self.folder / "resctrl", self.cpus)
+        self.msr = FakeMsr({0: 0, 1: 0, 2: 1, 3: 1})
+        self.allocator = Resctrl(tree, self.cpus.topology)
+        ddio = MsrDdio(self.msr, self.allocator, self.cpus.topology)
+        return ddio, self.allocator.domains()[0]
+
+    def test_packages_are_apart(self):
+        """Each package has its own register, reached through a processor that is on-line."""
+        self.cpus.unplug(2)
+        self.msr.off.add(2)
+        self.ddio.write(1, WayMask(0x7C0))
+        self.assertEqual(0x600, self.ddio.read(0))
+        self.assertEqual([(3, IIO_LLC_WAYS, 0x7C0)], self.msr.writes)
+
+    def test_what_was_read_back(self):
+        """A register that keeps its value shows in what write returns."""
+        self.msr.stuck.add(IIO_LLC_WAYS)
+        self.assertEqual(0x600, self.ddio.write(0, WayMask(0x700)))
+
+    def test_refused(self):
+        """A refusal is an error with advice and changes nothing."""
+        self.msr.refuse = errno.EPERM
+        with self.assertRaisesRegex(HardwareError, "CAP_SYS_RAWIO"):
+            self.ddio.write(0, WayMask(0x700))
+        self.assertEqual(0x600, self.ddio.read(0))
+
+    def test_restored(self):
+        """What was found is put back, on every package, once."""
+        self.msr.set(2, IIO_LLC_WAYS, 0x700)
+        saved = json.loads(json.dumps(self.ddio.save()))
+        self.ddio.write(0, WayMask(0x7F0))
+        self.ddio.write(1, WayMask(0x7F0))
+        self.assertEqual(2, len(self.ddio.restore(saved)))
+        self.assertEqual((0x600, 0x700), (self.ddio.read(0), self.ddio.read(1)))
+        self.assertEqual((), self.ddio.restore(saved))
+
+
+class AmdTree(trees.KernelTree):
+    """resctrl with io_alloc as Documentation/filesystems/resctrl.rst has it."""
+
+    def __init__(self, root, cpus, **options):
+        super().__init__(root, cpus, ways=16, mba_closids=16, shareable=0, sparse=True, **options)
+        self._put("info/L3/io_alloc", "disabled")
+        self._masks = dict.fromkeys(cpus.ids, self.full)
+        self._show()
+
+    def _show(self):
+        text = ";".join(f"{domain}={mask:x}" for domain, mask in self._masks.items())
+        self._put("info/L3/io_alloc_cbm", text)
+
+    def write(self, name, text):
+        if name == "info/L3/io_alloc":
+            self._change(f"write {name} {text.strip()}")
+            if text.strip() == "1" and self.closids - 1 in map(self._closid, self.groups()):
+                raise self._refuse(errno.ENOSPC, "CLOSID already in use")
+            enabled = text.strip() == "1"
+            self._put(name, "enabled" if enabled else "disabled")
+            self._masks = dict.fromkeys(self.cpus.ids, self.full)
+            self._show()
+        elif name == "info/L3/io_alloc_cbm":
+            self._change(f"write {name} {text.strip()}")
+            if self.read("info/L3/io_alloc").strip() != "enabled":
+                raise self._refuse(errno.EINVAL, "io_alloc is not enabled")
+            for part in text.strip().split(";"):
+                domain, _, mask = part.partition("=")
+                self._masks[int(domain)] = int(mask, 16)
+            self._show()
+        else:
+            super().write(name, text)
+
+
+class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
+    """AMD's knob, enabled."""
+
+    def make(self):
+        self.cpus = trees.Cpus(self.folder / "cpu", packages=((0, 1), (2, 3)))
+        self.tree = AmdTree(self.folder / "resctrl", self.cpus)
+        self.tree.write("info/L3/io_alloc", "1")
+        self.tree.changes.clear()
+        self.allocator = Resctrl(self.tree, self.cpus.topology)
+        return IoAllocDdio(self.tree, self.allocator), self.allocator.domains()[0]
+
+    def test_disabled_and_enabled(self):
+        """While disabled nothing is known; the first write enables it, restore disables it."""
+        self.tree.write("info/L3/io_alloc", "0")
+        saved = json.loads(json.dumps(self.ddio.save()))
+        self.assertIsNone(self.ddio.read(0))
+        self.assertEqual(0xC000, self.ddio.write(0, WayMask(0xC000)))
+        self.assertEqual(0xFFFF, self.ddio.read(1))
+        self.ddio.restore(saved)
+        self.assertEqual("disabled", self.ddio.state())
+        self.assertEqual((), self.ddio.restore(saved))
+
+    def test_masks_restored(self):
+        """Where it was enabled before, its masks are put back."""
+        self.ddio.write(1, WayMask(0xF000))
+        saved = json.loads(json.dumps(self.ddio.save()))
+        self.ddio.write(1, WayMask(0xC000))
+        self.assertEqual(("io_alloc_cbm 1=f000",), self.ddio.restore(saved))
+        self.assertEqual(0xF000, self.ddio.read(1))
+        self.assertEqual((), self.ddio.restore(saved))
+
+    def test_the_class_is_taken(self):
+        """The kernel's refusal is passed on in its words."""
+        self.tree.write("info/L3/io_alloc", "0")
+        for n in range(15):
+            self.tree.mkdir(f"theirs{n}")
+        with self.assertRaisesRegex(HardwareError, "the kernel says: CLOSID already in use"):
+            self.ddio.write(0, WayMask(0xC000))
+
+    def test_not_supported(self):
+        """A kernel without the files has no such knob."""
+        other = IoAllocDdio(trees.KernelTree(self.folder / "intel", self.cpus), self.allocator)
+        self.assertEqual("not supported", other.state())
+        self.assertIsNone(other.read(0))
+        self.assertEqual((), other.restore(other.save()))
+
+
+class Fixed(unittest.TestCase):
+    """No knob."""
+
+    def test_known_and_unknown(self):
+        """Where DDIO lies is told as far as it is known; writing refuses with the reason."""
+        ddio = FixedDdio({0: WayMask(0x600)}, "no msr driver")
+        self.assertEqual(0x600, ddio.read(0))
+        self.assertIsNone(ddio.read(1))
+        with self.assertRaisesRegex(HardwareError, "fixed here: no msr driver"):
+            ddio.write(0, WayMask(0x600))
+        self.assertEqual((), ddio.restore(ddio.save()))

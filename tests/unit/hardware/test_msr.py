@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+import errno
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+
+from iat_nova.clock import SystemClock
+from iat_nova.hardware import events, msr
+from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
+from iat_nova.hardware.cha_msr import ChaMsr
+from iat_nova.hardware.msr_counters import MsrCounters
+from tests.unit.hardware import trees
+from tests.unit.hardware.registers import FakeMsr
+
+SKX = events.SKYLAKE
+
+
+class Registers(unittest.TestCase):
+    """Which registers can be reached, and what a refusal says."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def test_only_the_listed_ones(self):
+        """Whatever is not on the list is refused before the machine is asked."""
+        fake = FakeMsr({0: 0})
+        for register in (0x10, 0x1A0, 0x1FC, 0xD50, 0xDFF, 0x3000):
+            with self.assertRaises(ValueError):
+                fake.read(0, register)
+        for register in (msr.PQR_ASSOC, msr.L3_MASK, 0x10):
+            with self.assertRaises(ValueError):
+                fake.write(0, register, 0)
+        self.assertEqual((0, []), (fake.reads, fake.writes))
+
+    def test_a_missing_driver(self):
+        """Without the device file the text says which module to load."""
+        with self.assertRaisesRegex(HardwareError, "0xc8b: read: No such file.*modprobe msr"):
+            msr.Msr(self.folder).read(0, msr.IIO_LLC_WAYS)
+
+    def test_a_real_file(self):
+        """A register is eight bytes, little endian, at its number's offset."""
+        (self.folder / "3").mkdir()
+        (self.folder / "3/msr").write_bytes(bytes(0x1000))
+        device = msr.Msr(self.folder)
+        self.addCleanup(device.close)
+        device.write(3, msr.IIO_LLC_WAYS, 0x600)
+        self.assertEqual(0x600, device.read(3, msr.IIO_LLC_WAYS))
+        with open(self.folder / "3/msr", "rb") as file:
+            self.assertEqual(b"\x00\x06", os.pread(file.fileno(), 2, 0xC8B))
+
+    def test_descriptors_are_kept_and_given_back(self):
+        """A processor's file is opened once for each direction, and closed."""
+        for cpu in range(3):
+            (self.folder / str(cpu)).mkdir()
+            (self.folder / f"{cpu}/msr").write_bytes(bytes(0x1000))
+        before = len(os.listdir("/proc/self/fd"))
+        device = msr.Msr(self.folder)
+        for _ in range(50):
+            for cpu in range(3):
+                device.read(cpu, msr.IIO_LLC_WAYS)
+                device.write(cpu, msr.IIO_LLC_WAYS, 0)
+        self.assertEqual(before + 6, len(os.listdir("/proc/self/fd")))
+        device.close()
+        self.assertEqual(before, len(os.listdir("/proc/self/fd")))
+
+    def test_writes_switched_off(self):
+        """With msr.allow_writes=off the text names the setting and the command."""
+        (self.folder / "allow_writes").write_text("off\n")
+        fake = FakeMsr({0: 0}, parameters=self.folder)
+        fake.refuse = errno.EPERM
+        with self.assertRaisesRegex(HardwareError, r"write 0x700: .*echo on > .*allow_writes"):
+            fake.write(0, msr.IIO_LLC_WAYS, 0x700)
+
+    def test_lockdown(self):
+        """Where writes are not switched off, rights and lockdown are named."""
+        (self.folder / "allow_writes").write_text("default\n")
+        fake = FakeMsr({0: 0}, parameters=self.folder)
+        fake.refuse = errno.EPERM
+        with self.assertRaisesRegex(HardwareError, "CAP_SYS_RAWIO.*lockdown"):
+            fake.write(0, msr.IIO_LLC_WAYS, 0x700)
+
+    def test_a_register_that_is_not_there(self):
+        """A fault says that the processor has no such register."""
+        fake = FakeMsr({0: 0})
+        with self.assertRaisesRegex(HardwareError, "no such register"):
+            fake.read(0, 0xE00 + 0x10 * 20)
+
+
+class WrapAround(unittest.TestCase):
+    """Counters of 48 bits in totals without end."""
+
+    def test_a_wrap(self):
+        """A counter that passed its end goes on."""
+        counted = msr.Wrapping(((1 << 48) - 10,))
+        self.assertEqual((30,), counted.grow((20,)))
+        self.assertEqual((35,), counted.grow((25,)))
+
+    def test_a_reset(self):
+        """A counter that somebody set back is rejected once and goes on from there."""
+        counted = msr.Wrapping((0,))
+        self.assertEqual((1000,), counted.grow((1000,)))
+        self.assertIsNone(counted.grow((5,)))
+        self.assertEqual((1010,), counted.grow((15,)))
+
+
+class Machine(unittest.TestCase):
+    """A test case with two packages of two processors."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.cpus = trees.Cpus(Path(folder.name) / "cpu", packages=((0, 1), (2, 3)))
+        self.msr = FakeMsr({0: 0, 1: 0, 2: 1, 3: 1})
+
+    def unplug(self, cpu):
+        self.cpus.unplug(cpu)
+        self.msr.off.add(cpu)
+
+    def plug(self, cpu):
+        """A processor comes back as after a reset."""
+        self.cpus.plug(cpu)
+        self.msr.off.discard(cpu)
+        for owner, register in list(self.msr.values):
+            if owner == ("cpu", cpu):
+                del self.msr.values[owner, register]
+
+
+class CoreRegisters(Machine):
+    """The four general counters."""
+
+    def setUp(self):
+        super().setUp()
+        self.counters = MsrCounters(self.msr, SKX.core, self.cpus.topology, SystemClock())
+
+    def count(self, cpu, *values):
+        for n, value in enumerate(values):
+            self.msr.set(cpu, msr.PMC + n, value)
+        return self.counters.read().cores.get(cpu)
+
+    def test_programmed_and_read(self):
+        """Four selections for user and kernel, four reads a processor."""
+        self.counters.watch([0, 2])
+        self.assertEqual(
+            [0x4300C0, 0x43003C, 0x434F2E, 0x43412E],
+            [self.msr.get(0, msr.PERFEVTSEL + n) for n in range(4)],
+        )
+        self.msr.reads = 0
+        self.assertEqual(CoreCounts(10, 20, 3, 1), self.count(2, 10, 20, 3, 1))
+        self.assertEqual(8, self.msr.reads)
+
+    def test_put_back(self):
+        """After close, and for processors no longer watched, all is as it was found."""
+        self.msr.set(0, msr.PERF_GLOBAL_CTRL, 0)
+        self.msr.set(0, msr.PERFEVTSEL + 1, 0x1234)
+        before = dict(self.msr.values)
+        self.counters.watch([0, 1])
+        self.assertEqual(0xF, self.msr.get(0, msr.PERF_GLOBAL_CTRL))
+        self.counters.watch([1])
+        self.assertEqual(0x1234, self.msr.get(0, msr.PERFEVTSEL + 1))
+        self.counters.close()
+        left = {key: value for key, value in self.msr.values.items() if value}
+        self.assertEqual({key: value for key, value in before.items() if value}, left)
+
+    def test_counters_in_use(self):
+        """A counter somebody uses is refused and left alone."""
+        self.msr.set(1, msr.PERFEVTSEL + 3, 0x4300C4)
+        with self.assertRaisesRegex(HardwareError, "processor 1: counter 3 .*in use.*perf"):
+            self.counters.watch([1])
+        self.assertEqual(0, self.msr.get(1, msr.PERFEVTSEL))
+
+    def test_offline_and_back(self):
+        """A processor that is gone is absent, and counts on after its return."""
+        self.counters.watch([0, 1])
+        self.count(1, 100, 100, 100, 100)
+        self.unplug(1)
+        self.assertEqual({0}, self.counters.read().cores.keys())
+        self.counters.watch([0, 1])
+        self.plug(1)
+        self.counters.watch([0, 1])
+        self.assertEqual(CoreCounts(105, 106, 107, 108), self.count(1, 5, 6, 7, 8))
+        self.counters.close()
+
+    def test_reset_behind_our_back(self):
+        """Off and on between two looks: absent once, programmed anew, never falling."""
+        self.counters.watch([1])
+        self.count(1, 100, 100, 100, 100)
+        self.unplug(1)
+        self.plug(1)
+        self.assertIsNone(self.count(1, 1, 1, 1, 1))
+        self.counters.watch([1])
+        self.assertEqual(0x4300C0, self.msr.get(1, msr.PERFEVTSEL))
+        self.assertEqual(CoreCounts(101, 101, 101, 101), self.count(1, 2, 2, 2, 2))
+
+    def test_restored_by_another_process(self):
+        """What was saved before the first write puts every register back, once."""
+        self.msr.set(3, msr.PERFEVTSEL, 0x77)
+        saved = json.loads(json.dumps(self.counters.save()))
+        self.counters.watch([0, 3])
+        other = MsrCounters(self.msr, SKX.core, self.cpus.topology, SystemClock())
+        self.assertEqual(8, len(other.restore(saved)))
+        self.assertEqual(0x77, self.msr.get(3, msr.PERFEVTSEL))
+        self.assertEqual((), other.restore(saved))
+
+
+class ChaRegisters(Machine):
+    """The CHAs of Skylake by their registers."""
+
+    def reader(self, **options):
+        return ChaMsr(
+            self.msr, SKX.cha_registers, SKX.cha,
+            lambda: {cache.id: cache.cpus[0] for cache in self.cpus.topology.caches()},
+            **{"slices": 18, "counted": 1, **options},
+        )  # fmt: skip
+
+    def count(self, cpu, box, *values):
+        for n, value in enumerate(values):
+            self.msr.set(cpu, 0xE00 + 0x10 * box + 8 + n, value)
+
+    def test_programmed(self):
+        """Event, umask and filter are in the registers the manuals give."""
+        self.reader().watch()
+        for cpu in (0, 2):
+            self.assertEqual(0x401435, self.msr.get(cpu, 0xE01))
+            self.assertEqual(0x402435, self.msr.get(cpu, 0xE02))
+            self.assertEqual(0x10049033, self.msr.get(cpu, 0xE06))
+        self.assertEqual(0, self.msr.get(0, 0xE11))
+
+    def test_extended_umask(self):
+        """From Ice Lake on the opcodes are in bits 32 and up of the event select."""
+        spr = events.SAPPHIRE_RAPIDS
+        reader = ChaMsr(self.msr, spr.cha_registers, spr.cha, lambda: {0: 0}, slices=56, counted=1)
+        reader.watch()
+        self.assertEqual(0x00CC43FD_00400435, self.msr.get(0, 0x2002))
+        self.assertEqual(0x00CD43FE_00400435, self.msr.get(0, 0x2005))
+
+    def test_one_slice_stands_for_all(self):
+        """One slice's counts are multiplied by the number of slices, by package."""
+        reader = self.reader()
+        reader.watch()
+        self.count(0, 0, 100, 10)
+        self.count(2, 0, 7, 1)
+        self.assertEqual(
+            {0: DomainCounts(1800, 180, None), 1: DomainCounts(126, 18, None)}, reader.read()
+        )
+
+    def test_all_slices(self):
+        """All slices are added up."""
+        reader = self.reader(counted=None)
+        reader.watch()
+        for box in range(18):
+            self.count(0, box, 100 + box, 1)
+        self.assertEqual(DomainCounts(1953, 18, None), reader.read()[0])
+
+    def test_too_many_slices(self):
+        """More slices than the processor can have are refused."""
+        with self.assertRaisesRegex(HardwareError, "at most 28"):
+            self.reader(slices=60)
+
+    def test_boxes_in_use(self):
+        """A box that counts for somebody is refused and left alone."""
+        self.msr.set(0, 0xE04, 0x400035)
+        with self.assertRaisesRegex(HardwareError, "CHA 0 counter 3 .*in use"):
+            self.reader().watch()
+        self.assertEqual([], self.msr.writes)
+
+    def test_a_frozen_box(self):
+        """A frozen box is let go while we count, and frozen again afterwards."""
+        self.msr.set(0, 0xE00, 0x30100)
+        reader = self.reader()
+        reader.watch()
+        self.assertEqual(0x30000, self.msr.get(0, 0xE00))
+        reader.close()
+        self.assertEqual(0x30100, self.msr.get(0, 0xE00))
+
+    def test_another_processor_takes_over(self):
+        """When the processor that reads goes off-line, the package is read through the next."""
+        reader = self.reader()
+        reader.watch()
+        self.count(0, 0, 100, 10)
+        reader.read()
+        self.unplug(0)
+        self.assertEqual({1}, reader.read().keys())
+        reader.watch()
+        self.count(1, 0, 101, 10)
+        self.assertEqual(DomainCounts(1818, 180, None), reader.read()[0])
+        reader.close()
+        self.assertEqual(0, self.msr.get(1, 0xE01))
+
+    def test_put_back(self):
+        """close and, after a kill, another process put every register back."""
+        self.msr.set(0, 0xE06, 0x3B)
+        found = {register: self.msr.get(0, register) for register in range(0xE00, 0xE08)}
+        saved = json.loads(json.dumps(self.reader().save()))
+        reader = self.reader()
+        reader.watch()
+        reader.close()
+        self.assertEqual(found, {register: self.msr.get(0, register) for register in found})
+        self.reader().watch()
+        self.reader().restore(saved)
+        self.assertEqual(found, {register: self.msr.get(0, register) for register in found})
+        self.assertEqual((), self.reader().restore(saved))
