@@ -92,9 +92,11 @@ def moment(wall_s: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return ``8 s``, ``4 min 10 s``, ``2 h 5 min`` or ``3 d 4 h``."""
+    """Return ``0.4 s``, ``4 min 10 s``, ``2 h 5 min`` or ``3 d 4 h``."""
     if not math.isfinite(seconds):
         return "for ever"
+    if 0 < seconds < 9.95:
+        return f"{seconds:.1f} s"
     whole = max(0, round(seconds))
     for size, name, small_size, small_name in (
         (86400, "d", 3600, "h"),

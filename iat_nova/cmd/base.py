@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all commands share: where the state is, how errors and stale data leave the program."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import yaml
+from cliff import command, lister, show
+from cliff.formatters.base import SingleFormatter
+from stevedore.extension import Extension, ExtensionManager
+
+from iat_nova import conf
+from iat_nova.history_db import HistoryError, NoHistory
+from iat_nova.history_reader import HistoryReader
+from iat_nova.pause import PauseFile
+from iat_nova.records import RecordError
+from iat_nova.report import escape, words
+from iat_nova.report.view import View, gather
+
+EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_NOT_RUNNING = 0, 1, 2, 3
+
+CONFIG_FILES = ("/etc/nova/nova.conf", "/etc/iat-nova/iat-nova.conf")  # the agent's own defaults
+
+MACHINE_FORMATS = ("json", "yaml")  # they escape by themselves: values stay as they are
+
+KNOWN_ERRORS = (HistoryError, RecordError, conf.ConfigError, OSError, yaml.YAMLError)
+
+
+class Failure(Exception):
+    """What a person must know, and the exit status."""
+
+    def __init__(self, text: str, status: int = EXIT_FAILURE) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def add_state_options(parser: argparse.ArgumentParser, **defaults: Any) -> None:
+    """Add the options that tell where the agent's state is."""
+    group = parser.add_argument_group("where the agent keeps its state")
+    group.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        help="the agent's state directory; default: what the configuration says, "
+        f"${conf.STATE_DIR_VARIABLE}, {conf.STATE_DIR}",
+        **defaults,
+    )
+    group.add_argument(
+        "--config-file",
+        action="append",
+        metavar="FILE",
+        help="read [iat] state_dir from this file; may be repeated; default: "
+        + " and ".join(CONFIG_FILES),
+        **defaults,
+    )
+
+
+class Command(command.Command):  # type: ignore[misc]
+    """A command of ours: no plug-in hooks (they cost start-up time), known errors as `Failure`."""
+
+    _status = EXIT_OK
+
+    def _load_hooks(self) -> None:
+        self._hooks: list[Any] = []
+
+    def get_epilog(self) -> str:
+        """Return the examples; the base class would search all installed packages."""
+        return self._epilog or ""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options all commands have."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        add_state_options(parser, default=argparse.SUPPRESS)
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run and return the exit status."""
+        try:
+            return super().run(parsed_args) or self._status
+        except BrokenPipeError:
+            raise
+        except NoHistory as error:
+            text = f"{error}. Is iat-nova-agent running with this state directory?"
+            raise Failure(text, EXIT_NOT_RUNNING) from error
+        except KNOWN_ERRORS as error:
+            raise Failure(escape.plain(_worded(error))) from error
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """Do the work; commands override this."""
+        raise NotImplementedError
+
+    def settings(self, parsed_args: argparse.Namespace) -> conf.Settings:
+        """Read the configuration that is named, or else the agent's default files."""
+        files = getattr(parsed_args, "config_file", None) or self.app_args.config_file
+        if not files:
+            files = [name for name in CONFIG_FILES if os.access(name, os.R_OK)]
+        return conf.load(files)
+
+    def state_dir(self, parsed_args: argparse.Namespace) -> pathlib.Path:
+        """Return the agent's state directory."""
+        named = getattr(parsed_args, "state_dir", None) or self.app_args.state_dir
+        return pathlib.Path(named) if named else self.settings(parsed_args).state_dir
+
+    @contextlib.contextmanager
+    def history(self, parsed_args: argparse.Namespace) -> Iterator[HistoryReader]:
+        """Open the agent's history for reading."""
+        with HistoryReader(self.state_dir(parsed_args) / "history.sqlite") as reader:
+            yield reader
+
+    def view(self, parsed_args: argparse.Namespace) -> View:
+        """Look at the newest of everything; note in the exit status when that is not now."""
+        pause = PauseFile(self.state_dir(parsed_args)).current(time.time())
+        with self.history(parsed_args) as reader:
+            view = gather(reader, pause)
+        if not view.running:
+            self._status = EXIT_NOT_RUNNING
+        return view
+
+    def warn_if_stale(self, view: View) -> None:
+        """Tell on standard error that what is shown is not the present."""
+        if not view.running:
+            age = f", {words.duration(view.now.age_s)} old" if view.now else ""
+            self.note(f"the agent is not running: this is the last it recorded{age}")
+
+    def note(self, text: str) -> None:
+        """Write to standard error."""
+        print(f"iat-nova: {text}", file=sys.stderr)
+
+    @property
+    def colour(self) -> bool:
+        """Whether the output is a terminal that may be coloured."""
+        terminal = self.app.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        return bool(terminal and not os.environ.get("NO_COLOR"))
+
+
+class Lister(Command, lister.Lister):  # type: ignore[misc]
+    """A command that prints a list; names are escaped except where the format does it."""
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run; a column that does not exist is a mistake of the caller."""
+        try:
+            return super().run(parsed_args)
+        except ValueError as error:
+            if "column names" in str(error):
+                raise Failure(str(error), EXIT_USAGE) from error
+            raise
+
+    def cell(self, parsed_args: argparse.Namespace, value: object) -> object:
+        """Return a value as the chosen format shows it."""
+        if parsed_args.formatter in MACHINE_FORMATS:
+            return value
+        if isinstance(value, list):
+            return ", ".join(escape.plain(str(item)) for item in value)
+        if value is None:
+            return ""
+        return escape.plain(value) if isinstance(value, str) else value
+
+
+class _Text(SingleFormatter):  # type: ignore[misc]
+    """The format for people: the command itself words it."""
+
+    def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
+        """Have no options."""
+
+    def emit_one(self, column_names: Any, data: Any, stdout: Any, parsed_args: Any) -> None:
+        """Write the page, which is the only column."""
+        stdout.write(f"{data[0]}\n")
+
+
+class Page(Command, show.ShowOne):  # type: ignore[misc]
+    """A command that prints a page for people, a record for machines."""
+
+    @property
+    def formatter_default(self) -> str:
+        """The page."""
+        return "text"
+
+    def _load_formatter_plugins(self) -> ExtensionManager[Any]:
+        loaded = super()._load_formatter_plugins()
+        place = EntryPoint("text", "iat_nova.cmd.base:_Text", self.formatter_namespace)
+        return ExtensionManager.make_test_instance(
+            [*loaded, Extension("text", place, _Text, _Text())], namespace=self.formatter_namespace
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[Any]]:
+        """Return the page or the record."""
+        if parsed_args.formatter == "text":
+            return ["page"], [self.page(parsed_args)]
+        record = self.record(parsed_args)
+        return list(record), list(record.values())
+
+    def page(self, parsed_args: argparse.Namespace) -> str:
+        """Return the text for people."""
+        raise NotImplementedError
+
+    def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Return the same as data."""
+        raise NotImplementedError
+
+
+def _worded(error: Exception) -> str:
+    """Word an operating system's error with its file."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova explain."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import math
+import re
+import shutil
+import time
+from typing import Any
+
+from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
+from iat_nova.history_reader import HistoryReader, Recorded
+from iat_nova.model import PRESETS, DomainInventory
+from iat_nova.records import Settings
+from iat_nova.report import words
+
+_AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
+_SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_NUMBER = re.compile(r"#(\d+)")
+
+
+class Explain(Page):
+    """Tell why: what was measured, the thresholds, the transition, what moved and why.
+
+    Without TIME the last decision that did something. With TIME the decision in force at that
+    moment: the last one that did something, not after it.
+    """
+
+    _epilog = """
+TIME is one of:
+  03:12  03:12:05                  the last time it was so late
+  2026-11-21  2026-11-21T03:12:05  a date, a moment (local time unless it names an offset)
+  -10m  -30s  -2h  -1d             so long ago (write it last)
+  '#1234'                          an iteration by the number in the log
+
+examples:
+  iat-nova explain
+  iat-nova explain 03:12
+  iat-nova explain --verify '#1234'
+  iat-nova explain -f json -10m
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        # What looks like an option to argparse, -10m, is a time here.
+        parser._negative_number_matcher = _AGO
+        parser.add_argument("time", nargs="?", metavar="TIME", help="see below")
+        parser.add_argument("--domain", type=int, metavar="N", help="only this cache domain")
+        parser.add_argument(
+            "--exact",
+            action="store_true",
+            help="the iteration in force at TIME, even if it did nothing",
+        )
+        parser.add_argument(
+            "--verify",
+            action="store_true",
+            help="decide it once more from what was recorded and compare",
+        )
+        return parser
+
+    def page(self, parsed_args: argparse.Namespace) -> str:
+        """Word the decision."""
+        recorded, inventory, settings = self._find(parsed_args)
+        width = min(shutil.get_terminal_size().columns, 120) if self.colour else 80
+        text = words.explain(
+            recorded.iteration, inventory, settings, width=width, colour=self.colour
+        )
+        if parsed_args.verify:
+            difference = self._verify(recorded, inventory, settings)
+            text += f"\n\nReplay     {difference or 'decided once more: the same'}"
+        return text
+
+    def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Return the decision as data."""
+        recorded, inventory, settings = self._find(parsed_args)
+        data = words.as_data(recorded.iteration, inventory, settings)
+        if parsed_args.verify:
+            data["verified"] = self._verify(recorded, inventory, settings) is None
+        return data
+
+    def _find(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Recorded, DomainInventory, Settings | None]:
+        """Return the iteration that is asked for, with its tenants and settings."""
+        when = parsed_args.time
+        numbered = _NUMBER.fullmatch(when) if when else None
+        moment_s = moment(when, time.time()) if when and not numbered else math.inf
+        with self.history(parsed_args) as reader:
+            if numbered:
+                recorded = reader.numbered(int(numbered[1]), parsed_args.domain)
+            else:
+                recorded = _in_force(reader, moment_s, parsed_args.domain, parsed_args.exact)
+            if recorded is None:
+                raise Failure(_nothing(reader, parsed_args.time, parsed_args.domain))
+            iteration = recorded.iteration
+            inventory = reader.inventory(iteration.inventory_id)
+            if inventory is None or iteration.domain not in inventory.domains:
+                raise Failure(
+                    f"iteration #{iteration.decision.iteration} is there, but not the tenants it "
+                    "was decided for"
+                )
+            return recorded, inventory.domains[iteration.domain], reader.settings(recorded)
+
+    def _verify(
+        self, recorded: Recorded, inventory: DomainInventory, settings: Settings | None
+    ) -> str | None:
+        """Decide once more; return what differs, None when nothing does."""
+        from iat_nova.replay import replay  # noqa: PLC0415 - only here is the controller needed
+
+        if settings is None:
+            raise Failure("it cannot be verified: the parameters in force were not recorded")
+        if settings.strategy not in PRESETS:
+            raise Failure(
+                f"it cannot be verified: strategy {settings.strategy} is a plug-in, only decisions "
+                "of the built-in controller can be replayed"
+            )
+        was = recorded.iteration.decision
+        now = replay(recorded.iteration, inventory, settings.parameters, settings.switches)
+        if now == was:
+            return None
+        self._status = EXIT_FAILURE
+        parts = [
+            f"{name}: recorded {getattr(was, name)!r}, now {getattr(now, name)!r}"
+            for name in was.__dataclass_fields__
+            if getattr(was, name) != getattr(now, name)
+        ]
+        return "DIFFERENT\n" + "\n".join(parts)
+
+
+def moment(text: str, now_s: float) -> float:
+    """Return the wall-clock seconds that a person means. Raises `Failure`."""
+    ago = _AGO.fullmatch(text)
+    if ago:
+        return now_s - float(ago[1]) * _SECONDS[ago[2]]
+    try:
+        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
+            return _last_time_of_day(text, now_s)
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise Failure(
+            f"{text!r} is no time; write 03:12, 2026-11-21T03:12:05, -10m or '#1234'", EXIT_USAGE
+        ) from None
+
+
+def _last_time_of_day(text: str, now_s: float) -> float:
+    """Return the last moment, today or yesterday, at which the clock showed this."""
+    shown = datetime.time.fromisoformat(text.zfill(5) if text.count(":") == 1 else text.zfill(8))
+    today = datetime.datetime.fromtimestamp(now_s)
+    there = datetime.datetime.combine(today, shown)
+    if there > today:
+        there = datetime.datetime.combine(today - datetime.timedelta(days=1), shown)
+    # A minute without seconds means all of it.
+    whole_minute = 59.999 if text.count(":") == 1 else 0.0
+    return min(there.timestamp() + whole_minute, now_s)
+
+
+def _in_force(
+    reader: HistoryReader, moment_s: float, domain: int | None, exact: bool
+) -> Recorded | None:
+    """Return the last decision that did something, else the last iteration, at a moment."""
+    decisions = [] if exact else reader.decisions(1, domain, end_s=moment_s)
+    return decisions[0] if decisions else reader.at(moment_s, domain)
+
+
+def _nothing(reader: HistoryReader, when: str | None, domain: int | None) -> str:
+    """Word that there is nothing, and what there is."""
+    span = reader.span()
+    if span is None:
+        return "no iteration has been recorded yet"
+    what = f"no iteration {when}" if when else "no iteration"
+    where = f" of domain {domain}" if domain is not None else ""
+    return (
+        f"{what}{where} is recorded; the history reaches from {words.moment(span[0])} "
+        f"to {words.moment(span[1])}"
+    )

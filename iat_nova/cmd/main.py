@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova: the program an operator types. Commands are loaded when they are asked for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from cliff import app, commandmanager
+
+from iat_nova.cmd.base import EXIT_USAGE, Failure, add_state_options
+
+DESCRIPTION = "See and steer what iat-nova does with the last-level cache of this host."
+
+EPILOG = """
+first steps:
+  iat-nova status              is the agent at work, what did it do last
+  iat-nova tenants             who was found, how attached, which ways
+  iat-nova top                 the same, live
+  iat-nova explain             why the last decision was taken
+  iat-nova help tenants        options and examples of a command
+
+exit status:
+  0  done
+  1  it failed; the reason is on standard error
+  2  wrong arguments
+  3  the agent is not running, or its data are stale
+"""
+
+COMMANDS = {
+    "bench loop": "bench:BenchLoop",
+    "explain": "explain:Explain",
+    "pause": "pause:PauseCommand",
+    "policy check": "policy:PolicyCheck",
+    "report": "report:Report",
+    "resume": "pause:Resume",
+    "simulate run": "simulate:SimulateRun",
+    "status": "status:StatusCommand",
+    "tenants": "tenants:Tenants",
+    "top": "top:Top",
+}
+
+
+class _Commands(commandmanager.CommandManager):  # type: ignore[misc]
+    """The commands of this package, by name; no search through installed packages."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        for name, place in COMMANDS.items():
+            self.commands[name] = importlib.metadata.EntryPoint(
+                name, f"iat_nova.cmd.{place}", "iat_nova.cli"
+            )
+
+
+class _Format(logging.Formatter):
+    """Errors in one line; what nobody foresaw is named as such."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        text = super().format(record)
+        error = record.msg
+        if isinstance(error, Exception) and not isinstance(error, (Failure, ValueError)):
+            kind = type(error).__name__
+            text = f"internal error: {kind}: {text} (with --debug it tells where)"
+        return f"iat-nova: {text}"
+
+
+class Application(app.App):  # type: ignore[misc]
+    """cliff's application without its interactive mode, with our exit statuses."""
+
+    NAME = "iat-nova"
+    LOG = logging.getLogger("iat_nova.cmd")
+    DEFAULT_VERBOSE_LEVEL = 0
+
+    def __init__(self, **streams: Any) -> None:
+        self._failure: Failure | None = None
+        super().__init__(DESCRIPTION, _version(), _Commands(), **streams)
+        del self.command_manager.commands["complete"]
+
+    def build_option_parser(
+        self, description: str, version: str, argparse_kwargs: dict[str, Any] | None = None
+    ) -> argparse.ArgumentParser:
+        """Add our options and the examples."""
+        parser: argparse.ArgumentParser = super().build_option_parser(
+            description, version, {"epilog": EPILOG, "prog": self.NAME, **(argparse_kwargs or {})}
+        )
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        for action in parser._actions:
+            if action.dest == "version":
+                action.version = f"{self.NAME} {version}"  # type: ignore[attr-defined]
+        add_state_options(parser)
+        return parser
+
+    def configure_logging(self) -> None:
+        """Send warnings, with -v more, to standard error."""
+        super().configure_logging()
+        for handler in logging.getLogger("").handlers:
+            if type(handler) is logging.StreamHandler:
+                handler.setFormatter(_Format())
+
+    def interact(self) -> None:
+        """Refuse: without a command there is nothing to do."""
+        self.parser.print_usage(self.stderr)
+        raise Failure("give a command; `iat-nova --help` lists them", EXIT_USAGE)
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """Run a command and return our exit status."""
+        status: int = super().run_subcommand(argv)
+        return self._failure.status if self._failure else status
+
+    def clean_up(self, cmd: Any, result: int, err: BaseException | None) -> None:
+        """Remember how the command failed."""
+        self._failure = err if isinstance(err, Failure) else None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a name may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status: int = Application().run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except Failure as failure:
+        print(f"iat-nova: {failure}", file=sys.stderr)
+        return failure.status
+    except BrokenPipeError:
+        # Nobody reads any more: keep the interpreter from flushing into the void at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return status
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("iat-nova")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

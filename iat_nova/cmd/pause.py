@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova pause and iat-nova resume."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import math
+import os
+import re
+import time
+
+from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
+from iat_nova.history_db import HistoryError
+from iat_nova.history_reader import HistoryReader
+from iat_nova.pause import Pause, PauseFile
+from iat_nova.report import escape, words
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+class PauseCommand(Command):
+    """Hold the present masks for a while, for maintenance: the agent decides and writes nothing.
+
+    It is shown by status and top until it has run out or `iat-nova resume` ends it. It also
+    holds for an agent that is started later.
+    """
+
+    _epilog = """
+examples:
+  iat-nova pause --for 30m --reason "firmware update"
+  iat-nova pause                     until iat-nova resume
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--for",
+            dest="seconds",
+            metavar="TIME",
+            type=duration,
+            help="resume after this time: 90s, 30m, 2h, 1d",
+        )
+        parser.add_argument("--reason", default="", help="why, for the others")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Write the file."""
+        now_s = time.time()
+        until_s = now_s + parsed_args.seconds if parsed_args.seconds else math.inf
+        folder = self.state_dir(parsed_args)
+        if not folder.is_dir():
+            raise Failure(f"there is no state directory {folder}; name it with --state-dir")
+        PauseFile(folder).write(Pause(now_s, until_s, parsed_args.reason, _who()))
+        end = "until `iat-nova resume`" if math.isinf(until_s) else f"until {words.moment(until_s)}"
+        self.app.stdout.write(f"The masks are held {end}.\n")
+        try:
+            with HistoryReader(folder / "history.sqlite") as reader:
+                status = reader.status()
+        except HistoryError as error:
+            self.note(f"no agent is seen here: {error}")
+            return EXIT_NOT_RUNNING
+        if status is None or status.stale:
+            self.note("the agent is not running; it will be paused when it starts")
+            return EXIT_NOT_RUNNING
+        return 0
+
+
+class Resume(Command):
+    """End a pause."""
+
+    _epilog = """
+example:
+  iat-nova resume
+"""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Remove the file."""
+        file = PauseFile(self.state_dir(parsed_args))
+        pause = file.current(time.time())
+        file.clear()
+        if pause is None:
+            self.app.stdout.write("It was not paused.\n")
+        else:
+            since = words.duration(time.time() - pause.since_s)
+            by = f" by {escape.plain(pause.by)}" if pause.by else ""
+            self.app.stdout.write(f"Resumed. It was paused{by} for {since}.\n")
+        return 0
+
+
+def duration(text: str) -> float:
+    """Return the seconds of ``30m``. Raises what argparse shows."""
+    found = _DURATION.fullmatch(text)
+    if not found or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 30m, 2h or 1d")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _who() -> str:
+    """Return the name of the person, also behind sudo."""
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        return str(os.getuid())

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova status."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import time
+from typing import Any
+
+from iat_nova.cmd.base import Page
+from iat_nova.report import status
+
+
+class StatusCommand(Page):
+    """Show whether the agent is at work, the way map, and the last decision.
+
+    Ends with status 3 when the agent is not running or its data are stale.
+    """
+
+    _epilog = """
+examples:
+  iat-nova status              for people
+  iat-nova status -f json      for programs
+  iat-nova status >/dev/null   the exit status alone: 0 at work, 3 not running
+"""
+
+    def page(self, parsed_args: argparse.Namespace) -> str:
+        """Word the status."""
+        width = shutil.get_terminal_size().columns if self.colour else 80
+        return status.page(self.view(parsed_args), time.time(), width=width, colour=self.colour)
+
+    def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Return the status as data."""
+        return status.record(self.view(parsed_args))

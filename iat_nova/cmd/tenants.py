@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova tenants."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from iat_nova.cmd.base import MACHINE_FORMATS, Lister
+from iat_nova.report import view
+
+
+class Tenants(Lister):
+    """List who shares the last-level cache, how attached, and which ways each has.
+
+    A guest on two cache domains is listed once for each. An empty cell means unknown.
+    """
+
+    _epilog = """
+examples:
+  iat-nova tenants                                 the list
+  iat-nova tenants --long                          with class, flavor, owner and rates
+  iat-nova tenants -f json                         for programs
+  iat-nova tenants -c name -c ways -c mask -f csv  some columns
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--long", action="store_true", help="more columns")
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the columns and a row a tenant."""
+        seen = self.view(parsed_args)
+        self.warn_if_stale(seen)
+        columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if parsed_args.long else ())
+        rows = [
+            self._row(parsed_args, columns, view.tenant_row(domain, tenant))
+            for domain in seen.domains
+            for tenant in domain.inventory.tenants
+        ]
+        return columns, rows
+
+    def _row(
+        self, parsed_args: argparse.Namespace, columns: tuple[str, ...], values: dict[str, Any]
+    ) -> tuple[object, ...]:
+        if parsed_args.formatter not in MACHINE_FORMATS:
+            values["cpus"] = view.cpu_ranges(values["cpus"])
+        return tuple(self.cell(parsed_args, values[column]) for column in columns)

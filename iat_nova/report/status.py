@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of the agent: a page for people, a record for programs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from iat_nova.control import words as figures
+from iat_nova.model import Sample
+from iat_nova.report import escape, waymap, words
+from iat_nova.report.view import DomainView, View, mode, paused_until_s
+
+_INDENT = 12
+
+
+def page(view: View, wall_s: float, *, width: int = 80, colour: bool = False) -> str:
+    """Return the status in lines for a terminal; `wall_s` is the present."""
+    lines = [
+        _field("agent", _agent(view, wall_s)),
+        _field("data", f"{words.duration(view.now.age_s)} old" if view.now else "none"),
+        _field("paused", pause_words(view, wall_s)),
+    ]
+    degraded = view.now.status.degraded if view.now else ()
+    for number, text in enumerate(degraded or ("nothing",)):
+        lines.append(_field("degraded" if not number else "", escape.plain(text)))
+    if view.now is not None and view.now.status.last_error:
+        lines.append(_field("last error", escape.plain(view.now.status.last_error)))
+    for domain in view.domains:
+        lines += ["", *_domain(domain, wall_s, width, colour)]
+    if not view.domains:
+        lines += ["", "No tenants were recorded yet."]
+    return "\n".join(lines)
+
+
+def record(view: View) -> dict[str, Any]:
+    """Return the status as plain values."""
+    said = view.now.status if view.now else None
+    until_s = paused_until_s(view)
+    return {
+        "host": view.hostname or None,
+        "mode": mode(view),
+        "reason": said.reason if said else None,
+        "running": view.running,
+        "data_age_s": round(view.now.age_s, 3) if view.now else None,
+        "paused": until_s is not None,
+        "paused_until_s": until_s if until_s is not None and math.isfinite(until_s) else None,
+        "paused_reason": pause_reason(view),
+        "degraded": list(said.degraded) if said else [],
+        "last_error": said.last_error if said else None,
+        "pid": said.pid if said else None,
+        "version": said.version if said else None,
+        "strategy": said.strategy if said else None,
+        "interval_s": said.interval_s if said else None,
+        "started_s": said.started_s if said else None,
+        "domains": [_domain_record(domain) for domain in view.domains],
+    }
+
+
+def pause_words(view: View, wall_s: float) -> str:
+    """Tell whether, how long and why the masks are held."""
+    until_s = paused_until_s(view)
+    if until_s is None:
+        return "no"
+    end = (
+        "until `iat-nova resume`"
+        if math.isinf(until_s)
+        else f"until {words.moment(until_s)} ({words.duration(until_s - wall_s)} left)"
+    )
+    reason = pause_reason(view)
+    by = f" by {escape.plain(view.pause.by)}" if view.pause and view.pause.by else ""
+    return f"{end}{by}" + (f": {escape.plain(reason)}" if reason else "")
+
+
+def pause_reason(view: View) -> str | None:
+    """Return why the masks are held; None where nobody said."""
+    if view.pause is not None:
+        return view.pause.reason or None
+    return view.now.status.paused_reason if view.now else None
+
+
+def ddio_rates(sample: Sample) -> str:
+    """Return DDIO's hits and misses a second."""
+    if sample.ddio_hits_per_s is None or sample.ddio_misses_per_s is None:
+        return "no counters"
+    hits = figures.rate(sample.ddio_hits_per_s)
+    return f"hits {hits}, misses {figures.rate(sample.ddio_misses_per_s)}"
+
+
+def _agent(view: View, wall_s: float) -> str:
+    if view.now is None:
+        return "not running, and none ever was on this history"
+    said = view.now.status
+    if not view.running:
+        how = "it ended properly" if said.stopped else "it did not say goodbye"
+        return f"not running ({how}); below is the last it recorded"
+    parts = [said.mode, f"strategy {escape.plain(said.strategy)}", f"every {said.interval_s:g} s"]
+    parts += [f"pid {said.pid}", f"up {words.duration(wall_s - said.started_s)}"]
+    text = ", ".join(parts)
+    return f"{text}\n{said.mode}s only: {escape.plain(said.reason)}" if said.reason else text
+
+
+def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list[str]:
+    cache = domain.inventory.domain
+    title = f"domain {cache.id}"
+    if domain.latest is None or domain.layout is None:
+        return [_field(title, f"{cache.ways} ways, no iteration yet")]
+    decision = domain.latest.iteration.decision
+    ddio = domain.ddio or domain.layout.ddio
+    state = words.STATE_NAMES[decision.state_after]
+    lines = [
+        _field(
+            title,
+            f"{state}, DDIO {figures.ways(ddio.count)} {ddio}, "
+            + ddio_rates(domain.latest.iteration.sample),
+        ),
+        _field(
+            "",
+            waymap.text(domain.layout, domain.inventory, width=width - _INDENT, colour=colour),
+        ),
+    ]
+    if domain.decision is not None:
+        last = domain.decision.iteration
+        ago = words.duration(wall_s - last.wall_s)
+        lines.append(_field("", f"last decision {words.moment(last.wall_s)}, {ago} ago:"))
+        lines.append(_field("", words.line(last.decision, domain.inventory)))
+    return lines
+
+
+def _domain_record(domain: DomainView) -> dict[str, Any]:
+    cache = domain.inventory.domain
+    if domain.latest is None or domain.layout is None:
+        return {"domain": cache.id, "cache_ways": cache.ways, "state": None}
+    latest = domain.latest.iteration
+    last = domain.decision.iteration if domain.decision else None
+    return {
+        "domain": cache.id,
+        "cache_ways": cache.ways,
+        "state": str(latest.decision.state_after),
+        "iteration": latest.decision.iteration,
+        "recorded_s": latest.wall_s,
+        "written": latest.effective is not None,
+        "ddio_mask": str(domain.ddio) if domain.ddio is not None else None,
+        "ddio_ways": domain.ddio.count if domain.ddio is not None else None,
+        "ddio_hits_per_s": latest.sample.ddio_hits_per_s,
+        "ddio_misses_per_s": latest.sample.ddio_misses_per_s,
+        "way_map": waymap.text(domain.layout, domain.inventory),
+        "exact": domain.layout.exact,
+        "grouped": domain.layout.grouped,
+        "last_decision": words.line(last.decision, domain.inventory) if last else None,
+        "last_decision_s": last.wall_s if last else None,
+    }
+
+
+def _field(name: str, text: str) -> str:
+    """Return a named value; further lines are indented to where the first begins."""
+    return f"{name:<{_INDENT}}" + text.replace("\n", "\n" + " " * _INDENT)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One look at a host: what `tenants`, `status` and `top` show, gathered from the history."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from iat_nova.control.state import DDIO
+from iat_nova.history_reader import HistoryReader, Recorded, StatusNow
+from iat_nova.model import DomainInventory, Layout, Tenant, WayMask
+from iat_nova.pause import Pause
+from iat_nova.records import Event
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DomainView:
+    """A cache domain: its tenants, its newest iteration, its last decision that did something."""
+
+    inventory: DomainInventory
+    latest: Recorded | None
+    decision: Recorded | None
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where the ways lie; None before the first iteration."""
+        return self.latest.iteration.decision.layout if self.latest else None
+
+    def mask_of(self, tenant: str) -> WayMask | None:
+        """Return a tenant's mask: the machine's where it was read back, else the decided one."""
+        if self.latest is None:
+            return None
+        effective = (self.latest.iteration.effective or {}).get(tenant)
+        return effective or self.latest.iteration.decision.layout.mask_of(tenant)
+
+    @property
+    def ddio(self) -> WayMask | None:
+        """DDIO's mask, as the machine has it where that was read back."""
+        if self.latest is None:
+            return self.inventory.domain.ddio_found
+        effective = (self.latest.iteration.effective or {}).get(DDIO)
+        return effective or self.latest.iteration.decision.layout.ddio
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """All that is known now. `pause`: the file's word, which the agent may not have seen yet."""
+
+    hostname: str
+    now: StatusNow | None
+    domains: tuple[DomainView, ...]
+    events: tuple[Event, ...]
+    pause: Pause | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether an agent writes this history now."""
+        return self.now is not None and not self.now.stale
+
+
+def gather(reader: HistoryReader, pause: Pause | None = None, events: int = 5) -> View:
+    """Look at the newest of everything. Raises what the reader raises."""
+    inventory = reader.latest_inventory()
+    known: Mapping[int, DomainInventory] = inventory.domains if inventory else {}
+    domains = []
+    for number, tenants in sorted(known.items()):
+        newest = reader.decisions(1, number)
+        domains.append(DomainView(tenants, reader.latest(number), newest[0] if newest else None))
+    return View(
+        inventory.facts.host.hostname if inventory else "",
+        reader.status(),
+        tuple(domains),
+        tuple(reader.events(events)),
+        pause,
+    )
+
+
+def paused_until_s(view: View) -> float | None:
+    """Return until when the masks are held (infinite: until resumed); None: they are not."""
+    if view.pause is not None:
+        return view.pause.until_s
+    if view.now is not None and view.running:
+        return view.now.status.paused_until_s
+    return None
+
+
+def mode(view: View) -> str:
+    """Return ``enforce``, ``observe``, ``paused`` or ``not running``."""
+    if view.now is None or not view.running:
+        return "not running"
+    return "paused" if paused_until_s(view) is not None else view.now.status.mode
+
+
+TENANT_COLUMNS = (
+    "name",
+    "uuid",
+    "priority",
+    "io",
+    "cpus",
+    "model",
+    "devices",
+    "domain",
+    "ways",
+    "mask",
+    "overlaps_ddio",
+    "warnings",
+)
+LONG_COLUMNS = (
+    "kind",
+    "class",
+    "flavor",
+    "project",
+    "members",
+    "requested",
+    "ipc",
+    "references_per_s",
+    "misses_per_s",
+)
+
+
+def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
+    """Return a tenant as plain values under `TENANT_COLUMNS` and `LONG_COLUMNS`."""
+    mask, ddio = domain.mask_of(tenant.id), domain.ddio
+    rates = domain.latest.iteration.sample.tenants.get(tenant.id) if domain.latest else None
+    return {
+        "name": tenant.name,
+        "uuid": tenant.uuid,
+        "priority": str(tenant.priority),
+        "io": tenant.io,
+        "cpus": list(tenant.cpus),
+        "model": str(tenant.model),
+        "devices": list(tenant.devices),
+        "domain": domain.inventory.domain.id,
+        "ways": mask.count if mask is not None else None,
+        "mask": str(mask) if mask is not None else None,
+        "overlaps_ddio": mask.overlaps(ddio) if mask is not None and ddio is not None else None,
+        "warnings": list(tenant.warnings),
+        "kind": str(tenant.kind),
+        "class": tenant.class_name or None,
+        "flavor": tenant.flavor,
+        "project": tenant.project,
+        "members": list(tenant.members),
+        "requested": f"{tenant.ways.min}/{tenant.ways.initial}/{tenant.ways.max}",
+        "ipc": round(rates.ipc, 3) if rates else None,
+        "references_per_s": _whole(rates.references_per_s) if rates else None,
+        "misses_per_s": _whole(rates.misses_per_s) if rates else None,
+    }
+
+
+def cpu_ranges(cpus: list[int]) -> str:
+    """Return processors as the kernel lists them: ``0-3,8``."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def _whole(value: float) -> int | None:
+    return round(value) if math.isfinite(value) else None
