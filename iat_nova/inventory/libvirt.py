@@ -25,7 +25,6 @@ from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
 from iat_nova.model import Attachment, Guest
 
 _RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING | libvirt.VIR_CONNECT_LIST_DOMAINS_PAUSED
-_GONE = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
 
 Counters = Mapping[str, int]  # packets by the host's net device
 
@@ -141,7 +140,7 @@ def _domains(connection: Any, handles: Sequence[Any]) -> Iterator[tuple[Any, Dom
         except libvirt.libvirtError as error:
             if not connection.isAlive():
                 raise
-            if error.get_error_code() in _GONE:
+            if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                 continue
             domain = Domain(
                 run=handle.ID(), warnings=(f"libvirt does not describe it: {error}",), **known

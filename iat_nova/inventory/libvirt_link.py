@@ -119,8 +119,8 @@ class LibvirtLink:
         self._on_hint()
 
     def _fail(self, why: str) -> None:
-        if self.problem is None or self.connection is None:
-            _log.warning("libvirt at %s: %s; next attempt in %.1f s", self.uri, why, self._wait_s)
+        if why != self.problem:  # one line an outage, not one an attempt
+            _log.warning("libvirt at %s: %s; trying again", self.uri, why)
         self.connection = None
         self.problem = why
         EVENT_LOOP.call_later(self._wait_s, self._attempt)
