@@ -195,7 +195,7 @@ def _changes_block(
         since = f" since {moment(iteration.wall_s - (iteration.at_s - reference.taken_at_s))}"
     lines = [f"What moved{since}"]
     rows = [_change_row(change, names, parameters) for change in decision.changes]
-    return lines + _columns(rows, "lrrrl")
+    return lines + columns(rows, "lrrrl")
 
 
 def _change_row(change: Change, names: Names, parameters: Parameters | None) -> tuple[str, ...]:
@@ -275,7 +275,7 @@ def _inputs_block(sample: Sample, inventory: DomainInventory, layout: Layout) ->
     return [
         f"What was measured over {sample.interval_s:.2f} s",
         f"  DDIO {layout.ddio} ({figures.ways(layout.ddio.count)}): {ddio}",
-        *_columns(rows, "llrrrrrrl"),
+        *columns(rows, "llrrrrrrl"),
     ]
 
 
@@ -289,15 +289,15 @@ def _thresholds_block(parameters: Parameters) -> list[str]:
     ]
 
 
-def _columns(rows: Sequence[tuple[str, ...]], alignment: str) -> list[str]:
+def columns(rows: Sequence[tuple[str, ...]], alignment: str) -> list[str]:
     """Align rows in columns, two blanks apart and two in front."""
     widths = [max(escape.width(row[number]) for row in rows) for number in range(len(alignment))]
     return [
         (
             "  "
             + "  ".join(
-                escape.fit(text, columns, right=side == "r")
-                for text, columns, side in zip(row, widths, alignment, strict=True)
+                escape.fit(text, room, right=side == "r")
+                for text, room, side in zip(row, widths, alignment, strict=True)
             )
         ).rstrip()
         for row in rows

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova bench loop."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterator
+
+from iat_nova.cmd.base import MACHINE_FORMATS, Failure, Lister
+from iat_nova.hardware.api import HardwareError
+
+PHASES = ("stable", "unstable")
+
+
+class BenchLoop(Lister):
+    """Measure what an iteration of the loop costs on this machine, in microseconds.
+
+    Medians, and the 99th percentile of the overhead: everything in an iteration that is neither
+    the bare counter reads (floor) nor a mask write. Nothing is written to the hardware.
+    """
+
+    _epilog = """
+examples:
+  iat-nova bench loop                                    everything; takes minutes
+  iat-nova bench loop --tenants 16 --iterations 200      one size, quickly
+  iat-nova bench loop -f json > loop.json
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--tenants", type=_natural, nargs="+", metavar="N", help="default: 1 2 4 8 16 64 256"
+        )
+        parser.add_argument(
+            "--cores", type=_natural, nargs="+", metavar="N", help="a tenant; default: 1 2"
+        )
+        parser.add_argument("--phase", choices=PHASES, help="default: both")
+        parser.add_argument("--iterations", type=_natural, metavar="N", help="default: 1000")
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+        """Return a row a case."""
+        from iat_nova import bench  # noqa: PLC0415 - opens counters, needs the whole agent
+
+        columns = tuple(field.name for field in dataclasses.fields(bench.Row))
+        return columns, self._rows(parsed_args)
+
+    def _rows(self, parsed_args: argparse.Namespace) -> Iterator[tuple[object, ...]]:
+        from iat_nova import bench  # noqa: PLC0415
+
+        try:
+            for row in bench.rows(
+                tenants=parsed_args.tenants or bench.TENANTS,
+                cores=parsed_args.cores or bench.CORES,
+                phases=(parsed_args.phase,) if parsed_args.phase else bench.PHASES,
+                iterations=parsed_args.iterations or bench.ITERATIONS,
+                progress=self.note,
+            ):
+                yield tuple(
+                    round(value, 1 if parsed_args.formatter not in MACHINE_FORMATS else 3)
+                    if isinstance(value, float)
+                    else value
+                    for value in dataclasses.astuple(row)
+                )
+        except HardwareError as error:
+            raise Failure(f"the counters cannot be opened: {error}") from error
+
+
+def _natural(text: str) -> int:
+    """Return a positive whole number. Raises what argparse shows."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
+    return int(text)
