@@ -129,7 +129,10 @@ def unknown(name: str) -> str | None:
     """Tell what is wrong with the name of an extra spec; None when it is another's or known."""
     if not name.startswith(NAMESPACE) or name in _BY_NAME:
         return None
-    close = [known for known in _BY_NAME if known.startswith(name)]
-    close = close or difflib.get_close_matches(name, _BY_NAME, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(_BY_NAME)}"
+    # The namespace is left out: with it, any two names would look alike.
+    tail = name.removeprefix(NAMESPACE)
+    tails = [known.removeprefix(NAMESPACE) for known in _BY_NAME]
+    close = [known for known in tails if tail and known.startswith(tail)]
+    close = close or difflib.get_close_matches(tail, tails, n=1)
+    hint = f"did you mean {NAMESPACE}{close[0]}?" if close else f"known are {', '.join(_BY_NAME)}"
     return f"{name} is no extra spec of iat-nova; {hint}"

@@ -39,7 +39,7 @@ FACTS: Mapping[str, str] = {
 MAX_CHARACTERS = 1 << 20
 """A rendered policy longer than this is taken for a runaway loop."""
 
-_MAX_POWER = 64
+_MAX_OPERAND = {"*": 1e18, "**": 64}
 # What a template's own code can raise; jinja2 does not wrap any of them.
 _RUNTIME_ERRORS = (
     TemplateError,
@@ -105,7 +105,7 @@ class _Environment(SandboxedEnvironment):
     """Jinja2 without access to Python's insides and without powers that never end."""
 
     # Intercepted operators are not evaluated while compiling either.
-    intercepted_binops = frozenset(("*", "**"))
+    intercepted_binops = frozenset(_MAX_OPERAND)
 
     def __init__(self, extensions: list[type[Extension]] | None = None) -> None:
         super().__init__(
@@ -113,10 +113,9 @@ class _Environment(SandboxedEnvironment):
         )
 
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
-        if not (isinstance(left, int | float) and isinstance(right, int | float)) or (
-            operator == "**" and abs(right) > _MAX_POWER
-        ):
-            raise SecurityError(f"{operator} takes numbers only here, exponents to {_MAX_POWER}")
+        numbers = [value for value in (left, right) if isinstance(value, int | float)]
+        if len(numbers) < 2 or max(map(abs, numbers)) > _MAX_OPERAND[operator]:
+            raise SecurityError(f"{operator} takes numbers up to {_MAX_OPERAND[operator]:g} here")
         return super().call_binop(context, operator, left, right)
 
 

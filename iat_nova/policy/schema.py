@@ -221,7 +221,7 @@ _MATCH = _section(
         },
         "flavor": _globs("Names of flavors, globs allowed.", ["nfv.*", "vnf-large"]),
         "project": _globs(
-            "UUIDs of the owner's project, globs allowed.", "6f70656e737461636b206e6f7661aabb"
+            "UUIDs of the owner's project, globs allowed.", "3c1a9e3f4b5d4c0e8f7a6b5c4d3e2f1a"
         ),
         "attachment": _one_or_more(
             {"enum": list(AttachmentKind)}, "How the guest meets the network.", ["vf", "vhost-user"]

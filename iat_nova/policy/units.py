@@ -84,7 +84,7 @@ def text(kind: Kind, value: float) -> str:
     """Write a quantity with the largest unit that divides it."""
     number = decimal.Decimal(str(value))
     if kind is Kind.FRACTION:
-        return f"{number * 100:f}".rstrip("0").rstrip(".") + "%"
+        return f"{(number * 100).normalize():f}%"
     unit, factor = "", decimal.Decimal(1)
     for name, written in _UNITS[kind].items():
         candidate = decimal.Decimal(written)

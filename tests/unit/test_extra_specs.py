@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extra specs mean what they say, and wrong ones are told."""
+
+import ast
+import pathlib
+import sys
+import unittest
+
+from iat_nova import extra_specs
+from iat_nova.extra_specs import Io, Wishes
+
+
+class ParseTest(unittest.TestCase):
+    def test_all_keys(self) -> None:
+        """Each key sets its wish; other namespaces are not looked at."""
+        specs = {
+            "iat:priority": "PC",
+            "iat:io": "auto",
+            "iat:llc_ways": "2",
+            "iat:llc_ways_max": "4",
+            "hw:cpu_policy": "dedicated",
+        }
+        self.assertEqual(Wishes("PC", Io.AUTO, 2, 4), extra_specs.parse(specs))
+
+    def test_case_and_blanks_do_not_matter(self) -> None:
+        """What is unmistakable is understood."""
+        wishes = extra_specs.parse({"iat:priority": " be", "iat:io": "True"})
+        self.assertEqual(Wishes("BE", Io.TRUE), wishes)
+
+    def test_wrong_values_are_told_and_not_used(self) -> None:
+        """A wrong value leaves its wish open and the others standing."""
+        for name, value, problem in (
+            ("iat:priority", "high", "'high' is not used: it takes PC or BE"),
+            ("iat:io", "perhaps", "it takes true or false or auto"),
+            ("iat:llc_ways", "0", "it takes a whole number from 1 to 64"),
+            ("iat:llc_ways", "2.5", "a whole number"),
+            ("iat:llc_ways", "²", "a whole number"),
+            ("iat:llc_ways_max", "9" * 5000, "a whole number"),
+            ("iat:priorty", "PC", "did you mean iat:priority"),
+            ("iat:prio", "PC", "did you mean iat:priority"),
+            ("iat:colour", "red", "known are iat:priority, iat:io"),
+        ):
+            with self.subTest(name=name, value=value):
+                wishes = extra_specs.parse({name: value, "iat:io": "true"} | {name: value})
+                (text,) = wishes.problems
+                self.assertIn(problem, text)
+                self.assertIsNone(wishes.priority)
+                self.assertIsNone(wishes.llc_ways)
+
+    def test_maximum_below_guarantee(self) -> None:
+        """The guarantee stands, the maximum that contradicts it does not."""
+        wishes = extra_specs.parse({"iat:llc_ways": "4", "iat:llc_ways_max": "2"})
+        self.assertEqual((4, None), (wishes.llc_ways, wishes.llc_ways_max))
+        self.assertIn("iat:llc_ways=4 is above it", wishes.problems[0])
+
+    def test_imports_the_standard_library_alone(self) -> None:
+        """nova-api can import the module whatever else is installed."""
+        source = pathlib.Path(extra_specs.__file__).read_text()
+        modules = set()
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                modules.add(node.module or "")
+        self.assertLessEqual({name.split(".")[0] for name in modules}, sys.stdlib_module_names)
