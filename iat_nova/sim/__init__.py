@@ -1,2 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emulated server: a cache model, workloads and virtual time behind the hardware protocols."""
+"""The emulated server: a machine with CAT and DDIO in virtual time.
+
+It needs numba and numpy, which the extra ``iat-nova[sim]`` brings; nothing outside this package
+imports them. Importing this package without them raises `ImportError` with that advice.
+"""
+
+from iat_nova.sim.scenario import Scenario, ScenarioError, shipped
+from iat_nova.sim.server import EmulatedServer, WorkloadMetrics
+
+__all__ = ["EmulatedServer", "Scenario", "ScenarioError", "WorkloadMetrics", "shipped"]

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a scenario to the arrays of the engine, and the handles by which events change them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from iat_nova.sim import cache, engine, memory, nic, rings
+from iat_nova.sim.machine import LINE_BYTES
+from iat_nova.sim.scenario import Scenario, Traffic, Workload
+from iat_nova.sim.workloads import poller
+from iat_nova.sim.workloads import threads as th
+from iat_nova.sim.workloads.profiles import L1_BYTES, Form
+
+# Each thread's own memory has a stretch of the address space to itself, with room to grow.
+STRETCH_BYTES = 256 << 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue of a workload: its receive and its send ring, by number."""
+
+    receive: int
+    send: int
+
+
+class Plant:
+    """A scenario's running machine: the engine's state and who is where in it.
+
+    `threads` and `queues` give a workload's rows and queues in the order of its processors;
+    `streams` the rows of a traffic's streams.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self.scenario = scenario
+        self._random = np.random.default_rng(seed)
+        self._next_line = 0
+        self._pools: list[rings.PoolPlan] = []
+        self._rings: list[rings.RingPlan] = []
+        self.owners = [workload.name for workload in scenario.workloads]
+        self._pool_of: dict[str, int] = {}
+        self.queues: dict[str, list[Queue]] = {}
+        self.threads: dict[str, list[int]] = {}
+        self.streams: dict[str, list[int]] = {}
+        for workload in scenario.workloads:
+            if workload.profile.form is not Form.MEMORY:
+                self._plan_network(workload)
+        made = rings.make(self._pools, self._rings, scenario.sampling)
+        threads = self._make_threads()
+        self.state = engine.State(
+            cache.make(scenario.machine, scenario.sampling),
+            memory.make(scenario.machine, scenario.sampling),
+            made,
+            self._make_nics(),
+            threads,
+        )
+        for workload in scenario.workloads:
+            if workload.profile.form is Form.MEMORY:
+                self.set_working_set(workload.name, workload.working_set_bytes)
+        self.flows = {traffic.name: traffic.flows for traffic in scenario.traffic}
+        self.apply_flows()
+
+    # ------------------------------------------------------------------ planning
+
+    def _workload(self, name: str) -> Workload:
+        return next(workload for workload in self.scenario.workloads if workload.name == name)
+
+    def _stretch(self, lines: int) -> int:
+        """Reserve lines; the start is shifted at random, as physical pages are."""
+        sampling = self.scenario.sampling
+        start = self._next_line + int(self._random.integers(0, 4096)) * sampling
+        self._next_line = -(-(start + lines) // sampling) * sampling
+        return start
+
+    def _plan_network(self, workload: Workload) -> None:
+        """Plan a workload's mempool and a pair of rings for each of its processors."""
+        cores = list(workload.cpus)
+        if workload.switch is not None:  # the switch reads and writes the guest's buffers
+            cores += self._workload(workload.switch).cpus
+        sharers = sum(1 << core for core in cores)
+        lines = workload.buffers * rings.BUFFER_LINES
+        pool = len(self._pools)
+        self._pools.append(
+            rings.PoolPlan(
+                self._stretch(lines), workload.buffers, workload.pool == "stack", sharers
+            )
+        )
+        self._pool_of[workload.name] = pool
+        card = next((card for card in self.scenario.nics if card.name == workload.nic), None)
+        dca = card is None or card.dca
+        queues = []
+        for _ in workload.cpus:
+            first = len(self._rings)
+            self._rings.append(rings.RingPlan(workload.ring, pool, True, dca))
+            self._rings.append(rings.RingPlan(workload.ring, pool, False, dca))
+            queues.append(Queue(first, first + 1))
+        self.queues[workload.name] = queues
+
+    def _clients(self, switch: Workload) -> list[Workload]:
+        return [w for w in self.scenario.workloads if w.switch == switch.name]
+
+    def _inputs(self, workload: Workload, lane: int) -> list[tuple[int, int, int]]:
+        """Return the inputs of one of a workload's threads: ring, output, lane."""
+        own = self.queues[workload.name][lane]
+        if workload.profile.form is Form.NETWORK:
+            return [(own.receive, own.send, lane)]
+        inputs = [(own.receive, poller.BY_TARGET, lane)]
+        lanes = len(workload.cpus)
+        for client in self._clients(workload):
+            for number, queue in enumerate(self.queues[client.name]):
+                if number % lanes == lane:  # Open vSwitch deals queues out in turn
+                    inputs.append((queue.send, own.send, lane))
+        return inputs
+
+    def _routes(self) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+        """Return the output ring for each target (a workload's number) and lane."""
+        lanes = max(len(workload.cpus) for workload in self.scenario.workloads)
+        routes = np.full((len(self.owners), lanes), poller.CONSUME, np.int64)
+        for number, name in enumerate(self.owners):
+            queues = self.queues.get(name, [])
+            for lane in range(lanes):
+                if not queues:
+                    continue
+                queue = queues[lane % len(queues)]
+                is_switch = self._workload(name).profile.form is Form.SWITCH
+                routes[number, lane] = queue.send if is_switch else queue.receive
+        return routes
+
+    def _make_threads(self) -> th.Threads:
+        ints: list[list[int]] = []
+        floats: list[list[float]] = []
+        overlaps: list[tuple[float, ...]] = []
+        inputs: list[tuple[int, int, int]] = []
+        for workload in self.scenario.workloads:
+            self.threads[workload.name] = []
+            for lane, cpu in enumerate(workload.cpus):
+                self.threads[workload.name].append(len(ints))
+                mine = []
+                if workload.profile.form is not Form.MEMORY:
+                    mine = self._inputs(workload, lane)
+                ints.append(self._thread_ints(workload, cpu, len(inputs), len(mine)))
+                floats.append(_thread_floats(workload))
+                overlaps.append(workload.profile.overlap)
+                inputs += mine
+        overlap = np.array(overlaps, np.float64)
+        return th.Threads(
+            np.array(ints, np.int64),
+            np.array(floats, np.float64),
+            self.scenario.machine.llc_cycles / overlap,
+            overlap,
+            np.array(inputs, np.int64).reshape(-1, 3),
+            self._routes(),
+        )
+
+    def _thread_ints(self, workload: Workload, cpu: int, inputs: int, count: int) -> list[int]:
+        row = [0] * th.INTS
+        row[th.KIND] = th.MEMORY_BOUND if workload.profile.form is Form.MEMORY else th.POLLER
+        row[th.CORE] = cpu
+        row[th.RANDOM] = int(self._random.integers(1, 2**62))
+        row[th.FIRST_LINE] = self._stretch(STRETCH_BYTES // LINE_BYTES) // self.scenario.sampling
+        row[th.LINES] = 1
+        row[th.WRITES_PERCENT] = workload.writes_percent
+        row[th.POOL] = self._pool_of.get(workload.name, -1)
+        row[th.INPUTS] = inputs
+        row[th.INPUTS_COUNT] = count
+        return row
+
+    def _make_nics(self) -> nic.Nics:
+        scenario = self.scenario
+        flow: list[list[float]] = []
+        streams: list[list[int]] = []
+        for traffic in scenario.traffic:
+            target = self._workload(traffic.to)
+            entry = traffic.to if target.nic is not None else str(target.switch)
+            queues = self.queues[entry]
+            rate = nic.packets_per_s(traffic.rate_bits_per_s, traffic.packet_bytes)
+            self.streams[traffic.name] = []
+            for queue in queues:
+                self.streams[traffic.name].append(len(streams))
+                # Streams start at random phases, or all would send in the same step.
+                phase = float(self._random.random()) * traffic.burst
+                flow.append([rate / len(queues), phase])
+                streams.append(
+                    [
+                        queue.receive,
+                        traffic.packet_bytes,
+                        self.owners.index(traffic.to),
+                        traffic.burst,
+                        0,
+                    ]
+                )
+        cards = {card.name: number for number, card in enumerate(scenario.nics)}
+        tx = [
+            [queue.send, cards[workload.nic]]
+            for workload in scenario.workloads
+            if workload.nic is not None
+            for queue in self.queues[workload.name]
+        ]
+        return nic.Nics(
+            np.array(flow, np.float64).reshape(-1, 2),
+            np.array(streams, np.int64).reshape(-1, 5),
+            np.array([[c.speed_bits_per_s / 8, 0.0, 0.0] for c in scenario.nics]).reshape(-1, 3),
+            np.array(tx, np.int64).reshape(-1, 2),
+            np.zeros((len(self.owners), 3)),
+            np.zeros((len(self.owners), nic.BINS), np.int64),
+        )
+
+    # ------------------------------------------------------------------- changes
+
+    def _sampled(self, size_bytes: float) -> int:
+        return max(1, round(size_bytes / LINE_BYTES / self.scenario.sampling))
+
+    def set_working_set(self, name: str, size_bytes: float) -> None:
+        """Set each thread's own memory; what fits in L1 is not simulated."""
+        for thread in self.threads[name]:
+            self.state.threads.ints[thread, th.LINES] = self._sampled(size_bytes)
+            share = min(0.95, L1_BYTES / size_bytes)
+            self.state.threads.floats[thread, th.L1_SHARE] = share
+
+    def set_duty(self, name: str, duty: float) -> None:
+        """Set the share of the time for which a workload does not sleep."""
+        self.state.threads.floats[self.threads[name], th.DUTY] = duty
+
+    def set_traffic(self, traffic: Traffic) -> None:
+        """Bring a traffic's streams to what it says now."""
+        rate = nic.packets_per_s(traffic.rate_bits_per_s, traffic.packet_bytes)
+        rows = self.streams[traffic.name]
+        self.state.nics.flow[rows, nic.PACKETS_PER_S] = rate / len(rows)
+        self.state.nics.streams[rows, nic.FRAME_BYTES] = traffic.packet_bytes
+        self.state.nics.streams[rows, nic.BURST] = traffic.burst
+        self.flows[traffic.name] = traffic.flows
+        self.apply_flows()
+
+    def apply_flows(self) -> None:
+        """Size the flow tables by the flows that pass; they are dealt out over the cores."""
+        for workload in self.scenario.workloads:
+            if workload.profile.form is Form.MEMORY or not workload.profile.table_touches:
+                continue
+            passing = {workload.name, *(client.name for client in self._clients(workload))}
+            flows = sum(self.flows[t.name] for t in self.scenario.traffic if t.to in passing)
+            each = max(1, flows // len(workload.cpus))
+            table = workload.profile.table_bytes(each)
+            for thread in self.threads[workload.name]:
+                self.state.threads.ints[thread, th.LINES] = self._sampled(table)
+                past_l1 = 1.0 - min(0.95, L1_BYTES / table)
+                touches = workload.profile.table_touches * past_l1
+                self.state.threads.floats[thread, th.TOUCHES] = touches
+
+
+def _thread_floats(workload: Workload) -> list[float]:
+    profile = workload.profile
+    row = [0.0] * th.FLOATS
+    row[th.OWN_CYCLES] = profile.own_cycles
+    row[th.OWN_INSTRUCTIONS] = profile.own_instructions
+    row[th.DUTY] = workload.duty
+    row[th.PAYLOAD_SHARE] = profile.payload_share
+    row[th.COPY_CYCLES] = profile.copy_cycles
+    row[th.SPIN_IPC] = profile.spin_ipc
+    return row
+
+
+def totals(plant: Plant) -> Mapping[str, int]:
+    """Return the caches' totals by name, in sampled lines."""
+    names = (
+        "ddio_hits",
+        "ddio_misses",
+        "dma_read_hits",
+        "dma_read_misses",
+        "dma_memory_writes",
+        "flushed",
+        "victims_placed",
+        "victims_merged",
+        "migrated",
+        "moved",
+        "evicted",
+        "write_backs",
+        "leaked",
+    )
+    return {name: int(n) for name, n in zip(names, plant.state.caches.totals, strict=True)}

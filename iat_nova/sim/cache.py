@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The caches: a private L2 a core and a shared, non-inclusive LLC with CAT and DDIO.
+
+The rules, in the order in which an access meets them:
+
+* A core's access that misses its L2 looks in the LLC and then in the L2s of the other cores that
+  may hold the line (`sharers`, a bit a core); the line is in at most one L2. It fills L2 only.
+* An ordinary line that hits in the LLC *moves* to L2. A line that a device wrote stays in the
+  LLC, in one of the *inclusive* ways, to which it migrates when a core first touches it, because
+  only these can hold a line that is in an L2 as well (A4, ISCA 2025).
+* L2's victim merges into its copy in the LLC if there is one, else it is placed in the ways of
+  the core's mask: the LLC is a victim cache. Masks say where lines are placed, never where they
+  hit.
+* A device's write updates a line that is in the LLC where it is (write update, a DDIO hit), else
+  it is placed in DDIO's ways (write allocate, a DDIO miss). A copy in an L2 is dropped. With DCA
+  off it goes to memory and the LLC's copy is dropped too.
+* A device's read hits or goes to memory, and places nothing.
+
+Not modelled: what invalidates L2 when the directory is full; the dead-block predictor that lets
+some clean victims bypass the LLC; read-sharing (a line that two cores read moves between them).
+
+Only 1 line in `sampling` is simulated: of each aligned group of that many lines the one that a
+hash of the group's number points at (`sampled_offset`), in 1 of as many sets of L2 and LLC. A
+sampled line is known by its group's number, so neighbouring sampled lines have neighbouring
+numbers and a core's contiguous buffer fills sets evenly, as with huge pages.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from iat_nova.sim._compile import kernel
+from iat_nova.sim.machine import Machine
+
+# The level that served an access: columns of `Caches.served`.
+L2, LLC, PEER, MEMORY = range(4)
+LEVELS = 4
+
+# `Caches.registers`: a clock for LRU, the machine's masks, then one mask a core.
+CLOCK, DDIO, INCLUSIVE, MASKS = range(4)
+
+# `Caches.totals`: running counts of the whole cache, in sampled lines.
+(
+    DDIO_HITS,
+    DDIO_MISSES,
+    DMA_READ_HITS,
+    DMA_READ_MISSES,
+    DMA_MEMORY_WRITES,  # DCA off
+    FLUSHED,  # LLC copies dropped because DCA is off
+    VICTIMS_PLACED,
+    VICTIMS_MERGED,
+    MIGRATED,
+    MOVED,  # from the LLC into an L2
+    EVICTED,
+    WRITE_BACKS,
+    LEAKED,  # DMA-written lines evicted before a core had touched them
+) = range(13)
+TOTALS = 13
+
+# An LLC entry is line << 3 and these; -1 is empty.
+DIRTY, UNREAD, SHARED = 1, 2, 4
+_STAMP_LIMIT = 1 << 30
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+
+class Caches(NamedTuple):
+    """All state of the caches of one socket. Lines are numbers of sampled lines."""
+
+    l2: Int32  # [core, set, way]: line << 1 | dirty, most recently used first; -1 is empty
+    llc: Int32  # [set, 0, way]: entry; [set, 1, way]: stamp of the last use
+    registers: Int64  # see CLOCK ...
+    served: Int64  # [core, level]: accesses that reached a tag array
+    totals: Int64  # see DDIO_HITS ...
+    ddio: Int64  # [slice, 0 hits | 1 misses]: the CHAs' counters
+
+
+def make(machine: Machine, sampling: int) -> Caches:
+    """Return empty caches of `machine`, of which 1 set in `sampling` (a power of two) exists."""
+    if sampling & (sampling - 1) or not 1 <= sampling <= machine.l2_sets:
+        raise ValueError(
+            f"sampling {sampling}: must be a power of two between 1 and {machine.l2_sets}"
+        )
+    sets = machine.llc_sets // sampling
+    registers = np.zeros(MASKS + machine.cores, np.int64)
+    registers[DDIO] = machine.ddio_ways
+    registers[INCLUSIVE] = machine.inclusive_ways
+    registers[MASKS:] = (1 << machine.llc_ways) - 1
+    llc = np.zeros((sets, 2, machine.llc_ways), np.int32)
+    llc[:, 0, :] = -1
+    return Caches(
+        np.full((machine.cores, machine.l2_sets // sampling, machine.l2_ways), -1, np.int32),
+        llc,
+        registers,
+        np.zeros((machine.cores, LEVELS), np.int64),
+        np.zeros(TOTALS, np.int64),
+        np.zeros((machine.slices, 2), np.int64),
+    )
+
+
+def sampled_offset(group: Int64, sampling: int) -> Int64:
+    """Return which of its `sampling` lines represents each group: 0 .. sampling-1."""
+    mixed = (group.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    return (mixed % np.uint64(sampling)).astype(np.int64)
+
+
+@kernel
+def llc_set(line: int, sets: int) -> int:
+    """Return the LLC set of a line: Fibonacci hashing spreads neighbours evenly."""
+    return (((line * 2654435769) & 0xFFFFFFFF) * sets) >> 32
+
+
+@kernel
+def find(llc: Int32, index: int, line: int) -> int:
+    """Return the way that holds a line, -1 when none does."""
+    for way in range(llc.shape[2]):
+        if llc[index, 0, way] >> 3 == line:
+            return way
+    return -1
+
+
+@kernel
+def victim_way(llc: Int32, index: int, mask: int) -> int:
+    """Return the way to replace among those of `mask`: empty or least recently used.
+
+    Replacement is here and in `touch`; empty ways have stamp 0, used ones more.
+    """
+    best = -1
+    oldest = 2147483647
+    for way in range(llc.shape[2]):
+        stamp = llc[index, 1, way]
+        if (mask >> way) & 1 and stamp < oldest:
+            best = way
+            oldest = stamp
+    return best
+
+
+@kernel
+def touch(c: Caches, index: int, way: int) -> None:
+    """Make a way the most recently used one of its set."""
+    c.registers[CLOCK] += 1
+    c.llc[index, 1, way] = c.registers[CLOCK]
+
+
+@kernel
+def drop(c: Caches, index: int, way: int) -> None:
+    """Empty a way without a write-back."""
+    c.llc[index, 0, way] = -1
+    c.llc[index, 1, way] = 0
+
+
+@kernel
+def place(c: Caches, index: int, entry: int, mask: int) -> None:
+    """Put an entry into a way of `mask`, evicting what is there."""
+    way = victim_way(c.llc, index, mask)
+    old = c.llc[index, 0, way]
+    if old >= 0:
+        c.totals[EVICTED] += 1
+        c.totals[WRITE_BACKS] += old & DIRTY
+        if old & UNREAD:
+            c.totals[LEAKED] += 1
+    c.llc[index, 0, way] = entry
+    touch(c, index, way)
+
+
+@kernel
+def take_from_l2(c: Caches, line: int, cores: int) -> int:
+    """Take a line out of the L2 that has it: its dirty bit, or -1 when none of `cores` has it."""
+    index = line & (c.l2.shape[1] - 1)
+    ways = c.l2.shape[2]
+    core = 0
+    while cores:
+        if cores & 1:
+            for way in range(ways):
+                entry: int = c.l2[core, index, way]
+                if entry >> 1 == line:
+                    for later in range(way, ways - 1):
+                        c.l2[core, index, later] = c.l2[core, index, later + 1]
+                    c.l2[core, index, ways - 1] = -1
+                    return entry & 1
+        cores >>= 1
+        core += 1
+    return -1
+
+
+@kernel
+def spill(c: Caches, core: int, entry: int) -> None:
+    """Bring L2's victim into the LLC."""
+    line = entry >> 1
+    index = llc_set(line, c.llc.shape[0])
+    way = find(c.llc, index, line)
+    if way >= 0:
+        c.llc[index, 0, way] |= entry & 1
+        touch(c, index, way)
+        c.totals[VICTIMS_MERGED] += 1
+    else:
+        place(c, index, line << 3 | (entry & 1), c.registers[MASKS + core])
+        c.totals[VICTIMS_PLACED] += 1
+
+
+@kernel
+def _take_from_llc(c: Caches, index: int, way: int) -> int:
+    """Serve an L2's miss from the LLC; return the dirty bit that goes to L2 with the line."""
+    entry: int = c.llc[index, 0, way]
+    if entry & (UNREAD | SHARED) == 0:
+        drop(c, index, way)
+        c.totals[MOVED] += 1
+        return entry & DIRTY
+    kept = (entry & ~UNREAD) | SHARED
+    inclusive = c.registers[INCLUSIVE]
+    if inclusive and (inclusive >> way) & 1 == 0:
+        drop(c, index, way)
+        place(c, index, kept, inclusive)
+        c.totals[MIGRATED] += 1
+    else:
+        c.llc[index, 0, way] = kept
+        touch(c, index, way)
+    return 0
+
+
+@kernel
+def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
+    """Let a core read (`write` 0) or write (1) a line; return the level that served it."""
+    index = line & (c.l2.shape[1] - 1)
+    ways = c.l2.shape[2]
+    for way in range(ways):
+        entry = c.l2[core, index, way]
+        if entry >> 1 == line:
+            for later in range(way, 0, -1):
+                c.l2[core, index, later] = c.l2[core, index, later - 1]
+            c.l2[core, index, 0] = entry | write
+            c.served[core, L2] += 1
+            return L2
+    level = MEMORY
+    dirty = write
+    others = sharers & ~(1 << core)
+    if others:
+        found = take_from_l2(c, line, others)
+        if found >= 0:
+            level = PEER
+            dirty |= found
+    shared_index = llc_set(line, c.llc.shape[0])
+    way = find(c.llc, shared_index, line)
+    if way >= 0:
+        level = LLC
+        dirty |= _take_from_llc(c, shared_index, way)
+    c.served[core, level] += 1
+    victim = c.l2[core, index, ways - 1]
+    for later in range(ways - 1, 0, -1):
+        c.l2[core, index, later] = c.l2[core, index, later - 1]
+    c.l2[core, index, 0] = line << 1 | dirty
+    if victim >= 0:
+        spill(c, core, victim)
+    return level
+
+
+@kernel
+def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
+    """Let a device write a whole line, through DDIO when `dca` is 1."""
+    if sharers:
+        take_from_l2(c, line, sharers)
+    index = llc_set(line, c.llc.shape[0])
+    way = find(c.llc, index, line)
+    if dca == 0:
+        if way >= 0:
+            drop(c, index, way)
+            c.totals[FLUSHED] += 1
+        c.totals[DMA_MEMORY_WRITES] += 1
+        return
+    cha = index % c.ddio.shape[0]
+    if way >= 0:
+        c.llc[index, 0, way] = line << 3 | DIRTY | UNREAD
+        touch(c, index, way)
+        c.totals[DDIO_HITS] += 1
+        c.ddio[cha, 0] += 1
+    else:
+        place(c, index, line << 3 | DIRTY | UNREAD, c.registers[DDIO])
+        c.totals[DDIO_MISSES] += 1
+        c.ddio[cha, 1] += 1
+
+
+@kernel
+def _in_l2(c: Caches, line: int, cores: int) -> bool:
+    """Tell whether an L2 of `cores` has the line."""
+    index = line & (c.l2.shape[1] - 1)
+    core = 0
+    while cores:
+        if cores & 1:
+            for way in range(c.l2.shape[2]):
+                if c.l2[core, index, way] >> 1 == line:
+                    return True
+        cores >>= 1
+        core += 1
+    return False
+
+
+@kernel
+def dma_read(c: Caches, line: int, sharers: int) -> None:
+    """Let a device read a line: from the LLC, a core's L2 or memory; nothing is placed."""
+    index = llc_set(line, c.llc.shape[0])
+    way = find(c.llc, index, line)
+    if way >= 0:
+        touch(c, index, way)
+        c.totals[DMA_READ_HITS] += 1
+    elif sharers and _in_l2(c, line, sharers):
+        c.totals[DMA_READ_HITS] += 1
+    else:
+        c.totals[DMA_READ_MISSES] += 1
+
+
+@kernel
+def renumber(c: Caches) -> None:
+    """Start the LRU clock afresh, keeping the order of each set, before stamps overflow."""
+    if c.registers[CLOCK] < _STAMP_LIMIT:
+        return
+    sets, _, ways = c.llc.shape
+    for index in range(sets):
+        # The way with the lowest old stamp left gets the next new one; new ones are negative
+        # until all have theirs.
+        for rank in range(1, ways + 1):
+            lowest = -1
+            for way in range(ways):
+                stamp = c.llc[index, 1, way]
+                if stamp > 0 and (lowest < 0 or stamp < c.llc[index, 1, lowest]):
+                    lowest = way
+            if lowest >= 0:
+                c.llc[index, 1, lowest] = -rank
+        for way in range(ways):
+            c.llc[index, 1, way] = -c.llc[index, 1, way]
+    c.registers[CLOCK] = ways
+
+
+@kernel
+def memory_lines(c: Caches) -> int:
+    """Return the sampled lines that have crossed the memory bus, both ways."""
+    total: int = c.totals[WRITE_BACKS] + c.totals[DMA_READ_MISSES] + c.totals[DMA_MEMORY_WRITES]
+    for core in range(c.served.shape[0]):
+        total += c.served[core, MEMORY]
+    return total

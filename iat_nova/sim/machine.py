@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptions of processors: what the emulated server is built after."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from iat_nova.model import CacheDomain, WayMask
+
+LINE_BYTES = 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Machine:
+    """One socket: its cores, caches, memory and what its RDT can do.
+
+    Latencies are load-to-use times; memory's is the one without load. `inclusive_ways` are the
+    LLC ways tied to the shared part of the directory (facts of A4, section 1): 0 where a machine
+    has none. Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60);
+    memory latency and 70 % of the DIMMs' peak as what streams reach are published measurements
+    of Skylake-SP, rounded.
+    """
+
+    name: str
+    title: str
+    cores: int
+    frequency_hz: float
+    l2_bytes: int
+    l2_ways: int
+    slices: int
+    llc_ways: int
+    ddio_ways: WayMask
+    inclusive_ways: WayMask
+    coerced_ways: WayMask
+    memory_bytes_per_s: float
+    l2_cycles: float = 14.0
+    llc_cycles: float = 60.0
+    peer_cycles: float = 110.0  # another core's L2: a snoop through the directory
+    memory_ns: float = 85.0
+    llc_sets_per_slice: int = 2048
+    classes: int = 16
+
+    @property
+    def l2_sets(self) -> int:
+        """Sets of one core's L2."""
+        return self.l2_bytes // (LINE_BYTES * self.l2_ways)
+
+    @property
+    def llc_sets(self) -> int:
+        """Sets of the whole LLC."""
+        return self.slices * self.llc_sets_per_slice
+
+    @property
+    def llc_bytes(self) -> int:
+        """Bytes of the whole LLC."""
+        return self.llc_sets * self.llc_ways * LINE_BYTES
+
+    @property
+    def way_bytes(self) -> int:
+        """Bytes of one LLC way."""
+        return self.llc_sets * LINE_BYTES
+
+    @property
+    def domain(self) -> CacheDomain:
+        """The LLC as the model knows it."""
+        return CacheDomain(
+            id=0,
+            cpus=tuple(range(self.cores)),
+            ways=self.llc_ways,
+            classes=self.classes,
+            coerced_ways=self.coerced_ways,
+            ddio_found=self.ddio_ways,
+            way_bytes=self.way_bytes,
+        )
+
+
+# The paper's testbed: 6 channels of DDR4-2666, 128 GB/s at its peak.
+GOLD_6140 = Machine(
+    name="gold-6140",
+    title="Xeon Gold 6140 (Skylake-SP, 18 cores, 24.75 MB LLC)",
+    cores=18,
+    frequency_hz=2.3e9,
+    l2_bytes=1 << 20,
+    l2_ways=16,
+    slices=18,
+    llc_ways=11,
+    ddio_ways=WayMask(0x600),
+    inclusive_ways=WayMask(0x003),
+    coerced_ways=WayMask(0x600),
+    memory_bytes_per_s=90e9,
+)
+GOLD_6148 = dataclasses.replace(
+    GOLD_6140,
+    name="gold-6148",
+    title="Xeon Gold 6148 (Skylake-SP, 20 cores, 27.5 MB LLC)",
+    cores=20,
+    slices=20,
+    frequency_hz=2.4e9,
+)
+# 8 channels of DDR4-3200, 205 GB/s at its peak. Ice Lake's LLC is non-inclusive as well; that its
+# two lowest ways are the shared ones is assumed from Skylake.
+GOLD_6338 = Machine(
+    name="gold-6338",
+    title="Xeon Gold 6338 (Ice Lake-SP, 32 cores, 48 MB LLC)",
+    cores=32,
+    frequency_hz=2.0e9,
+    l2_bytes=20 * 64 * 1024,
+    l2_ways=20,
+    slices=32,
+    llc_ways=12,
+    ddio_ways=WayMask(0xC00),
+    inclusive_ways=WayMask(0x003),
+    coerced_ways=WayMask(0),
+    memory_bytes_per_s=143e9,
+)
+
+MACHINES: Mapping[str, Machine] = {
+    machine.name: machine for machine in (GOLD_6140, GOLD_6148, GOLD_6338)
+}

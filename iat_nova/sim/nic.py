@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network cards: traffic in, through DDIO into rings; and out again at line rate."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from iat_nova.sim import cache, rings
+from iat_nova.sim._compile import kernel
+
+# Bytes on the wire beside the frame: preamble, start delimiter, inter-frame gap.
+OVERHEAD_BYTES = 20
+
+# Columns of `Nics.flow` (float64) and `Nics.streams` (int64).
+PACKETS_PER_S, CREDIT = range(2)
+RING, FRAME_BYTES, TARGET, BURST, OFFERED = range(5)
+# Columns of `Nics.ports` (float64).
+BYTES_PER_S, TX_CREDIT, TX_BYTES = range(3)
+# Columns of `Nics.tx`: send rings and the card each belongs to.
+TX_RING, TX_PORT = range(2)
+# Columns of `Nics.served` (float64), a row a target: the workload whose packets they are.
+PACKETS, SERVED_BYTES, LATENCY_NS = range(3)
+# Latency histogram: 8 bins an octave of nanoseconds.
+BINS_PER_OCTAVE = 8
+BINS = 40 * BINS_PER_OCTAVE
+
+
+class Nics(NamedTuple):
+    """State of all cards: streams come in from the wire, send rings go out to it."""
+
+    flow: npt.NDArray[np.float64]
+    streams: npt.NDArray[np.int64]
+    ports: npt.NDArray[np.float64]
+    tx: npt.NDArray[np.int64]
+    served: npt.NDArray[np.float64]
+    latency: npt.NDArray[np.int64]  # [target, bin]
+
+
+def packets_per_s(bits_per_s: float, frame_bytes: int) -> float:
+    """Return the packet rate of frames that fill `bits_per_s` of the wire."""
+    return bits_per_s / 8 / (frame_bytes + OVERHEAD_BYTES)
+
+
+@kernel
+def receive(n: Nics, r: rings.Rings, c: cache.Caches, seconds: float, now_ns: int) -> None:
+    """Let every stream's packets of one step arrive; a full ring drops."""
+    for stream in range(n.streams.shape[0]):
+        s = n.streams[stream]
+        n.flow[stream, CREDIT] += n.flow[stream, PACKETS_PER_S] * seconds
+        # A burst is held back until it is complete, then comes at once.
+        count = int(n.flow[stream, CREDIT]) // s[BURST] * s[BURST]
+        n.flow[stream, CREDIT] -= count
+        s[OFFERED] += count
+        ring = r.state[s[RING]]
+        room = min(count, ring[rings.POSTED] - ring[rings.DONE])
+        ring[rings.DROPPED] += count - room
+        ring[rings.PASSED] += room
+        sharers = r.pools[ring[rings.POOL], rings.SHARERS]
+        last = rings.DATA_LINE + rings.payload_lines(s[FRAME_BYTES])
+        for _ in range(room):
+            buffer = r.slots[s[RING], ring[rings.DONE] & (ring[rings.SIZE] - 1)]
+            ring[rings.DONE] += 1
+            r.packets[buffer, rings.BYTES] = s[FRAME_BYTES]
+            r.packets[buffer, rings.ARRIVED_NS] = now_ns
+            r.packets[buffer, rings.TARGET] = s[TARGET]
+            for i in range(r.first[buffer], r.first[buffer + 1]):
+                if rings.DATA_LINE <= r.lines[i, 1] < last:
+                    cache.dma_write(c, r.lines[i, 0], sharers, ring[rings.DCA])
+        waiting = ring[rings.DONE] - ring[rings.TAKEN]
+        ring[rings.PEAK] = max(ring[rings.PEAK], waiting)
+
+
+@kernel
+def count_served(n: Nics, target: int, size: int, latency_ns: int) -> None:
+    """Book a packet that has been served."""
+    n.served[target, PACKETS] += 1
+    n.served[target, SERVED_BYTES] += size
+    n.served[target, LATENCY_NS] += latency_ns
+    bin_number = int(np.log2(max(latency_ns, 1)) * BINS_PER_OCTAVE)
+    n.latency[target, min(bin_number, BINS - 1)] += 1
+
+
+@kernel
+def transmit(n: Nics, r: rings.Rings, c: cache.Caches, seconds: float, now_ns: int) -> None:
+    """Send what the send rings hold, up to each card's line rate, ring after ring."""
+    for port in range(n.ports.shape[0]):
+        # Idle time is not saved up beyond this step.
+        n.ports[port, TX_CREDIT] = (
+            min(n.ports[port, TX_CREDIT], 0.0) + n.ports[port, BYTES_PER_S] * seconds
+        )
+    for queue in range(n.tx.shape[0]):
+        number = n.tx[queue, TX_RING]
+        port = n.tx[queue, TX_PORT]
+        ring = r.state[number]
+        sharers = r.pools[ring[rings.POOL], rings.SHARERS]
+        while ring[rings.DONE] < ring[rings.POSTED] and n.ports[port, TX_CREDIT] > 0:
+            buffer = r.slots[number, ring[rings.DONE] & (ring[rings.SIZE] - 1)]
+            size = r.packets[buffer, rings.BYTES]
+            last = rings.DATA_LINE + rings.payload_lines(size)
+            for i in range(r.first[buffer], r.first[buffer + 1]):
+                if rings.DATA_LINE <= r.lines[i, 1] < last:
+                    cache.dma_read(c, r.lines[i, 0], sharers)
+            ring[rings.DONE] += 1
+            ring[rings.PASSED] += 1
+            n.ports[port, TX_CREDIT] -= size + OVERHEAD_BYTES
+            n.ports[port, TX_BYTES] += size
+            latency_ns = now_ns - r.packets[buffer, rings.ARRIVED_NS]
+            count_served(n, r.packets[buffer, rings.TARGET], size, latency_ns)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packet buffers, mempools and descriptor rings.
+
+One form serves NIC queues and virtqueues, received and sent: a ring has an *owner*, who posts
+buffers (`POSTED`) and reclaims them (`TAKEN`), and a device or a switch at its other end, which
+fills or empties them (`DONE`). All three only count up,
+``TAKEN <= DONE <= POSTED <= TAKEN + SIZE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from iat_nova.sim import cache
+from iat_nova.sim._compile import kernel
+
+# Columns of `Rings.state`.
+POSTED, DONE, TAKEN, SIZE, POOL, DROPPED, PASSED, PEAK, DCA = range(9)
+# Columns of `Rings.pools`. LIFO 1: the buffer freed last is used first (a stack handler, or the
+# per-core caches in front of a ring when one core allocates and frees); 0: in turn (a ring).
+# HEAD counts allocations, TAIL frees and the buffers at the start.
+LIFO, HEAD, TAIL, COUNT, BASE, SHARERS, FAILED = range(7)
+# Columns of `Rings.packets`.
+BYTES, ARRIVED_NS, TARGET = range(3)
+
+# Layout of a buffer in DPDK: 64 B mempool header, 128 B rte_mbuf, 128 B headroom, 2,048 B data.
+BUFFER_LINES = 37
+MBUF_LINE = 1  # and the next
+DATA_LINE = 5
+# A sender reclaims when fewer descriptors than this are free, as many at a time (DPDK's
+# tx_free_thresh and tx_rs_thresh of i40e).
+RECLAIM = 32
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+
+class Rings(NamedTuple):
+    """All rings, pools and buffers. Ring sizes are powers of two."""
+
+    slots: Int32  # [ring, slot]: buffer
+    state: Int64  # [ring, see POSTED ...]
+    pools: Int64  # [pool, see LIFO ...]
+    free: Int32  # [buffer]: free lists, one stretch a pool
+    first: Int32  # [buffer]: where its lines start in `lines`, one more at the end
+    lines: Int32  # [n, 0]: sampled line, [n, 1]: which line of the buffer it is
+    packets: Int64  # [buffer, see BYTES ...]: what it carries
+
+
+class PoolPlan(NamedTuple):
+    """A mempool to be made: its first line (a multiple of the sampling), buffers, cores."""
+
+    base_line: int
+    buffers: int
+    lifo: bool
+    sharers: int
+
+
+class RingPlan(NamedTuple):
+    """A ring to be made; `prefilled`: the owner receives, so all its slots are posted."""
+
+    size: int
+    pool: int
+    prefilled: bool
+    dca: bool
+
+
+def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) -> Rings:
+    """Lay out pools and rings; receive rings are filled from their pools."""
+    total = sum(pool.buffers for pool in pools)
+    first = np.zeros(total + 1, np.int32)
+    chunks: list[Int64] = [np.zeros((0, 3), np.int64)]
+    table = np.zeros((max(1, len(pools)), 7), np.int64)
+    base = 0
+    for number, pool in enumerate(pools):
+        chunks.append(_sampled_lines(pool, base, sampling))
+        table[number] = (pool.lifo, 0, pool.buffers, pool.buffers, base, pool.sharers, 0)
+        base += pool.buffers
+    found = np.concatenate(chunks)
+    first[1:] = np.cumsum(np.bincount(found[:, 0], minlength=total)[:total])
+    size = max((ring.size for ring in rings), default=1)
+    state = np.zeros((max(1, len(rings)), 9), np.int64)
+    made = Rings(
+        np.zeros((max(1, len(rings)), size), np.int32),
+        state,
+        table,
+        np.arange(max(1, total), dtype=np.int32),
+        first,
+        np.ascontiguousarray(found[:, 1:], dtype=np.int32),
+        np.zeros((max(1, total), 3), np.int64),
+    )
+    for number, ring in enumerate(rings):
+        if ring.size & (ring.size - 1):
+            raise ValueError(f"ring size {ring.size} is not a power of two")
+        state[number, [SIZE, POOL, DCA]] = (ring.size, ring.pool, ring.dca)
+        if ring.prefilled:
+            refill(made, number)
+    return made
+
+
+def _sampled_lines(pool: PoolPlan, first_buffer: int, sampling: int) -> Int64:
+    """Return [buffer, sampled line, line of the buffer] for each sampled line of a pool."""
+    groups = np.arange(
+        pool.base_line // sampling,
+        (pool.base_line + pool.buffers * BUFFER_LINES + sampling - 1) // sampling,
+        dtype=np.int64,
+    )
+    offsets = groups * sampling + cache.sampled_offset(groups, sampling) - pool.base_line
+    inside = (offsets >= 0) & (offsets < pool.buffers * BUFFER_LINES)
+    buffers, places = np.divmod(offsets[inside], BUFFER_LINES)
+    return np.stack([buffers + first_buffer, groups[inside], places], axis=1)
+
+
+@kernel
+def allocate(r: Rings, pool: int) -> int:
+    """Take a buffer out of a pool; -1 when it is empty."""
+    p = r.pools[pool]
+    available = p[TAIL] - p[HEAD]
+    if available <= 0:
+        p[FAILED] += 1
+        return -1
+    place = available - 1 if p[LIFO] else p[HEAD] % p[COUNT]
+    p[HEAD] += 1
+    buffer: int = r.free[p[BASE] + place]
+    return buffer
+
+
+@kernel
+def release(r: Rings, pool: int, buffer: int) -> None:
+    """Give a buffer back to its pool."""
+    p = r.pools[pool]
+    place = p[TAIL] - p[HEAD] if p[LIFO] else p[TAIL] % p[COUNT]
+    r.free[p[BASE] + place] = buffer
+    p[TAIL] += 1
+
+
+@kernel
+def post(r: Rings, ring: int, buffer: int) -> None:
+    """Put a buffer on a ring that has room."""
+    s = r.state[ring]
+    r.slots[ring, s[POSTED] & (s[SIZE] - 1)] = buffer
+    s[POSTED] += 1
+
+
+@kernel
+def refill(r: Rings, ring: int) -> None:
+    """Post empty buffers on a receive ring until it is full or its pool empty."""
+    s = r.state[ring]
+    while s[POSTED] - s[TAKEN] < s[SIZE]:
+        buffer = allocate(r, s[POOL])
+        if buffer < 0:
+            return
+        post(r, ring, buffer)
+
+
+@kernel
+def send(r: Rings, ring: int, buffer: int) -> bool:
+    """Post a full buffer on a send ring, reclaiming sent ones; free it when there is no room."""
+    s = r.state[ring]
+    if s[SIZE] - (s[POSTED] - s[TAKEN]) < RECLAIM:
+        for _ in range(RECLAIM):
+            if s[TAKEN] == s[DONE]:
+                break
+            release(r, s[POOL], r.slots[ring, s[TAKEN] & (s[SIZE] - 1)])
+            s[TAKEN] += 1
+    if s[POSTED] - s[TAKEN] >= s[SIZE]:
+        s[DROPPED] += 1
+        release(r, s[POOL], buffer)
+        return False
+    post(r, ring, buffer)
+    return True
+
+
+@kernel
+def payload_lines(size: int) -> int:
+    """Return how many lines a packet of `size` bytes covers."""
+    return (size + 63) >> 6

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenario files: a machine, who runs on it, what they do, and what happens when.
+
+::
+
+    title: One guest on a VF
+    machine: gold-6140
+    length: 60s
+    nics:
+      nic0: {address: "0000:3b:00.0", speed: 40Gb/s}
+    guests:
+      - name: instance-00000001
+        display_name: web
+        uuid: 00000001-1a7a-4000-8000-000000000001
+        cpus: [4, 5]
+        attachments: [{kind: vf, device: "0000:3b:02.0", nic: nic0}]
+    workloads:
+      web: {profile: testpmd, cpus: [4, 5], nic: nic0}
+    traffic:
+      web: {nic: nic0, to: web, rate: 8Gb/s, packet: 1024B}
+    events:
+      - {at: 15s, set: traffic.web.rate, to: 30Gb/s}
+
+What is wrong with a file is reported all at once, each with line and path.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+
+from iat_nova.model import (
+    Attachment,
+    Facts,
+    Guest,
+    HostFacts,
+    Nic,
+    SwitchPort,
+    VirtualSwitch,
+    WayMask,
+)
+from iat_nova.sim.machine import Machine
+from iat_nova.sim.workloads.profiles import Profile
+
+SHIPPED = pathlib.Path(__file__).parent / "scenarios"
+
+
+class ScenarioError(Exception):
+    """The scenario cannot be used; the text lists every problem with file, line and path."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NicSpec:
+    """A network card. `dca`: its port's writes may allocate in the LLC."""
+
+    name: str
+    address: str
+    device: str | None
+    speed_bits_per_s: float
+    dca: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Workload:
+    """What runs on some processors, one thread each.
+
+    A network workload is attached to a card (`nic`) or to the workload that is its `switch`.
+    `ring` is the number of descriptors of each of its queues; `buffers` the size of its mempool
+    and `pool` that pool's handler: ``stack`` (last in, first out, which is also what one core's
+    own cache of buffers makes of a ring) or ``ring``.
+    """
+
+    name: str
+    profile: Profile
+    cpus: tuple[int, ...]
+    nic: str | None = None
+    switch: str | None = None
+    ring: int = 1024
+    buffers: int = 8192
+    pool: str = "stack"
+    working_set_bytes: int = 0
+    writes_percent: int = 0
+    duty: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Traffic:
+    """Packets from the wire to a workload, in bursts of `burst`, spread over its queues."""
+
+    name: str
+    nic: str
+    to: str
+    rate_bits_per_s: float
+    packet_bytes: int
+    flows: int = 1
+    burst: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Event:
+    """At `at_s`, the property of `subject` becomes `value` (base units)."""
+
+    at_s: float
+    subject: str  # a workload, ``traffic.NAME`` or ``ddio``
+    key: str
+    value: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario, read and checked.
+
+    `policy` are parameters that differ from the policy's, `masks` masks to start with by
+    workload (`random_masks`: laid out at random from the seed instead). `sampling`: 1 line in so
+    many is simulated; `compression`: so much of each second is.
+    """
+
+    name: str
+    title: str
+    machine: Machine
+    length_s: float
+    seed: int
+    strategy: str
+    policy: Mapping[str, object]
+    nics: tuple[NicSpec, ...]
+    guests: tuple[Guest, ...]
+    switch: VirtualSwitch | None
+    workloads: tuple[Workload, ...]
+    traffic: tuple[Traffic, ...]
+    events: tuple[Event, ...]
+    masks: Mapping[str, WayMask]
+    random_masks: bool
+    sampling: int
+    compression: float
+    step_s: float
+
+    @classmethod
+    def load(cls, path: str | pathlib.Path) -> Scenario:
+        """Read a file, or by its bare name (no folder, no suffix) one that ships.
+
+        Raises `ScenarioError`.
+        """
+        from iat_nova.sim.reader import read_scenario  # noqa: PLC0415 - reader builds this class
+
+        source = pathlib.Path(path)
+        if not source.suffix and source.name == str(path):
+            source = SHIPPED / f"{path}.yaml"
+            if not source.exists():
+                raise ScenarioError(
+                    f"no scenario {str(path)!r} ships; there are: {', '.join(shipped())}"
+                )
+        try:
+            text = source.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ScenarioError(f"{source}: cannot be read: {error}") from error
+        return read_scenario(text, name=source.stem, source=str(source))
+
+    def facts(self) -> Facts:
+        """Return what an inventory of this host would show at the start."""
+        domain = self.machine.domain
+        nics = tuple(
+            Nic(nic.address, nic.device, 0, nic.speed_bits_per_s / 1e9) for nic in self.nics
+        )
+        host = HostFacts(self.name, (domain,), domain.cpus, nics)
+        return Facts(host, self.guests, self.switch)
+
+    @property
+    def metadata(self) -> Mapping[str, object]:
+        """What a report must say of how these numbers were made."""
+        return {
+            "scenario": self.name,
+            "machine": self.machine.title,
+            "seed": self.seed,
+            "sampling": f"1 in {self.sampling} lines",
+            "time_compression": f"{self.compression:g} of each second is simulated",
+        }
+
+
+def shipped() -> tuple[str, ...]:
+    """Return the names of the scenarios that ship."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.yaml")))
+
+
+__all__ = [
+    "Attachment",
+    "Event",
+    "NicSpec",
+    "Scenario",
+    "ScenarioError",
+    "SwitchPort",
+    "Traffic",
+    "Workload",
+    "shipped",
+]

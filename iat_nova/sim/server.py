@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emulated server: counters, cache ways, DDIO's ways and a clock, in virtual time."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import overload
+
+import numpy as np
+
+from iat_nova.hardware import rules
+from iat_nova.hardware.api import (
+    DEFAULT_CLASS,
+    ClassMask,
+    CoreCounts,
+    Counts,
+    DomainCounts,
+)
+from iat_nova.model import CacheDomain, WayMask
+from iat_nova.sim import cache, engine, nic, rings
+from iat_nova.sim.build import Plant
+from iat_nova.sim.machine import LINE_BYTES
+from iat_nova.sim.scenario import Event, Scenario, Traffic
+from iat_nova.sim.workloads import threads as th
+
+# The wall clock of an emulated server starts here (2026-01-01), so that runs are repeatable.
+EPOCH_S = 1_767_225_600.0
+_NS = 1_000_000_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkloadMetrics:
+    """What one workload has done so far; never shown to a strategy.
+
+    `work` counts accesses or packets; `packets`, `bytes` and the latency (sum and histogram,
+    see `nic.BINS_PER_OCTAVE`) what reached the wire again, `dropped` what its rings refused;
+    `access_cycles` / `accesses` is the mean latency of accesses to its own memory. All but the
+    histogram and `access_*` are scaled up for what is not simulated.
+    """
+
+    instructions: float
+    cycles: float
+    references: float
+    misses: float
+    work: float
+    packets: float
+    bytes: float
+    dropped: float
+    offered: float
+    latency_ns: float
+    latency_histogram: tuple[int, ...]
+    access_cycles: float
+    accesses: float
+
+
+class EmulatedServer:
+    """Implements `Counters`, `CacheAllocator`, `DdioWays` and `Clock` for one socket.
+
+    `pace`: emulated seconds that may pass in a real one; None: as fast as it goes. `noise`:
+    relative standard deviation of what each reading adds to a counter. `one_slice`: DDIO's
+    counters are one CHA's, multiplied by their number, as the paper reads them. Strategies see
+    counters only; `metrics` is for reports.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int | None = None,
+        pace: float | None = None,
+        noise: float = 0.0,
+        one_slice: bool = False,
+        quantum_s: float = 0.05,
+    ) -> None:
+        self.scenario = scenario
+        self.seed = scenario.seed if seed is None else seed
+        self.pace = pace
+        self.plant = Plant(scenario, self.seed)
+        self._noise = noise
+        self._one_slice = one_slice
+        self._quantum_ns = round(quantum_s * _NS)
+        self._now_ns = 0
+        self._engine_ns = 0
+        self._started = time.monotonic()
+        self._events: list[Event] = list(scenario.events)
+        self._traffic: dict[str, Traffic] = {t.name: t for t in scenario.traffic}
+        self._random = np.random.default_rng([self.seed, 1])
+        self._watched: tuple[int, ...] = ()
+        self._seen: dict[tuple[str, int], tuple[float, float]] = {}
+        self._masks: dict[str, WayMask] = {}  # by class; at the start by workload
+        self._start_masks()
+        self._run_events()
+
+    # --------------------------------------------------------------------- Clock
+
+    def now(self) -> float:
+        """Return the emulated seconds that have passed."""
+        return self._now_ns / _NS
+
+    def wall(self) -> float:
+        """Return the emulated time of day."""
+        return EPOCH_S + self.now()
+
+    def wait(self, wake: threading.Event, seconds: float) -> bool:
+        """Let emulated time pass, or return early when `wake` is set; True when it was set."""
+        end_ns = self._now_ns + max(0, round(seconds * _NS))
+        while self._now_ns < end_ns:
+            if wake.is_set():
+                return True
+            self._advance(min(end_ns, self._now_ns + self._quantum_ns))
+            if self.pace is not None:
+                due = self._started + self.now() / self.pace
+                wake.wait(max(0.0, due - time.monotonic()))
+        return wake.is_set()
+
+    def _advance(self, end_ns: int) -> None:
+        """Run to `end_ns`, stopping at each event on the way."""
+        while self._now_ns < end_ns:
+            stop = end_ns
+            if self._events:
+                stop = min(stop, max(self._now_ns + 1, round(self._events[0].at_s * _NS)))
+            self._run_engine(stop)
+            self._now_ns = stop
+            self._run_events()
+
+    def _run_engine(self, end_ns: int) -> None:
+        engine_end = round(end_ns * self.scenario.compression)
+        if engine_end > self._engine_ns:
+            engine.advance(
+                self.plant.state,
+                self._engine_ns,
+                engine_end,
+                self._step_ns(),
+                self.scenario.machine.frequency_hz,
+                self.scenario.sampling,
+            )
+            self._engine_ns = engine_end
+
+    def _step_ns(self) -> int:
+        """Return a step in which no ring receives more than a quarter of its size."""
+        step_s = self.scenario.step_s
+        nics = self.plant.state.nics
+        arriving: dict[int, float] = {}
+        for row in range(nics.streams.shape[0]):
+            ring = int(nics.streams[row, nic.RING])
+            rate = float(nics.flow[row, nic.PACKETS_PER_S])
+            arriving[ring] = arriving.get(ring, 0.0) + rate
+        for ring, rate in arriving.items():
+            if rate > 0:
+                size = int(self.plant.state.rings.state[ring, rings.SIZE])
+                step_s = min(step_s, size / 4 / rate)
+        return max(100, round(step_s * _NS))
+
+    # -------------------------------------------------------------------- events
+
+    def _run_events(self) -> None:
+        while self._events and round(self._events[0].at_s * _NS) <= self._now_ns:
+            self._apply_event(self._events.pop(0))
+
+    def _apply_event(self, event: Event) -> None:
+        if event.subject == "ddio":
+            ways = int(event.value)
+            top = self.scenario.machine.llc_ways - ways
+            self.write(self.scenario.machine.domain.id, WayMask.span(top, ways))
+        elif event.subject.startswith("traffic."):
+            name = event.subject.removeprefix("traffic.")
+            self._traffic[name] = _changed(self._traffic[name], event)
+            self.plant.set_traffic(self._traffic[name])
+        elif event.key == "working_set":
+            self.plant.set_working_set(event.subject, event.value)
+        else:
+            self.plant.set_duty(event.subject, event.value)
+
+    def _start_masks(self) -> None:
+        """Lay the scenario's first masks on the machine, as classes named after workloads."""
+        masks = dict(self.scenario.masks)
+        if self.scenario.random_masks:
+            ways = self.scenario.machine.llc_ways
+            for workload in self.scenario.workloads:
+                lowest = int(self._random.integers(0, ways - 1))
+                masks[workload.name] = WayMask.span(lowest, 2)
+        self._masks = masks
+        self._program(
+            ClassMask(workload.name, workload.cpus, masks[workload.name])
+            for workload in self.scenario.workloads
+            if workload.name in masks
+        )
+
+    # ------------------------------------------------------------ CacheAllocator
+
+    def domains(self) -> tuple[CacheDomain, ...]:
+        """Return the one cache domain; its DDIO ways are the ones set now."""
+        found = self.read_ddio()
+        return (dataclasses.replace(self.scenario.machine.domain, ddio_found=found),)
+
+    def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
+        """Program the classes; coerced ways come together, as on the real machine."""
+        rules.check_classes(self._domain(domain), classes)
+        named = [item for item in classes if item.name != DEFAULT_CLASS]
+        self._masks = {item.name: item.mask for item in classes}
+        self._program(named)
+        return self.effective(domain)
+
+    def effective(self, domain: int) -> Mapping[str, WayMask]:
+        """Read the masks of our classes back."""
+        limits = self._domain(domain)
+        return {name: rules.effective(limits, mask) for name, mask in self._masks.items()}
+
+    def _domain(self, number: int) -> CacheDomain:
+        return rules.find((self.scenario.machine.domain,), number)
+
+    def _program(self, classes: Iterable[ClassMask]) -> None:
+        """Write every processor's effective mask; those in no class have the default one's."""
+        limits = self.scenario.machine.domain
+        everything = WayMask.span(0, limits.ways)
+        registers = self.plant.state.caches.registers
+        default = self._masks.get(DEFAULT_CLASS, everything)
+        registers[cache.MASKS :] = rules.effective(limits, default)
+        for item in classes:
+            for cpu in item.cpus:
+                registers[cache.MASKS + cpu] = rules.effective(limits, item.mask)
+
+    # ------------------------------------------------------------------ Counters
+
+    def watch(self, cpus: Iterable[int]) -> None:
+        """Choose the processors that `read` reports."""
+        self._watched = tuple(sorted(set(cpus) & set(self.scenario.machine.domain.cpus)))
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._watched = ()
+
+    @overload
+    def read(self) -> Counts: ...
+
+    @overload
+    def read(self, domain: int) -> WayMask | None: ...
+
+    def read(self, domain: int | None = None) -> Counts | WayMask | None:
+        """Read the counters (`Counters.read`), or DDIO's ways of a domain (`DdioWays.read`)."""
+        if domain is None:
+            return self.read_counts()
+        self._domain(domain)
+        return self.read_ddio()
+
+    def read_counts(self) -> Counts:
+        """Return the running totals of the watched processors and of the domain."""
+        scale = self._scale
+        served = self.plant.state.caches.served
+        instructions, cycles = self._core_totals()
+        cores = {}
+        for cpu in self._watched:
+            misses = float(served[cpu, cache.MEMORY]) * scale
+            references = float(served[cpu, cache.LLC :].sum()) * scale
+            totals = (instructions[cpu], cycles[cpu], references, misses)
+            cores[cpu] = CoreCounts(
+                *(self._counter(name, cpu, n) for name, n in zip(_CORE, totals, strict=True))
+            )
+        hits, misses = self._ddio_totals()
+        memory = float(cache.memory_lines(self.plant.state.caches)) * scale * LINE_BYTES
+        domain = DomainCounts(
+            self._counter("ddio_hits", 0, hits),
+            self._counter("ddio_misses", 0, misses),
+            self._counter("memory_bytes", 0, memory),
+        )
+        return Counts(self.now(), cores, {self.scenario.machine.domain.id: domain})
+
+    @property
+    def _scale(self) -> float:
+        """What one simulated line stands for."""
+        return self.scenario.sampling / self.scenario.compression
+
+    def _core_totals(self) -> tuple[list[float], list[float]]:
+        """Return instructions and cycles of each processor, scaled up."""
+        cores = self.scenario.machine.cores
+        t = self.plant.state.threads
+        result = []
+        for column in (th.INSTRUCTIONS, th.CYCLES):
+            sums = np.bincount(t.ints[:, th.CORE], weights=t.floats[:, column], minlength=cores)
+            result.append([float(n) / self.scenario.compression for n in sums])
+        return result[0], result[1]
+
+    def _ddio_totals(self) -> tuple[float, float]:
+        counts = self.plant.state.caches.ddio
+        if self._one_slice:
+            hits, misses = (float(n) * counts.shape[0] for n in counts[0])
+        else:
+            hits, misses = (float(n) for n in counts.sum(axis=0))
+        return hits * self._scale, misses * self._scale
+
+    def _counter(self, name: str, index: int, total: float) -> int:
+        """Return a counter's reading: the total, with noise on what each reading adds."""
+        if not self._noise:
+            return int(total)
+        before, shown = self._seen.get((name, index), (0.0, 0.0))
+        factor = max(0.0, 1.0 + self._noise * float(self._random.standard_normal()))
+        shown += (total - before) * factor
+        self._seen[name, index] = (total, shown)
+        return int(shown)
+
+    # ------------------------------------------------------------------ DdioWays
+
+    def read_ddio(self) -> WayMask:
+        """Return DDIO's mask."""
+        return WayMask(int(self.plant.state.caches.registers[cache.DDIO]))
+
+    def write(self, domain: int, mask: WayMask) -> WayMask:
+        """Set DDIO's mask, as MSR 0xC8B does: nothing is coerced."""
+        limits = self._domain(domain)
+        rules.check_ddio(limits, mask)
+        self.plant.state.caches.registers[cache.DDIO] = mask
+        return self.read_ddio()
+
+    # ------------------------------------------------------------------- metrics
+
+    def metrics(self) -> Mapping[str, WorkloadMetrics]:
+        """Return what each workload has done since the start, by name."""
+        return {workload.name: self._metrics(workload.name) for workload in self.scenario.workloads}
+
+    def _metrics(self, name: str) -> WorkloadMetrics:
+        state = self.plant.state
+        owner = self.plant.owners.index(name)
+        rows = self.plant.threads[name]
+        cpus = state.threads.ints[rows, th.CORE]
+        served = state.caches.served[cpus].sum(axis=0)
+        f = state.threads.floats[rows].sum(axis=0)
+        numbers = [n for q in self.plant.queues.get(name, []) for n in (q.receive, q.send)]
+        dropped = int(state.rings.state[numbers, rings.DROPPED].sum())
+        offered = int(
+            state.nics.streams[state.nics.streams[:, nic.TARGET] == owner, nic.OFFERED].sum()
+        )
+        up = 1.0 / self.scenario.compression
+        packets, size, latency = (float(n) * up for n in state.nics.served[owner])
+        return WorkloadMetrics(
+            instructions=float(f[th.INSTRUCTIONS]) * up,
+            cycles=float(f[th.CYCLES]) * up,
+            references=float(served[cache.LLC :].sum()) * self._scale,
+            misses=float(served[cache.MEMORY]) * self._scale,
+            work=float(f[th.WORK]) * up,
+            packets=packets,
+            bytes=size,
+            dropped=dropped * up,
+            offered=offered * up,
+            latency_ns=latency,
+            latency_histogram=tuple(int(n) for n in state.nics.latency[owner]),
+            access_cycles=float(f[th.LATENCY_CYCLES]),
+            accesses=float(f[th.LATENCY_SAMPLES]),
+        )
+
+
+_CORE = ("instructions", "cycles", "references", "misses")
+
+
+def _changed(traffic: Traffic, event: Event) -> Traffic:
+    """Return a traffic after an event."""
+    match event.key:
+        case "rate":
+            return dataclasses.replace(traffic, rate_bits_per_s=event.value)
+        case "packet":
+            return dataclasses.replace(traffic, packet_bytes=int(event.value))
+        case "flows":
+            return dataclasses.replace(traffic, flows=int(event.value))
+    return dataclasses.replace(traffic, burst=int(event.value))

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poll-mode threads: receive, look something up, send on.
+
+One kind serves testpmd, l3fwd, a guest's virtio forwarder and Open vSwitch's PMD threads: an
+input ring is the thread's own (it receives) or another's send ring that it empties (a guest's
+virtqueue), and so is the output. Between rings of one owner a packet is handed on in its buffer,
+else it is copied.
+
+A packet's service time comes from the running means of its classes of accesses, whether one of
+its lines is sampled or not, so that a packet without sampled lines is no quicker than others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from iat_nova.sim import cache, nic, rings
+from iat_nova.sim._compile import kernel
+from iat_nova.sim.workloads import threads as th
+
+# Columns of `Threads.inputs`: the ring, and where its packets go: a ring, or by each packet's
+# target through `Threads.routes[target, lane]` (BY_TARGET), or nowhere (CONSUME: served here).
+RING, OUTPUT, LANE = range(3)
+BY_TARGET, CONSUME = -1, -2
+BURST = 32  # packets a poll (DPDK's MAX_PKT_BURST, OVS's NETDEV_MAX_BURST)
+# Lines of a buffer touched for each packet: two of rte_mbuf and the header.
+HEADER_TOUCHES = 3.0
+
+
+@kernel
+def _touch(
+    t: th.Threads,
+    r: rings.Rings,
+    c: cache.Caches,
+    latency: npt.NDArray[np.float64],
+    thread: int,
+    buffer: int,
+    sharers: int,
+    kind: int,
+    last: int,
+    write: int,
+) -> None:
+    """Access the sampled lines of a buffer: its mbuf, and data lines below `last`."""
+    core = t.ints[thread, th.CORE]
+    for i in range(r.first[buffer], r.first[buffer + 1]):
+        place = r.lines[i, 1]
+        if rings.MBUF_LINE <= place < rings.MBUF_LINE + 2:
+            level = cache.core_access(c, core, r.lines[i, 0], 1, sharers)
+            th.observe(t, thread, th.PACKET, latency[level])
+        elif rings.DATA_LINE <= place < last:
+            level = cache.core_access(c, core, r.lines[i, 0], write, sharers)
+            th.observe(t, thread, kind, latency[level])
+
+
+@kernel
+def _copy(
+    t: th.Threads,
+    r: rings.Rings,
+    c: cache.Caches,
+    latency: npt.NDArray[np.float64],
+    thread: int,
+    source: int,
+    source_sharers: int,
+    target: int,
+    target_sharers: int,
+) -> float:
+    """Copy a packet from one buffer to another; return the cycles."""
+    size = r.packets[source, rings.BYTES]
+    lines = rings.payload_lines(size)
+    last = rings.DATA_LINE + lines
+    _touch(t, r, c, latency, thread, source, source_sharers, th.COPY_FROM, last, 0)
+    _touch(t, r, c, latency, thread, target, target_sharers, th.COPY_TO, last, 1)
+    for column in range(r.packets.shape[1]):
+        r.packets[target, column] = r.packets[source, column]
+    a_line: float = (
+        t.floats[thread, th.COPY_CYCLES]
+        + t.stalls[thread, th.COPY_FROM]
+        + t.stalls[thread, th.COPY_TO]
+    )
+    return lines * a_line
+
+
+@kernel
+def _forward(
+    t: th.Threads,
+    r: rings.Rings,
+    c: cache.Caches,
+    latency: npt.NDArray[np.float64],
+    thread: int,
+    source_ring: int,
+    buffer: int,
+    output: int,
+) -> float:
+    """Hand one packet to its output ring; return the cycles of copying, if any."""
+    pool = t.ints[thread, th.POOL]
+    own_source = r.state[source_ring, rings.POOL] == pool
+    source_sharers = r.pools[r.state[source_ring, rings.POOL], rings.SHARERS]
+    out = r.state[output]
+    out_sharers = r.pools[out[rings.POOL], rings.SHARERS]
+    if out[rings.POOL] == pool:
+        if own_source:
+            rings.send(r, output, buffer)
+            return 0.0
+        copy = rings.allocate(r, pool)
+        if copy < 0:
+            out[rings.DROPPED] += 1
+            return 0.0
+        cycles = _copy(
+            t, r, c, latency, thread, buffer, source_sharers, copy, r.pools[pool, rings.SHARERS]
+        )
+        rings.send(r, output, copy)
+        return cycles
+    cycles = 0.0
+    if out[rings.DONE] < out[rings.POSTED]:
+        slot = r.slots[output, out[rings.DONE] & (out[rings.SIZE] - 1)]
+        cycles = _copy(t, r, c, latency, thread, buffer, source_sharers, slot, out_sharers)
+        out[rings.DONE] += 1
+        out[rings.PASSED] += 1
+        out[rings.PEAK] = max(out[rings.PEAK], out[rings.DONE] - out[rings.TAKEN])
+    else:
+        out[rings.DROPPED] += 1
+    if own_source:
+        rings.release(r, pool, buffer)
+    return cycles
+
+
+@kernel
+def _serve(
+    t: th.Threads,
+    r: rings.Rings,
+    c: cache.Caches,
+    n: nic.Nics,
+    latency: npt.NDArray[np.float64],
+    thread: int,
+    source: int,
+    now_ns: int,
+) -> float:
+    """Serve the packet at the head of an input; return its cycles."""
+    f = t.floats[thread]
+    number = t.inputs[source, RING]
+    ring = r.state[number]
+    own = ring[rings.POOL] == t.ints[thread, th.POOL]
+    taken = ring[rings.TAKEN] if own else ring[rings.DONE]
+    buffer = r.slots[number, taken & (ring[rings.SIZE] - 1)]
+    if own:
+        ring[rings.TAKEN] += 1
+        rings.refill(r, number)
+    else:
+        ring[rings.DONE] += 1
+        ring[rings.PASSED] += 1
+    size = r.packets[buffer, rings.BYTES]
+    lines = rings.payload_lines(size)
+    read = max(1, int(lines * f[th.PAYLOAD_SHARE]))
+    sharers = r.pools[ring[rings.POOL], rings.SHARERS]
+    _touch(t, r, c, latency, thread, buffer, sharers, th.PACKET, rings.DATA_LINE + read, 0)
+    cycles: float = (
+        f[th.OWN_CYCLES]
+        + (HEADER_TOUCHES - 1 + read) * t.stalls[thread, th.PACKET]
+        + f[th.TOUCHES] * t.stalls[thread, th.OWN]
+    )
+    output = t.inputs[source, OUTPUT]
+    if output == BY_TARGET:
+        output = t.routes[r.packets[buffer, rings.TARGET], t.inputs[source, LANE]]
+    if output == CONSUME:
+        arrived = r.packets[buffer, rings.ARRIVED_NS]
+        nic.count_served(n, r.packets[buffer, rings.TARGET], size, now_ns - arrived)
+        if own:
+            rings.release(r, ring[rings.POOL], buffer)
+        return cycles
+    copying = _forward(t, r, c, latency, thread, number, buffer, output)
+    if copying > 0:
+        # Copies run at about one instruction a cycle of their own part.
+        f[th.INSTRUCTIONS] += lines * f[th.COPY_CYCLES]
+    return cycles + copying
+
+
+@kernel
+def _waiting(t: th.Threads, r: rings.Rings, thread: int, source: int) -> int:
+    """Return how many packets wait at an input."""
+    ring = r.state[t.inputs[source, RING]]
+    own = ring[rings.POOL] == t.ints[thread, th.POOL]
+    waiting: int = (
+        ring[rings.DONE] - ring[rings.TAKEN] if own else ring[rings.POSTED] - ring[rings.DONE]
+    )
+    return waiting
+
+
+@kernel
+def step(
+    t: th.Threads,
+    r: rings.Rings,
+    c: cache.Caches,
+    n: nic.Nics,
+    latency: npt.NDArray[np.float64],
+    thread: int,
+    cycles: float,
+    sampling: int,
+    now_ns: int,
+) -> None:
+    """Let one thread poll its inputs for `cycles` of its core's time."""
+    f = t.floats[thread]
+    i = t.ints[thread]
+    f[th.CYCLES] += cycles
+    f[th.CREDIT_CYCLES] += cycles
+    served = 0
+    idle_inputs = 0
+    while f[th.CREDIT_CYCLES] > 0 and idle_inputs < i[th.INPUTS_COUNT]:
+        source = i[th.INPUTS] + i[th.NEXT]
+        i[th.NEXT] = (i[th.NEXT] + 1) % i[th.INPUTS_COUNT]
+        count = min(_waiting(t, r, thread, source), BURST)
+        idle_inputs = 0 if count else idle_inputs + 1
+        for _ in range(count):
+            f[th.CREDIT_CYCLES] -= _serve(t, r, c, n, latency, thread, source, now_ns)
+        served += count
+    f[th.WORK] += served
+    f[th.INSTRUCTIONS] += served * f[th.OWN_INSTRUCTIONS]
+    if f[th.TOUCHES] > 0:
+        th.own_accesses(t, c, latency, thread, served * f[th.TOUCHES] / sampling)
+    if f[th.CREDIT_CYCLES] > 0:
+        f[th.INSTRUCTIONS] += f[th.CREDIT_CYCLES] * f[th.SPIN_IPC]
+        f[th.CREDIT_CYCLES] = 0.0

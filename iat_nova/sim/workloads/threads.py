@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads: the state that every kind of workload has, and how they meet the caches."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from iat_nova.sim import cache
+from iat_nova.sim._compile import kernel
+
+MEMORY_BOUND, POLLER = range(2)
+
+# Columns of `Threads.ints`. LINES sampled lines from FIRST_LINE on are its own memory.
+KIND, CORE, RANDOM, FIRST_LINE, LINES, WRITES_PERCENT, POOL, INPUTS, INPUTS_COUNT, NEXT = range(10)
+INTS = 10
+
+# Columns of `Threads.floats`.
+(
+    CREDIT_CYCLES,  # cycles it may spend; negative when a step overran
+    ACCESS_CREDIT,  # sampled accesses due to its own memory
+    OWN_CYCLES,  # own cycles a unit of work (an access, a packet)
+    OWN_INSTRUCTIONS,
+    DUTY,  # 0..1: share of the time it does not sleep
+    L1_SHARE,  # accesses that never leave L1
+    TOUCHES,  # accesses to its own memory a packet
+    PAYLOAD_SHARE,  # 0..1: share of a packet's lines that the thread itself reads
+    COPY_CYCLES,  # own cycles of copying a line
+    SPIN_IPC,  # instructions a cycle while polling in vain
+    INSTRUCTIONS,
+    CYCLES,
+    WORK,  # units of work done
+    LATENCY_CYCLES,  # sum over sampled accesses to its own memory
+    LATENCY_SAMPLES,
+) = range(15)
+FLOATS = 15
+
+# Classes of accesses, each with its running mean of stall cycles (`stalls`) and its own
+# memory-level parallelism (`overlap`: how many misses are served at a time).
+OWN, PACKET, COPY_FROM, COPY_TO = range(4)
+CLASSES = 4
+# Weight of one sampled access in its running mean: about 1 ms at 100,000 of them a second.
+RUNNING = 1.0 / 128.0
+
+
+class Threads(NamedTuple):
+    """All threads, a row each."""
+
+    ints: npt.NDArray[np.int64]
+    floats: npt.NDArray[np.float64]
+    stalls: npt.NDArray[np.float64]  # [thread, class]
+    overlap: npt.NDArray[np.float64]  # [thread, class]
+    inputs: npt.NDArray[np.int64]  # see poller
+    routes: npt.NDArray[np.int64]  # see poller
+
+
+@kernel
+def draw(t: Threads, thread: int) -> int:
+    """Return the thread's next random number, 0 .. 2^31-1 (a linear congruential generator)."""
+    state: int = (t.ints[thread, RANDOM] * 6364136223846793005 + 1442695040888963407) & (
+        0x7FFFFFFFFFFFFFFF
+    )
+    t.ints[thread, RANDOM] = state
+    return state >> 32
+
+
+@kernel
+def observe(t: Threads, thread: int, kind: int, cycles: float) -> None:
+    """Take the latency of one sampled access into the running mean of its class."""
+    stall = cycles / t.overlap[thread, kind]
+    t.stalls[thread, kind] += RUNNING * (stall - t.stalls[thread, kind])
+
+
+@kernel
+def own_accesses(
+    t: Threads, c: cache.Caches, latency: npt.NDArray[np.float64], thread: int, sampled: float
+) -> None:
+    """Let a thread read its own memory at random, `sampled` (a fraction, too) sampled times."""
+    f = t.floats[thread]
+    i = t.ints[thread]
+    f[ACCESS_CREDIT] += sampled
+    count = int(f[ACCESS_CREDIT])
+    f[ACCESS_CREDIT] -= count
+    for _ in range(count):
+        number = draw(t, thread)
+        line = i[FIRST_LINE] + ((number * i[LINES]) >> 31)
+        write = 0
+        if i[WRITES_PERCENT]:
+            write = 1 if draw(t, thread) % 100 < i[WRITES_PERCENT] else 0
+        level = cache.core_access(c, i[CORE], line, write, 0)
+        observe(t, thread, OWN, latency[level])
+        f[LATENCY_CYCLES] += latency[level]
+        f[LATENCY_SAMPLES] += 1
