@@ -129,6 +129,14 @@ class HistoryReader:
         )
         return map(_recorded, rows)
 
+    def newer(self, domain: int, row: int, limit: int) -> list[Recorded]:
+        """Return a domain's iterations after a row, the newest `limit` of them, oldest first."""
+        rows = self._rows(
+            _ITERATION + "WHERE domain = ? AND id > ? ORDER BY id DESC LIMIT ?",
+            *(domain, row, limit),
+        )
+        return [_recorded(found) for found in reversed(rows)]
+
     def decisions(
         self,
         limit: int,

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova top."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import select
+import shutil
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator
+
+from iat_nova.cmd.base import Command
+from iat_nova.history_db import NoHistory
+from iat_nova.history_reader import HistoryReader
+from iat_nova.pause import PauseFile
+from iat_nova.report import escape, top
+from iat_nova.report.view import View, gather
+
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+
+
+class Top(Command):
+    """Show the way map, the rates and the last decisions, live.
+
+    Keys: q ends it, d shows the next cache domain, s sorts by another column, space freezes.
+    """
+
+    _epilog = """
+examples:
+  iat-nova top
+  iat-nova top --interval 0.2
+  iat-nova top --once          one screen, for a script or a report
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--once", action="store_true", help="print one screen and end")
+        parser.add_argument(
+            "--interval", type=_interval, default=1.0, metavar="S", help="default: 1 second"
+        )
+        parser.add_argument("--domain", type=int, metavar="N", help="begin with this cache domain")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Draw until q."""
+        folder = self.state_dir(parsed_args)
+        scene = Scene(str(folder / "history.sqlite"), PauseFile(folder), parsed_args.domain)
+        if parsed_args.once or not (self.app.stdout.isatty() and sys.stdin.isatty()):
+            columns, rows = shutil.get_terminal_size((100, 40))
+            scene.look()
+            lines = scene.draw(top.Screen(columns, rows, self.colour))
+            text = "\n".join(lines[:-1]).rstrip()
+            self.app.stdout.write(f"{text}\n")
+            return 0
+        with _full_screen():
+            scene.wait_for_history = True
+            self._live(scene, parsed_args.interval)
+        return 0
+
+    def _live(self, scene: Scene, interval_s: float) -> None:
+        """Look, draw, and listen for keys in between."""
+        screen = top.Screen(80, 24, self.colour)
+        due_s = 0.0
+        while True:
+            if time.monotonic() >= due_s:
+                due_s = time.monotonic() + interval_s
+                if not screen.frozen:
+                    scene.look()
+            size = os.get_terminal_size(sys.stdout.fileno())
+            screen = dataclasses.replace(screen, width=size.columns, height=size.lines)
+            lines = "\x1b[K\r\n".join(scene.draw(screen))
+            sys.stdout.write(f"\x1b[H{lines}\x1b[K")
+            sys.stdout.flush()
+            key = _key(max(0.0, due_s - time.monotonic()))
+            if key in ("q", "Q", "\x04"):
+                return
+            if key == "d":
+                scene.next_domain()
+            elif key == "s":
+                after = top.SORTS.index(screen.sort) + 1
+                screen = dataclasses.replace(screen, sort=top.SORTS[after % len(top.SORTS)])
+            elif key == " ":
+                screen = dataclasses.replace(screen, frozen=not screen.frozen)
+
+
+class Scene:
+    """What is looked at: the newest of the history and the traces of its domains."""
+
+    def __init__(self, path: str, pause: PauseFile, domain: int | None = None) -> None:
+        self.wait_for_history = False
+        self._path = path
+        self._pause = pause
+        self._wanted = domain
+        self._number = 0
+        self._view: View | None = None
+        self._traces: dict[int, top.Trace] = {}
+        self._missing = ""
+
+    def look(self) -> None:
+        """Read what is new. Opens the history anew: it may have been replaced."""
+        try:
+            with HistoryReader(self._path) as reader:
+                self._view = gather(reader, self._pause.current(time.time()))
+                for domain in self._view.domains:
+                    number = domain.inventory.domain.id
+                    self._traces.setdefault(number, top.Trace(number)).look(reader, domain)
+        except NoHistory as error:
+            if not self.wait_for_history:
+                raise
+            self._view, self._missing = None, str(error)
+
+    def draw(self, screen: top.Screen) -> list[str]:
+        """Return the lines of a screen."""
+        if self._view is None:
+            text = f" {self._missing}; waiting for the agent. q quits."
+            return [escape.cut(text, screen.width), *[""] * (screen.height - 1)]
+        domains = self._view.domains
+        if self._wanted is not None:
+            for number, domain in enumerate(domains):
+                if domain.inventory.domain.id == self._wanted:
+                    self._number, self._wanted = number, None
+        shown = domains[self._number % len(domains)] if domains else None
+        trace = self._traces[shown.inventory.domain.id] if shown else None
+        return top.frame(self._view, shown, trace, screen)
+
+    def next_domain(self) -> None:
+        """Show the next cache domain."""
+        self._number += 1
+
+
+@contextlib.contextmanager
+def _full_screen() -> Iterator[None]:
+    """Take the terminal over and give it back as it was, whatever happens."""
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        sys.stdout.write(_ENTER)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
+
+
+def _key(timeout_s: float) -> str:
+    """Return a key that was pressed within the time, else nothing; end of input quits."""
+    ready, _, _ = select.select([sys.stdin], [], [], timeout_s)
+    if not ready:
+        return ""
+    pressed = os.read(sys.stdin.fileno(), 64).decode(errors="replace")
+    return pressed[:1] if pressed else "q"
+
+
+def _interval(text: str) -> float:
+    """Return the seconds between two looks. Raises what argparse shows."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.05 <= value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0.05 to 3600")
+    return value

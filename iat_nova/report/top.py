@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live screen, as lines: everything that `iat-nova top` draws, and nothing of the terminal."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import time
+from collections.abc import Sequence
+
+from iat_nova.control import words as figures
+from iat_nova.history_reader import HistoryReader, Recorded
+from iat_nova.model import DomainInventory, Layout, Rates, Tenant
+from iat_nova.report import escape, status, view, waymap, words
+from iat_nova.report.view import DomainView, View
+
+KEYS = "q quit   d next domain   s sort   space freeze"
+SORTS = ("name", "misses", "references", "ipc")
+TRACE = 512  # iterations remembered for the curves
+TRAIL = 64  # decisions remembered for the trail of way maps
+_BARS = "▁▂▃▄▅▆▇█"
+_BOLD, _DIM, _ALARM, _TITLE = "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[7m"
+_RESET = "\x1b[0m"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Screen:
+    """How the screen is wanted."""
+
+    width: int
+    height: int
+    colour: bool = False
+    sort: str = "name"
+    frozen: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Turn:
+    """A decision of the trail: when, where the ways lay then, what it was."""
+
+    wall_s: float
+    layout: Layout
+    inventory: DomainInventory
+    text: str
+
+
+class Trace:
+    """What happened lately in one domain; each look reads only what is new."""
+
+    def __init__(self, domain: int) -> None:
+        self.domain = domain
+        self.hits: collections.deque[float | None] = collections.deque(maxlen=TRACE)
+        self.misses: collections.deque[float | None] = collections.deque(maxlen=TRACE)
+        self.turns: collections.deque[Turn] = collections.deque(maxlen=TRAIL)
+        self._row = 0
+
+    def look(self, reader: HistoryReader, now: DomainView) -> None:
+        """Take in what was recorded since the last look."""
+        newest = now.latest.row if now.latest else 0
+        if newest < self._row:  # the history was begun anew
+            for remembered in (self.hits, self.misses, self.turns):
+                remembered.clear()
+            self._row = 0
+        if not self._row:
+            for old in reversed(reader.decisions(TRAIL, self.domain)):
+                self._turn(old, now.inventory)
+        for one in reader.newer(self.domain, self._row, TRACE // 4):
+            self.hits.append(one.iteration.sample.ddio_hits_per_s)
+            self.misses.append(one.iteration.sample.ddio_misses_per_s)
+            if self._row and one.iteration.eventful:
+                self._turn(one, now.inventory)
+        self._row = newest
+
+    def _turn(self, recorded: Recorded, inventory: DomainInventory) -> None:
+        decision = recorded.iteration.decision
+        text = words.line(decision, inventory).partition(": ")[2]
+        self.turns.append(Turn(recorded.iteration.wall_s, decision.layout, inventory, text))
+
+
+def frame(seen: View, domain: DomainView | None, trace: Trace | None, screen: Screen) -> list[str]:
+    """Return the lines of one screen, none wider than it and no more than it is high."""
+    lines = _header(seen, screen)
+    if domain is None or trace is None:
+        lines += ["", " No tenants were recorded yet."]
+    else:
+        lines += _domain_lines(seen, domain, screen)
+        lines += _curves(trace, screen)
+        lines.append("")
+        trail = min(len(trace.turns), 5) + 2
+        room = screen.height - len(lines) - 1
+        lines += _tenant_lines(domain, screen, max(4, room - trail))
+        lines += _trail_lines(trace, screen, screen.height - len(lines) - 1)
+    lines = lines[: screen.height - 1]
+    lines += [""] * (screen.height - 1 - len(lines))
+    frozen = "   FROZEN" if screen.frozen else ""
+    return [*lines, _styled(f" {KEYS}{frozen}", _DIM, screen)]
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """Draw the last `width` values as bars against their maximum; a blank where none is known."""
+    shown = list(values)[-width:] if width > 0 else []
+    highest = max((value for value in shown if value is not None), default=0.0)
+    return "".join(_bar(value, highest) for value in shown)
+
+
+def _bar(value: float | None, highest: float) -> str:
+    if value is None:
+        return " "
+    return _BARS[min(len(_BARS) - 1, int(value / highest * len(_BARS)))] if highest else _BARS[0]
+
+
+def _header(seen: View, screen: Screen) -> list[str]:
+    """Who, how, how old; and below it what is wrong or held."""
+    age = f"data {words.duration(seen.now.age_s)} old" if seen.now else "no data"
+    left = f" iat-nova   {escape.plain(seen.hostname)}   {view.mode(seen)}   {age}"
+    clock = time.strftime("%H:%M:%S ")
+    title = escape.fit(left, screen.width - len(clock)) + clock
+    lines = [_styled(title, _TITLE, screen)]
+    alarms = []
+    if view.paused_until_s(seen) is not None:
+        alarms.append(f"masks held {status.pause_words(seen, time.time())}")
+    if seen.now is not None and seen.running:
+        said = seen.now.status
+        alarms += [said.reason] if said.reason else []
+        alarms += said.degraded
+    lines += [_styled(f" {escape.plain(text)}", _ALARM, screen) for text in alarms[:3]]
+    return lines
+
+
+def _domain_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
+    cache = domain.inventory.domain
+    of = f" of {len(seen.domains)}" if len(seen.domains) > 1 else ""
+    if domain.latest is None or domain.layout is None:
+        return [_styled(f" domain {cache.id}{of}   no iteration yet", _BOLD, screen)]
+    latest = domain.latest.iteration
+    ddio = domain.ddio or domain.layout.ddio
+    state = words.STATE_NAMES[latest.decision.state_after]
+    text = (
+        f" domain {cache.id}{of}   {state}   DDIO {figures.ways(ddio.count)} {ddio}   "
+        f"{status.ddio_rates(latest.sample)}"
+    )
+    drawn = waymap.text(
+        domain.layout, domain.inventory, width=screen.width - 2, colour=screen.colour
+    )
+    return ["", _styled(text, _BOLD, screen), "", f" {drawn}", ""]
+
+
+def _curves(trace: Trace, screen: Screen) -> list[str]:
+    """DDIO's misses and hits over the last iterations, the newest on the right."""
+    lines = []
+    for name, values in (("misses", trace.misses), ("hits", trace.hits)):
+        known = [value for value in values if value is not None]
+        room = screen.width - 38
+        if not known or room < 8:
+            continue
+        highest = max(list(known)[-room:])
+        drawn = sparkline(values, room)
+        lines.append(f" DDIO {name:<6} {drawn:>{room}} at most {figures.rate(highest)}")
+    return lines
+
+
+def _tenant_lines(domain: DomainView, screen: Screen, room: int) -> list[str]:
+    """A line a tenant, those that do not fit counted in the last one."""
+    name_width = max(12, min(32, screen.width - 66))
+    head = (
+        f" {'TENANT':<{name_width}} {'PRIORITY':<9} {'WAYS':>4} {'MASK':>8} {'IPC':>5} "
+        f"{'REFERENCES':>11} {'MISSES':>9} {'RATE':>6}"
+    )
+    lines = [_styled(head, _BOLD, screen)]
+    tenants = _sorted(domain, screen.sort)
+    shown = tenants if len(tenants) < room else tenants[: max(0, room - 2)]
+    for tenant in shown:
+        text = _tenant_line(domain, tenant, name_width)
+        lines.append(escape.cut(text, screen.width))
+    if len(shown) < len(tenants):
+        lines.append(_styled(f" … {len(tenants) - len(shown)} more", _DIM, screen))
+    return lines
+
+
+def _tenant_line(domain: DomainView, tenant: Tenant, name_width: int) -> str:
+    mask, ddio = domain.mask_of(tenant.id), domain.ddio
+    rates = _rates(domain, tenant)
+    shared = " ~ddio" if mask and ddio and mask.overlaps(ddio) else ""
+    priority = tenant.priority + (" I/O" if tenant.io else "")
+    ways, shown = (str(mask.count), str(mask)) if mask is not None else ("-", "-")
+    figures_shown = (
+        f"{rates.ipc:>5.2f} {figures.rate(rates.references_per_s):>11} "
+        f"{figures.rate(rates.misses_per_s):>9} {rates.miss_ratio:>6.1%}"
+        if rates
+        else f"{'-':>5} {'-':>11} {'-':>9} {'-':>6}"
+    )
+    name = escape.fit(escape.plain(tenant.name), name_width)
+    return f" {name} {priority:<9} {ways:>4} {shown:>8} {figures_shown}{shared}"
+
+
+def _sorted(domain: DomainView, key: str) -> list[Tenant]:
+    """Return the tenants, the largest first, or as the inventory has them."""
+    tenants = list(domain.inventory.tenants)
+    if key == "name":
+        return tenants
+
+    def weight(tenant: Tenant) -> float:
+        rates = _rates(domain, tenant)
+        if rates is None:
+            return -1.0
+        return {
+            "misses": rates.misses_per_s,
+            "references": rates.references_per_s,
+            "ipc": rates.ipc,
+        }[key]
+
+    return sorted(tenants, key=weight, reverse=True)
+
+
+def _rates(domain: DomainView, tenant: Tenant) -> Rates | None:
+    return domain.latest.iteration.sample.tenants.get(tenant.id) if domain.latest else None
+
+
+def _trail_lines(trace: Trace, screen: Screen, room: int) -> list[str]:
+    """The way maps of the last decisions, the newest first: how the ways came to lie so."""
+    if room < 3 or not trace.turns:
+        return []
+    lines = ["", _styled(" LAST DECISIONS", _BOLD, screen)]
+    map_width = min(screen.width - 11, 76)
+    for turn in list(reversed(trace.turns))[: room - 2]:
+        drawn = waymap.text(turn.layout, turn.inventory, width=map_width, colour=screen.colour)
+        plain = waymap.text(turn.layout, turn.inventory, width=map_width)
+        moment = time.strftime("%H:%M:%S", time.localtime(turn.wall_s))
+        rest = screen.width - 12 - escape.width(plain)
+        text = f"  {escape.cut(turn.text, rest)}" if rest > 20 else ""
+        lines.append(f" {moment} {drawn}{text}")
+    return lines
+
+
+def _styled(text: str, style: str, screen: Screen) -> str:
+    text = escape.cut(text, screen.width)
+    return f"{style}{text}{_RESET}" if screen.colour else text
