@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova report."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import time
+
+from iat_nova.cmd.base import Command, Failure
+from iat_nova.cmd.explain import moment
+
+
+class Report(Command):
+    """Write one HTML file: way map over time, states, DDIO, rates, decisions, tenants.
+
+    The file needs neither network nor script and may be mailed or attached to a ticket.
+    """
+
+    _epilog = """
+examples:
+  iat-nova report                          the last day, to report.html
+  iat-nova report --since -2h -o now.html
+  iat-nova report --since 03:00 -o - | ssh desk 'cat > night.html'
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "-o", "--output", default="report.html", metavar="FILE", help="- for standard output"
+        )
+        parser.add_argument(
+            "--since",
+            metavar="TIME",
+            help="03:12, 2026-11-21T03:12:05 or --since=-2h; default: a day before the last record",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Write the file."""
+        from iat_nova.report import html  # noqa: PLC0415 - Jinja2 is only needed here
+
+        with self.history(parsed_args) as reader:
+            if parsed_args.since:
+                begin_s = moment(parsed_args.since, time.time())
+            else:
+                span = reader.span()
+                begin_s = span[1] - 86400 if span else 0.0
+            try:
+                page = html.write(reader, begin_s)
+            except html.NothingToReport as error:
+                raise Failure(str(error)) from error
+        if parsed_args.output == "-":
+            self.app.stdout.write(page)
+        else:
+            pathlib.Path(parsed_args.output).write_text(page, encoding="utf-8")
+            self.app.stdout.write(f"{parsed_args.output} written\n")
+        return 0

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report's charts as SVG: ways over time, states, curves. Colours are the page's CSS classes.
+
+All texts are escaped here; the results are safe to put into HTML as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from markupsafe import Markup, escape
+
+from iat_nova.model import DomainInventory, Layout
+from iat_nova.report import escape as terminal
+from iat_nova.report import waymap
+
+WIDTH, LEFT, RIGHT = 1000.0, 64.0, 12.0  # in the drawing's own units
+WAY_HEIGHT = 24.0
+HUES = 7  # CSS classes hue0..hue6
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Axis:
+    """The time axis all charts of a page share, on the wall clock."""
+
+    begin_s: float
+    end_s: float
+
+    def x(self, wall_s: float) -> float:
+        """Return where a moment lies."""
+        part = (wall_s - self.begin_s) / max(self.end_s - self.begin_s, 1e-9)
+        return LEFT + min(max(part, 0.0), 1.0) * (WIDTH - LEFT - RIGHT)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return up to some eight round moments with their words, in local time."""
+        span = self.end_s - self.begin_s
+        step = next((step for step in _STEPS if span / step <= 8), 86400 * math.ceil(span / 691200))
+        offset = time.localtime(self.begin_s).tm_gmtoff
+        first = math.ceil((self.begin_s + offset) / step) * step - offset
+        form = "%H:%M:%S" if step < 60 else "%H:%M" if span < 86400 else "%d %b %H:%M"
+        count = int((self.end_s - first) // step) + 1 if first <= self.end_s else 0
+        moments = [first + number * step for number in range(count)]
+        return [(moment, time.strftime(form, time.localtime(moment))) for moment in moments]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time in which a layout, and a state, stayed as they were."""
+
+    begin_s: float
+    end_s: float
+    layout: Layout
+    state: str
+    inventory: DomainInventory
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Curve:
+    """Values over time, None where there are none, and the CSS class that colours them."""
+
+    name: str
+    style: str
+    points: Sequence[tuple[float, float | None]]
+
+
+def hues(inventories: Iterable[DomainInventory]) -> dict[str, str]:
+    """Give every tenant a colour class, in the order in which they were first seen."""
+    found: dict[str, str] = {}
+    for inventory in inventories:
+        for tenant in inventory.tenants:
+            found.setdefault(tenant.id, f"hue{len(found) % HUES}")
+    return found
+
+
+def way_bands(axis: Axis, spans: Sequence[Span], ways: int, colours: dict[str, str]) -> Markup:
+    """Draw who held which ways when: way 0 at the bottom, DDIO hatched over its ways."""
+    height = ways * WAY_HEIGHT
+    parts: list[Markup] = []
+    for way in range(ways):
+        parts.append(_label(LEFT - 8, (ways - way - 0.5) * WAY_HEIGHT + 4, str(way), "end"))
+    for span in spans:
+        parts += _span_boxes(axis, span, ways, colours)
+    return _svg(parts, axis, height, "Ways over time")
+
+
+def state_strip(axis: Axis, spans: Sequence[Span], styles: dict[str, str]) -> Markup:
+    """Draw the states of the machine over time, named where there is room."""
+    parts: list[Markup] = [_label(LEFT - 8, 16, "state", "end")]
+    merged: list[list[float | str]] = []
+    for span in spans:
+        if merged and merged[-1][2] == span.state and merged[-1][1] == span.begin_s:
+            merged[-1][1] = span.end_s
+        else:
+            merged.append([span.begin_s, span.end_s, span.state])
+    for begin_s, end_s, state in merged:
+        begin, end = axis.x(float(begin_s)), axis.x(float(end_s))
+        words = f"{state}, from {_clock(float(begin_s))} to {_clock(float(end_s))}"
+        box = Markup(
+            '<rect class="{}" x="{:.1f}" y="1" width="{:.1f}" height="22" rx="2">'
+            "<title>{}</title></rect>"
+        )
+        parts.append(box.format(styles.get(str(state), ""), begin, max(end - begin, 0.8), words))
+        if end - begin > 7.2 * len(str(state)):
+            style = f"on-{styles.get(str(state), '')}"
+            parts.append(_label((begin + end) / 2, 16, str(state), "middle", style))
+    return _svg(parts, axis, 24, "States of the machine", ticks=False)
+
+
+def curves(
+    axis: Axis,
+    lines: Sequence[Curve],
+    *,
+    height: float = 120.0,
+    unit: Callable[[float], str] = str,
+    limit: tuple[float, str] | None = None,
+    gap_s: float = math.inf,
+) -> Markup:
+    """Draw curves from zero. A line breaks where values lack or `gap_s` passed without one."""
+    known = [value for line in lines for _, value in line.points if value is not None]
+    highest = max([*known, limit[0] * 1.1 if limit else 0.0], default=0.0)
+    top = _nice(highest)
+    parts: list[Markup] = []
+    for part in (0.0, 0.5, 1.0):
+        y = 8 + (height - 8) * (1 - part)
+        rule = Markup('<line class="rule" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>')
+        parts.append(rule.format(LEFT, y, WIDTH - RIGHT, y))
+        parts.append(_label(LEFT - 8, y + 4, unit(top * part), "end"))
+    for line in lines:
+        path = _path(axis, line.points, top, height, gap_s)
+        drawn = Markup('<path class="line {}" d="{}"><title>{}</title></path>')
+        parts.append(drawn.format(line.style, path, line.name))
+    if limit is not None:
+        y = 8 + (height - 8) * (1 - limit[0] / top)
+        rule = Markup('<line class="limit" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>')
+        parts.append(rule.format(LEFT, y, WIDTH - RIGHT, y))
+        parts.append(_label(WIDTH - RIGHT - 4, y - 5, limit[1], "end", "note"))
+    return _svg(parts, axis, height, ", ".join(line.name for line in lines))
+
+
+def small_curve(
+    axis: Axis, line: Curve, *, unit: Callable[[float], str] = str, gap_s: float = math.inf
+) -> Markup:
+    """Draw one curve without axes, for a table's cell; its title tells the greatest value."""
+    known = [value for _, value in line.points if value is not None]
+    highest = max(known, default=0.0)
+    path = _path(axis, line.points, highest or 1.0, 40.0, gap_s)
+    words = f"{line.name}: at most {unit(highest)}" if known else f"{line.name}: not known"
+    return Markup(
+        '<svg class="small" viewBox="{:.0f} 4 {:.0f} 40" preserveAspectRatio="none" role="img" '
+        'aria-label="{}"><title>{}</title><path class="line {}" d="{}"/></svg>'
+    ).format(LEFT, WIDTH - LEFT - RIGHT, words, words, line.style, path)
+
+
+def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> list[Markup]:
+    """Draw one stretch: a box a segment, the hatch over DDIO's ways."""
+    begin, end = axis.x(span.begin_s), axis.x(span.end_s)
+    width = max(end - begin, 0.8)
+    boxes: list[Markup] = []
+    for segment in waymap.segments(span.layout, span.inventory):
+        name = waymap.label(segment, span.inventory) or segment.kind.value
+        y = (ways - segment.lowest - segment.count) * WAY_HEIGHT
+        tall = segment.count * WAY_HEIGHT
+        style = colours.get(segment.tenants[0], "") if segment.tenants else segment.kind.value
+        words = (
+            f"{name}: ways {segment.lowest}..{segment.lowest + segment.count - 1}"
+            f"{', shared with DDIO' if segment.ddio and segment.tenants else ''}, "
+            f"{_clock(span.begin_s)} to {_clock(span.end_s)}"
+        )
+        boxes.append(_box(begin, y, width, tall, f"way {style}", words))
+        letters = int((width - 8) / 7.0)
+        if segment.tenants and letters >= 3:
+            shown = terminal.cut(name, letters)
+            boxes.append(_label(begin + 5, y + tall / 2 + 4, shown, "start", "in-way"))
+    ddio = span.layout.ddio
+    if ddio:
+        y = (ways - ddio.highest - 1) * WAY_HEIGHT
+        words = f"DDIO: {ddio.count} ways, {ddio}"
+        boxes.append(_box(begin, y, width, ddio.count * WAY_HEIGHT, "hatch", words))
+        if width > 44:
+            boxes.append(_label(begin + width - 6, y + 14, "DDIO", "end", "ddio-name"))
+    return boxes
+
+
+def _box(x: float, y: float, width: float, height: float, style: str, words: str) -> Markup:
+    return Markup(
+        '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
+        "<title>{}</title></rect>"
+    ).format(style, x, y, width, height, words)
+
+
+def _label(x: float, y: float, text: str, anchor: str, style: str = "tick") -> Markup:
+    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
+        style, x, y, anchor, text
+    )
+
+
+def _svg(
+    parts: Sequence[Markup], axis: Axis, height: float, words: str, *, ticks: bool = True
+) -> Markup:
+    """Put a chart together, with the time axis below it."""
+    drawn = list(parts)
+    if ticks:
+        for moment, text in axis.ticks():
+            x = axis.x(moment)
+            rule = Markup('<line class="tick-rule" x1="{0:.1f}" y1="0" x2="{0:.1f}" y2="{1:.1f}"/>')
+            drawn.append(rule.format(x, height + 4))
+            drawn.append(_label(x, height + 17, text, "middle"))
+    total = height + (22 if ticks else 0)
+    body = Markup("\n").join(drawn)
+    return Markup('<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">{}</svg>').format(
+        WIDTH, total, escape(words), body
+    )
+
+
+def _path(
+    axis: Axis,
+    points: Sequence[tuple[float, float | None]],
+    top: float,
+    height: float,
+    gap_s: float,
+) -> str:
+    """Return the path of a curve, lifted over gaps."""
+    moves: list[str] = []
+    last_s: float | None = None
+    for wall_s, value in points:
+        if value is None or not math.isfinite(value):
+            last_s = None
+            continue
+        begin = last_s is None or wall_s - last_s > gap_s
+        y = 8 + (height - 8) * (1 - min(value / top, 1.0))
+        moves.append(f"{'M' if begin else 'L'}{axis.x(wall_s):.1f} {y:.1f}")
+        last_s = wall_s
+    return "".join(moves)
+
+
+def _nice(value: float) -> float:
+    """Return the next of 1, 2, 5 times a power of ten."""
+    if value <= 0 or not math.isfinite(value):
+        return 1.0
+    power: float = 10.0 ** math.floor(math.log10(value))
+    return next(factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if factor * power >= value)
+
+
+def _clock(wall_s: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(wall_s))

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report: one HTML file that needs nothing else, neither network nor script."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.resources
+import itertools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jinja2
+
+from iat_nova.control import words as figures
+from iat_nova.control.state import DDIO
+from iat_nova.history_reader import HistoryReader, Recorded
+from iat_nova.model import DomainInventory, Rates
+from iat_nova.records import Iteration
+from iat_nova.report import charts, view, words
+from iat_nova.report.charts import Axis, Curve, Span
+
+POINTS = 1000  # of a curve
+DECISIONS = 500  # rows of the table
+TURNS = 4000  # decisions the way map shows
+EVENTS = 100
+GAP_INTERVALS = 10
+
+_STATE_STYLES = {
+    "Low Keep": "state0",
+    "Reclaim": "state1",
+    "Core Demand": "state2",
+    "I/O Demand": "state3",
+    "High Keep": "state4",
+}
+
+
+class NothingToReport(Exception):
+    """The history has no iteration in the period."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Story:
+    """What one domain's section is made of."""
+
+    domain: int
+    inventory: DomainInventory
+    inventories: tuple[DomainInventory, ...]
+    samples: tuple[Iteration, ...]
+    decisions: tuple[Recorded, ...]  # newest first
+    spans: tuple[Span, ...]
+    counts: tuple[int, int]  # iterations, decisions
+
+
+def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
+    """Return the report of everything since `begin_s` (wall clock).
+
+    Raises `NothingToReport`, and what the reader raises.
+    """
+    span = reader.span()
+    if span is None or span[1] < begin_s:
+        raise NothingToReport("no iteration is recorded in this period")
+    axis = Axis(max(begin_s, span[0]), span[1])
+    seen = view.gather(reader)
+    stories = [
+        story for domain in reader.domains() if (story := _story(reader, domain, axis)) is not None
+    ]
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            host=seen.hostname,
+            period=(words.moment(axis.begin_s), words.moment(axis.end_s)),
+            length=words.duration(axis.end_s - axis.begin_s),
+            made=words.moment(time.time()),
+            status=seen.now.status if seen.now else None,
+            domains=[_section(story, axis, _low(seen), _interval_s(seen)) for story in stories],
+            tenants=[
+                view.tenant_row(domain, tenant)
+                for domain in seen.domains
+                for tenant in domain.inventory.tenants
+            ],
+            events=reader.events(EVENTS, axis.begin_s),
+            moment=words.moment,
+            cpu_ranges=view.cpu_ranges,
+        )
+    )
+
+
+def _environment() -> jinja2.Environment:
+    folder = importlib.resources.files("iat_nova.report")
+    source = (folder / "report.html.j2").read_text(encoding="utf-8")
+    return jinja2.Environment(
+        loader=jinja2.DictLoader({"report.html.j2": source}),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _story(reader: HistoryReader, domain: int, axis: Axis) -> _Story | None:
+    """Read one domain's part of the period."""
+    begin_s, end_s = axis.begin_s, axis.end_s
+    samples = tuple(one.iteration for one in reader.between(begin_s, end_s, domain, at_most=POINTS))
+    if not samples:
+        return None
+    decisions = reader.decisions(TURNS, domain, begin_s, end_s)
+    known: dict[int, DomainInventory] = {}
+    for one in [*(recorded.iteration for recorded in decisions), samples[0], samples[-1]]:
+        if one.inventory_id not in known:
+            inventory = reader.inventory(one.inventory_id)
+            if inventory is not None and domain in inventory.domains:
+                known[one.inventory_id] = inventory.domains[domain]
+    if not known:
+        return None
+    turns = sorted(
+        {one.wall_s: one for one in [samples[0], *(found.iteration for found in decisions)]}.items()
+    )
+    spans = tuple(
+        Span(
+            wall_s,
+            min(following, end_s),
+            one.decision.layout,
+            words.STATE_NAMES[one.decision.state_after],
+            known[one.inventory_id],
+        )
+        for (wall_s, one), following in zip(
+            turns, [*(wall_s for wall_s, _ in turns[1:]), end_s], strict=True
+        )
+        if one.inventory_id in known
+    )
+    latest = known[max(known)]
+    return _Story(
+        domain,
+        latest,
+        tuple(known[number] for number in sorted(known)),
+        samples,
+        tuple(decisions),
+        spans,
+        reader.count(domain, begin_s, end_s),
+    )
+
+
+def _section(
+    story: _Story, axis: Axis, low_per_s: float | None, interval_s: float
+) -> dict[str, Any]:
+    """Return what the template shows of one domain."""
+    colours = charts.hues(story.inventories)
+    stride_s = (axis.end_s - axis.begin_s) / max(len(story.samples) - 1, 1)
+    gap_s = max(GAP_INTERVALS * interval_s, 4 * stride_s)
+    limit = (low_per_s, "THRESHOLD_MISS_LOW") if low_per_s else None
+    iterations, did = story.counts
+    ddio_counts = [span.layout.ddio.count for span in story.spans]
+    return {
+        "id": story.domain,
+        "cache_ways": story.inventory.domain.ways,
+        "iterations": iterations,
+        "decisions": did,
+        "transitions": sum(
+            1 for one in story.decisions if one.iteration.decision.transition is not None
+        ),
+        "moves": sum(1 for one in story.decisions if one.iteration.decision.moved),
+        "ddio": f"{min(ddio_counts)} to {max(ddio_counts)}" if ddio_counts else "-",
+        "bands": charts.way_bands(axis, story.spans, story.inventory.domain.ways, colours),
+        "states": charts.state_strip(axis, story.spans, _STATE_STYLES),
+        "misses": charts.curves(
+            axis,
+            [Curve("DDIO misses", "bad", _ddio(story, "ddio_misses_per_s"))],
+            unit=_rate,
+            limit=limit,
+            gap_s=gap_s,
+        ),
+        "hits": charts.curves(
+            axis,
+            [Curve("DDIO hits", "good", _ddio(story, "ddio_hits_per_s"))],
+            unit=_rate,
+            gap_s=gap_s,
+        ),
+        "legend": _legend(story, colours),
+        "rates": [
+            _tenant_curves(axis, story, tenant.id, tenant.name, colours[tenant.id], gap_s)
+            for tenant in story.inventory.tenants
+        ],
+        "table": [
+            _decision(one.iteration, known)
+            for one in story.decisions[:DECISIONS]
+            for known in [_inventory_at(story, one.iteration)]
+        ],
+        "not_shown": max(0, did - DECISIONS),
+    }
+
+
+def _legend(story: _Story, colours: dict[str, str]) -> list[tuple[str, str, str]]:
+    """Return colour class, name and priority of every tenant of the period, each once."""
+    names = {
+        tenant.id: (colours[tenant.id], tenant.name, str(tenant.priority))
+        for inventory in story.inventories
+        for tenant in inventory.tenants
+    }
+    return list(names.values())
+
+
+def _ddio(story: _Story, field: str) -> list[tuple[float, float | None]]:
+    return [(one.wall_s, getattr(one.sample, field)) for one in story.samples]
+
+
+def _tenant_curves(
+    axis: Axis, story: _Story, tenant: str, name: str, style: str, gap_s: float
+) -> dict[str, Any]:
+    """Return a tenant's row of small curves with the last values."""
+    rates: Sequence[tuple[float, Rates | None]] = [
+        (one.wall_s, one.sample.tenants.get(tenant)) for one in story.samples
+    ]
+    last = next((found for _, found in reversed(rates) if found is not None), None)
+    row: dict[str, Any] = {"name": name, "style": style, "cells": []}
+    for title, field, unit in (
+        ("IPC", "ipc", _ratio),
+        ("LLC references", "references_per_s", _rate),
+        ("LLC misses", "misses_per_s", _rate),
+        ("miss rate", "miss_ratio", _percent),
+    ):
+        points = [(at_s, getattr(found, field) if found else None) for at_s, found in rates]
+        drawn = charts.small_curve(axis, Curve(title, style, points), unit=unit, gap_s=gap_s)
+        value = unit(getattr(last, field)) if last else "-"
+        highest = max((value for _, value in points if value is not None), default=None)
+        row["cells"].append((drawn, value, unit(highest) if highest is not None else "-"))
+    return row
+
+
+def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any]:
+    decision = iteration.decision
+    names = {tenant.id: tenant.name for tenant in inventory.tenants}
+    return {
+        "when": words.moment(iteration.wall_s),
+        "number": decision.iteration,
+        "state": words.state_change(decision).replace("->", "→"),
+        "steps": [
+            {
+                "action": str(step.action),
+                "subject": "DDIO"
+                if step.subject == DDIO
+                else names.get(step.subject, step.subject),
+                "ways": f"{step.ways_before} → {step.ways_after}"
+                if step.ways_before is not None and step.ways_after is not None
+                else "",
+                "reason": step.reason,
+            }
+            for step in decision.steps
+        ],
+        "moved": ", ".join(names.get(moved, moved) for moved in decision.moved),
+        "written": iteration.effective is not None,
+    }
+
+
+def _inventory_at(story: _Story, iteration: Iteration) -> DomainInventory:
+    """Return the tenants an iteration was decided for, else the latest."""
+    found = itertools.chain(
+        (span.inventory for span in story.spans if span.begin_s == iteration.wall_s),
+        (story.inventory,),
+    )
+    return next(found)
+
+
+def _low(seen: view.View) -> float | None:
+    return seen.now.status.parameters.threshold_miss_low_per_s if seen.now else None
+
+
+def _interval_s(seen: view.View) -> float:
+    return seen.now.status.interval_s if seen.now else 1.0
+
+
+def _rate(value: float) -> str:
+    return figures.rate(value)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}"
