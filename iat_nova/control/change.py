@@ -115,42 +115,31 @@ class Moves:
             for change in changes.values()
         ]
 
+    def own(self, tenant: str) -> bool:
+        """Tell whether a tenant moved in IPC and in LLC references or misses."""
+        return self.moved(tenant, Quantity.IPC) and self.moved(tenant, *_LLC)
+
     def rose(self, subject: str, quantity: Quantity) -> bool:
         """Tell whether a quantity of a subject moved upwards."""
         change = self._by_subject.get(subject, {}).get(quantity)
         return change is not None and change.after > change.before
 
 
-class Exceptional(NamedTuple):
-    """Which of the paper's exceptions applies, and to whom."""
+def exception(moves: Moves, tenants: Iterable[str], overlapping: Collection[str]) -> int | None:
+    """Return the paper's exception, 1 to 3, that explains changes without a transition.
 
-    number: int | None
-    tenants: tuple[str, ...] = ()
-
-
-def exception(moves: Moves, tenants: Iterable[str], overlapping: Collection[str]) -> Exceptional:
-    """Return the exception among three that explains changes without a transition.
-
-    1: only IPC moved. 2: of `tenants`, some that do not overlap DDIO moved in IPC and LLC
-    references or misses while DDIO did not. 3: some that do overlap moved so, and DDIO moved.
+    1: only IPC moved. 2: one of `tenants` that does not overlap DDIO moved in IPC and LLC
+    references or misses, while DDIO did not. 3: one that does overlap moved so, and DDIO moved.
     """
     subjects = moves.subjects()
     if not subjects:
-        return Exceptional(None)
+        return None
     ddio_moved = DDIO in subjects
     if not ddio_moved and not any(moves.moved(subject, *_LLC) for subject in subjects):
-        return Exceptional(1)
-    concerned = tuple(
-        tenant
-        for tenant in tenants
-        if tenant in subjects
-        and (tenant in overlapping) is ddio_moved
-        and moves.moved(tenant, Quantity.IPC)
-        and moves.moved(tenant, *_LLC)
-    )
-    if not concerned:
-        return Exceptional(None)
-    return Exceptional(3 if ddio_moved else 2, concerned)
+        return 1
+    if any((t in overlapping) is ddio_moved and moves.own(t) for t in tenants):
+        return 3 if ddio_moved else 2
+    return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

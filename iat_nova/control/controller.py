@@ -262,15 +262,10 @@ class Controller:
             rule = fsm.transition(state.fsm, self._signals(view, ledger))
             target, transition = rule.target, rule.number
             self._act(target, transition, view, ledger)
-        acted = ledger.allocation != state.allocation
-        number: int | None = None
-        askers: tuple[str, ...] = ()
-        if transition is None:
-            number, askers = self._exception(view)
-        waiting: tuple[str, ...] = ()
+        acted = ledger.allocation != state.allocation or transition is not None
+        number, askers, waiting = self._exception(view, transition)
         if self.switches.resize_cores:
-            free = not acted and transition is None
-            waiting = realloc.own_demand(view, ledger, askers, free=free)
+            waiting += realloc.own_demand(view, ledger, askers, free=not acted)
         return _Outcome(target, transition, number, waiting=waiting)
 
     def _signals(self, view: View, ledger: Ledger) -> fsm.Signal:
@@ -299,25 +294,34 @@ class Controller:
             case FsmState.LOW_KEEP | FsmState.HIGH_KEEP:
                 pass
 
-    def _exception(self, view: View) -> tuple[int | None, tuple[str, ...]]:
-        """Return the exception that applies and, for the second, whose own misses rose.
+    def _exception(
+        self, view: View, transition: int | None
+    ) -> tuple[int | None, tuple[str, ...], tuple[str, ...]]:
+        """Return the exception that applies, who asks for a way by the second, and who waits.
 
-        A policy that does not mind DDIO, or a machine that does not count it, sees a core's own
-        demand whatever DDIO did; without counters the demand of I/O tenants is served so too.
+        Whose own misses rose while a transition, or DDIO's moves, explain the iteration keeps the
+        old reference and so asks in the next. A policy that does not mind DDIO, or a machine that
+        does not count it, sees a core's own demand whatever DDIO did; without counters the demand
+        of I/O tenants is served so too.
         """
         roster, moves = view.roster, view.moves
         overlapping: Collection[str] = view.placed.overlaps_ddio
-        minds_ddio = self.runs_machine and view.io is not None
         everybody = self.runs_machine and view.io is None
-        moved = moves.subjects()
-        tenants = [t for t in roster.ids if t in moved and (everybody or not roster.is_io(t))]
-        if not minds_ddio:
-            moves = change.Moves(moves.without(DDIO))
-            overlapping = ()
-        number, concerned = change.exception(moves, tenants, overlapping)
-        if number != 2:
-            return number, ()
-        return number, tuple(t for t in concerned if moves.rose(t, Quantity.MISSES))
+        if not self.runs_machine or view.io is None:
+            moves, overlapping = change.Moves(moves.without(DDIO)), ()
+        tenants = [t for t in roster.ids if everybody or not roster.is_io(t)]
+        pressed = tuple(
+            tenant
+            for tenant in tenants
+            if self.switches.resize_cores
+            and tenant not in overlapping
+            and moves.own(tenant)
+            and moves.rose(tenant, Quantity.MISSES)
+        )
+        if transition is not None:
+            return None, (), pressed
+        number = change.exception(moves, tenants, overlapping)
+        return (number, pressed, ()) if number == 2 else (number, (), pressed)
 
     # ------------------------------------------------------------ where they lie
 
