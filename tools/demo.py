@@ -39,11 +39,10 @@ def main() -> int:
     RUN.mkdir(exist_ok=True)
     demo_host.write_sysfs(RUN / "sys")
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(short_folder())
         _say("starting a private ovsdb-server: bridge br-int, a 40 Gb/s NIC, a port a guest")
-        ovs = _start_ovs(folder / "ovs", stack)
+        ovs = _start_ovs(stack)
         _say("starting a private libvirtd with libvirt's test driver, defining five guests")
-        hypervisor = _start_libvirt(folder / "libvirt", stack)
+        hypervisor = _start_libvirt(stack)
         config = _write_config(hypervisor, ovs)
         _say(f"starting iat-nova-agent on the emulated server for {SECONDS} emulated seconds")
         print(
@@ -55,9 +54,8 @@ def main() -> int:
     return status
 
 
-def _start_ovs(folder: pathlib.Path, stack: contextlib.ExitStack) -> OvsDaemons:
-    folder.mkdir()
-    ovs = OvsDaemons(folder)
+def _start_ovs(stack: contextlib.ExitStack) -> OvsDaemons:
+    ovs = OvsDaemons(stack.enter_context(short_folder()))
     stack.callback(ovs.stop)
     ovs.start_ovsdb()
     ovs.vsctl("--no-wait", "init")
@@ -66,15 +64,15 @@ def _start_ovs(folder: pathlib.Path, stack: contextlib.ExitStack) -> OvsDaemons:
     return ovs
 
 
-def _start_libvirt(folder: pathlib.Path, stack: contextlib.ExitStack) -> TestLibvirtd:
-    folder.mkdir()
-    daemon = TestLibvirtd(folder)
+def _start_libvirt(stack: contextlib.ExitStack) -> TestLibvirtd:
+    daemon = TestLibvirtd(stack.enter_context(short_folder()))
     stack.callback(daemon.stop)
     daemon.start()
-    with contextlib.closing(libvirt.open(daemon.uri)) as connection:
-        connection.lookupByName("test").destroy()  # the one libvirt puts there
-        for guest in demo_host.GUESTS:
-            connection.defineXML(demo_host.domain_xml(guest)).create()
+    # The test driver forgets its host when its last client leaves: this one stays.
+    connection = stack.enter_context(contextlib.closing(libvirt.open(daemon.uri)))
+    connection.lookupByName("test").destroy()  # the one libvirt puts there
+    for guest in demo_host.GUESTS:
+        connection.defineXML(demo_host.domain_xml(guest)).create()
     return daemon
 
 
