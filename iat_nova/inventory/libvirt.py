@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import libvirt
@@ -27,6 +27,7 @@ from iat_nova.model import Attachment, Guest
 _RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING | libvirt.VIR_CONNECT_LIST_DOMAINS_PAUSED
 
 Counters = Mapping[str, int]  # packets by the host's net device
+_Parsed = dict[str, tuple[str, Domain]]  # XML and what it means, by UUID
 
 
 class LibvirtSource:
@@ -50,6 +51,7 @@ class LibvirtSource:
         self._spool = spool
         self._clock = clock or SystemClock()
         self._problem: str | None = None  # of the last reading
+        self._parsed: _Parsed = {}
         self._last: tuple[Guest, ...] = ()
         self._last_seen_s: float | None = None  # wall clock
 
@@ -75,7 +77,7 @@ class LibvirtSource:
         if connection is None:
             return self._stale()
         try:
-            domains, counters = _read(connection)
+            domains, counters, self._parsed = _read(connection, self._parsed)
         except libvirt.libvirtError as error:
             # Should the connection have died, the link learns of it by itself.
             self._problem = str(error)
@@ -121,32 +123,37 @@ class LibvirtSource:
         return f"guests are shown as of {seen}"
 
 
-def _read(connection: Any) -> tuple[list[Domain], Counters]:
-    handles = connection.listAllDomains(_RUNNING)
+def _read(connection: Any, before: _Parsed) -> tuple[list[Domain], Counters, _Parsed]:
+    """Read all running guests; XML that is what it was `before` is not parsed again."""
+    parsed: _Parsed = {}
     domains: list[Domain] = []
     counted: list[Any] = []
-    for handle, domain in _domains(connection, handles):
+    for handle in connection.listAllDomains(_RUNNING):
+        domain = _describe(connection, handle, before, parsed)
+        if domain is None:
+            continue
         domains.append(domain)
         if any(device.target for device in domain.devices):
             counted.append(handle)
-    return domains, _packets(connection, counted) if counted else {}
+    return domains, _packets(connection, counted) if counted else {}, parsed
 
 
-def _domains(connection: Any, handles: Sequence[Any]) -> Iterator[tuple[Any, Domain]]:
-    for handle in handles:
-        known = {"uuid": handle.UUIDString(), "name": handle.name()}
-        try:
-            domain = domain_xml.parse(handle.XMLDesc(0), run=handle.ID(), **known)
-        except libvirt.libvirtError as error:
-            if not connection.isAlive():
-                raise
-            if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-                continue
-            domain = Domain(
-                run=handle.ID(), warnings=(f"libvirt does not describe it: {error}",), **known
-            )
-        if domain.run is not None:  # None: it stopped since it was listed
-            yield handle, domain
+def _describe(connection: Any, handle: Any, before: _Parsed, parsed: _Parsed) -> Domain | None:
+    """Return a listed guest, None when it has gone or stopped since."""
+    uuid, name, run = handle.UUIDString(), handle.name(), handle.ID()
+    try:
+        xml = handle.XMLDesc(0)
+    except libvirt.libvirtError as error:
+        if not connection.isAlive():
+            raise
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        return Domain(uuid, run, name, warnings=(f"libvirt does not describe it: {error}",))
+    last_xml, domain = before.get(uuid, (None, None))
+    if domain is None or xml != last_xml:
+        domain = domain_xml.parse(xml, uuid=uuid, name=name, run=run)
+    parsed[uuid] = (xml, domain)
+    return domain if domain.run is not None else None
 
 
 def _packets(connection: Any, handles: Sequence[Any]) -> Counters:

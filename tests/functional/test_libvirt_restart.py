@@ -128,11 +128,12 @@ class VanishingTest(LibvirtCase):
         nova = self.connect()
         stop = threading.Event()
         rounds = []
+        devices = [shapes.ethernet("fa:16:3e:00:00:01")]  # its packets are asked for as well
 
         def churn():
             while not stop.is_set():
                 for name in ("a", "b", "c", "d"):
-                    nova.createXML(shapes.domain(name), 0)
+                    nova.createXML(shapes.domain(name, devices=devices), 0)
                 for name in ("a", "b", "c", "d"):
                     nova.lookupByName(name).destroy()
                 rounds.append(1)
