@@ -45,7 +45,7 @@ class Agent:
 
     `read_policy` reads the policy anew and raises `PolicyError`; `make_strategy` makes the
     strategy for its parameters; `paused` tells whether an operator holds the present masks.
-    `observe` forbids every write from the start.
+    `observe` forbids every write from the start. `tenants` is the last picture by cache domain.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Agent:
         self._reload = threading.Event()
         self._stop = threading.Event()
         self._sampler = Sampler()
-        self._tenants: dict[int, DomainInventory] = {}
+        self.tenants: dict[int, DomainInventory] = {}
         self._states: dict[int, Any] = {}
         self._io: dict[str, bool] = {}
         self._observing = {"mode": "mode = observe"} if observe else {}
@@ -112,7 +112,7 @@ class Agent:
         pause = self.paused()
         if pause is None:
             for domain, sample in samples.items():
-                self._decide(self._tenants[domain], sample, read_s)
+                self._decide(self.tenants[domain], sample, read_s)
         self.journal.status(self._observing, pause)
 
     def get_tenant_info(self) -> None:
@@ -125,21 +125,21 @@ class Agent:
         classified = self.policy.classify(facts, self._io)
         self._io = dict(classified.io)
         for domain, inventory in classified.domains.items():
-            if self._tenants.get(domain) != inventory:
-                self._tenants[domain] = inventory
+            if self.tenants.get(domain) != inventory:
+                self.tenants[domain] = inventory
             if domain not in self._states:
                 self._states[domain] = self.strategy.initial(inventory, self.clock.now())
         self._yield_to_libvirt(facts)
         self.counters.watch(
-            {cpu for known in self._tenants.values() for one in known.tenants for cpu in one.cpus}
+            {cpu for known in self.tenants.values() for one in known.tenants for cpu in one.cpus}
         )
         warnings = tuple(dict.fromkeys((*map(str, self.policy.warnings), *classified.warnings)))
-        self.journal.inventory(self.clock.wall(), facts, self._tenants, warnings)
+        self.journal.inventory(self.clock.wall(), facts, self.tenants, warnings)
 
     def poll(self) -> dict[int, Sample]:
         """Read the counters; empty when they cannot be read or at the first reading."""
         try:
-            samples = self._sampler.update(self.counters.read(), self._tenants)
+            samples = self._sampler.update(self.counters.read(), self.tenants)
         except HardwareError as error:
             self.journal.problem(self.clock.wall(), "counters", str(error))
             return {}

@@ -48,7 +48,11 @@ def make(name: str, parameters: Parameters) -> Strategy:
         return Controller(parameters, PRESETS[name])
     try:
         manager: Any = stevedore.driver.DriverManager(
-            NAMESPACE, name, invoke_on_load=True, invoke_args=(parameters,)
+            NAMESPACE,
+            name,
+            invoke_on_load=True,
+            invoke_args=(parameters,),
+            warn_on_missing_entrypoint=False,
         )
     except (stevedore.exception.NoMatches, RuntimeError) as error:
         raise StrategyError(

@@ -209,7 +209,7 @@ def _stack(
     ways, problems = _request(rules.stack_ways, domain, Wishes())
     return Tenant(
         id=STACK,
-        name=STACK,
+        name="vswitch",
         kind=TenantKind.STACK,
         priority=Priority.STACK,
         io=True,

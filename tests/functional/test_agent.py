@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent as an operator runs it: real libvirtd, real ovsdb-server, an emulated machine."""
+
+import contextlib
+import json
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import libvirt
+
+from iat_nova.history import HistoryReader
+from iat_nova.history_db import HistoryError
+from tests.functional.daemons import TestLibvirtd, short_folder
+from tests.functional.ovs_daemons import OvsDaemons, why_no_ovsdb
+from tools import demo_host
+
+BIN = pathlib.Path(sys.executable).parent
+DEADLINE_S = 60.0
+
+
+class HostCase(unittest.TestCase):
+    """One host with guests of the quick start's kind, for all tests of a class."""
+
+    guests = demo_host.GUESTS
+    dedicated = demo_host.DEDICATED
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if (why := why_no_ovsdb() or TestLibvirtd.missing()) is not None:
+            raise unittest.SkipTest(why)
+        cls.hypervisor = TestLibvirtd(cls.enterClassContext(short_folder()))
+        cls.addClassCleanup(cls.hypervisor.stop)
+        cls.hypervisor.start()
+        cls.connection = libvirt.open(cls.hypervisor.uri)
+        cls.addClassCleanup(cls.connection.close)
+        cls.connection.lookupByName("test").destroy()
+        for guest in cls.guests:
+            cls.connection.defineXML(demo_host.domain_xml(guest)).create()
+        cls.ovs = OvsDaemons(cls.enterClassContext(short_folder()))
+        cls.addClassCleanup(cls.ovs.stop)
+        cls.ovs.start_ovsdb()
+        cls.ovs.vsctl("--no-wait", "init")
+        for command in demo_host.switch_commands():
+            cls.ovs.vsctl("--no-wait", *shlex.split(command))
+
+    def setUp(self) -> None:
+        self.folder = self.enterContext(short_folder())
+        demo_host.write_sysfs(self.folder / "sys")
+
+    def configure(self, **options: object) -> pathlib.Path:
+        """Write a nova.conf; `options` are those of [iat]."""
+        values = {
+            "hardware": "emulated",
+            "emulated_scenario": "quickstart",
+            "emulated_seconds": 600,
+            "libvirt_uri": self.hypervisor.uri,
+            "ovsdb_connection": self.ovs.address,
+            "sysfs_root": self.folder / "sys",
+            "state_dir": self.folder / "state",
+            **options,
+        }
+        lines = [f"{name} = {value}" for name, value in values.items()]
+        path = self.folder / "nova.conf"
+        path.write_text(
+            f"[compute]\ncpu_dedicated_set = {self.dedicated}\n"
+            f"cpu_shared_set = {demo_host.SHARED}\n[iat]\n" + "\n".join(lines) + "\n"
+        )
+        return path
+
+    @property
+    def history(self) -> pathlib.Path:
+        """Where the agent writes."""
+        return self.folder / "state/history.sqlite"
+
+
+class AgentTest(HostCase):
+    """The agent process, from its start to its end."""
+
+    def start(self, config: pathlib.Path) -> subprocess.Popen[str]:
+        """Start the agent and end it with the test."""
+        agent = subprocess.Popen(
+            [BIN / "iat-nova-agent", "--config-file", config], stderr=subprocess.PIPE, text=True
+        )
+        self.addCleanup(agent.stderr.close)
+        self.addCleanup(agent.wait)
+        self.addCleanup(agent.kill)
+        return agent
+
+    def until(self, condition, what: str):
+        """Wait until the history shows something and return that."""
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(HistoryError), HistoryReader(self.history) as reader:
+                if found := condition(reader):
+                    return found
+            time.sleep(0.05)
+        raise AssertionError(f"not seen within {DEADLINE_S:.0f} s: {what}")
+
+    def ask(self, *arguments: str):
+        """Run iat-nova and return its JSON."""
+        done = subprocess.run(
+            [BIN / "iat-nova", "--state-dir", self.folder / "state", *arguments, "-f", "json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(done.stdout)
+
+    def names(self, reader) -> set[str]:
+        latest = reader.latest(0)
+        if latest is None:
+            return set()
+        inventory = reader.inventory(latest.iteration.inventory_id)
+        return {tenant.name for tenant in inventory.domains[0].tenants}
+
+    def end(self, agent: subprocess.Popen[str]) -> str:
+        """End the agent as a service manager does; return what it logged."""
+        agent.send_signal(signal.SIGTERM)
+        _, log = agent.communicate(timeout=DEADLINE_S)
+        self.assertEqual(0, agent.returncode, log)
+        self.assertNotIn("Traceback", log)
+        return log
+
+    def test_who_was_found(self) -> None:
+        """Every guest with its priority, its processors and how it meets the network."""
+        agent = self.start(self.configure())
+        self.until(lambda reader: "web" in self.names(reader), "the first decision")
+        tenants = {tenant["name"]: tenant for tenant in self.ask("tenants")}
+        seen = {
+            name: (one["priority"], one["io"], one["cpus"], one["model"])
+            for name, one in tenants.items()
+        }
+        self.assertEqual(
+            {
+                "vswitch": ("stack", True, [2, 3], "aggregation"),
+                "web": ("PC", True, [4, 5], "slicing"),
+                "router": ("PC", True, [6, 7], "aggregation"),
+                "db": ("PC", False, [8, 9], "none"),
+                "batch": ("BE", False, [10, 11], "none"),
+                "pool": ("BE", False, [12, 13, 14, 15], "none"),
+                "host": ("BE", False, [0, 1, 16, 17], "none"),
+            },
+            seen,
+        )
+        self.assertEqual(demo_host.GUESTS[0].uuid, tenants["web"]["uuid"])
+        self.end(agent)
+
+    def test_a_guest_comes_and_goes(self) -> None:
+        """Events of libvirt: its ways are there at once, and given up with it."""
+        agent = self.start(self.configure())
+        self.until(lambda reader: "web" in self.names(reader), "the first decision")
+        domain = self.connection.lookupByName("instance-00000003")
+        domain.destroy()
+        self.until(lambda reader: "db" not in self.names(reader), "db gone")
+        started = time.monotonic()
+        domain.create()
+        self.until(lambda reader: "db" in self.names(reader), "db back")
+        self.assertLess(time.monotonic() - started, 5.0)
+        self.end(agent)
+
+    def test_ovsdb_is_followed(self) -> None:
+        """Another PMD mask moves the stack to other processors."""
+        agent = self.start(self.configure())
+        self.until(lambda reader: "web" in self.names(reader), "the first decision")
+        self.addCleanup(self.set_pmd_mask, demo_host.PMD_CPU_MASK)
+        self.set_pmd_mask("0x4")
+
+        def moved(reader):
+            inventory = reader.inventory(reader.latest(0).iteration.inventory_id)
+            stack = next(t for t in inventory.domains[0].tenants if t.id == "stack")
+            return stack.cpus == (2,)
+
+        self.until(moved, "the stack on processor 2 alone")
+        self.end(agent)
+
+    def set_pmd_mask(self, mask: str) -> None:
+        self.ovs.vsctl("--no-wait", "set", "Open_vSwitch", ".", f"other_config:pmd-cpu-mask={mask}")
+
+    def test_a_broken_policy_refuses_the_start(self) -> None:
+        """The line is named, nothing is started."""
+        policy = self.folder / "policy.yaml"
+        policy.write_text("parameters:\n  interval: soon\n")
+        agent = self.start(self.configure(policy_file=policy))
+        _, log = agent.communicate(timeout=DEADLINE_S)
+        self.assertEqual(1, agent.returncode)
+        self.assertRegex(log, r"policy\.yaml:2|line 2")
+        self.assertNotIn("Traceback", log)
+        self.assertFalse(self.history.exists())
+
+    def test_a_broken_policy_is_not_reloaded(self) -> None:
+        """SIGHUP with a broken file keeps the old policy and shows the error; a mended one wins."""
+        policy = self.folder / "policy.yaml"
+        policy.write_text("parameters:\n  interval: 500ms\n")
+        agent = self.start(self.configure(policy_file=policy))
+        self.until(lambda reader: "web" in self.names(reader), "the first decision")
+        policy.write_text("parameters:\n  interval: soon\n")
+        agent.send_signal(signal.SIGHUP)
+        self.until(
+            lambda reader: any("interval" in text for text in reader.status().status.degraded),
+            "the error in the status",
+        )
+        policy.write_text("parameters:\n  interval: 250ms\n")
+        agent.send_signal(signal.SIGHUP)
+        self.until(lambda reader: reader.status().status.interval_s == 0.25, "the new interval")
+        self.assertIn("the old one stays", self.end(agent))
+
+    def test_a_second_agent_refuses(self) -> None:
+        """Two would fight for the cache; the first one is named and goes on."""
+        config = self.configure()
+        agent = self.start(config)
+        self.until(lambda reader: "web" in self.names(reader), "the first decision")
+        second = self.start(config)
+        _, log = second.communicate(timeout=DEADLINE_S)
+        self.assertEqual(1, second.returncode)
+        self.assertIn(str(agent.pid), log)
+        self.end(agent)
+
+    def test_one_line_a_decision_none_while_stable(self) -> None:
+        """The log has as many lines as decisions that did something."""
+        config = self.configure(emulated_pace=0, emulated_seconds=20)
+        agent = self.start(config)
+        _, log = agent.communicate(timeout=DEADLINE_S)
+        self.assertEqual(0, agent.returncode, log)
+        with HistoryReader(self.history) as reader:
+            iterations = [one.iteration for one in reader.between(0, 1e12, 0)]
+        eventful = [one for one in iterations if one.eventful]
+        self.assertLess(len(eventful), len(iterations))
+        self.assertEqual(len(eventful), len(re.findall(r"domain 0 #\d+", log)))
+
+    def test_observing(self) -> None:
+        """mode = observe decides and writes nothing."""
+        agent = self.start(self.configure(mode="observe", emulated_pace=0, emulated_seconds=5))
+        agent.communicate(timeout=DEADLINE_S)
+        with HistoryReader(self.history) as reader:
+            iterations = [one.iteration for one in reader.between(0, 1e12, 0)]
+            self.assertEqual("observe", reader.status().status.mode)
+        self.assertGreaterEqual(len(iterations), 5)
+        self.assertTrue(all(one.effective is None for one in iterations))
+
+    def test_wrong_configurations_are_one_sentence(self) -> None:
+        """What, where, what to do; exit status 1; no traceback."""
+        cases = {
+            "no such scenario": {"emulated_scenario": "nowhere"},
+            "no such strategy": {"strategy": "magic"},
+            "an unusable folder": {"state_dir": "/proc/nowhere"},
+            "real hardware": {"hardware": "auto", "state_dir": self.folder / "auto"},
+        }
+        for name, options in cases.items():
+            with self.subTest(name):
+                agent = self.start(self.configure(**options))
+                _, log = agent.communicate(timeout=DEADLINE_S)
+                self.assertEqual(1, agent.returncode, log)
+                self.assertTrue(log.startswith("iat-nova-agent: "), log)
+                self.assertNotIn("Traceback", log)
+
+
+WITHOUT_SIMULATOR = """
+import resource, sys, threading
+from iat_nova import assembly, conf
+from iat_nova.clock import SystemClock
+from iat_nova.hardware import events, fake
+from iat_nova.hardware.perf import PerfCounters
+
+settings = conf.load([sys.argv[1]])
+clock = SystemClock()
+counters = PerfCounters(events.SOFTWARE, clock, real_cpu=lambda cpu: 0)
+hands = assembly.Machine(counters, fake.FakeAllocator(), fake.FakeDdio(), clock)
+host = assembly.host_reader(settings, hands.allocator)
+source = assembly.inventory(settings, host, clock)
+agent = assembly.agent(settings, hands, source, host)
+source.start()
+agent.run(clock.now() + 5)
+source.close()
+assert "numba" not in sys.modules and "numpy" not in sys.modules
+tenants = agent.tenants[0].tenants
+print(len(tenants), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+class MemoryTest(HostCase):
+    """What the agent takes on a compute host with sixteen tenants."""
+
+    guests = tuple(
+        demo_host.Guest(number, f"guest{number}", "m1", {"hw:cpu_policy": "dedicated"}, (cpu,), "")
+        for number, cpu in enumerate(range(4, 18), start=1)
+    )
+    dedicated = "4-17"
+
+    def test_resident_memory(self) -> None:
+        """At most 120 MB with real libvirt and OVSDB, perf descriptors, and no simulator."""
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_SIMULATOR, self.configure()],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if "CAP_PERFMON" in done.stderr:
+            self.skipTest("perf events may not be opened here: not root, or a container")
+        self.assertEqual(0, done.returncode, done.stderr)
+        tenants, megabytes = map(int, done.stdout.split())
+        self.assertEqual(16, tenants)
+        self.assertLessEqual(megabytes, 120)
