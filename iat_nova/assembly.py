@@ -64,7 +64,7 @@ def _emulated(settings: Settings) -> Machine:
     except ImportError as error:
         raise ConfigError(str(error)) from error
     try:
-        scenario = sim.Scenario.load(settings.emulated_scenario)
+        scenario = sim.Scenario.load(settings.emulated_scenario or "")
     except sim.ScenarioError as error:
         raise ConfigError(str(error)) from error
     server = sim.EmulatedServer(scenario, pace=settings.emulated_pace or None)

@@ -79,7 +79,7 @@ class Application(app.App):  # type: ignore[misc]
 
     def __init__(self, **streams: Any) -> None:
         self._failure: Failure | None = None
-        super().__init__(DESCRIPTION, _version(), _Commands(), **streams)
+        super().__init__(DESCRIPTION, _version(), _Commands(), deferred_help=True, **streams)
         del self.command_manager.commands["complete"]
 
     def build_option_parser(
