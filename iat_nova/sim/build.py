@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -260,23 +259,3 @@ def _thread_floats(workload: Workload) -> list[float]:
     row[th.COPY_CYCLES] = profile.copy_cycles
     row[th.SPIN_IPC] = profile.spin_ipc
     return row
-
-
-def totals(plant: Plant) -> Mapping[str, int]:
-    """Return the caches' totals by name, in sampled lines."""
-    names = (
-        "ddio_hits",
-        "ddio_misses",
-        "dma_read_hits",
-        "dma_read_misses",
-        "dma_memory_writes",
-        "flushed",
-        "victims_placed",
-        "victims_merged",
-        "migrated",
-        "moved",
-        "evicted",
-        "write_backs",
-        "leaked",
-    )
-    return {name: int(n) for name, n in zip(names, plant.state.caches.totals, strict=True)}

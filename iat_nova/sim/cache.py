@@ -58,7 +58,22 @@ CLOCK, DDIO, INCLUSIVE, MASKS = range(4)
     WRITE_BACKS,
     LEAKED,  # DMA-written lines evicted before a core had touched them
 ) = range(13)
-TOTALS = 13
+TOTAL_NAMES = (
+    "ddio_hits",
+    "ddio_misses",
+    "dma_read_hits",
+    "dma_read_misses",
+    "dma_memory_writes",
+    "flushed",
+    "victims_placed",
+    "victims_merged",
+    "migrated",
+    "moved",
+    "evicted",
+    "write_backs",
+    "leaked",
+)
+TOTALS = len(TOTAL_NAMES)
 
 # An LLC entry is line << 3 and these; -1 is empty.
 DIRTY, UNREAD, SHARED = 1, 2, 4

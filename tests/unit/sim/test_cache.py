@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled cache against its rules."""
+
+import dataclasses
+import random
+import unittest
+
+import numpy as np
+
+from iat_nova.model import WayMask
+from iat_nova.sim import cache, machine
+from tests.unit.sim.reference import ReferenceCache
+
+SMALL = dataclasses.replace(
+    machine.GOLD_6140,
+    cores=3,
+    slices=2,
+    llc_sets_per_slice=4,
+    llc_ways=6,
+    l2_bytes=64 * 4 * 3,
+    l2_ways=3,
+    ddio_ways=WayMask(0b110000),
+    inclusive_ways=WayMask(0b000011),
+)
+EVERYONE = 0b111
+
+
+def ways(mask):
+    return {way for way in range(32) if mask >> way & 1}
+
+
+def small(**changes):
+    return cache.make(dataclasses.replace(SMALL, **changes), 1)
+
+
+def set_of(c):
+    return lambda line: cache.llc_set(line, c.llc.shape[0])
+
+
+def totals(c):
+    return dict(zip(cache.TOTAL_NAMES, (int(n) for n in c.totals), strict=True))
+
+
+def llc_lines(c):
+    return {
+        int(entry) >> 3: way for row in c.llc[:, 0] for way, entry in enumerate(row) if entry >= 0
+    }
+
+
+class TestAgainstReference(unittest.TestCase):
+    """The kernel agrees with the obvious model to the last hit."""
+
+    def run_trace(self, seed, inclusive=0b11, lines=120, accesses=4000):
+        rng = random.Random(seed)
+        c = small(inclusive_ways=WayMask(inclusive))
+        reference = ReferenceCache(
+            3, 4, 3, c.llc.shape[0], 6, ways(SMALL.ddio_ways), ways(inclusive), set_of(c)
+        )
+        for step in range(accesses):
+            if step % 500 == 0:  # masks move while lines lie everywhere
+                for core in range(3):
+                    low = rng.randrange(6)
+                    mask = WayMask.span(low, rng.randint(1, 6 - low))
+                    c.registers[cache.MASKS + core] = mask
+                    reference.masks[core] = ways(mask)
+                low = rng.randrange(1, 6)
+                c.registers[cache.DDIO] = WayMask.span(low, 6 - low)
+                reference.ddio = set(range(low, 6))
+            line = int(rng.triangular(0, lines, 0))
+            match rng.randrange(10):
+                case 0 | 1:
+                    dca = int(rng.random() < 0.9)
+                    cache.dma_write(c, line, EVERYONE, dca)
+                    reference.dma_write(line, dca)
+                case 2:
+                    cache.dma_read(c, line, EVERYONE)
+                    reference.dma_read(line)
+                case _:
+                    core, write = rng.randrange(3), int(rng.random() < 0.3)
+                    got = cache.core_access(c, core, line, write, EVERYONE)
+                    self.assertEqual(reference.access(core, line, write), got, f"access {step}")
+            if step == accesses // 2:
+                c.registers[cache.CLOCK] = max(c.registers[cache.CLOCK], 1 << 30)
+                cache.renumber(c)
+        self.assertEqual({**dict.fromkeys(cache.TOTAL_NAMES, 0), **reference.counts}, totals(c))
+        for core in range(3):
+            self.assertEqual(
+                [reference.served[core][level] for level in range(4)], c.served[core].tolist()
+            )
+        expected = {e["line"]: e["way"] for row in reference.llc for e in row}
+        self.assertEqual(expected, llc_lines(c))
+        return totals(c)
+
+    def test_random_traces_with_masks_and_dma(self):
+        """Every access is served by the same level and every line ends in the same way."""
+        seen = [self.run_trace(seed) for seed in range(8)]
+        for name in cache.TOTAL_NAMES:
+            self.assertGreater(sum(counts[name] for counts in seen), 0, f"{name} never happened")
+
+    def test_machine_without_inclusive_ways(self):
+        """Without inclusive ways a touched DMA line stays where it is."""
+        self.assertEqual(0, self.run_trace(99, inclusive=0)["migrated"])
+
+
+class TestRules(unittest.TestCase):
+    """Single rules, each on its own."""
+
+    def test_a_mask_limits_placement(self):
+        """L2's victims lie in the ways of the core's mask only."""
+        c = small()
+        c.registers[cache.MASKS] = 0b001100
+        for line in range(500):
+            cache.core_access(c, 0, line, 0, 0)
+        self.assertEqual({2, 3}, set(llc_lines(c).values()))
+
+    def test_a_mask_does_not_limit_hits(self):
+        """A line placed under an old mask hits after the mask has moved away."""
+        c = small()
+        c.registers[cache.MASKS] = 0b001100
+        for line in range(40):
+            cache.core_access(c, 0, line, 0, 0)
+        kept = next(iter(llc_lines(c)))
+        c.registers[cache.MASKS] = 0b000001
+        self.assertEqual(cache.LLC, cache.core_access(c, 0, kept, 0, 0))
+
+    def test_ddio_allocates_in_its_ways_and_updates_anywhere(self):
+        """A write to an absent line lands in DDIO's ways; to a present one it stays there."""
+        c = small()
+        cache.dma_write(c, 7, 0, 1)
+        self.assertIn(llc_lines(c)[7], {4, 5})
+        c.registers[cache.DDIO] = 0b000010
+        before = llc_lines(c)[7]
+        cache.dma_write(c, 7, 0, 1)
+        self.assertEqual(before, llc_lines(c)[7])
+        self.assertEqual((1, 1), (totals(c)["ddio_hits"], totals(c)["ddio_misses"]))
+
+    def test_a_touched_dma_line_migrates_to_the_inclusive_ways(self):
+        """A core's first access moves the line to way 0 or 1 and leaves a copy in L2."""
+        c = small()
+        cache.dma_write(c, 7, 1, 1)
+        self.assertEqual(cache.LLC, cache.core_access(c, 0, 7, 0, 1))
+        self.assertIn(llc_lines(c)[7], {0, 1})
+        self.assertEqual(cache.L2, cache.core_access(c, 0, 7, 0, 1))
+
+    def test_dca_off_writes_to_memory_and_drops_copies(self):
+        """Without DCA neither cache holds the line after a device wrote it."""
+        c = small()
+        cache.core_access(c, 0, 7, 0, 1)
+        cache.dma_write(c, 7, 1, 0)
+        self.assertEqual(cache.MEMORY, cache.core_access(c, 0, 7, 0, 1))
+        self.assertEqual(1, totals(c)["dma_memory_writes"])
+
+    def test_lru_stack_property(self):
+        """With more ways nothing that hit misses: the hits of w ways are among those of w + 1."""
+        rng = random.Random(4)
+        trace = [int(rng.triangular(0, 90, 0)) for _ in range(4000)]
+        hits_before = set()
+        for count in range(1, 7):
+            c = small()
+            c.registers[cache.DDIO] = WayMask.span(0, count)
+            hits = set()
+            for step, line in enumerate(trace):
+                before = c.totals[cache.DDIO_HITS]
+                cache.dma_write(c, line, 0, 1)
+                if c.totals[cache.DDIO_HITS] > before:
+                    hits.add(step)
+            self.assertLessEqual(hits_before, hits)
+            self.assertGreater(len(hits), len(hits_before))
+            hits_before = hits
+
+    def test_conservation(self):
+        """Lines that entered the LLC have left it or are there; so have dirty ones."""
+        rng = random.Random(5)
+        c = small()
+        for _ in range(6000):
+            line = rng.randrange(200)
+            if rng.random() < 0.3:
+                cache.dma_write(c, line, EVERYONE, int(rng.random() < 0.9))
+            else:
+                cache.core_access(c, rng.randrange(3), line, rng.randrange(2), EVERYONE)
+        n = totals(c)
+        entered = n["ddio_misses"] + n["victims_placed"]
+        self.assertEqual(entered, n["evicted"] + n["moved"] + n["flushed"] + len(llc_lines(c)))
+        self.assertLessEqual(n["write_backs"], n["evicted"])
+
+    def test_counts_by_slice_add_up(self):
+        """The slices' DDIO counters add up to the totals and share them about evenly."""
+        c = small()
+        for line in range(4000):
+            cache.dma_write(c, line % 900, 0, 1)
+        n = totals(c)
+        self.assertEqual([n["ddio_hits"], n["ddio_misses"]], c.ddio.sum(axis=0).tolist())
+        self.assertLess(abs(c.ddio[0].sum() / 4000 - 0.5), 0.05)
+
+
+class TestSampling(unittest.TestCase):
+    """Which lines stand for the others."""
+
+    def test_offsets_are_spread(self):
+        """Each of the 32 places in a group is chosen about equally often."""
+        chosen = cache.sampled_offset(np.arange(32000, dtype=np.int64), 32)
+        counts = np.bincount(chosen, minlength=32)
+        self.assertTrue(np.all(np.abs(counts - 1000) < 200), counts)
+
+    def test_sampling_must_be_a_power_of_two(self):
+        """Anything else is refused with what is allowed."""
+        with self.assertRaisesRegex(ValueError, "power of two"):
+            cache.make(machine.GOLD_6140, 24)
