@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step after the other: start, re-allocation, own demand, damping, tenants that come and go."""
+
+from __future__ import annotations
+
+import dataclasses
+import unittest
+
+from iat_nova.model import (
+    PRESETS,
+    Action,
+    Decision,
+    FsmState,
+    Parameters,
+    Priority,
+    Switches,
+    TenantKind,
+    WayMask,
+)
+from tests.unit.control.worlds import M, Story, domain, guest, rates, stack
+
+PC, BE = Priority.PC, Priority.BE
+
+
+def actions(decision: Decision) -> list[tuple[Action, str]]:
+    return [(step.action, step.subject) for step in decision.steps]
+
+
+class TestStart(unittest.TestCase):
+    """The first steps."""
+
+    def test_the_first_step_adopts_and_keeps_ddio(self) -> None:
+        """It lays out the initial ways in Low Keep and leaves DDIO as found."""
+        story = Story((stack(2), guest("a", ways=3)), ways=domain(ddio=4))
+        first = story.second()
+        self.assertEqual([(Action.ADOPT, "layout")], actions(first))
+        self.assertEqual(FsmState.LOW_KEEP, first.state_after)
+        self.assertEqual((4, 2, 3), (story.ddio, story.ways("stack"), story.ways("a")))
+        self.assertEqual({"stack", "a", "ddio"}, set(first.moved))
+        story.second()
+        self.assertTrue(story.second().stable)
+        self.assertEqual(4, story.ddio)
+
+    def test_pressure_found_at_the_start_is_served(self) -> None:
+        """The first write counts as a change, so steady high misses need no trigger."""
+        story = Story((guest("a", io=True),))
+        story.second(misses=3 * M)
+        self.assertEqual(1, story.second().transition)
+
+    def test_a_layout_found_is_what_moves_are_counted_from(self) -> None:
+        """With the layout of a former state nothing moves in the first step."""
+        before = Story((stack(), guest("a"))).settled()
+        again = Story((stack(), guest("a")), layout=before.decision.layout)
+        self.assertEqual((), again.second().moved)
+
+
+class TestIoDemand(unittest.TestCase):
+    """DDIO's ways."""
+
+    def test_a_way_an_iteration_up_to_the_maximum(self) -> None:
+        """While misses stay high DDIO grows one by one, then High Keep (10)."""
+        story = Story((guest("a", io=True),), parameters=Parameters(ddio_ways_max=4)).settled()
+        self.assertEqual(1, story.second(misses=5 * M).transition)
+        self.assertEqual(3, story.ddio)
+        story.second()
+        self.assertEqual(4, story.ddio)
+        last = story.second()
+        self.assertEqual((10, FsmState.HIGH_KEEP), (last.transition, last.state_after))
+        story.second()
+        self.assertTrue(story.second().stable)
+        self.assertEqual(4, story.ddio)
+
+    def test_a_satisfied_load_is_left_alone(self) -> None:
+        """Reclaim takes nothing back while the traffic that earned the ways is there."""
+        story = Story((guest("a", io=True),)).settled()
+        story.second(misses=5 * M)
+        satisfied = story.second(hits=24.5 * M, misses=0.8 * M)
+        self.assertEqual((6, FsmState.RECLAIM), (satisfied.transition, satisfied.state_after))
+        for _ in range(10):
+            story.second()
+        self.assertTrue(story.decision.stable)
+        self.assertEqual((3, FsmState.RECLAIM), (story.ddio, story.state.fsm))
+        story.second(hits=20 * M)  # -17 % of what it was granted for
+        self.assertEqual(2, story.ddio)
+        self.assertIn("-17 %", story.decision.steps[0].reason)
+
+    def test_ways_nobody_granted_go_back_while_misses_are_low(self) -> None:
+        """DDIO found above MIN shrinks in Reclaim; what then proves needed is granted for good."""
+        story = Story(
+            (guest("a", io=True),), ways=domain(ddio=3), parameters=Parameters(ddio_ways_max=4)
+        ).settled()
+        story.second(misses=3 * M)  # 1: 4 ways
+        story.second(hits=22 * M, misses=0.5 * M)  # 6: one was found above MIN
+        self.assertEqual((3, FsmState.RECLAIM), (story.ddio, story.state.fsm))
+        self.assertEqual(5, story.second(misses=2 * M).transition)
+        self.assertEqual(4, story.ddio)
+        story.second(misses=0.5 * M)
+        for _ in range(5):
+            story.second()
+        self.assertEqual((4, True), (story.ddio, story.decision.stable))
+
+    def test_miss_curve_grows_by_what_it_takes(self) -> None:
+        """With the alternative increment a second growth follows the slope of the first."""
+        parameters = Parameters(ddio_growth="miss-curve")
+        story = Story((guest("a", io=True),), parameters=parameters).settled()
+        story.second(misses=5 * M)
+        self.assertEqual(3, story.ddio)
+        story.second(hits=25 * M, misses=3.5 * M)  # 1.5 M/s a way, 2.5 M/s too many
+        self.assertEqual(5, story.ddio)
+
+    def test_ddio_that_cannot_be_resized_holds(self) -> None:
+        """The machine says what it would do; nothing moves and it comes to rest."""
+        story = Story((guest("a", io=True),), ways=domain(ddio_resizable=False)).settled()
+        wants = story.second(misses=5 * M)
+        self.assertEqual([(Action.HOLD, "ddio")], actions(wants))
+        story.second()
+        self.assertTrue(story.second().stable)
+        self.assertEqual((2, FsmState.IO_DEMAND), (story.ddio, story.state.fsm))
+
+    def test_coerced_ways_stay_together(self) -> None:
+        """Where the two top ways are tied a minimum of one is not reached for."""
+        parameters = Parameters(ddio_ways_min=1)
+        tied = domain(coerced_ways=WayMask(0x600))
+        story = Story((guest("a", io=True),), ways=tied, parameters=parameters).settled()
+        story.second(misses=5 * M)
+        story.second(hits=5 * M, misses=0.1 * M)
+        for _ in range(4):
+            story.second()
+        self.assertEqual((2, FsmState.LOW_KEEP), (story.ddio, story.state.fsm))
+
+
+class TestCoreDemand(unittest.TestCase):
+    """Ways of the stack and of I/O tenants."""
+
+    PRESS = {"vf": rates(12 * M, 5 * M, 0.7)}
+
+    def _pressed(self, *others: object, **more: object) -> Story:
+        story = Story((guest("vf", PC, io=True), *others), **more).settled()  # type: ignore[arg-type]
+        story.second(self.PRESS, hits=15 * M, misses=4 * M)
+        return story
+
+    def test_a_grant_that_did_not_help_is_the_last(self) -> None:
+        """It is kept, noted, and not repeated for this demand until its back-off has passed."""
+        story = self._pressed()
+        self.assertEqual((3, 3), (story.decision.transition, story.ways("vf")))
+        story.second()
+        self.assertEqual([(Action.HOLD, "vf")], actions(story.decision))
+        self.assertEqual(3, story.ways("vf"))
+        backoff = story.state.backoffs[0]
+        self.assertEqual(("vf", 10.0), (backoff.subject, backoff.delay_s))
+        story.second({"vf": rates(12 * M, 5.5 * M, 0.65)}, misses=4.1 * M)
+        self.assertEqual([(Action.HOLD, "vf")], actions(story.decision))
+        story.second({"vf": rates(14 * M, 6.5 * M, 0.6)})  # 17 % more references
+        self.assertEqual([(Action.GROW, "vf")], actions(story.decision)[:1])
+
+    def test_back_off_doubles(self) -> None:
+        """The second useless grant for one demand waits twice as long, up to the maximum."""
+        story = self._pressed(parameters=Parameters(backoff_max_s=15.0))
+        story.second()
+        story.second({"vf": rates(12 * M, 5.6 * M, 0.6)}, seconds=11.0)
+        self.assertEqual(4, story.ways("vf"))
+        story.second()
+        self.assertEqual(15.0, story.state.backoffs[0].delay_s)
+
+    def test_a_best_effort_tenant_gives_and_never_below_its_minimum(self) -> None:
+        """With no idle way the one with fewest misses gives; then the wish is held."""
+        story = self._pressed(
+            guest("be", BE, 2), guest("other", PC, 7), ways=domain(), be=rates(M, 1e3)
+        )
+        self.assertIn((Action.GIVE, "be"), actions(story.decision))
+        self.assertEqual((3, 1), (story.ways("vf"), story.ways("be")))
+        story.second({"vf": rates(12 * M, 4 * M, 0.8)}, misses=3.5 * M)  # it helped
+        self.assertEqual((3, 1, 7), (story.ways("vf"), story.ways("be"), story.ways("other")))
+        self.assertEqual([(Action.HOLD, "vf")], actions(story.decision))
+
+    def test_the_maximum_of_a_request_is_kept(self) -> None:
+        """Who has its maximum is passed over with the reason."""
+        story = Story((guest("vf", PC, io=True, most=2),)).settled()
+        story.second(self.PRESS, hits=15 * M, misses=4 * M)
+        self.assertEqual(2, story.ways("vf"))
+        self.assertIn("maximum", story.decision.steps[0].reason)
+
+
+class TestOwnDemand(unittest.TestCase):
+    """Exception 2: what Core-only does, and IAT beside its machine."""
+
+    HUNGRY = {"x": rates(9 * M, 6 * M, 0.6)}
+
+    def test_ways_while_each_helps_then_the_last_is_undone(self) -> None:
+        """Two ways that cut the miss rate stay, the third that does not goes."""
+        for preset in ("iat", "core-only", "io-iso"):
+            with self.subTest(preset=preset):
+                story = Story((guest("x", PC, 2), guest("v", io=True)), switches=PRESETS[preset])
+                story.settled()
+                self.assertEqual(2, story.second(self.HUNGRY).exception)
+                self.assertEqual(3, story.ways("x"))
+                story.second({"x": rates(9 * M, 5 * M, 0.7)})
+                self.assertEqual(4, story.ways("x"))
+                story.second({"x": rates(9 * M, 4 * M, 0.8)})
+                self.assertEqual(5, story.ways("x"))
+                story.second({"x": rates(9 * M, 3.95 * M, 0.8)})
+                self.assertEqual((Action.UNDO, "x"), actions(story.decision)[0])
+                self.assertEqual(4, story.ways("x"))
+                story.second()
+                self.assertTrue(story.second().stable)
+
+    def test_its_ways_go_back_when_the_demand_has_gone(self) -> None:
+        """References far below those that earned the ways end them, in Low Keep too."""
+        story = Story((guest("x", PC, 2),)).settled()
+        story.second(self.HUNGRY)
+        story.second({"x": rates(9 * M, 5 * M, 0.7)})
+        story.second({"x": rates(9 * M, 4.95 * M, 0.7)})  # undone
+        self.assertEqual(3, story.ways("x"))
+        story.second({"x": rates(1 * M, 0.1 * M, 1.2)})
+        self.assertEqual(2, story.ways("x"))
+        self.assertEqual(FsmState.LOW_KEEP, story.state.fsm)
+
+    def test_two_that_ask_at_once_are_served_in_turn(self) -> None:
+        """The second is not forgotten while the first is on trial; PC goes first."""
+        story = Story((guest("be", BE, 1), guest("pc", PC, 1))).settled()
+        story.second({"pc": rates(9 * M, 6 * M, 0.6), "be": rates(9 * M, 8 * M, 0.5)})
+        self.assertEqual((2, 1), (story.ways("pc"), story.ways("be")))
+        story.second()  # no help: undone
+        story.second()
+        self.assertEqual((1, 2), (story.ways("pc"), story.ways("be")))
+
+    def test_it_waits_while_ddio_moves(self) -> None:
+        """A hunger that coincides with a transition is served in the iteration after it."""
+        story = Story((guest("x", PC, 2), guest("v", PC, 1, io=True))).settled()
+        story.second(self.HUNGRY, misses=2 * M)
+        self.assertEqual((1, 2), (story.decision.transition, story.ways("x")))
+        self.assertEqual(6, story.second(hits=22 * M, misses=0.5 * M).transition)
+        story.second()
+        self.assertEqual((2, 3), (story.decision.exception, story.ways("x")))
+
+    def test_best_effort_takes_idle_ways_only(self) -> None:
+        """A BE tenant's own hunger takes nothing from another, a PC tenant's does."""
+        for priority, expected in ((BE, (4, 7)), (PC, (5, 6))):
+            with self.subTest(priority=priority):
+                story = Story(
+                    (guest("x", priority, 4), guest("y", BE, 7)), y=rates(1 * M, 0.1 * M)
+                ).settled()
+                self.assertEqual(2, story.second(self.HUNGRY).exception)
+                self.assertEqual(expected, (story.ways("x"), story.ways("y")))
+
+    def test_exception_1_does_nothing(self) -> None:
+        """IPC alone is neither cache nor I/O."""
+        story = Story((guest("x", PC),)).settled()
+        decision = story.second({"x": rates(ipc=0.5)})
+        self.assertEqual((1, (), False), (decision.exception, decision.steps, decision.stable))
+        self.assertTrue(story.second().stable)
+
+    def test_exception_3_shuffles_first(self) -> None:
+        """Who overlaps and grew hungry while DDIO moved changes places with a lesser one."""
+        story = Story(
+            (stack(3), guest("a", BE, 4), guest("b", BE, 4)),
+            a=rates(2 * M, 0.5 * M),
+            b=rates(4 * M, 0.5 * M),
+        ).settled()
+        self.assertEqual(("a",), story.sharing)
+        decision = story.second({"a": rates(12 * M, 2 * M, 0.7)}, hits=18 * M, misses=0.9 * M)
+        self.assertEqual(3, decision.exception)
+        self.assertEqual([(Action.SHUFFLE, "layout")], actions(decision))
+        self.assertEqual(("b",), story.sharing)
+
+
+class TestPresets(unittest.TestCase):
+    """What a policy may do, it does; what not, not."""
+
+    def _press(self, switches: Switches) -> Story:
+        story = Story(
+            (stack(2), guest("vf", PC, 2, io=True), guest("be", BE, 5)), switches=switches
+        ).settled()
+        for second in range(4):
+            story.second(
+                {"stack": rates((9 + 3 * second) * M, (2 + 3 * second) * M, 0.7)},
+                hits=(15 - second) * M,
+                misses=(3 + second) * M,
+            )
+        return story
+
+    def test_baseline_does_nothing(self) -> None:
+        """After the first layout nothing ever moves, and old news is no news."""
+        story = self._press(PRESETS["baseline"])
+        self.assertFalse(any(decision.moved for decision in story.decisions[1:]))
+        self.assertTrue(story.second().stable)
+
+    def test_core_only_and_io_iso_have_no_machine(self) -> None:
+        """Neither leaves Low Keep or touches DDIO; I/O-iso keeps cores off DDIO's ways."""
+        for preset in ("core-only", "io-iso"):
+            with self.subTest(preset=preset):
+                story = self._press(PRESETS[preset])
+                self.assertEqual({FsmState.LOW_KEEP}, {d.state_after for d in story.decisions})
+                self.assertEqual(2, story.ddio)
+                self.assertEqual((), story.sharing)
+
+    def test_io_iso_cuts_best_effort_when_ddio_is_widened_by_hand(self) -> None:
+        """Another hand's DDIO ways are adopted, and 7 ways remain for cores."""
+        story = Story((guest("pc", PC, 5), guest("be", BE, 4)), switches=PRESETS["io-iso"])
+        story.settled()
+        story.retell(ddio_found=WayMask(0x780))
+        decision = story.second()
+        self.assertEqual((4, 5, 2), (story.ddio, story.ways("pc"), story.ways("be")))
+        self.assertEqual((), decision.layout.overlaps_ddio)
+        self.assertIn((Action.GIVE, "be"), actions(decision))
+
+    def test_variants_of_figures_10_and_12(self) -> None:
+        """Without resize_ddio DDIO stays; without resize_cores the tenants' counts stay."""
+        fixed_ddio = self._press(Switches(False, True, True, False))
+        self.assertEqual({2}, {d.allocation.ddio_ways for d in fixed_ddio.decisions})
+        self.assertGreater(fixed_ddio.ways("stack"), 2)
+        fixed_cores = Story((stack(2), guest("be")), switches=Switches(True, False, True, False))
+        fixed_cores.settled()
+        fixed_cores.second({"be": rates(9 * M, 6 * M, 0.5)}, misses=3 * M)
+        self.assertEqual((3, 2), (fixed_cores.ddio, fixed_cores.ways("be")))
+        fixed_cores.second({"stack": rates(9 * M, 6 * M, 0.5)}, hits=15 * M)
+        self.assertEqual(FsmState.CORE_DEMAND, fixed_cores.state.fsm)
+        self.assertEqual((3, 2), (fixed_cores.ddio, fixed_cores.ways("stack")))
+        self.assertIn("may not be resized", fixed_cores.decision.steps[0].reason)
+
+    def test_without_ddio_counters_the_machine_holds(self) -> None:
+        """Core demand goes on, that of I/O tenants too, and the state stays."""
+        story = Story((guest("vf", PC, io=True), guest("x", PC)), ways=domain(ddio_counters=False))
+        story.hits = story.misses = None
+        story.settled()
+        story.second({"vf": rates(12 * M, 6 * M, 0.6)})
+        self.assertEqual((3, FsmState.LOW_KEEP), (story.ways("vf"), story.state.fsm))
+
+
+class TestDamping(unittest.TestCase):
+    """No more than so many mask changes a minute."""
+
+    def test_the_limit_holds_and_then_goes_on(self) -> None:
+        """What the limit held back is taken up when a minute has passed, without a new change."""
+        parameters = Parameters(mask_changes_per_minute=2)
+        story = Story((guest("a", io=True),), parameters=parameters)
+        story.second(misses=9 * M)  # the first layout is one change
+        story.second()
+        self.assertEqual(3, story.ddio)
+        held = story.second()
+        self.assertEqual([(Action.HOLD, "layout")], actions(held))
+        for _ in range(57):
+            self.assertTrue(story.second().stable)
+        self.assertEqual(3, story.ddio)
+        story.second()
+        self.assertEqual(4, story.ddio)
+
+
+class TestTenants(unittest.TestCase):
+    """Tenants that come, go and change."""
+
+    def test_leavers_take_their_grants_along(self) -> None:
+        """Grants and back-offs of a leaver vanish; the others keep theirs."""
+        story = Story((guest("x", PC, 2), guest("y", PC, 2))).settled()
+        story.second({"x": rates(9 * M, 6 * M, 0.6)})
+        story.second({"x": rates(9 * M, 5 * M, 0.7)})
+        self.assertEqual(4, story.ways("x"))
+        story.tenants(guest("x", PC, 2))
+        self.assertEqual([(Action.ADOPT, "y")], actions(story.second()))
+        self.assertEqual(4, story.ways("x"))
+        story.tenants(guest("y", PC, 2))
+        story.second()
+        self.assertEqual({"y": 2}, dict(story.state.allocation.tenants))
+        self.assertEqual((), story.state.grants)
+
+    def test_a_newcomers_initial_ways_come_before_grants(self) -> None:
+        """A grant is given up for want of ways before anybody's initial ways are cut."""
+        story = Story((guest("x", PC, 4), guest("y", PC, 4))).settled()
+        story.second({"x": rates(9 * M, 6 * M, 0.6)})
+        story.second({"x": rates(9 * M, 5 * M, 0.7)})
+        self.assertEqual(6, story.ways("x"))
+        story.tenants(guest("x", PC, 4), guest("y", PC, 4), guest("z", PC, 2))
+        story.second()
+        self.assertEqual((5, 4, 2), (story.ways("x"), story.ways("y"), story.ways("z")))
+
+    def test_a_changed_request_is_followed(self) -> None:
+        """New bounds take effect at once and say what changed."""
+        story = Story((guest("x", PC, 4),)).settled()
+        story.tenants(guest("x", PC, 2, most=3))
+        decision = story.second()
+        self.assertEqual(2, story.ways("x"))
+        self.assertEqual("its ways changed", decision.steps[0].reason)
+
+    def test_cosmetics_are_no_change(self) -> None:
+        """Another name, device or warning of a tenant moves nothing and is no adoption."""
+        story = Story((guest("x", PC),)).settled()
+        renamed = dataclasses.replace(story.inventory.tenants[0], name="y", warnings=("odd",))
+        story.tenants(renamed)
+        self.assertTrue(story.second().stable)
+
+    def test_a_tenant_absent_from_the_sample_is_tolerated(self) -> None:
+        """It keeps its ways, and its return is no change."""
+        story = Story((guest("x", PC), guest("y", PC))).settled()
+        away = story.rates.pop("x")
+        self.assertTrue(story.second().stable)
+        story.rates["x"] = away
+        self.assertTrue(story.second().stable)
+        newcomer = Story((guest("x", PC),))
+        newcomer.rates.clear()
+        newcomer.settled()
+        newcomer.second({"x": rates()})
+        self.assertTrue(newcomer.decision.stable)
+        self.assertFalse(newcomer.second({"x": rates(9 * M, 6 * M, 0.5)}).stable)
+
+    def test_more_tenants_than_ways(self) -> None:
+        """Forty tenants share partitions and the loop goes on."""
+        crowd = tuple(guest(f"g{n}", PC if n % 5 == 0 else BE, io=n % 2 == 0) for n in range(40))
+        story = Story((stack(), *crowd), ways=domain(classes=8)).settled()
+        self.assertTrue(story.decision.layout.grouped)
+        self.assertLessEqual(len(story.decision.layout.groups), 8)
+        self.assertEqual(1, story.second(misses=3 * M).transition)
+        self.assertEqual(3, story.ddio)
+
+    def test_no_tenants_at_all(self) -> None:
+        """An empty host steps as well."""
+        story = Story(()).settled()
+        story.second(misses=3 * M)
+        self.assertEqual(3, story.ddio)
+
+    def test_the_host_class_is_a_tenant_like_others(self) -> None:
+        """Class `host` is best effort and may give a way."""
+        host = dataclasses.replace(guest("host", BE, 3), kind=TenantKind.HOST)
+        story = Story((stack(8), host), host=rates(M, 10)).settled()
+        story.second({"stack": rates(12 * M, 5 * M, 0.7)}, hits=15 * M, misses=4 * M)
+        self.assertIn((Action.GIVE, "host"), actions(story.decision))
+
+    def test_a_drift_of_two_percent_an_iteration_is_seen(self) -> None:
+        """Every sample is compared with the last change acted on, not with the one before."""
+        story = Story((guest("x", PC),)).settled()
+        seen = [story.second({"x": rates(5 * M * 1.02**n, 1 * M)}).stable for n in (1, 2)]
+        self.assertEqual([True, False], seen)
