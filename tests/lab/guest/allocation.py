@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CAT and DDIO against a real kernel: what was asked for is what the registers hold."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.ddio import MsrDdio
+from iat_nova.hardware.msr import L3_MASK, Msr
+from iat_nova.hardware.resctrl import PREFIX, Resctrl
+from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.model import WayMask
+from tests.lab.guest.machine import TOPOLOGY, Registers, mount, plug
+from tests.unit.hardware import contract
+
+REGISTERS = Registers()
+
+
+class Mounted:
+    """Has resctrl mounted and checks after each test that the machine is as it was found."""
+
+    options = ()
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        mount(*cls.options)
+
+    def setUp(self):
+        self.msr = Msr()
+        self.addCleanup(self.msr.close)
+        self.found = REGISTERS.everything()
+        super().setUp()
+
+    def make(self):
+        allocator = Resctrl(ResctrlFs(), TOPOLOGY, coupled=True, read_register=self.read_register)
+        saved = json.loads(json.dumps(allocator.save()))
+        self.addCleanup(self.check_restored, allocator, saved)
+        return allocator
+
+    read_register = None
+
+    def check_restored(self, allocator, saved):
+        allocator.restore(saved)
+        self.assertEqual((), allocator.restore(saved))
+        left = REGISTERS.everything()
+        self.assertEqual(self.found["classes"], left["classes"])
+        # The kernel resets the registers of a removed group when it makes the next one.
+        default = [masks[0] for masks in left["cbm"]]
+        self.assertEqual([masks[0] for masks in self.found["cbm"]], default)
+        self.assertEqual((), tuple(n for n in ResctrlFs().groups() if n.startswith(PREFIX)))
+
+    def class_of(self, cpu):
+        return REGISTERS.pqr_assoc(cpu)[0] or None
+
+
+class ResctrlContract(Mounted, contract.AllocatorContract, unittest.TestCase):
+    """The contract of every allocator on the kernel's resctrl."""
+
+
+class DebugContract(Mounted, contract.AllocatorContract, unittest.TestCase):
+    """The same with masks read back from the registers."""
+
+    options = ("debug",)
+
+    def read_register(self, cpu, number):
+        return WayMask(self.msr.read(cpu, L3_MASK + number))
+
+
+class CdpContract(Mounted, contract.AllocatorContract, unittest.TestCase):
+    """The same with code and data prioritisation, where the kernel offers it."""
+
+    options = ("cdp",)
+
+    @classmethod
+    def setUpClass(cls):
+        try:
+            super().setUpClass()
+        except subprocess.CalledProcessError:
+            raise unittest.SkipTest("this processor has no code and data prioritisation") from None
+
+
+class DdioContract(Mounted, contract.DdioContract, unittest.TestCase):
+    """IIO_LLC_WAYS through the msr driver."""
+
+    def make(self):
+        allocator = super().make()
+        ddio = MsrDdio(self.msr, allocator, TOPOLOGY)
+        saved = json.loads(json.dumps(ddio.save()))
+        self.addCleanup(lambda: self.assertEqual(self.found, REGISTERS.everything()))
+        self.addCleanup(ddio.restore, saved)
+        return ddio, allocator.domains()[-1]
+
+    def test_the_register(self):
+        """The mask is in the register of the domain's socket, and in no other."""
+        sockets = [cache.package for cache in TOPOLOGY.caches()]
+        self.ddio.write(self.domain.id, WayMask(0x7C0))
+        self.assertEqual(
+            [0x600] * (len(sockets) - 1) + [0x7C0], [REGISTERS.ddio_ways(s) for s in sockets]
+        )
+
+
+class Registered(Mounted, unittest.TestCase):
+    """What the registers and others say of our classes."""
+
+    def setUp(self):
+        super().setUp()
+        self.allocator = self.make()
+        self.domains = self.allocator.domains()
+
+    def apply_example(self):
+        """Three classes in every domain and the default one; return (domain, class) -> mask."""
+        wanted = {}
+        for domain in self.domains:
+            masks = {"a": 0x003, "b": 0x01C, "c": 0x400, DEFAULT_CLASS: 0x3E0}
+            classes = tuple(
+                ClassMask(name, (cpu,) if cpu is not None else (), WayMask(mask))
+                for (name, mask), cpu in zip(
+                    masks.items(), (*domain.cpus[:2], None, None), strict=True
+                )
+            )
+            wanted[domain.id] = dict(self.allocator.apply(domain.id, classes))
+        return wanted
+
+    def test_masks_are_in_the_registers(self):
+        """Effective masks are those in the class registers of each socket, coupled ways too."""
+        wanted = self.apply_example()
+        for domain, cache in zip(self.domains, TOPOLOGY.caches(), strict=True):
+            found = {REGISTERS.cbm(n, cache.package) for n in range(4)}
+            self.assertEqual(set(wanted[domain.id].values()), found)
+            self.assertEqual(0x600, wanted[domain.id]["c"])
+            for name, cpu in zip("ab", domain.cpus, strict=False):
+                number = REGISTERS.pqr_assoc(cpu)[0]
+                self.assertEqual(wanted[domain.id][name], REGISTERS.cbm(number, cache.package))
+
+    def test_pqos_sees_the_same(self):
+        """Intel's own tool shows our masks and classes."""
+        wanted = self.apply_example()
+        shown = subprocess.run(
+            ["pqos", "--iface=msr", "-s"], capture_output=True, text=True, check=True
+        ).stdout
+        for domain in self.domains:
+            for name, cpu in zip("ab", domain.cpus, strict=False):
+                number = REGISTERS.pqr_assoc(cpu)[0]
+                self.assertRegex(shown, rf"Core {cpu}, .*=> COS{number}\b")
+                self.assertRegex(shown, rf"L3CA COS{number} => MASK {wanted[domain.id][name]:#x}\b")
+
+    def test_a_foreign_group(self):
+        """A group somebody makes while we run costs a class and is told, not touched."""
+        self.apply_example()
+        os.mkdir("/sys/fs/resctrl/theirs")
+        self.addCleanup(os.rmdir, "/sys/fs/resctrl/theirs")
+        self.assertEqual(("theirs",), self.allocator.foreign_groups())
+        self.assertEqual(self.domains[0].classes - 1, self.allocator.domains()[0].classes)
+        self.assertEqual((), self.allocator.inspect().foreign)
+
+    def test_a_foreign_mask(self):
+        """A mask somebody writes into our group is told with both values, and left."""
+        self.apply_example()
+        ResctrlFs().write(f"{PREFIX}1/schemata", "L3:0=7\n")
+        self.assertEqual(
+            (f"{PREFIX}1: L3:0 is 0x7, we wrote 0x3",), self.allocator.inspect().foreign
+        )
+
+    def test_competition_for_classes(self):
+        """When others took all classes, ours are refused in the kernel's words and none is left."""
+        names = [f"/sys/fs/resctrl/theirs{n}" for n in range(self.domains[0].classes - 1)]
+        for name in names:
+            os.mkdir(name)
+            self.addCleanup(os.rmdir, name)
+        with self.assertRaisesRegex(HardwareError, "mkdir: No space left.*kernel says"):
+            self.allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
+        self.assertEqual({}, dict(self.allocator.effective(0)))
+
+    def test_exclusive_ways(self):
+        """Ways of an exclusive group are known as reserved."""
+        fs = ResctrlFs()
+        everyone = ";".join(f"{domain.id}=f" for domain in self.domains)
+        theirs = ";".join(f"{domain.id}=10" for domain in self.domains)
+        fs.write("schemata", f"L3:{everyone}\n")
+        self.addCleanup(
+            fs.write, "schemata", f"L3:{';'.join(f'{domain.id}=7ff' for domain in self.domains)}\n"
+        )
+        os.mkdir("/sys/fs/resctrl/theirs")
+        self.addCleanup(os.rmdir, "/sys/fs/resctrl/theirs")
+        fs.write("theirs/schemata", f"L3:{theirs}\n")
+        fs.write("theirs/mode", "exclusive\n")
+        self.assertEqual({0x10}, {domain.reserved_ways for domain in self.allocator.domains()})
+        with self.assertRaisesRegex(HardwareError, "reserved ways 0x10"):
+            self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x18)),))
+        self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0xC)),))
+
+    def test_processors_come_and_go(self):
+        """A processor that went off-line and came back is put where it was."""
+        domain = self.domains[-1]
+        cpu = domain.cpus[-1]
+        self.allocator.apply(domain.id, (ClassMask("a", domain.cpus, WayMask(3)),))
+        number = REGISTERS.pqr_assoc(cpu)[0]
+        plug(cpu, False)
+        try:
+            inspection = self.allocator.inspect()
+            self.assertEqual(((), ()), (inspection.foreign, inspection.reasserted))
+        finally:
+            plug(cpu, True)
+        inspection = self.allocator.inspect()
+        self.assertEqual(((), (cpu,)), (inspection.foreign, inspection.reasserted))
+        self.assertEqual(number, REGISTERS.pqr_assoc(cpu)[0])
+        plug(cpu, False)
+        plug(cpu, True)
+        inspection = self.allocator.inspect()
+        self.assertEqual(((), (cpu,)), (inspection.foreign, inspection.reasserted))
+
+    def test_two_hundred_arrivals(self):
+        """200 classes come and go: no group, class or descriptor is leaked."""
+        before = len(os.listdir("/proc/self/fd"))
+        living = self.domains[0].classes - 2
+        for n in range(200):
+            classes = tuple(
+                ClassMask(f"tenant {i}", (self.domains[0].cpus[0],) if i == n else (), WayMask(3))
+                for i in range(max(0, n - living + 1), n + 1)
+            )
+            self.allocator.apply(0, classes)
+        self.assertEqual(living, len(ResctrlFs().groups()))
+        self.allocator.apply(0, ())
+        self.assertEqual((), ResctrlFs().groups())
+        self.assertEqual(before, len(os.listdir("/proc/self/fd")))

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters against a real kernel: what is fed into the registers is what is read."""
+
+import os
+import unittest
+
+from iat_nova.clock import SystemClock
+from iat_nova.hardware import events
+from iat_nova.hardware.api import CoreCounts, HardwareError
+from iat_nova.hardware.cha import ChaPerf, cha_pmus
+from iat_nova.hardware.cha_msr import ChaMsr
+from iat_nova.hardware.msr import PERFEVTSEL, Msr
+from iat_nova.hardware.msr_counters import MsrCounters
+from iat_nova.hardware.perf import PerfCounters
+from iat_nova.hardware.perf_event import PerfEvent
+from tests.lab.guest.machine import TOPOLOGY, Registers, plug
+
+MODEL = events.processor().known
+REGISTERS = Registers()
+
+
+def domain_of(cpu):
+    for cache in TOPOLOGY.caches():
+        if cpu in cache.cpus:
+            return cache.id
+    return None
+
+
+def first_cpus():
+    return {cache.id: cache.cpus[0] for cache in TOPOLOGY.caches()}
+
+
+class CountersContract:
+    """What both back ends must do."""
+
+    slices = 1
+    survives = False
+
+    def setUp(self):
+        self.cpus = sorted(TOPOLOGY.online())
+        self.domains = [cache.id for cache in TOPOLOGY.caches()]
+        self.counters = self.make()
+        self.addCleanup(self.counters.close)
+        self.counters.watch(self.cpus)
+
+    def feed(self, cpu, *counts):
+        REGISTERS.add_core(cpu, *counts)
+
+    def core_deltas(self, before, after):
+        return {
+            cpu: CoreCounts(*(b - a for a, b in zip(before.cores[cpu], counts, strict=True)))
+            for cpu, counts in after.cores.items()
+        }
+
+    def test_the_model_is_known(self):
+        """The lab's processor is found in the event tables."""
+        self.assertEqual(events.SKYLAKE, MODEL)
+
+    def test_cores(self):
+        """Each processor's own counts arrive, all four of them, and nobody else's."""
+        before = self.counters.read()
+        for cpu in self.cpus:
+            self.feed(cpu, 4_000_000 + cpu, 1_000_000 + cpu, 10_000 + cpu, 1_000 + cpu)
+        after = self.counters.read()
+        self.assertEqual(
+            {
+                cpu: CoreCounts(4_000_000 + cpu, 1_000_000 + cpu, 10_000 + cpu, 1_000 + cpu)
+                for cpu in self.cpus
+            },
+            self.core_deltas(before, after),
+        )
+        rest = self.core_deltas(after, self.counters.read())
+        self.assertEqual(dict.fromkeys(self.cpus, (0, 0, 0, 0)), rest)
+
+    def test_ddio(self):
+        """PCIe writes of each socket arrive as hits and misses of its domain."""
+        before = self.counters.read().domains
+        for socket in self.domains:
+            REGISTERS.add_pcie(
+                write_hits=180_000 * (socket + 1), write_misses=18_000, read_hits=999_000,
+                read_misses=99_000, socket=socket,
+            )  # fmt: skip
+        after = self.counters.read().domains
+        for socket in self.domains:
+            hits = after[socket].ddio_hits - before[socket].ddio_hits
+            misses = after[socket].ddio_misses - before[socket].ddio_misses
+            self.assertEqual((180_000 * (socket + 1), 18_000), (hits, misses))
+
+    def test_offline_and_back(self):
+        """A processor that goes is absent, and counts on from its totals when it comes back."""
+        cpu = self.cpus[-1]
+        self.feed(cpu, 100, 100, 100, 100)
+        before = self.counters.read().cores[cpu]
+        plug(cpu, False)
+        try:
+            self.assertNotIn(cpu, self.counters.read().cores)
+            self.counters.watch(self.cpus)
+            self.assertEqual(set(self.cpus) - {cpu}, self.counters.read().cores.keys())
+        finally:
+            plug(cpu, True)
+        self.assertNotIn(cpu, self.counters.read().cores)
+        self.counters.watch(self.cpus)
+        again = self.counters.read().cores[cpu]
+        self.assertTrue(all(b >= a for a, b in zip(before, again, strict=True)), (before, again))
+        self.feed(cpu, 7, 6, 5, 4)
+        after = self.counters.read().cores[cpu]
+        self.assertEqual((7, 6, 5, 4), tuple(b - a for a, b in zip(again, after, strict=True)))
+
+    def test_off_and_on_between_two_readings(self):
+        """Even after an absence nobody saw totals never fall, and the next watch mends what broke.
+
+        Registers may live through it (the lab's do), perf's events never do.
+        """
+        cpu = self.cpus[-1]
+        before = self.counters.read().cores[cpu]
+        plug(cpu, False)
+        plug(cpu, True)
+        self.assertEqual(self.survives, cpu in self.counters.read().cores)
+        self.counters.watch(self.cpus)
+        after = self.counters.read().cores[cpu]
+        self.assertTrue(all(b >= a for a, b in zip(before, after, strict=True)), (before, after))
+
+    def test_no_descriptor_is_leaked(self):
+        """Many changes of the watched set end with as many descriptors as before."""
+        self.counters.read()
+        before = len(os.listdir("/proc/self/fd"))
+        for n in range(40):
+            self.counters.watch(self.cpus[n % 2 :: 2])
+            self.counters.read()
+        self.counters.watch(self.cpus)
+        self.assertEqual(before, len(os.listdir("/proc/self/fd")))
+
+
+class Perf(CountersContract, unittest.TestCase):
+    """perf_event_open and the kernel's CHA PMUs, one slice for all."""
+
+    def make(self):
+        domains = ChaPerf(MODEL.cha, domain_of, slices=self.slices)
+        return PerfCounters(MODEL.core, SystemClock(), domains=domains)
+
+    def test_pmus(self):
+        """The kernel shows one PMU a slice, and one processor of each socket to count."""
+        pmus = cha_pmus()
+        self.assertEqual(18, len(pmus))
+        self.assertEqual(tuple(first_cpus().values()), pmus[0].cpumask)
+
+    def test_an_event_that_does_not_exist(self):
+        """A PMU that is not there is refused with the event in the text."""
+        bad = events.CoreEvents("bad", (PerfEvent(99, 1),) * 4)
+        with self.assertRaisesRegex(HardwareError, "type 99 config 0x1: .*does not offer"):
+            PerfCounters(bad, SystemClock()).watch([0])
+
+
+class PerfAllSlices(Perf):
+    """All slices added up."""
+
+    slices = None
+
+
+class MsrRegisters(CountersContract, unittest.TestCase):
+    """The registers themselves."""
+
+    survives = True
+
+    def make(self):
+        self.msr = Msr()
+        self.addCleanup(self.msr.close)
+        domains = ChaMsr(
+            self.msr, MODEL.cha_registers, MODEL.cha, first_cpus,
+            slices=len(cha_pmus()), counted=self.slices,
+        )  # fmt: skip
+        return MsrCounters(self.msr, MODEL.core, TOPOLOGY, SystemClock(), domains)
+
+    def registers(self):
+        cores = [self.msr.read(cpu, PERFEVTSEL + n) for cpu in self.cpus for n in range(4)]
+        boxes = [
+            self.msr.read(cpu, at) for cpu in first_cpus().values() for at in range(0xE00, 0xE07)
+        ]
+        return cores, boxes
+
+    def test_put_back(self):
+        """After close every selection is as it was found."""
+        programmed = self.registers()
+        self.counters.close()
+        found = self.registers()
+        self.assertNotEqual(programmed, found)
+        self.counters.watch(self.cpus)
+        self.assertEqual(programmed, self.registers())
+        self.counters.close()
+        self.assertEqual(found, self.registers())
+
+    def test_perf_is_not_robbed(self):
+        """Counters that perf uses on a processor are refused."""
+        self.counters.close()
+        perf = PerfCounters(MODEL.core, SystemClock())
+        self.addCleanup(perf.close)
+        perf.watch([0])
+        with self.assertRaisesRegex(HardwareError, "processor 0: counter . .*in use"):
+            self.counters.watch([0])
+
+
+class MsrAllSlices(MsrRegisters):
+    """All slices by their registers."""
+
+    slices = None
+
+
+del CountersContract
