@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells systemd that the agent is alive (sd_notify(3)); silent where nobody listens.
+
+When the agent no longer says so within the unit's WatchdogSec=, systemd ends it and runs
+``iat-nova restore``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+
+
+class Watchdog:
+    """One datagram a message to the socket systemd names in the environment."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        environment = os.environ if environment is None else environment
+        self._address = environment.get("NOTIFY_SOCKET", "")
+        if self._address.startswith("@"):
+            self._address = "\0" + self._address[1:]  # Linux's abstract namespace
+        self._socket: socket.socket | None = None
+        self.interval_s = _interval_s(environment)
+
+    def ready(self, status: str = "") -> None:
+        """The agent has started."""
+        self._send(f"READY=1\nSTATUS={status}")
+
+    def alive(self) -> None:
+        """An iteration was finished; call at least twice every `interval_s`."""
+        self._send("WATCHDOG=1")
+
+    def status(self, text: str) -> None:
+        """Show a line in ``systemctl status``."""
+        self._send("STATUS=" + text.replace("\n", " "))
+
+    def stopping(self) -> None:
+        """The agent has begun to end."""
+        self._send("STOPPING=1")
+
+    def close(self) -> None:
+        """Give the socket back."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _send(self, message: str) -> None:
+        if not self._address:
+            return
+        if self._socket is None:
+            self._socket = socket.socket(
+                socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+            )
+        try:
+            self._socket.sendto(message.encode(), self._address)
+        except OSError:
+            # Its queue is full or systemd restarts: the next message tells the same.
+            return
+
+
+def _interval_s(environment: Mapping[str, str]) -> float | None:
+    """Return the unit's watchdog time in seconds, None where there is none for this process."""
+    owner = environment.get("WATCHDOG_PID")
+    if owner is not None and owner != str(os.getpid()):
+        return None
+    text = environment.get("WATCHDOG_USEC", "")
+    return int(text) / 1e6 if text.isdecimal() else None

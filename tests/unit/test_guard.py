@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from iat_nova import guard
+from iat_nova.guard import Guard, GuardError, HostTaken
+from iat_nova.hardware.api import HardwareError
+
+
+class Part:
+    """A piece of hardware: one number."""
+
+    def __init__(self, value=1, log=None, name=""):
+        self.value = value
+        self.log = log if log is not None else []
+        self.name = name
+        self.broken = False
+
+    def save(self):
+        return {"value": self.value}
+
+    def restore(self, saved):
+        if self.broken:
+            raise HardwareError("the register is gone")
+        if self.value == saved["value"]:
+            return ()
+        self.value = saved["value"]
+        self.log.append(self.name)
+        return (f"{self.name} = {self.value}",)
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.snapshot = self.folder / "state/snapshot.json"
+        self.lock = self.folder / "run/writer.lock"
+        self.boot_id = self.folder / "boot_id"
+        self.boot_id.write_text("boot-1\n")
+        self.log = []
+        self.masks = Part(1, self.log, "masks")
+        self.ddio = Part(2, self.log, "ddio")
+
+    def make(self):
+        return Guard(
+            {"masks": self.masks, "ddio": self.ddio},
+            snapshot=self.snapshot, lock=self.lock, boot_id=self.boot_id,
+        )  # fmt: skip
+
+
+class Snapshots(Folder):
+    """What is saved, when, and what becomes of it."""
+
+    def test_round_trip(self):
+        """Protect saves; restore puts back in order and removes the snapshot; again: nothing."""
+        writer = self.make()
+        self.assertEqual((), writer.protect().done)
+        self.assertTrue(writer.pending)
+        self.masks.value, self.ddio.value = 10, 20
+        self.assertEqual(("masks = 1", "ddio = 2"), writer.restore().done)
+        self.assertFalse(self.snapshot.exists())
+        self.assertEqual(guard.Restored(), writer.restore())
+
+    def test_saved_once(self):
+        """A second protect keeps the first snapshot: what was found, not what we made of it."""
+        writer = self.make()
+        writer.protect()
+        self.masks.value = 10
+        writer.protect()
+        writer.restore()
+        self.assertEqual(1, self.masks.value)
+
+    def test_on_disk_before_anything_is_written(self):
+        """File and folder are synced, in this order, before protect returns."""
+        order = []
+        real_fsync, real_replace = os.fsync, os.replace
+
+        def fsync(fd):
+            order.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+            real_fsync(fd)
+
+        def replace(source, target):
+            order.append("replace")
+            real_replace(source, target)
+
+        with mock.patch("os.fsync", fsync), mock.patch("os.replace", replace):
+            self.make().protect()
+        self.assertEqual(["snapshot.new", "replace", "state"], order)
+
+    def test_after_a_crash(self):
+        """The next writer restores first, then saves what it finds."""
+        self.make().protect()
+        self.masks.value = 10  # and then killed
+        after = self.make()
+        self.assertEqual(("masks = 1",), after.protect().done)
+        saved = json.loads(self.snapshot.read_text())
+        self.assertEqual({"value": 1}, saved["parts"]["masks"])
+
+    def test_after_a_reboot(self):
+        """A snapshot of another boot is never restored and is removed."""
+        self.make().protect()
+        self.masks.value = 10  # what the new boot has
+        self.boot_id.write_text("boot-2\n")
+        after = self.make()
+        self.assertFalse(after.pending)
+        self.assertEqual(guard.Restored(), after.restore())
+        self.assertEqual(10, self.masks.value)
+        self.assertFalse(self.snapshot.exists())
+
+    def test_a_part_that_fails(self):
+        """The other parts are restored, the snapshot stays, and a later restore finishes."""
+        self.make().protect()
+        self.masks.value, self.ddio.value = 10, 20
+        self.masks.broken = True
+        restored = self.make().restore()
+        self.assertEqual((("ddio = 2",), ("masks: the register is gone",)),
+                         (restored.done, restored.failed))  # fmt: skip
+        with self.assertRaisesRegex(GuardError, "could not be put back.*the register is gone"):
+            self.make().protect()
+        self.masks.broken = False
+        self.assertEqual(("masks = 1",), self.make().restore().done)
+        self.assertFalse(self.snapshot.exists())
+
+    def test_a_part_of_another_configuration(self):
+        """What this configuration cannot restore is told; the snapshot stays for one that can."""
+        self.make().protect()
+        other = Guard({"ddio": self.ddio}, snapshot=self.snapshot, lock=self.lock,
+                      boot_id=self.boot_id)  # fmt: skip
+        self.assertEqual(("masks: no such part here",), other.restore().failed)
+        self.assertTrue(self.snapshot.exists())
+
+    def test_a_killed_write(self):
+        """A half-written file beside the snapshot is no snapshot."""
+        self.snapshot.parent.mkdir()
+        self.snapshot.with_suffix(".new").write_text('{"format": 1, "bo')
+        writer = self.make()
+        self.assertFalse(writer.pending)
+        writer.protect()
+        self.assertTrue(writer.pending)
+
+    def test_something_else_in_its_place(self):
+        """A file that is no snapshot stops the writer and is left for a person to look at."""
+        self.snapshot.parent.mkdir()
+        for text in ("", "[]", "{}", "not json"):
+            self.snapshot.write_text(text)
+            with self.assertRaisesRegex(GuardError, "not a snapshot"):
+                self.make().protect()
+            self.assertEqual(text, self.snapshot.read_text())
+
+    def test_another_format(self):
+        """A snapshot of another version's format is not guessed at."""
+        self.snapshot.parent.mkdir()
+        self.snapshot.write_text(json.dumps({"format": 7, "boot": "boot-1", "parts": {}}))
+        with self.assertRaisesRegex(GuardError, "format 7"):
+            self.make().restore()
+
+    def test_a_folder_that_cannot_be_written(self):
+        """Without a snapshot protect refuses, so nothing is written."""
+        self.snapshot.parent.write_text("a file in the way")
+        with self.assertRaisesRegex(GuardError, "without a snapshot nothing is written|directory"):
+            self.make().protect()
+
+
+class OneWriter(Folder):
+    """The lock of the host."""
+
+    def test_a_second_writer(self):
+        """While one writes another is refused with the first one's process number."""
+        taken = self.assertRaisesRegex(HostTaken, f"process {os.getpid()} writes")
+        with self.make().only_writer(), taken, self.make().only_writer():
+            self.fail("two writers")
+        with self.make().only_writer():
+            pass
+
+    def test_a_killed_writer(self):
+        """The lock goes with its process, even by kill -9."""
+        code = (
+            "import sys; from pathlib import Path; from iat_nova.guard import Guard\n"
+            "with Guard({}, snapshot=Path('x'), lock=Path(sys.argv[1])).only_writer():\n"
+            "    print('held', flush=True); sys.stdin.read()\n"
+        )
+        child = subprocess.Popen(
+            [sys.executable, "-c", code, str(self.lock)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.addCleanup(child.stdin.close)
+        self.addCleanup(child.stdout.close)
+        self.assertEqual("held\n", child.stdout.readline())
+        with self.assertRaisesRegex(HostTaken, str(child.pid)), self.make().only_writer():
+            self.fail("two writers")
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        with self.make().only_writer():
+            pass
+
+    def test_no_place_for_the_lock(self):
+        """A lock that cannot be made is an error with its path."""
+        self.lock.parent.write_text("a file in the way")
+        with self.assertRaisesRegex(GuardError, "writer.lock"), self.make().only_writer():
+            self.fail("no lock")
