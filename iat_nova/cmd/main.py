@@ -37,6 +37,7 @@ COMMANDS = {
     "explain": "explain:Explain",
     "pause": "pause:PauseCommand",
     "policy check": "policy:PolicyCheck",
+    "provider-config": "provider_config:ProviderConfig",
     "report": "report:Report",
     "resume": "pause:Resume",
     "simulate run": "simulate:SimulateRun",

@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 
 from iat_nova.model import Facts, HostFacts, Parameters
+from iat_nova.policy import guarantee
 from iat_nova.policy.classify import Classified, classify
 from iat_nova.policy.compile import compile_policy
 from iat_nova.policy.document import read
@@ -46,7 +47,9 @@ class Policy:
 
     def classify(self, facts: Facts, io_before: Mapping[str, bool]) -> Classified:
         """Turn facts into tenants a cache domain. `io_before` is the last result's `io`."""
-        return classify(self.rules, facts, io_before)
+        classified = classify(self.rules, facts, io_before)
+        promised = guarantee.warnings(facts, classified.domains, self.rules, self.parameters)
+        return dataclasses.replace(classified, warnings=(*classified.warnings, *promised))
 
 
 def load(path: str | Path | None, host: HostFacts) -> Policy:

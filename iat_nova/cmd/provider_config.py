@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova provider-config."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from iat_nova import assembly
+from iat_nova.cmd.base import Command, Failure
+from iat_nova.conf import Settings
+from iat_nova.hardware.api import HardwareError
+from iat_nova.history_db import HistoryError
+from iat_nova.model import Facts
+from iat_nova.nova import provider_config
+from iat_nova.policy import PolicyError, guarantee, load
+from iat_nova.report import escape
+
+
+class ProviderConfig(Command):
+    """Write the provider.yaml that tells Placement of this host's LLC ways.
+
+    It holds the trait CUSTOM_IAT, CUSTOM_IAT_DDIO where DDIO's ways can be sized, and the ways that
+    can be guaranteed to guests as CUSTOM_IAT_LLC_WAY: what DDIO at its maximum, Open vSwitch and
+    the pool leave, over all cache domains. The host is taken as the agent recorded it last, or
+    else asked now. nova-compute reads the file at its start only.
+    """
+
+    _epilog = """
+examples:
+  iat-nova provider-config                                              show it
+  iat-nova provider-config -o /etc/nova/provider_config/iat-nova.yaml   write it
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", help="the file to replace; default: standard output"
+        )
+        parser.add_argument(
+            "--node",
+            metavar="UUID|NAME",
+            default=provider_config.COMPUTE_NODE,
+            help="the compute node it describes; default: all of the nova-compute that reads it",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Render and print or write. Raises `Failure` with the reason."""
+        settings = self.settings(parsed_args)
+        try:
+            facts = self._facts(parsed_args, settings)
+            text = provider_config.render(offer(settings, facts), parsed_args.node)
+            if parsed_args.output is None:
+                self.app.stdout.write(text)
+                return
+            provider_config.write(parsed_args.output, text)
+        except provider_config.ProviderConfigError as error:
+            unchanged = ""
+            if parsed_args.output and os.path.exists(parsed_args.output):
+                unchanged = f"; {parsed_args.output} stays as it was"
+            raise Failure(escape.plain(f"{error}{unchanged}")) from error
+        except PolicyError as error:
+            raise Failure(escape.plain(f"the policy cannot be used: {error}")) from error
+        except HardwareError as error:
+            raise Failure(escape.plain(str(error))) from error
+        self.note(escape.plain(f"{parsed_args.output} is written; restart nova-compute to use it"))
+
+    def _facts(self, parsed_args: argparse.Namespace, settings: Settings) -> Facts:
+        """Return the host as recorded, else as it is; the latter without guests and switch."""
+        try:
+            with self.history(parsed_args) as reader:
+                recorded = reader.latest_inventory()
+        except HistoryError:
+            recorded = None
+        if recorded is not None:
+            return recorded.facts
+        hands = assembly.machine(settings)
+        return Facts(assembly.host_reader(settings, hands.allocator)(), (), None)
+
+
+def offer(settings: Settings, facts: Facts) -> provider_config.Offer:
+    """Return what a host can offer under the policy of the settings. Raises `PolicyError`."""
+    policy = load(settings.policy_path, facts.host)
+    guarantees = guarantee.of_host(
+        facts,
+        policy.rules,
+        policy.parameters,
+        assume_stack=settings.ovsdb_connection is not None,
+    )
+    domains = facts.host.domains
+    return provider_config.Offer(
+        total=sum(known.left for known in guarantees),
+        max_unit=max((known.left for known in guarantees), default=0),
+        ddio=bool(domains) and all(domain.ddio_resizable for domain in domains),
+        reasons=tuple(map(str, guarantees)) or ("this host has no cache domain",),
+    )

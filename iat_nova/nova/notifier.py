@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A notification driver for nova-compute that tells the agent the extra specs of guests.
+
+For Nova below 32, which does not write them into a domain's metadata. In nova.conf::
+
+    [notifications]
+    notification_format = both
+    [oslo_messaging_notifications]
+    driver = messagingv2
+    driver = iat_spool
+
+It keeps one small file an instance in ``[iat] spool_dir`` and sends nothing anywhere. Nothing that
+goes wrong here reaches Nova: it is logged once and then again only after it had worked.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from oslo_config import cfg
+from oslo_messaging.notify import notifier
+
+from iat_nova.nova.spool import SpoolFolder, news
+
+LOG = logging.getLogger(__name__)
+
+# The agent's own options of these names (`iat_nova.conf`), which is not to be imported here.
+OPTS = [
+    cfg.StrOpt("state_dir", default="/var/lib/iat-nova"),
+    cfg.StrOpt("spool_dir"),
+]
+
+
+class SpoolDriver(notifier.Driver):  # type: ignore[misc]
+    """Keeps what versioned notifications say about the instances of this host."""
+
+    def __init__(self, conf: cfg.ConfigOpts, topics: list[str], transport: Any) -> None:
+        super().__init__(conf, topics, transport)
+        self._folder = SpoolFolder(spool_dir(conf))
+        self._trouble = False
+
+    def notify(self, ctxt: Any, msg: Any, priority: str, retry: int | None) -> None:
+        """Take one notification; never raises."""
+        item = news(msg)
+        if item is None:
+            return
+        try:
+            kept = self._folder.keep(item)
+        except OSError as error:
+            self._complain(
+                "iat-nova: extra specs cannot be written to %s: %s; the folder must belong to "
+                "the user nova-compute runs as",
+                self._folder.path,
+                error.strerror or error,
+            )
+            return
+        if kept:
+            self._trouble = False
+        else:
+            self._complain(
+                "iat-nova: the extra specs of instance %s are too large to be kept", item.uuid
+            )
+
+    def _complain(self, text: str, *values: object) -> None:
+        if not self._trouble:
+            LOG.warning(text, *values)
+        self._trouble = True
+
+
+def spool_dir(conf: cfg.ConfigOpts) -> str:
+    """Return the folder that the agent reads with the same configuration."""
+    conf.register_opts(OPTS, group="iat")
+    return str(conf.iat.spool_dir or f"{conf.iat.state_dir}/spool")

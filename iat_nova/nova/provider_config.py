@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's provider.yaml: the trait of a host with IAT, and its guaranteed LLC ways as a resource.
+
+nova-compute does not start when it finds anything wrong in its folder of such files, so a file is
+replaced whole, and not at all where it would contradict another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+
+import jinja2
+import yaml
+
+RESOURCE_CLASS = "CUSTOM_IAT_LLC_WAY"
+TRAIT = "CUSTOM_IAT"
+TRAIT_DDIO = "CUSTOM_IAT_DDIO"
+
+COMPUTE_NODE = "$COMPUTE_NODE"
+"""Whatever compute nodes the reading nova-compute has."""
+
+_UUID = re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
+
+class ProviderConfigError(Exception):
+    """The file cannot be written; the text says why and what to do."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Offer:
+    """What a host offers to Placement.
+
+    `total` counts guaranteed LLC ways over all cache domains, `max_unit` is the most that one
+    guest can have: those of the best domain. `reasons` are lines of text for whoever reads the
+    file.
+    """
+
+    total: int
+    max_unit: int
+    ddio: bool  # its ways can be sized
+    reasons: tuple[str, ...] = ()
+
+
+def render(offer: Offer, node: str = COMPUTE_NODE) -> str:
+    """Return the text of provider.yaml. `node`: a compute node's UUID, its name, or all.
+
+    Raises `ProviderConfigError` when there is nothing to offer.
+    """
+    if offer.total < 1:
+        why = "; ".join(offer.reasons)
+        raise ProviderConfigError(f"no LLC way is left to be guaranteed: {why}")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("iat_nova.nova", "."),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # YAML, not HTML; `node` is quoted by tojson
+    )
+    return environment.get_template("provider.yaml.j2").render(
+        identification="uuid" if node == COMPUTE_NODE or _UUID.fullmatch(node) else "name",
+        node=node,
+        resource_class=RESOURCE_CLASS,
+        total=offer.total,
+        max_unit=offer.max_unit,
+        traits=[TRAIT, TRAIT_DDIO] if offer.ddio else [TRAIT],
+        reasons=[" ".join(reason.split()) for reason in offer.reasons],
+    )
+
+
+def write(path: str | os.PathLike[str], text: str) -> None:
+    """Put the text in place of the file at `path`: all of it, or nothing.
+
+    Raises `ProviderConfigError` when another file beside it describes the same compute node, and
+    `OSError`.
+    """
+    target = pathlib.Path(path)
+    for other in sorted(target.parent.glob("*.yaml")):
+        if other.name != target.name:
+            _refuse_conflict(other, text)
+    # Nova reads *.yaml: the unfinished file is called differently.
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o644)  # Nova runs as another user
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _refuse_conflict(other: pathlib.Path, text: str) -> None:
+    try:
+        theirs = set(_nodes(yaml.safe_load(other.read_text(encoding="utf-8"))))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ProviderConfigError(
+            f"{other} is not YAML, so nova-compute would not start: {error}"
+        ) from error
+    common = theirs & set(_nodes(yaml.safe_load(text)))
+    if common:
+        raise ProviderConfigError(
+            f"{other} describes {', '.join(sorted(common))} too, and nova-compute does not start "
+            "with two descriptions of one node; move what it says elsewhere, or name the node "
+            "with --node"
+        )
+
+
+def _nodes(document: object) -> Iterator[str]:
+    """Yield the names and UUIDs of the nodes a provider.yaml describes."""
+    providers = document.get("providers") if isinstance(document, Mapping) else None
+    for provider in providers if isinstance(providers, Iterable) else ():
+        identification = provider.get("identification") if isinstance(provider, Mapping) else None
+        if isinstance(identification, Mapping):
+            yield from map(str, identification.values())

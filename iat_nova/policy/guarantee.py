@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LLC ways that can be promised to guests (``iat:llc_ways``), and promises beyond them; pure.
+
+What is promised must hold at the worst moment, so DDIO is counted with the most ways it may have,
+and the stack and the pool with their least. The host's own processes are not counted where they
+are best effort: they may always lie over DDIO's ways.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+
+from iat_nova import extra_specs
+from iat_nova.model import CacheDomain, DomainInventory, Facts, Parameters, Priority, TenantKind
+from iat_nova.policy.owners import guest_id
+from iat_nova.policy.rules import Rules
+
+# Numbered and named groups (resources1:, resources_CACHE:) ask for the same thing.
+_RESOURCE = re.compile(r"resources[^:]*:CUSTOM_IAT_LLC_WAY")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guarantee:
+    """How many ways of one cache domain can be promised, and to what the others go."""
+
+    domain: int
+    ways: int
+    reserved: int
+    ddio: int
+    stack: int
+    pool: int
+    host: int
+
+    @property
+    def left(self) -> int:
+        """The ways that can be promised."""
+        taken = self.reserved + self.ddio + self.stack + self.pool + self.host
+        return max(0, self.ways - taken)
+
+    def __str__(self) -> str:
+        parts = [
+            f"{count} {what}"
+            for count, what in (
+                (self.reserved, "reserved"),
+                (self.ddio, "that DDIO may take"),
+                (self.stack, "of the stack"),
+                (self.pool, "of the pool"),
+                (self.host, "of the host"),
+            )
+            if count
+        ]
+        less = "".join(f" - {part}" for part in parts)
+        return f"cache domain {self.domain}: {self.ways} ways{less} leave {self.left}"
+
+
+def of_domain(
+    domain: CacheDomain, rules: Rules, parameters: Parameters, *, stack: bool
+) -> Guarantee:
+    """Count what can be promised in a cache domain; `stack`: PMD threads run on it."""
+    reserved = domain.reserved_ways | rules.reserved_ways
+    reserved_count = (reserved & ((1 << domain.ways) - 1)).bit_count()
+    return Guarantee(
+        domain=domain.id,
+        ways=domain.ways,
+        reserved=reserved_count,
+        ddio=_ddio_most(domain, parameters, domain.ways - reserved_count),
+        stack=rules.stack_ways.min if stack else 0,
+        pool=rules.pool_ways.min,
+        host=rules.host_ways.min if rules.host_priority is not Priority.BE else 0,
+    )
+
+
+def _ddio_most(domain: CacheDomain, parameters: Parameters, usable: int) -> int:
+    if domain.ddio_resizable:
+        return min(parameters.ddio_ways_max, usable)
+    return domain.ddio_found.count if domain.ddio_found else min(parameters.ddio_ways_min, usable)
+
+
+def of_host(
+    facts: Facts, rules: Rules, parameters: Parameters, *, assume_stack: bool = False
+) -> tuple[Guarantee, ...]:
+    """Count for all cache domains.
+
+    The stack is counted where its PMD threads run; everywhere, where Open vSwitch forwards in
+    userspace on processors that are not known, or is itself not known and `assume_stack` is set.
+    """
+    switch = facts.switch
+    pmd_cpus = frozenset(switch.pmd_cpus) if switch is not None else frozenset()
+    anywhere = assume_stack
+    if switch is not None:
+        anywhere = not pmd_cpus and "netdev" in switch.bridges.values()
+    return tuple(
+        of_domain(domain, rules, parameters, stack=anywhere or not pmd_cpus.isdisjoint(domain.cpus))
+        for domain in facts.host.domains
+    )
+
+
+def warnings(
+    facts: Facts,
+    domains: Mapping[int, DomainInventory],
+    rules: Rules,
+    parameters: Parameters,
+) -> tuple[str, ...]:
+    """Tell where guests were promised more than there is, and flavors that contradict themselves.
+
+    `domains` are the tenants that were made of `facts`.
+    """
+    promises = _promises(facts, rules)
+    guarantees = of_host(facts, rules, parameters)
+    return (
+        *_disagreements(promises.values()),
+        *_overcommitted(promises, guarantees, domains),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Promise:
+    """What one guest's flavor says: to the agent (`ways`) and to Placement (`resources`)."""
+
+    name: str
+    flavor: str
+    ways: int | None
+    resources: int | None
+
+
+def _promises(facts: Facts, rules: Rules) -> dict[str, _Promise]:
+    """Return the promises by guest id, without guests whose flavors make none."""
+    found = {}
+    for guest in facts.guests:
+        specs = guest.extra_specs
+        if specs is None:
+            specs = rules.flavors.get(guest.flavor or "", {})
+        ways = extra_specs.parse(specs).llc_ways
+        resources = placement_ways(specs)
+        if ways is not None or resources is not None:
+            found[guest_id(guest)] = _Promise(
+                guest.display_name, guest.flavor or "(unknown)", ways, resources
+            )
+    return found
+
+
+def placement_ways(specs: Mapping[str, str]) -> int | None:
+    """Return how many guaranteed ways a flavor asks of Placement; None: it does not ask."""
+    amounts = [
+        int(text)
+        for name, text in specs.items()
+        if _RESOURCE.fullmatch(name) and text.isascii() and text.isdigit() and len(text) < 10
+    ]
+    return sum(amounts) if amounts else None
+
+
+def _disagreements(promises: Iterable[_Promise]) -> Iterable[str]:
+    """Yield one warning a flavor. A flavor without the resource is no contradiction: its cloud may
+    do without Placement's counting."""
+    flavors = {promise.flavor: promise for promise in promises}
+    for name, promise in sorted(flavors.items()):
+        if promise.resources in (None, promise.ways):
+            continue
+        promised = "does not set" if promise.ways is None else f"sets {promise.ways} as"
+        yield (
+            f"flavor {name} asks Placement for {promise.resources} ways "
+            f"(resources:CUSTOM_IAT_LLC_WAY) and {promised} {extra_specs.LLC_WAYS}: make them equal"
+        )
+
+
+def _overcommitted(
+    promises: Mapping[str, _Promise],
+    guarantees: Iterable[Guarantee],
+    domains: Mapping[int, DomainInventory],
+) -> Iterable[str]:
+    guarantees = tuple(guarantees)
+    promised = {
+        number: [
+            tenant.id
+            for tenant in inventory.tenants
+            if tenant.kind is TenantKind.GUEST
+            and tenant.id in promises
+            and promises[tenant.id].ways is not None
+        ]
+        for number, inventory in domains.items()
+    }
+
+    def total(number: int) -> int:
+        return sum(promises[key].ways or 0 for key in promised.get(number, ()))
+
+    spare = sum(max(0, known.left - total(known.domain)) for known in guarantees)
+    for known in guarantees:
+        excess = total(known.domain) - known.left
+        if excess <= 0:
+            continue
+        uncounted = sorted(
+            promises[key].name for key in promised[known.domain] if promises[key].resources is None
+        )
+        text = f"{known} to be promised, but its guests are promised {total(known.domain)}"
+        if len(guarantees) > 1:
+            where = f"{spare} are left in other" if spare else "none are left in the other"
+            text += f"; {where} cache domains"
+        if uncounted:
+            text += f"; Placement did not count {', '.join(uncounted)}"
+        yield f"over-committed: {text}"
