@@ -182,20 +182,7 @@ def _tenants(
     if pool_cpus and members:
         tenants.append(_pool(rules, domain, pool_cpus, members, owners))
     if host_cpus := _in(owners.host, here):
-        ways, problems = _request(rules.host_ways, domain, Wishes())
-        tenants.append(
-            Tenant(
-                id=HOST,
-                name=HOST,
-                kind=TenantKind.HOST,
-                priority=rules.host_priority,
-                io=False,
-                cpus=host_cpus,
-                ways=ways,
-                class_name=HOST,
-                warnings=problems,
-            )
-        )
+        tenants.append(_host(rules, domain, host_cpus))
     return tuple(tenants)
 
 
@@ -305,6 +292,21 @@ def _pool(
         devices=tuple(a.device for member in members for a in member.guest.attachments),
         members=tuple(member.guest.display_name for member in members),
         warnings=tuple(warnings),
+    )
+
+
+def _host(rules: Rules, domain: CacheDomain, cpus: tuple[int, ...]) -> Tenant:
+    ways, problems = _request(rules.host_ways, domain, Wishes())
+    return Tenant(
+        id=HOST,
+        name=HOST,
+        kind=TenantKind.HOST,
+        priority=rules.host_priority,
+        io=False,
+        cpus=cpus,
+        ways=ways,
+        class_name=HOST,
+        warnings=problems,
     )
 
 

@@ -50,6 +50,7 @@ class _Compiler:
         self.warnings: list[Problem] = []
         known: dict[str, Any] = facts(host)
         self.ways: int | None = known["ways"]
+        self.widths = sorted({domain.ways for domain in host.domains})
         self.way_bytes: int | None = known["way_bytes"]
         self.reserved = WayMask(0)
 
@@ -161,9 +162,8 @@ class _Compiler:
                 )
             else:
                 mask |= 1 << int(number)
-        if self.ways is not None and mask:
-            free = WayMask((1 << self.ways) - 1 & ~mask)
-            if not free.is_contiguous:
+        for ways in self.widths if mask else ():
+            if not WayMask((1 << ways) - 1 & ~mask).is_contiguous:
                 self._complain(
                     ("reserved_ways",),
                     "found ways that leave none, or split the rest; allowed: ways at either end, "

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 from iat_nova import extra_specs
@@ -61,13 +62,18 @@ def _keys(section: Schema, prefix: str) -> Iterator[str]:
 
 def _facts_of(schema: Schema, required: bool) -> Iterator[str]:
     if "additionalProperties" not in schema and schema.get("type") != "array":
-        yield f":Allowed: {allowed(schema)}"
+        yield f":Allowed: {_plain(allowed(schema))}"
     if required:
         yield ":Default: none, it must be given"
     elif schema.get("default") is not None:
         yield f":Default: ``{_yaml(schema['default'])}``"
     for example in schema.get("examples", ()):
         yield f":Example: ``{_yaml(example)}``"
+
+
+def _plain(text: str) -> str:
+    """Keep reStructuredText from seeing markup in a pattern."""
+    return re.sub(r"([\\*_|`])", r"\\\1", text)
 
 
 def _yaml(value: object) -> str:
