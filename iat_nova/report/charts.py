@@ -208,6 +208,8 @@ def _svg(
             x = axis.x(moment)
             rule = Markup('<line class="tick-rule" x1="{0:.1f}" y1="0" x2="{0:.1f}" y2="{1:.1f}"/>')
             drawn.append(rule.format(x, height + 4))
+            room = 4.0 * len(text)  # half of what the words take: none leaves the drawing
+            x = min(max(x, room), WIDTH - room)
             drawn.append(_label(x, height + 17, text, "middle"))
     total = height + (22 if ticks else 0)
     body = Markup("\n").join(drawn)

@@ -7,17 +7,18 @@ import dataclasses
 import importlib.resources
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from iat_nova.control import words as figures
 from iat_nova.control.state import DDIO
 from iat_nova.history_reader import HistoryReader, Recorded
 from iat_nova.model import DomainInventory, Rates
 from iat_nova.records import Iteration
-from iat_nova.report import charts, view, words
+from iat_nova.report import charts, escape, view, words
 from iat_nova.report.charts import Axis, Curve, Span
 
 POINTS = 1000  # of a curve
@@ -50,6 +51,7 @@ class _Story:
     decisions: tuple[Recorded, ...]  # newest first
     spans: tuple[Span, ...]
     counts: tuple[int, int]  # iterations, decisions
+    gap_s: float  # so long without an iteration: a gap
 
 
 def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
@@ -63,7 +65,9 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
     axis = Axis(max(begin_s, span[0]), span[1])
     seen = view.gather(reader)
     stories = [
-        story for domain in reader.domains() if (story := _story(reader, domain, axis)) is not None
+        story
+        for domain in reader.domains()
+        if (story := _story(reader, domain, axis, _interval_s(seen))) is not None
     ]
     return (
         _environment()
@@ -74,7 +78,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             length=words.duration(axis.end_s - axis.begin_s),
             made=words.moment(time.time()),
             status=seen.now.status if seen.now else None,
-            domains=[_section(story, axis, _low(seen), _interval_s(seen)) for story in stories],
+            domains=[_section(story, axis, _low(seen)) for story in stories],
             tenants=[
                 view.tenant_row(domain, tenant)
                 for domain in seen.domains
@@ -93,13 +97,21 @@ def _environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.DictLoader({"report.html.j2": source}),
         autoescape=True,
+        finalize=_harmless,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
 
 
-def _story(reader: HistoryReader, domain: int, axis: Axis) -> _Story | None:
+def _harmless(value: object) -> object:
+    """Show control characters of a name as escapes; what is already HTML stays."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return escape.plain(value)
+    return value
+
+
+def _story(reader: HistoryReader, domain: int, axis: Axis, interval_s: float) -> _Story | None:
     """Read one domain's part of the period."""
     begin_s, end_s = axis.begin_s, axis.end_s
     samples = tuple(one.iteration for one in reader.between(begin_s, end_s, domain, at_most=POINTS))
@@ -114,22 +126,9 @@ def _story(reader: HistoryReader, domain: int, axis: Axis) -> _Story | None:
                 known[one.inventory_id] = inventory.domains[domain]
     if not known:
         return None
-    turns = sorted(
-        {one.wall_s: one for one in [samples[0], *(found.iteration for found in decisions)]}.items()
-    )
-    spans = tuple(
-        Span(
-            wall_s,
-            min(following, end_s),
-            one.decision.layout,
-            words.STATE_NAMES[one.decision.state_after],
-            known[one.inventory_id],
-        )
-        for (wall_s, one), following in zip(
-            turns, [*(wall_s for wall_s, _ in turns[1:]), end_s], strict=True
-        )
-        if one.inventory_id in known
-    )
+    stride_s = (end_s - begin_s) / max(len(samples) - 1, 1)
+    gap_s = max(GAP_INTERVALS * interval_s, 4 * stride_s)
+    turns = [samples[0], *(recorded.iteration for recorded in reversed(decisions))]
     latest = known[max(known)]
     return _Story(
         domain,
@@ -137,18 +136,47 @@ def _story(reader: HistoryReader, domain: int, axis: Axis) -> _Story | None:
         tuple(known[number] for number in sorted(known)),
         samples,
         tuple(decisions),
-        spans,
+        _spans(turns, known, _gaps(samples, gap_s), end_s),
         reader.count(domain, begin_s, end_s),
+        gap_s,
     )
 
 
-def _section(
-    story: _Story, axis: Axis, low_per_s: float | None, interval_s: float
-) -> dict[str, Any]:
+def _gaps(samples: Sequence[Iteration], gap_s: float) -> list[tuple[float, float]]:
+    """Return the stretches in which nothing was recorded: no agent, or a paused one."""
+    return [
+        (one.wall_s, following.wall_s)
+        for one, following in itertools.pairwise(samples)
+        if following.wall_s - one.wall_s > gap_s
+    ]
+
+
+def _spans(
+    turns: Sequence[Iteration],
+    known: Mapping[int, DomainInventory],
+    gaps: Sequence[tuple[float, float]],
+    end_s: float,
+) -> tuple[Span, ...]:
+    """Return how long each decision's layout stood, without the gaps."""
+    spans: list[Span] = []
+    ends = [*(one.wall_s for one in turns[1:]), end_s]
+    for one, until_s in zip(turns, ends, strict=True):
+        if one.inventory_id not in known:
+            continue
+        decision, begin_s = one.decision, one.wall_s
+        state, inventory = words.STATE_NAMES[decision.state_after], known[one.inventory_id]
+        for gap_begin_s, gap_end_s in gaps:
+            if begin_s <= gap_begin_s and gap_end_s <= until_s:
+                spans.append(Span(begin_s, gap_begin_s, decision.layout, state, inventory))
+                begin_s = gap_end_s
+        if until_s > begin_s:
+            spans.append(Span(begin_s, until_s, decision.layout, state, inventory))
+    return tuple(spans)
+
+
+def _section(story: _Story, axis: Axis, low_per_s: float | None) -> dict[str, Any]:
     """Return what the template shows of one domain."""
     colours = charts.hues(story.inventories)
-    stride_s = (axis.end_s - axis.begin_s) / max(len(story.samples) - 1, 1)
-    gap_s = max(GAP_INTERVALS * interval_s, 4 * stride_s)
     limit = (low_per_s, "THRESHOLD_MISS_LOW") if low_per_s else None
     iterations, did = story.counts
     ddio_counts = [span.layout.ddio.count for span in story.spans]
@@ -169,17 +197,17 @@ def _section(
             [Curve("DDIO misses", "bad", _ddio(story, "ddio_misses_per_s"))],
             unit=_rate,
             limit=limit,
-            gap_s=gap_s,
+            gap_s=story.gap_s,
         ),
         "hits": charts.curves(
             axis,
             [Curve("DDIO hits", "good", _ddio(story, "ddio_hits_per_s"))],
             unit=_rate,
-            gap_s=gap_s,
+            gap_s=story.gap_s,
         ),
         "legend": _legend(story, colours),
         "rates": [
-            _tenant_curves(axis, story, tenant.id, tenant.name, colours[tenant.id], gap_s)
+            _tenant_curves(axis, story, tenant.id, tenant.name, colours[tenant.id])
             for tenant in story.inventory.tenants
         ],
         "table": [
@@ -205,9 +233,7 @@ def _ddio(story: _Story, field: str) -> list[tuple[float, float | None]]:
     return [(one.wall_s, getattr(one.sample, field)) for one in story.samples]
 
 
-def _tenant_curves(
-    axis: Axis, story: _Story, tenant: str, name: str, style: str, gap_s: float
-) -> dict[str, Any]:
+def _tenant_curves(axis: Axis, story: _Story, tenant: str, name: str, style: str) -> dict[str, Any]:
     """Return a tenant's row of small curves with the last values."""
     rates: Sequence[tuple[float, Rates | None]] = [
         (one.wall_s, one.sample.tenants.get(tenant)) for one in story.samples
@@ -221,7 +247,7 @@ def _tenant_curves(
         ("miss rate", "miss_ratio", _percent),
     ):
         points = [(at_s, getattr(found, field) if found else None) for at_s, found in rates]
-        drawn = charts.small_curve(axis, Curve(title, style, points), unit=unit, gap_s=gap_s)
+        drawn = charts.small_curve(axis, Curve(title, style, points), unit=unit, gap_s=story.gap_s)
         value = unit(getattr(last, field)) if last else "-"
         highest = max((value for _, value in points if value is not None), default=None)
         row["cells"].append((drawn, value, unit(highest) if highest is not None else "-"))
@@ -230,7 +256,7 @@ def _tenant_curves(
 
 def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any]:
     decision = iteration.decision
-    names = {tenant.id: tenant.name for tenant in inventory.tenants}
+    names = {DDIO: "DDIO"} | {tenant.id: tenant.name for tenant in inventory.tenants}
     return {
         "when": words.moment(iteration.wall_s),
         "number": decision.iteration,
@@ -238,9 +264,7 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
         "steps": [
             {
                 "action": str(step.action),
-                "subject": "DDIO"
-                if step.subject == DDIO
-                else names.get(step.subject, step.subject),
+                "subject": names.get(step.subject, step.subject),
                 "ways": f"{step.ways_before} → {step.ways_after}"
                 if step.ways_before is not None and step.ways_after is not None
                 else "",

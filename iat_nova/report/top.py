@@ -139,10 +139,16 @@ def _domain_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
         f" domain {cache.id}{of}   {state}   DDIO {figures.ways(ddio.count)} {ddio}   "
         f"{status.ddio_rates(latest.sample)}"
     )
-    drawn = waymap.text(
-        domain.layout, domain.inventory, width=screen.width - 2, colour=screen.colour
-    )
+    drawn = _map(domain.layout, domain.inventory, screen.width - 2, screen)
     return ["", _styled(text, _BOLD, screen), "", f" {drawn}", ""]
+
+
+def _map(layout: Layout, inventory: DomainInventory, width: int, screen: Screen) -> str:
+    """Draw a way map in colours; cut, without them, where the terminal is too narrow."""
+    plain = waymap.text(layout, inventory, width=width)
+    if not screen.colour or escape.width(plain) > width:
+        return escape.cut(plain, width)
+    return waymap.text(layout, inventory, width=width, colour=True)
 
 
 def _curves(trace: Trace, screen: Screen) -> list[str]:
@@ -221,12 +227,12 @@ def _trail_lines(trace: Trace, screen: Screen, room: int) -> list[str]:
     if room < 3 or not trace.turns:
         return []
     lines = ["", _styled(" LAST DECISIONS", _BOLD, screen)]
-    map_width = min(screen.width - 11, 76)
+    map_width, plain = min(screen.width - 11, 76), dataclasses.replace(screen, colour=False)
     for turn in list(reversed(trace.turns))[: room - 2]:
-        drawn = waymap.text(turn.layout, turn.inventory, width=map_width, colour=screen.colour)
-        plain = waymap.text(turn.layout, turn.inventory, width=map_width)
+        drawn = _map(turn.layout, turn.inventory, map_width, screen)
         moment = time.strftime("%H:%M:%S", time.localtime(turn.wall_s))
-        rest = screen.width - 12 - escape.width(plain)
+        taken = 10 + escape.width(_map(turn.layout, turn.inventory, map_width, plain))
+        rest = screen.width - taken - 2
         text = f"  {escape.cut(turn.text, rest)}" if rest > 20 else ""
         lines.append(f" {moment} {drawn}{text}")
     return lines

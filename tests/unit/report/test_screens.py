@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live screen fits every terminal; the report is one well-formed, harmless file."""
+
+import dataclasses
+import html.parser
+import itertools
+import math
+import pathlib
+import re
+import shutil
+import tempfile
+import time
+import unittest
+
+from iat_nova.history import History, HistoryReader
+from iat_nova.model import DomainInventory
+from iat_nova.pause import Pause
+from iat_nova.report import charts, escape, status, top
+from iat_nova.report import html as report
+from iat_nova.report.view import gather, tenant_row
+from tests.unit import stories
+
+EVIL = "<script>alert(1)</script>\x1b[2J\"'&"
+
+
+class StoryCase(unittest.TestCase):
+    """A history with the story in it; the BE tenant has a hostile name."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-screens-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.path = self.folder / "history.sqlite"
+        self.tell(be_name=EVIL)
+
+    def tell(self, at_s=None, **changes):
+        clock = stories.SetClock(at_s or time.time() - 12)
+        history = History(self.path, max_age_s=1e9, max_bytes=8 << 20, clock=clock)
+        stories.tell(history, clock=clock, **changes)
+        self.assertTrue(history.flush(), history.problem)
+        history.close()
+
+    def reader(self):
+        reader = HistoryReader(self.path)
+        self.addCleanup(reader.close)
+        return reader
+
+    def view(self, pause=None):
+        return gather(self.reader(), pause)
+
+
+class TestStatus(StoryCase):
+    def test_page(self):
+        """The page has mode, age, state, map and last decision, and harmless names."""
+        page = status.page(self.view(), time.time())
+        for part in ("enforce, strategy iat", " s old", "Low Keep", "DDIO 5 ways 0x7c0", "#6: "):
+            self.assertIn(part, page)
+        self.assertNotIn("\x1b", page)
+
+    def test_paused(self):
+        """A pause is shown with its end, its author and its reason."""
+        now_s = time.time()
+        page = status.page(self.view(Pause(now_s, now_s + 1800, "firmware", "eve")), now_s)
+        self.assertIn("(30 min left) by eve: firmware", page)
+        page = status.page(self.view(Pause(now_s, math.inf)), now_s)
+        self.assertIn("until `iat-nova resume`", page)
+        self.assertEqual("paused", status.record(self.view(Pause(now_s)))["mode"])
+
+    def test_observing_says_why(self):
+        """An agent that only observes gives its reason."""
+        self.tell(agent=stories.status(mode="observe", reason="a foreign control group"))
+        page = status.page(self.view(), time.time())
+        self.assertIn("observes only: a foreign control group", page)
+
+    def test_tenant_row(self):
+        """A tenant's mask is the machine's, and its overlap is with DDIO's mask."""
+        (domain,) = self.view().domains
+        rows = [tenant_row(domain, tenant) for tenant in domain.inventory.tenants]
+        self.assertEqual([False, False, True], [row["overlaps_ddio"] for row in rows])
+        self.assertEqual(["0x3", "0x1c", "0xe0"], [row["mask"] for row in rows])
+        self.assertEqual(EVIL, rows[2]["name"])
+
+
+class TestTop(StoryCase):
+    def frame(self, width, height, **changes):
+        view = self.view()
+        domain = view.domains[0]
+        trace = top.Trace(0)
+        trace.look(self.reader(), domain)
+        return top.frame(view, domain, trace, top.Screen(width, height, **changes))
+
+    def test_every_size(self):
+        """From tiny to huge no line is wider and no screen longer than the terminal."""
+        sizes = itertools.product((40, 60, 80, 120, 200), (5, 10, 24, 50))
+        for width, height in sizes:
+            lines = self.frame(width, height)
+            self.assertEqual(height, len(lines))
+            self.assertLessEqual(max(map(escape.width, lines)), width, lines)
+            self.assertNotIn("\x1b", "".join(lines))
+
+    def test_80_by_24_has_it_all(self):
+        """The usual terminal shows state, map, curves, tenants and the trail of maps."""
+        text = "\n".join(self.frame(80, 24))
+        for part in ("Low Keep", "[vswitch", "DDIO misses", "pc1", "LAST DECISIONS", "q quit"):
+            self.assertIn(part, text)
+
+    def test_many_tenants(self):
+        """Tenants that do not fit are counted."""
+        view = self.view()
+        domain = view.domains[0]
+        template = domain.inventory.tenants[2]
+        crowd = DomainInventory(
+            stories.DOMAIN,
+            tuple(dataclasses.replace(template, id=f"be/{n}", name=f"be{n}") for n in range(99)),
+        )
+        domain = dataclasses.replace(domain, inventory=crowd)
+        lines = top.frame(view, domain, top.Trace(0), top.Screen(80, 24))
+        self.assertEqual(24, len(lines))
+        self.assertTrue(any(" more" in line for line in lines))
+
+    def test_sort(self):
+        """Sorting by IPC puts the busiest first."""
+        lines = self.frame(80, 24, sort="ipc")
+        first = next(number for number, line in enumerate(lines) if line.startswith(" TENANT"))
+        self.assertIn("vswitch", lines[first + 1])
+
+    def test_trace_reads_only_what_is_new(self):
+        """A second look adds what was recorded in between, once, and notices a new history."""
+        trace = top.Trace(0)
+        trace.look(self.reader(), self.view().domains[0])
+        self.assertEqual((12, 3), (len(trace.misses), len(trace.turns)))
+        trace.look(self.reader(), self.view().domains[0])
+        self.assertEqual((12, 3), (len(trace.misses), len(trace.turns)))
+        self.tell()
+        trace.look(self.reader(), self.view().domains[0])
+        self.assertEqual((24, 6), (len(trace.misses), len(trace.turns)))
+        for file in self.folder.iterdir():
+            file.unlink()
+        self.tell(seconds=5)
+        trace.look(self.reader(), self.view().domains[0])
+        self.assertEqual((5, 2), (len(trace.misses), len(trace.turns)))
+
+    def test_sparkline(self):
+        """Bars are relative to the maximum; what is not known is blank."""
+        self.assertEqual("▁▅ █", top.sparkline([0.0, 4.0, None, 8.0], 10))
+        self.assertEqual("█▅", top.sparkline([1.0, 8.0, 4.0], 2))
+        self.assertEqual("", top.sparkline([1.0], 0))
+
+
+class _Checker(html.parser.HTMLParser):
+    """Collects the tags that are open, the tags seen and all addresses."""
+
+    VOID = frozenset({"meta", "br", "link", "img"})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.addresses, self.text = [], set(), [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.add(tag)
+        self.addresses += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            raise AssertionError(f"</{tag}> closes nothing")
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+class TestReport(StoryCase):
+    def page(self, **arguments):
+        page = report.write(self.reader(), **arguments)
+        checker = _Checker()
+        checker.feed(page)
+        checker.close()
+        self.assertEqual([], checker.open)
+        return page, checker
+
+    def test_well_formed_and_alone(self):
+        """Every tag is closed, nothing is loaded from anywhere, there is no script."""
+        page, checker = self.page()
+        self.assertEqual([], checker.addresses)
+        self.assertFalse(checker.seen & {"script", "link", "img", "iframe"})
+        self.assertNotIn("<script", page)
+        self.assertEqual([], re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", page))
+        self.assertIn("default-src 'none'", page)
+
+    def test_tells_the_story(self):
+        """Transition, way map, thresholds and tenants are all in it."""
+        _, checker = self.page()
+        text = " ".join(checker.text)
+        for part in (
+            "Low Keep → I/O Demand (1)",
+            "THRESHOLD_MISS_LOW",
+            "vswitch: ways 0..1",
+            "2 to 5",
+            "no extra specs",
+        ):
+            self.assertIn(part, text)
+
+    def test_gap(self):
+        """While nothing was recorded no ways are drawn."""
+        end_s = time.time()
+        for file in self.folder.iterdir():
+            file.unlink()
+        self.tell(at_s=end_s - 600)
+        self.tell(at_s=end_s - 12)
+        _, checker = self.page()
+        spans = [one for one in checker.text if one.startswith("vswitch: ways")]
+        pause = time.strftime("%H:%M:%S", time.localtime(end_s - 588))
+        self.assertTrue(any(one.endswith(f"to {pause}") for one in spans), spans)
+
+    def test_nothing(self):
+        """An empty period is said, not drawn."""
+        with self.assertRaises(report.NothingToReport):
+            report.write(self.reader(), begin_s=time.time() + 1000)
+
+
+class TestAxis(unittest.TestCase):
+    def test_ticks(self):
+        """From seconds to weeks there are a few round ticks within the axis."""
+        for span in (0.0, 1.0, 59.0, 3600.0, 86400.0, 30 * 86400.0):
+            axis = charts.Axis(stories.NIGHT, stories.NIGHT + span)
+            ticks = axis.ticks()
+            self.assertLessEqual(len(ticks), 10)
+            self.assertTrue(all(axis.begin_s <= at_s <= axis.end_s for at_s, _ in ticks))
+            self.assertGreaterEqual(len(ticks), 1 if span >= 1 else 0)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Way maps show every way, cut names, and let no name harm the terminal."""
+
+import dataclasses
+import unicodedata
+import unittest
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iat_nova.model import Group, Layout, WayMask
+from iat_nova.report import escape, waymap
+from tests.unit import stories
+
+
+class TestEscape(unittest.TestCase):
+    def test_plain(self):
+        """Control, bidirectional and zero-width characters become escapes, letters stay."""
+        for name, shown in (
+            ("web-1", "web-1"),
+            ("\x1b[2J", "\\x1b[2J"),
+            ("a\nb\r", "a\\x0ab\\x0d"),
+            ("\x9b31m", "\\x9b31m"),
+            ("gnp.\u202eexe", "gnp.\\u202eexe"),
+            ("pc\u200b1", "pc\\u200b1"),
+            ("\\x1b", "\\\\x1b"),
+            ("日本é", "日本é"),
+        ):
+            self.assertEqual(shown, escape.plain(name))
+
+    @settings(derandomize=True, max_examples=200)
+    @given(st.text(), st.integers(0, 20))
+    def test_fit(self, name, columns):
+        """What is fitted has exactly the columns asked for and no control character."""
+        shown = escape.fit(escape.plain(name), columns)
+        self.assertEqual(columns, escape.width(shown))
+        self.assertFalse([one for one in shown if unicodedata.category(one) in ("Cc", "Cf")])
+
+
+class TestWayMap(unittest.TestCase):
+    def draw(self, ddio_ways, width=60, **changes):
+        inventory = dataclasses.replace(stories.inventory(), **changes)
+        return waymap.text(stories.layout(ddio_ways), inventory, width=width)
+
+    def test_one_line(self):
+        """A box a tenant, dots for idle ways, DDIO's own ways at the top."""
+        self.assertEqual("0 [vswit…][pc1       ][be1       ][..][~~ddio] 10", self.draw(2))
+
+    def test_shared_ways_are_seen_one_by_one(self):
+        """Of a tenant's three ways exactly those that DDIO shares are marked."""
+        self.assertIn("[be1    ~~~][~~~~~~ddio]", self.draw(4))
+        self.assertIn("[be1~~~ddio][~~~~~~ddio]", self.draw(5))
+
+    def test_reserved(self):
+        """Reserved ways are crossed out."""
+        domain = dataclasses.replace(stories.DOMAIN, reserved_ways=WayMask(0x100))
+        self.assertIn("[xx][~~ddio]", self.draw(2, domain=domain))
+
+    def test_grouped_tenants_share_a_box(self):
+        """Tenants with one mask are named together."""
+        grouped = Layout(WayMask(0x600), (Group(("stack", stories.PC), WayMask(0x1FF)),))
+        drawn = waymap.text(grouped, stories.inventory(), width=80)
+        self.assertIn("[vswitch+pc1", drawn)
+
+    def test_colour_changes_no_column(self):
+        """With colours the same text is drawn, and the colours end with the line."""
+        drawn = waymap.text(stories.layout(5), stories.inventory(), width=60, colour=True)
+        bare = "".join(part.partition("m")[2] for part in ("m" + drawn).split("\x1b["))
+        self.assertEqual(self.draw(5), bare)
+        self.assertGreater(drawn.rfind("\x1b[0m"), drawn.rfind("\x1b[48"))
+
+    @settings(derandomize=True, max_examples=150)
+    @given(st.text(max_size=12), st.integers(1, 11), st.integers(40, 200))
+    def test_any_name_fits(self, name, ddio_ways, width):
+        """Whatever the name, the map has its width and nothing that moves the cursor."""
+        drawn = waymap.text(stories.layout(ddio_ways), stories.inventory(name), width=width)
+        cell = max(3, min(8, (width - 6) // 11))
+        self.assertEqual(cell * 11 + 5, escape.width(drawn))
+        self.assertFalse([one for one in drawn if unicodedata.category(one) in ("Cc", "Cf")])
+
+    def test_segments_cover_every_way_once(self):
+        """The segments are neighbours and together are the whole cache."""
+        found = waymap.segments(stories.layout(4), stories.inventory())
+        ways = [way for one in found for way in range(one.lowest, one.lowest + one.count)]
+        self.assertEqual(list(range(11)), ways)

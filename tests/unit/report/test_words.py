@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions are worded with their inputs, thresholds, transition and steps."""
+
+import dataclasses
+import json
+import unittest
+
+from iat_nova.model import FsmState, WayMask
+from iat_nova.report import words
+from tests.unit import stories
+
+
+class TestWords(unittest.TestCase):
+    def setUp(self):
+        self.iteration = stories.burst(4, stories.NIGHT, 2)
+        self.inventory = stories.inventory()
+        self.settings = stories.status().settings
+
+    def test_line(self):
+        """The log's line has number, transition, steps and what moved, but no holds."""
+        self.assertEqual(
+            "domain 0 #4: Low Keep -> I/O Demand (1); "
+            "grow ddio 2 -> 3 ways: misses 4.2 M/s above 1 M/s; moved: ddio",
+            words.line(self.iteration.decision, self.inventory),
+        )
+
+    def test_explain(self):
+        """The page names the transition in words, what moved against which threshold, and holds."""
+        page = words.explain(self.iteration, self.inventory, self.settings)
+        for part in (
+            "Iteration #4 of cache domain 0",
+            "Low Keep -> I/O Demand, transition 1: misses high",
+            "+950 %  above THRESHOLD_MISS_LOW 1.0 M/s",
+            "hold pc1: no idle way",
+            "before 0 [",
+            "after  0 [",
+            "DDIO 0x700 (3 ways): hits 31.0 M/s, misses 4.2 M/s",
+            "stable 3.0%",
+        ):
+            self.assertIn(part, page)
+        self.assertLessEqual(max(map(len, page.splitlines())), 100)
+
+    def test_observed(self):
+        """A decision that was not written says so."""
+        observed = dataclasses.replace(self.iteration, effective=None)
+        self.assertIn("nothing written", words.explain(observed, self.inventory, None))
+
+    def test_coerced_mask(self):
+        """A mask the machine made something else of is shown with both values."""
+        coerced = dataclasses.replace(self.iteration, effective={"ddio": WayMask(0x600)})
+        page = words.explain(coerced, self.inventory, self.settings)
+        self.assertIn("ddio: asked for 0x700, the machine has 0x600", page)
+
+    def test_exceptions_are_worded(self):
+        """Each of the paper's three exceptions has its sentence."""
+        for number in (1, 2, 3):
+            decision = dataclasses.replace(self.iteration.decision, exception=number)
+            page = words.explain(
+                dataclasses.replace(self.iteration, decision=decision), self.inventory, None
+            )
+            self.assertIn(f"exception {number} of the paper: ", page)
+
+    def test_every_state_has_a_name(self):
+        """No state of the machine is without its printed name."""
+        self.assertEqual(set(FsmState), set(words.STATE_NAMES))
+
+    def test_names_are_harmless(self):
+        """A tenant's name cannot bring control characters into log or page."""
+        inventory = stories.inventory("\x1b]0;owned\x07")
+        decision = dataclasses.replace(self.iteration.decision, moved=(stories.BE,))
+        iteration = dataclasses.replace(self.iteration, decision=decision)
+        for text in (
+            words.line(decision, inventory),
+            words.explain(iteration, inventory, self.settings),
+        ):
+            self.assertNotIn("\x1b", text)
+            self.assertNotIn("\x07", text)
+            self.assertIn("\\x1b]0;owned\\x07", text)
+
+    def test_data(self):
+        """The same for machines is JSON and keeps the decision."""
+        data = json.loads(json.dumps(words.as_data(self.iteration, self.inventory, self.settings)))
+        self.assertEqual(1, data["decision"]["transition"])
+        self.assertEqual("be1", data["tenants"][stories.BE])
+
+    def test_duration(self):
+        """Durations are short and in people's units."""
+        for seconds, shown in (
+            (0.42, "0.4 s"),
+            (59.6, "1 min"),
+            (250, "4 min 10 s"),
+            (7500, "2 h 5 min"),
+            (90000, "1 d 1 h"),
+            (float("inf"), "for ever"),
+        ):
+            self.assertEqual(shown, words.duration(seconds))
