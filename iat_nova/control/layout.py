@@ -72,8 +72,6 @@ def plan(
     ddio = ddio_mask(domain, ddio_ways)
     if not wants:
         return Layout(ddio, ())
-    if len({want.tenant for want in wants}) != len(wants):
-        raise LayoutError(f"cache domain {domain.id}: a tenant is named twice")
     site = _Site.of(domain, ddio, avoid=avoid and not forbid, forbid=forbid)
     held = _held(current)
     second = None
@@ -91,9 +89,9 @@ def plan(
             return layout
     if second is not None and (layout := _settle(site, *second, held)) is not None:
         return layout
+    where = f"{site.open_ways:#x}, the ways that are neither reserved nor forbidden"
     raise LayoutError(
-        f"cache domain {domain.id}: no mask of {domain.min_ways} ways fits in {site.open_ways:#x}, "
-        "the ways that are neither reserved nor forbidden"
+        f"cache domain {domain.id}: no mask of {domain.min_ways} ways fits in {where}"
     )
 
 
@@ -128,6 +126,8 @@ def _divisions(
     domain: CacheDomain, site: _Site, wants: Sequence[Want]
 ) -> Iterator[tuple[list[Partition], placement.Line, bool]]:
     """Yield what to try, best first: partitions, the line to lay them on, whether ways were cut."""
+    if len({want.tenant for want in wants}) != len(wants):
+        raise LayoutError(f"cache domain {domain.id}: a tenant is named twice")
     host = any(want.kind is TenantKind.HOST for want in wants)
     limit = domain.classes if host else domain.classes - 1  # the default class is always there
     if limit < 1:

@@ -248,14 +248,9 @@ def _problem(items: Sequence[Item], on: Line, ddio: int, weigh: bool) -> _Proble
         own = move if held_at[index] > start else 0  # passed already when it lies below
         step = bit | items[index].ways << count
         options[start].append(_Option(bit, step, end, passed & ~bit, cost + own))
-    return _Problem(
-        tuple(map(tuple, options)),
-        tuple(starts),
-        count,
-        length,
-        length - sum(item.ways for item in items),
-        move,
-    )
+    slack = length - sum(item.ways for item in items)
+    by_position = tuple(map(tuple, options))
+    return _Problem(by_position, tuple(starts), count, length, slack, move)
 
 
 def _sweep(problem: _Problem, bound: int, width: int | None) -> tuple[int | None, bool]:
