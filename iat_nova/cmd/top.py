@@ -15,7 +15,7 @@ import time
 import tty
 from collections.abc import Iterator
 
-from iat_nova.cmd.base import Command
+from iat_nova.cmd.base import EXIT_NOT_RUNNING, EXIT_OK, Command
 from iat_nova.history_db import NoHistory
 from iat_nova.history_reader import HistoryReader
 from iat_nova.pause import PauseFile
@@ -58,7 +58,7 @@ examples:
             lines = scene.draw(top.Screen(columns, rows, self.colour))
             text = "\n".join(lines[:-1]).rstrip()
             self.app.stdout.write(f"{text}\n")
-            return 0
+            return EXIT_OK if scene.running else EXIT_NOT_RUNNING
         with _full_screen():
             scene.wait_for_history = True
             self._live(scene, parsed_args.interval)
@@ -74,7 +74,9 @@ examples:
                 if not screen.frozen:
                     scene.look()
             size = os.get_terminal_size(sys.stdout.fileno())
-            screen = dataclasses.replace(screen, width=size.columns, height=size.lines)
+            # A serial console does not know its size and says zero.
+            width, height = size.columns or 80, size.lines or 24
+            screen = dataclasses.replace(screen, width=width, height=height)
             lines = "\x1b[K\r\n".join(scene.draw(screen))
             sys.stdout.write(f"\x1b[H{lines}\x1b[K")
             sys.stdout.flush()
@@ -129,6 +131,11 @@ class Scene:
         shown = domains[self._number % len(domains)] if domains else None
         trace = self._traces[shown.inventory.domain.id] if shown else None
         return top.frame(self._view, shown, trace, screen)
+
+    @property
+    def running(self) -> bool:
+        """Whether an agent was seen at work."""
+        return self._view is not None and self._view.running
 
     def next_domain(self) -> None:
         """Show the next cache domain."""

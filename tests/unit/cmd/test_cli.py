@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands as an operator types them: text out, exit status, never a traceback."""
+
+import csv
+import errno
+import fcntl
+import io
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+from unittest import mock
+
+import yaml
+
+from iat_nova.cmd import main as program
+from iat_nova.cmd.base import Failure
+from iat_nova.cmd.explain import moment
+from iat_nova.history import History
+from tests.unit import stories
+
+EVIL = "be\x1b[31m\u202e"
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+class CliCase(unittest.TestCase):
+    """Runs the program in this process on a folder of its own."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        environment = {"IAT_NOVA_STATE_DIR": str(self.folder), "COLUMNS": "80", "LINES": "24"}
+        patch = mock.patch.dict(os.environ, environment)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def tell(self, at_s=None, **changes):
+        clock = stories.SetClock(at_s or time.time() - 12)
+        history = History(
+            self.folder / "history.sqlite", max_age_s=1e9, max_bytes=8 << 20, clock=clock
+        )
+        stories.tell(history, clock=clock, **changes)
+        self.assertTrue(history.flush(), history.problem)
+        history.close()
+
+    def run_it(self, *arguments):
+        """Return status, standard output and standard error."""
+        out, err = io.StringIO(), io.StringIO()
+        with mock.patch.object(sys, "stdout", out), mock.patch.object(sys, "stderr", err):
+            try:
+                status = program.main(list(arguments))
+            except SystemExit as exit_:  # argparse
+                status = exit_.code or 0
+        self.assertNotIn("Traceback", out.getvalue() + err.getvalue())
+        self.assertNotIn("internal error", err.getvalue())
+        return status, out.getvalue(), err.getvalue()
+
+
+class TestTenants(CliCase):
+    def test_json(self):
+        """The columns programs rely on, as plain values, names untouched."""
+        self.tell(be_name=EVIL)
+        status, out, _ = self.run_it("tenants", "-f", "json")
+        rows = json.loads(out)
+        self.assertEqual(0, status)
+        self.assertEqual(
+            {
+                "name": "pc1",
+                "uuid": "6f9619ff-8b86-d011-b42d-00cf4fc964ff",
+                "priority": "PC",
+                "io": True,
+                "cpus": [4, 5],
+                "model": "slicing",
+                "devices": ["0000:3b:02.1"],
+                "domain": 0,
+                "ways": 3,
+                "mask": "0x1c",
+                "overlaps_ddio": False,
+                "warnings": [],
+            },
+            rows[1],
+        )
+        self.assertEqual((EVIL, True), (rows[2]["name"], rows[2]["overlaps_ddio"]))
+        self.assertNotIn("\x1b", out)
+
+    def test_every_format_is_harmless(self):
+        """No format lets a name's control characters through."""
+        self.tell(be_name=EVIL)
+        for name in ("table", "json", "yaml", "csv", "value"):
+            status, out, _ = self.run_it("tenants", "-f", name)
+            self.assertEqual(0, status)
+            self.assertNotIn("\x1b", out, name)
+            self.assertNotIn("\u202e", out, name)
+        _, out, _ = self.run_it("tenants", "-f", "yaml")
+        self.assertEqual(EVIL, yaml.safe_load(out)[2]["name"])
+        _, out, _ = self.run_it("tenants", "-f", "csv", "-c", "name", "-c", "cpus")
+        self.assertEqual(["vswitch", "2-3"], list(csv.reader(io.StringIO(out)))[1])
+
+    def test_stale(self):
+        """Of an agent that has gone the list is shown with a warning and status 3."""
+        self.tell(agent=stories.status(stopped=True))
+        status, out, err = self.run_it("tenants")
+        self.assertEqual(3, status)
+        self.assertIn("pc1", out)
+        self.assertIn("not running", err)
+
+    def test_unknown_column(self):
+        """A column that does not exist is a mistake of the caller."""
+        self.tell()
+        status, _, err = self.run_it("tenants", "-c", "nonsense")
+        self.assertEqual(2, status)
+        self.assertIn("overlaps_ddio", err)
+
+
+class TestStatus(CliCase):
+    def test_page_and_record(self):
+        """At work: status 0, for people and for programs."""
+        self.tell()
+        status, out, _ = self.run_it("status")
+        self.assertEqual(0, status)
+        self.assertRegex(out, r"agent +enforce")
+        status, out, _ = self.run_it("status", "-f", "json")
+        record = json.loads(out)
+        self.assertEqual(("enforce", True), (record["mode"], record["running"]))
+        self.assertEqual("0x7c0", record["domains"][0]["ddio_mask"])
+
+    def test_stopped(self):
+        """Not at work: status 3."""
+        self.tell(agent=stories.status(stopped=True))
+        status, out, _ = self.run_it("status")
+        self.assertEqual(3, status)
+        self.assertIn("not running (it ended properly)", out)
+
+    def test_state_dir_wins(self):
+        """--state-dir is taken before and after the command, over the environment."""
+        self.tell()
+        with mock.patch.dict(os.environ, {"IAT_NOVA_STATE_DIR": "/nonexistent"}):
+            self.assertEqual(3, self.run_it("status")[0])
+            self.assertEqual(0, self.run_it("--state-dir", str(self.folder), "status")[0])
+            self.assertEqual(0, self.run_it("status", "--state-dir", str(self.folder))[0])
+
+    def test_config_file(self):
+        """The state directory is found through the configuration."""
+        self.tell()
+        conf = self.folder / "iat.conf"
+        conf.write_text(f"[iat]\nstate_dir = {self.folder}\n")
+        with mock.patch.dict(os.environ, {"IAT_NOVA_STATE_DIR": "/nonexistent"}):
+            self.assertEqual(0, self.run_it("status", "--config-file", str(conf))[0])
+
+
+class TestExplain(CliCase):
+    def test_forms_of_time(self):
+        """Every documented form leads to the decision in force then."""
+        self.tell()
+        last = time.time() - 6
+        for form in (
+            (),
+            ("#6",),
+            ("-0s",),
+            (time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(last + 2)),),
+        ):
+            status, out, err = self.run_it("explain", *form)
+            self.assertEqual((0, True), (status, "Iteration #6 " in out), (form, err))
+        self.assertIn("Iteration #4 ", self.run_it("explain", "#4")[1])
+        self.assertIn("Iteration #12 ", self.run_it("explain", "--exact", "-0s")[1])
+
+    def test_json(self):
+        """For programs the whole decision is there."""
+        self.tell()
+        data = json.loads(self.run_it("explain", "-f", "json")[1])
+        self.assertEqual(1, data["decision"]["transition"])
+
+    def test_nothing_there(self):
+        """A time before the history says how far that reaches."""
+        self.tell()
+        status, _, err = self.run_it("explain", "2001-01-01")
+        self.assertEqual(1, status)
+        self.assertIn("the history reaches from", err)
+
+    def test_verify_detects_a_difference(self):
+        """A decision the controller would not take again is shown as different."""
+        self.tell()  # an invented story: the controller decides otherwise
+        status, out, _ = self.run_it("explain", "--verify")
+        self.assertEqual(1, status)
+        self.assertIn("DIFFERENT", out)
+
+    def test_moment(self):
+        """Times are read as people mean them, in local time."""
+        noon = time.mktime((2026, 11, 21, 12, 0, 0, 0, 0, -1))
+        for text, seconds in (
+            ("-10m", -600),
+            ("-1.5h", -5400),
+            ("-2d", -172800),
+            ("11:59", -0.001),
+            ("11:58:30", -90),
+            ("12:30:00", 1800 - 86400),
+            ("2026-11-21T11:00:00", -3600),
+        ):
+            self.assertAlmostEqual(noon + seconds, moment(text, noon), 2, text)
+        for text in ("25:99", "tomorrow", "", "-5y", "2026-13-01", "#x"):
+            with self.assertRaises(Failure):
+                moment(text, noon)
+
+
+class TestPauseResume(CliCase):
+    def test_shown_everywhere_until_resumed(self):
+        """Pausing shows in status and top; resuming ends it."""
+        self.tell()
+        status, out, _ = self.run_it("pause", "--for", "30m", "--reason", "firm\x1bware")
+        self.assertEqual(0, status)
+        self.assertIn("held until", out)
+        shown = self.run_it("status")[1]
+        self.assertIn("firm\\x1bware", shown)
+        self.assertIn("masks held", self.run_it("top", "--once")[1])
+        self.assertEqual("paused", json.loads(self.run_it("status", "-f", "json")[1])["mode"])
+        self.assertIn("Resumed", self.run_it("resume")[1])
+        self.assertRegex(self.run_it("status")[1], "paused +no")
+        self.assertIn("not paused", self.run_it("resume")[1])
+
+    def test_wrong_time(self):
+        """A time that is none is a mistake of the caller."""
+        for text in ("30", "soon", "-5m", "0s"):
+            self.assertEqual(2, self.run_it("pause", f"--for={text}")[0])
+
+    def test_no_agent(self):
+        """Without an agent the pause stands and the status tells."""
+        self.assertEqual(3, self.run_it("pause")[0])
+        self.assertTrue((self.folder / "pause.json").exists())
+        with mock.patch.dict(os.environ, {"IAT_NOVA_STATE_DIR": "/nonexistent"}):
+            status, _, err = self.run_it("pause")
+        self.assertEqual(1, status)
+        self.assertIn("/nonexistent", err)
+
+
+class TestOthers(CliCase):
+    def test_report(self):
+        """The report is written where it is wanted."""
+        self.tell()
+        target = self.folder / "r.html"
+        self.assertEqual(0, self.run_it("report", "-o", str(target))[0])
+        self.assertIn("</html>", target.read_text())
+        self.assertIn("</html>", self.run_it("report", "-o", "-", "--since=-1h")[1])
+        self.assertEqual(1, self.run_it("report", "-o", "/nonexistent/r.html")[0])
+        self.assertEqual(1, self.run_it("report", "--since=-0s")[0])
+
+    def test_policy_check(self):
+        """A sound policy lists the classes, a broken one its errors with their lines."""
+        self.tell()
+        status, out, err = self.run_it("policy", "check", "-f", "json")
+        self.assertEqual(
+            (0, True), (status, "pc1" in {row["name"] for row in json.loads(out)}), err
+        )
+        broken = self.folder / "policy.yaml"
+        broken.write_text("parameters:\n  threshold_stable: often\n")
+        status, _, err = self.run_it("policy", "check", str(broken))
+        self.assertEqual(1, status)
+        self.assertIn("line 2", err)
+        self.assertEqual(1, self.run_it("policy", "check", "/nonexistent")[0])
+
+    def test_top_once(self):
+        """One screen for scripts, without escape sequences."""
+        self.tell(be_name=EVIL)
+        status, out, _ = self.run_it("top", "--once")
+        self.assertEqual(0, status)
+        self.assertIn("LAST DECISIONS", out)
+        self.assertNotIn("\x1b", out)
+
+    def test_help_of_every_command(self):
+        """Every command explains itself, with an example."""
+        for name in program.COMMANDS:
+            status, out, _ = self.run_it(*name.split(), "--help")
+            self.assertEqual(0, status, name)
+            self.assertIn("example", out, name)
+        status, out, _ = self.run_it("--help")
+        self.assertEqual(0, status)
+        self.assertNotIn("Could not load", out)
+        for name in program.COMMANDS:
+            self.assertIn(name, out)
+        self.assertIn("exit status", out)
+
+    def test_wrong_arguments(self):
+        """Mistakes end with status 2 and a word on what is right."""
+        for arguments in (
+            (),
+            ("nonsense",),
+            ("tenants", "--nonsense"),
+            ("tenants", "-f", "nonsense"),
+            ("explain", "sometime"),
+            ("top", "--interval", "0"),
+            ("bench", "loop", "--tenants", "x"),
+            ("simulate", "run"),
+            ("policy",),
+        ):
+            status, out, err = self.run_it(*arguments)
+            self.assertEqual(2, status, (arguments, err))
+            self.assertTrue(out or err)
+
+
+class TestMisfortune(CliCase):
+    READERS = (("status",), ("tenants",), ("top", "--once"), ("explain",), ("report", "-o", "-"))
+
+    def test_no_history(self):
+        """Without a history every reader says where it looked, with status 3."""
+        for arguments in self.READERS:
+            status, _, err = self.run_it(*arguments)
+            self.assertEqual(3, status, arguments)
+            self.assertIn(str(self.folder), err)
+
+    def test_empty_history(self):
+        """A history in which nothing happened yet is no failure of the program."""
+        history = History(
+            self.folder / "history.sqlite", max_age_s=1e9, max_bytes=1, clock=stories.SetClock()
+        )
+        self.assertTrue(history.flush())
+        history.close()
+        for arguments in self.READERS:
+            self.assertIn(self.run_it(*arguments)[0], (1, 3), arguments)
+
+    def test_garbage(self):
+        """A history that is no database is named, with status 1."""
+        (self.folder / "history.sqlite").write_bytes(b"garbage " * 999)
+        for arguments in self.READERS:
+            status, _, err = self.run_it(*arguments)
+            self.assertEqual(1, status, arguments)
+            self.assertIn("no database", err)
+
+    def test_damaged_records(self):
+        """Records that are damaged, or of another version, are named, with status 1."""
+        import sqlite3
+
+        self.tell()
+        with sqlite3.connect(self.folder / "history.sqlite") as connection:
+            connection.execute("UPDATE iteration SET body = x'00'")
+        for arguments in self.READERS:
+            status, _, err = self.run_it(*arguments)
+            self.assertEqual(1, status, arguments)
+            self.assertIn("damaged", err)
+
+    def test_bad_configuration(self):
+        """Configuration files that are absent or broken are named, with status 1."""
+        broken = self.folder / "broken.conf"
+        broken.write_text("[iat\nx")
+        for name in (str(broken), "/nonexistent/x.conf"):
+            status, _, err = self.run_it("status", "--config-file", name)
+            self.assertEqual(1, status)
+            self.assertIn(name, err)
+
+
+class TestProcess(CliCase):
+    """What needs a process: pipes, signals, a terminal."""
+
+    def command(self, *arguments):
+        return [sys.executable, "-m", "iat_nova.cmd.main", *arguments]
+
+    def test_broken_pipe(self):
+        """A reader that goes away is no failure worth a word."""
+        self.tell()
+        process = subprocess.Popen(
+            self.command("report", "-o", "-"),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        process.stdout.close()
+        self.assertEqual(b"", process.stderr.read())
+        process.stderr.close()
+        self.assertEqual(141, process.wait(30))
+
+    def test_top_on_a_terminal(self):
+        """The live screen fits a terminal of 80 by 24, follows keys, and gives it back."""
+        self.tell(be_name=EVIL)
+        main_end, end = pty.openpty()
+        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        before = termios.tcgetattr(end)
+        process = subprocess.Popen(
+            self.command("top", "--interval", "0.1"),
+            cwd=ROOT,
+            stdin=end,
+            stdout=end,
+            stderr=end,
+            env={**os.environ, "TERM": "xterm-256color"},
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.read_until(main_end, "q quit")
+        os.write(main_end, b" ")
+        self.read_until(main_end, "FROZEN")
+        os.write(main_end, b"q")
+        output = self.read_until(main_end, "\x1b[?1049l")
+        self.assertEqual(0, process.wait(30))
+        self.assertEqual(before, termios.tcgetattr(end))
+        self.assertNotIn("Traceback", output)
+        os.close(end)
+        os.close(main_end)
+
+    def test_top_interrupted(self):
+        """Ctrl-C ends the live screen and gives the terminal back."""
+        self.tell()
+        main_end, end = pty.openpty()
+        before = termios.tcgetattr(end)
+        process = subprocess.Popen(self.command("top"), cwd=ROOT, stdin=end, stdout=end, stderr=end)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.read_until(main_end, "q quit")
+        process.send_signal(signal.SIGINT)
+        output = self.read_until(main_end, "\x1b[?1049l")
+        self.assertEqual(130, process.wait(30))
+        self.assertEqual(before, termios.tcgetattr(end))
+        self.assertNotIn("Traceback", output)
+        os.close(end)
+        os.close(main_end)
+
+    def read_until(self, descriptor, wanted):
+        """Read a terminal's output until something is in it."""
+        text, deadline = "", time.monotonic() + 30
+        while wanted not in re.sub(r"\x1b\[[0-9;]*m", "", text):
+            left = deadline - time.monotonic()
+            self.assertGreater(left, 0, f"{wanted!r} did not come: {text!r}")
+            if select.select([descriptor], [], [], left)[0]:
+                try:
+                    text += os.read(descriptor, 65536).decode(errors="replace")
+                except OSError as error:
+                    if error.errno != errno.EIO:
+                        raise
+                    self.fail(f"{wanted!r} did not come: {text!r}")
+        return text
