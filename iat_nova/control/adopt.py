@@ -37,14 +37,13 @@ def adopt(
     unchanged are repeated, oldest first, as far as ways suffice; so a newcomer's initial ways come
     before grants. Grants of leavers vanish. DDIO keeps its ways unless another hand moved them.
     """
-    same = state.members
-    unchanged = {member.id for member in roster.members} & {
-        member.id for member in same if roster.by_id.get(member.id) == member
-    }
+    unchanged = {m.id for m in state.members if roster.by_id.get(m.id) == m} | {DDIO}
     ddio_ways = state.allocation.ddio_ways
-    grants = [grant for grant in state.grants if grant.subject in unchanged | {DDIO}]
-    if roster.domain.ddio_found != state.domain.ddio_found or not same:
-        ddio_ways = found_ddio_ways(roster, parameters)
+    grants = [grant for grant in state.grants if grant.subject in unchanged]
+    found = found_ddio_ways(roster, parameters)
+    by_hand = roster.domain.ddio_found != state.domain.ddio_found and found != ddio_ways
+    if state.reference is None or by_hand:
+        ddio_ways = found
         grants = [grant for grant in grants if grant.subject != DDIO]
     usable = _usable(roster, switches, ddio_ways)
     counts = demand.fit(roster, usable, sample)
@@ -61,7 +60,7 @@ def adopt(
         allocation=Allocation(ddio_ways, counts),
         grants=kept,
         trials=(),
-        backoffs=tuple(b for b in state.backoffs if b.subject in unchanged | {DDIO}),
+        backoffs=tuple(b for b in state.backoffs if b.subject in unchanged),
     )
     return adopted, steps
 
@@ -80,8 +79,8 @@ def _repeat(grant: Grant, roster: Roster, counts: dict[str, int], usable: int) -
     if sum(counts.values()) < usable:
         counts[grant.subject] += 1
         return dataclasses.replace(grant, giver=None)
-    giver = roster.by_id.get(grant.giver) if grant.giver is not None else None
-    if giver not in roster.best_effort or giver is None:
+    giver = roster.by_id.get(grant.giver or "")
+    if giver is None or giver not in roster.best_effort:
         return None
     if counts[giver.id] <= roster.least(giver) or sum(counts.values()) > usable:
         return None
@@ -94,7 +93,7 @@ def _steps(state: State, roster: Roster, counts: Mapping[str, int]) -> tuple[Ste
     """Name what changed: who came, left and changed, and who was cut to fit."""
     steps: list[Step] = []
     before = {member.id: member for member in state.members}
-    if not before:
+    if state.reference is None:
         steps.append(Step(Action.ADOPT, "layout", f"first layout of {len(counts)} tenants"))
     else:
         for member in roster.members:

@@ -129,6 +129,38 @@ class TestIoDemand(unittest.TestCase):
         self.assertEqual((2, FsmState.LOW_KEEP), (story.ddio, story.state.fsm))
 
 
+class TestShutWays(unittest.TestCase):
+    """DDIO grows while its ways are shut to cores: each of its ways costs somebody one."""
+
+    SHUT = Switches(True, True, True, True)
+
+    def test_best_effort_makes_room(self) -> None:
+        """Idle ways first, then a BE tenant's, then there are none."""
+        story = Story(
+            (guest("pc", PC, 5, io=True), guest("be", BE, 3, least=2)), switches=self.SHUT
+        ).settled()
+        story.second(misses=5 * M)
+        self.assertEqual((3, 3), (story.ddio, story.ways("be")))
+        story.second()
+        self.assertEqual((4, 2), (story.ddio, story.ways("be")))
+        story.second()
+        self.assertEqual((4, [(Action.HOLD, "ddio")]), (story.ddio, actions(story.decision)))
+        self.assertEqual((), story.sharing)
+
+    def test_what_cannot_be_laid_out_is_held(self) -> None:
+        """A growth that leaves no mask for the tenants is not done; the loop goes on."""
+        tied = domain(3, ddio=1, coerced_ways=WayMask(0x3))
+        parameters = Parameters(ddio_ways_min=1)
+        story = Story(
+            (guest("a", io=True, ways=1),), ways=tied, switches=self.SHUT, parameters=parameters
+        ).settled()
+        decision = story.second(misses=5 * M)
+        self.assertEqual([(Action.HOLD, "layout")], actions(decision))
+        self.assertIn("no layout", decision.steps[0].reason)
+        self.assertEqual((1, (), ()), (story.ddio, decision.moved, story.state.grants))
+        self.assertEqual(FsmState.IO_DEMAND, story.state.fsm)
+
+
 class TestCoreDemand(unittest.TestCase):
     """Ways of the stack and of I/O tenants."""
 
@@ -372,6 +404,31 @@ class TestTenants(unittest.TestCase):
         story.tenants(guest("x", PC, 4), guest("y", PC, 4), guest("z", PC, 2))
         story.second()
         self.assertEqual((5, 4, 2), (story.ways("x"), story.ways("y"), story.ways("z")))
+
+    def test_a_way_that_was_given_is_given_again(self) -> None:
+        """Somebody else's coming leaves a grant and its giver alone; the giver's going ends it."""
+        vf, be, other = guest("vf", PC, 2, io=True), guest("be", BE, 3), guest("o", PC, 5)
+        story = Story((vf, be, other), be=rates(M, 1e3)).settled()
+        story.second({"o": rates()})  # 10 of 11 ways taken: one is idle
+        story.second({"vf": rates(12 * M, 5 * M, 0.7)}, hits=15 * M, misses=4 * M)
+        story.second({"vf": rates(12 * M, 4 * M, 0.8)}, hits=16 * M, misses=3 * M)
+        self.assertEqual((4, 2), (story.ways("vf"), story.ways("be")))
+        story.tenants(vf, be, other, guest("new", BE, 1))
+        story.second()  # the newcomer takes the way that was idle once
+        self.assertEqual((3, 2), (story.ways("vf"), story.ways("be")))
+        story.tenants(vf, other, guest("new", BE, 4))
+        story.second()
+        self.assertEqual((2, 0), (story.ways("vf"), len(story.state.grants)))
+
+    def test_ddio_keeps_its_ways_when_the_host_runs_empty(self) -> None:
+        """DDIO's grants outlive the tenants; what was found counts at the start only."""
+        story = Story((guest("a", io=True),)).settled()
+        story.second(misses=3 * M)
+        story.tenants()
+        story.second()
+        story.tenants(guest("b", io=True))
+        story.second()
+        self.assertEqual(3, story.ddio)
 
     def test_a_changed_request_is_followed(self) -> None:
         """New bounds take effect at once and say what changed."""
