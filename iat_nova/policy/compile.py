@@ -112,6 +112,10 @@ class _Compiler:
             if key in value:
                 plain = value[key]
                 fields[key] = plain if isinstance(plain, str) else int(plain)
+        if "ddio_ways_max" not in value and self.usable_ways is not None:
+            # The default leaves a small LLC at least one way that DDIO never takes.
+            most = min(Parameters().ddio_ways_max, self.usable_ways - 1)
+            fields["ddio_ways_max"] = max(most, 1)
         parameters = Parameters(**fields)
         on, off = (
             units.parse(units.Kind.RATE, value[key]) if key in value else default

@@ -262,7 +262,10 @@ def _parameters() -> Schema:
             "DDIO_WAYS_MIN: DDIO never has fewer ways.", 1, WAYS_LIMIT, _PARAMETERS.ddio_ways_min
         ),
         "ddio_ways_max": _integer(
-            "DDIO_WAYS_MAX: DDIO never has more ways.", 1, WAYS_LIMIT, _PARAMETERS.ddio_ways_max
+            "DDIO_WAYS_MAX: DDIO never has more ways. The default is less on a small LLC.",
+            1,
+            WAYS_LIMIT,
+            _PARAMETERS.ddio_ways_max,
         ),
         "mask_changes_per_minute": _integer(
             "At most so many masks are rewritten a minute.",

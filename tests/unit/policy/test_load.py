@@ -35,6 +35,7 @@ class DefaultTest(unittest.TestCase):
         """The default fits an LLC with fewer ways than DDIO may have."""
         small = HostFacts("small", (domain(ways=4),), tuple(range(8)))
         self.assertEqual(3, policy.load(None, small).parameters.ddio_ways_max)
+        self.assertEqual(3, policy.parse("{}", small).parameters.ddio_ways_max)
 
     def test_commented_examples_are_valid(self) -> None:
         """The default file's commented lines can be taken into use as they are."""
