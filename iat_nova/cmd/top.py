@@ -77,8 +77,9 @@ examples:
             # A serial console does not know its size and says zero.
             width, height = size.columns or 80, size.lines or 24
             screen = dataclasses.replace(screen, width=width, height=height)
-            lines = "\x1b[K\r\n".join(scene.draw(screen))
-            sys.stdout.write(f"\x1b[H{lines}\x1b[K")
+            # Clearing comes first: after a full line it would take the last character away.
+            lines = "\r\n\x1b[2K".join(scene.draw(screen))
+            sys.stdout.write(f"\x1b[H\x1b[2K{lines}")
             sys.stdout.flush()
             key = _key(max(0.0, due_s - time.monotonic()))
             if key in ("q", "Q", "\x04"):
