@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from iat_nova.control import demand, words
 from iat_nova.control.ledger import ddio_bounds
-from iat_nova.control.roster import Roster
+from iat_nova.control.roster import Roster, is_best_effort
 from iat_nova.control.state import DDIO, Grant, Member, State
 from iat_nova.model import Action, Allocation, Parameters, Sample, Step, Switches
 
@@ -80,7 +80,7 @@ def _repeat(grant: Grant, roster: Roster, counts: dict[str, int], usable: int) -
         counts[grant.subject] += 1
         return dataclasses.replace(grant, giver=None)
     giver = roster.by_id.get(grant.giver or "")
-    if giver is None or giver not in roster.best_effort:
+    if giver is None or not is_best_effort(giver):
         return None
     if counts[giver.id] <= roster.least(giver) or sum(counts.values()) > usable:
         return None

@@ -305,10 +305,10 @@ class Controller:
         of I/O tenants is served so too.
         """
         roster, moves = view.roster, view.moves
-        overlapping: Collection[str] = view.placed.overlaps_ddio
+        overlapping: Collection[str] = frozenset(view.placed.overlaps_ddio)
         everybody = self.runs_machine and view.io is None
         if not self.runs_machine or view.io is None:
-            moves, overlapping = change.Moves(moves.without(DDIO)), ()
+            moves, overlapping = change.Moves(moves.without(DDIO)), frozenset()
         tenants = [t for t in roster.ids if everybody or not roster.is_io(t)]
         pressed = tuple(
             tenant

@@ -12,7 +12,7 @@ import dataclasses
 import enum
 
 from iat_nova.control import demand, words
-from iat_nova.control.roster import Roster
+from iat_nova.control.roster import Roster, is_best_effort
 from iat_nova.control.state import DDIO, Backoff, Cause, Grant, Member, State, Trial
 from iat_nova.model import Action, Allocation, CacheDomain, Parameters, Sample, Step, Switches
 
@@ -203,7 +203,7 @@ class Ledger:
         spared = {trial.subject for trial in self.trials.values()}
         if member is not None:
             spared.add(member.id)
-            if member in self.roster.best_effort and not self.roster.is_io(member.id):
+            if is_best_effort(member) and not self.roster.is_io(member.id):
                 return False, None
         giver = demand.giver(self.roster, self.counts, self.sample, spared)
         # Where tenants already share partitions, one that gives leaves no way free.

@@ -10,6 +10,11 @@ from iat_nova.control.state import Member
 from iat_nova.model import CacheDomain, DeviceModel, DomainInventory, Priority, TenantKind
 
 
+def is_best_effort(member: Member) -> bool:
+    """Tell whether a tenant may be asked to give; the stack never is."""
+    return member.priority is Priority.BE and member.kind is not TenantKind.STACK
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Roster:
     """The tenants of a domain, sorted by the part they play.
@@ -35,7 +40,7 @@ class Roster:
         members = tuple(Member.of(tenant) for tenant in inventory.tenants)
         stack = next((m for m in members if m.kind is TenantKind.STACK), None)
         io = [m for m in members if m.io and m is not stack]
-        behind = [m for m in io if stack is not None and m.model is DeviceModel.AGGREGATION]
+        behind = {m.id for m in io if stack is not None and m.model is DeviceModel.AGGREGATION}
         return cls(
             inventory=inventory,
             members=members,
@@ -43,9 +48,9 @@ class Roster:
             names={tenant.id: tenant.name for tenant in inventory.tenants},
             ids=tuple(m.id for m in members),
             stack=stack,
-            sliced=tuple(m for m in io if m not in behind),
-            aggregated=tuple(behind),
-            best_effort=tuple(m for m in members if m.priority is Priority.BE and m is not stack),
+            sliced=tuple(m for m in io if m.id not in behind),
+            aggregated=tuple(m for m in io if m.id in behind),
+            best_effort=tuple(m for m in members if is_best_effort(m)),
         )
 
     @property
