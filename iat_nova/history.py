@@ -188,6 +188,7 @@ class _Writer:
         self._batch: list[_Queued] = []  # taken and not yet written
         self._events: list[Event] = []
         self._told_dropped = 0
+        self._unstorable: str | None = None
         self._since_trim = 0
         self._forget_rows()
 
@@ -299,8 +300,17 @@ class _Writer:
         return Event(self._clock.wall(), "warning", text)
 
     def _insert(self, connection: sqlite3.Connection, queued: _Queued) -> None:
+        """Insert a row; an iteration that no JSON can hold (a plug-in's state) is told and left."""
         iteration = queued.iteration
         decision = iteration.decision
+        try:
+            body = records.pack_iteration(iteration)
+        except (TypeError, ValueError, RecursionError) as error:
+            text = f"iterations of this strategy cannot be recorded: {error}"
+            if text != self._unstorable:
+                self._unstorable = text
+                self._insert_event(connection, Event(iteration.wall_s, "error", text))
+            return
         connection.execute(
             "INSERT INTO iteration (wall_s, at_s, domain, number, inventory_id, settings_id,"
             " eventful, moved, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -313,7 +323,7 @@ class _Writer:
                 self._settings_id(connection, queued.settings, iteration.wall_s),
                 iteration.eventful,
                 len(decision.moved),
-                records.pack_iteration(iteration),
+                body,
             ),
         )
 

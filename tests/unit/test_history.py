@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The history keeps everything bit by bit and survives whatever befalls its file."""
 
+import dataclasses
 import pathlib
 import shutil
 import signal
@@ -156,6 +157,16 @@ class TestWhatIsKept(HistoryCase):
             records.pack(plain), at_s=1.0, wall_s=0.0, domain=0, inventory_id=1
         )
         self.assertEqual({"q_table": [1, 2]}, back.state)
+
+    def test_state_that_cannot_be_stored(self):
+        """A plug-in's state that is no data costs its iterations, which is told, nothing else."""
+        row = self.history.inventory(self.clock.wall(), stories.facts(), {})
+        good = stories.quiet(13, self.clock.wall_s + 1, inventory_id=row)
+        for state in (object(), object(), good.state):
+            self.history.record(dataclasses.replace(good, state=state))
+        self.assertTrue(self.history.flush())
+        self.assertIn("cannot be recorded", self.read().events(1)[0].text)
+        self.assertEqual(13, self.read().latest(0).iteration.decision.iteration)
 
     def test_another_form_is_named(self):
         """A record of another version is an error that says so."""
