@@ -22,6 +22,8 @@ from iat_nova.model import PRESETS
 GROUP = "iat"
 STATE_DIR = "/var/lib/iat-nova"
 STATE_DIR_VARIABLE = "IAT_NOVA_STATE_DIR"
+DEFAULT_FILES = ("/etc/nova/nova.conf", "/etc/iat-nova/iat-nova.conf")
+"""What is read, where it is there and readable, when no configuration file is named."""
 
 MIB = 1 << 20
 
@@ -186,6 +188,11 @@ class Settings:
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return the options for oslo-config-generator (only ours: Nova documents its own)."""
     return [(GROUP, IAT_OPTS)]
+
+
+def default_files() -> list[str]:
+    """Return those of `DEFAULT_FILES` that can be read."""
+    return [name for name in DEFAULT_FILES if os.access(name, os.R_OK)]
 
 
 def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:

@@ -7,19 +7,16 @@ import argparse
 import contextlib
 import importlib.metadata
 import logging
-import pathlib
 import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
 
 from iat_nova import assembly
-from iat_nova.conf import ConfigError, Settings, load
+from iat_nova.conf import DEFAULT_FILES, ConfigError, Settings, default_files, load
 from iat_nova.hardware.api import HardwareError
 from iat_nova.policy import PolicyError
 from iat_nova.strategies import StrategyError
-
-DEFAULT_FILES = ("/etc/nova/nova.conf", "/etc/iat-nova/iat-nova.conf")
 
 EXIT_OK, EXIT_FAILURE = 0, 1
 
@@ -34,7 +31,7 @@ start (the reason is on standard error); 2 wrong arguments.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent until a signal ends it."""
     arguments = _parser().parse_args(argv)
-    files = arguments.config_file or [name for name in DEFAULT_FILES if pathlib.Path(name).exists()]
+    files = arguments.config_file or default_files()
     try:
         settings = load(files)
         _log_to_stderr(settings.debug)

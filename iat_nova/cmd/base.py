@@ -28,8 +28,6 @@ from iat_nova.report.view import View, gather
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_NOT_RUNNING = 0, 1, 2, 3
 
-CONFIG_FILES = ("/etc/nova/nova.conf", "/etc/iat-nova/iat-nova.conf")  # the agent's own defaults
-
 MACHINE_FORMATS = ("json", "yaml")  # they escape by themselves: values stay as they are
 
 KNOWN_ERRORS = (HistoryError, RecordError, conf.ConfigError, OSError, yaml.YAMLError)
@@ -58,7 +56,7 @@ def add_state_options(parser: argparse.ArgumentParser, **defaults: Any) -> None:
         action="append",
         metavar="FILE",
         help="read [iat] state_dir from this file; may be repeated; default: "
-        + " and ".join(CONFIG_FILES),
+        + " and ".join(conf.DEFAULT_FILES),
         **defaults,
     )
 
@@ -102,7 +100,7 @@ class Command(command.Command):  # type: ignore[misc]
         """Read the configuration that is named, or else the agent's default files."""
         files = getattr(parsed_args, "config_file", None) or self.app_args.config_file
         if not files:
-            files = [name for name in CONFIG_FILES if os.access(name, os.R_OK)]
+            files = conf.default_files()
         return conf.load(files)
 
     def state_dir(self, parsed_args: argparse.Namespace) -> pathlib.Path:
