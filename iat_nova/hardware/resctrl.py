@@ -60,7 +60,7 @@ class Resctrl:
     ) -> None:
         self._fs = fs
         self._topology = topology
-        self._coupled = coupled
+        self.coupled = coupled
         self._read_register = read_register
         self._complete = complete
         self._info: Info | None = None
@@ -98,7 +98,7 @@ class Resctrl:
                 classes=max(classes, 1),
                 min_ways=max(info.min_cbm_bits, 1),  # AMD takes empty masks; we do not give them
                 sparse_masks=info.sparse_masks,
-                coerced_ways=info.shareable_bits if self._coupled else WayMask(0),
+                coerced_ways=info.shareable_bits if self.coupled else WayMask(0),
                 reserved_ways=exclusive.get(cache.id, WayMask(0)),
                 way_bytes=cache.size_bytes // ways,
             )

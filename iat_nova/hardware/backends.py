@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which interfaces drive this host: chosen from what is there, or as told, with the reasons."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from iat_nova.clock import Clock
+from iat_nova.hardware import perf_event
+from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
+from iat_nova.hardware.cha import ChaPerf, cha_pmus
+from iat_nova.hardware.cha_msr import ChaMsr
+from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
+from iat_nova.hardware.events import SOFTWARE, Model
+from iat_nova.hardware.msr import IIO_LLC_WAYS, L3_MASK
+from iat_nova.hardware.msr_counters import MsrCounters
+from iat_nova.hardware.perf import DomainReader, PerfCounters
+from iat_nova.hardware.probe import Host
+from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.model import CacheDomain, WayMask
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Preferences:
+    """What the operator asks for; ``auto`` takes the first that works.
+
+    `cat`: auto, resctrl. `ddio`: auto, msr, io_alloc, none. `counters`: auto, perf, msr, software
+    (counts nothing real, for measuring the loop). `cha_slices`: LLC slices counted in every
+    package, None for all.
+    """
+
+    cat: str = "auto"
+    ddio: str = "auto"
+    counters: str = "auto"
+    cha_slices: int | None = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """One role (cat, ddio, counters, ddio counters), what fills it, and why no other does."""
+
+    role: str
+    chosen: str
+    why: str
+
+
+class Saves(Protocol):
+    """What a guard can save and put back."""
+
+    def save(self) -> Any:
+        """Return plain JSON values."""
+
+    def restore(self, saved: Any) -> tuple[str, ...]:
+        """Put them back."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Backends:
+    """The hands on this host. `parts` go to the guard, in this order."""
+
+    counters: Counters
+    allocator: CacheAllocator
+    ddio: DdioWays
+    choices: tuple[Choice, ...]
+    parts: Mapping[str, Saves]
+
+
+def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Backends:
+    """Choose and make the back ends; nothing is written yet.
+
+    Raises `HardwareError` with the reasons when a role that must be filled cannot be.
+    """
+    host.fs.info()  # raises with what to mount
+    ddio, ddio_choice = _ddio(host, wanted.ddio)
+    reader, reader_choice = _ddio_counters(host, wanted)
+    found: dict[int, WayMask | None] = {}
+
+    def complete(domain: CacheDomain) -> CacheDomain:
+        if domain.id not in found:
+            found[domain.id] = _ddio_found(host, ddio, domain)
+        return dataclasses.replace(
+            domain,
+            ddio_found=found[domain.id],
+            ddio_resizable=not isinstance(ddio, FixedDdio),
+            ddio_counters=reader is not None,
+        )
+
+    allocator = Resctrl(
+        host.fs,
+        host.topology,
+        coupled=host.resctrl.coupled,
+        read_register=_register_reader(host),
+        complete=complete,
+    )
+    counters, counters_choice = _counters(host, clock, wanted.counters, reader)
+    cat_choice = Choice("cat", "resctrl", "mounted, and the kernel arbitrates")
+    parts: dict[str, Saves] = {"resctrl": allocator, "ddio": ddio}
+    if isinstance(counters, MsrCounters):
+        parts["counters"] = counters
+    if isinstance(reader, ChaMsr):
+        parts["cha"] = reader
+    choices = (cat_choice, ddio_choice, counters_choice, reader_choice)
+    return Backends(counters, allocator, ddio, choices, parts)
+
+
+def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
+    """Return what reads class masks from their registers, None without the msr driver."""
+    first = min(host.topology.online())
+    try:
+        host.msr.read(first, L3_MASK)
+    except HardwareError:
+        return None
+    return lambda cpu, number: WayMask(host.msr.read(cpu, L3_MASK + number))
+
+
+def _ddio(host: Host, wanted: str) -> tuple[MsrDdio | IoAllocDdio | FixedDdio, Choice]:
+    reasons = []
+    if wanted in ("auto", "msr"):
+        refused = _no_ddio_register(host)
+        if refused is None:
+            knob = MsrDdio(host.msr, host.resctrl, host.topology)
+            return knob, Choice("ddio", "msr", "IIO_LLC_WAYS (0xc8b) can be read and written")
+        reasons.append(f"msr: {refused}")
+    if wanted in ("auto", "io_alloc"):
+        alloc = IoAllocDdio(host.fs, host.resctrl)
+        if alloc.state() != "not supported":
+            return alloc, Choice("ddio", "io_alloc", f"resctrl offers it ({alloc.state()})")
+        reasons.append("io_alloc: this kernel or processor has none")
+    why = "; ".join(reasons) or "asked for"
+    if wanted not in ("auto", "none"):
+        raise HardwareError(f"ddio = {wanted} cannot be had: {why}")
+    return FixedDdio(_static_ddio(host), why), Choice("ddio", "none", why)
+
+
+def _static_ddio(host: Host) -> dict[int, WayMask]:
+    """Return the ways CPUID calls shared with I/O: where DDIO lies unless firmware moved it."""
+    shareable = host.fs.info().shareable_bits
+    if not shareable:
+        return {}
+    return {cache.id: shareable for cache in host.topology.caches()}
+
+
+def _no_ddio_register(host: Host) -> str | None:
+    """Return why IIO_LLC_WAYS cannot be used, None when it can.
+
+    Whether it can be written is not tried: the settings that forbid it are looked at.
+    """
+    if host.model is None or not host.model.ddio_msr:
+        return "not known on this processor"
+    parameter = host.roots.msr_parameters / "allow_writes"
+    if parameter.exists() and parameter.read_text().strip() == "off":
+        return f"the msr driver refuses writes (echo on > {parameter})"
+    lockdown = host.roots.lockdown
+    if lockdown.exists() and "[none]" not in lockdown.read_text():
+        return "the kernel is locked down"
+    try:
+        for cache in host.topology.caches():
+            host.msr.read(cache.cpus[0], IIO_LLC_WAYS)
+    except HardwareError as error:
+        return str(error)
+    return None
+
+
+def _ddio_found(host: Host, ddio: DdioWays, domain: CacheDomain) -> WayMask | None:
+    mask = ddio.read(domain.id)
+    return mask if mask is not None else _static_ddio(host).get(domain.id)
+
+
+def _domain_of(host: Host) -> Callable[[int], int | None]:
+    def domain_of(cpu: int) -> int | None:
+        caches = host.topology.caches()
+        return next((cache.id for cache in caches if cpu in cache.cpus), None)
+
+    return domain_of
+
+
+def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None, Choice]:
+    role = "ddio counters"
+    model, pmus = host.model, cha_pmus(host.roots.pmus)
+    if wanted.counters == "software" or model is None:
+        return None, Choice(role, "none", "no event table for this processor")
+    if wanted.counters in ("auto", "perf"):
+        if pmus:
+            reader = ChaPerf(
+                model.cha,
+                _domain_of(host),
+                slices=wanted.cha_slices,
+                find=lambda: cha_pmus(host.roots.pmus),
+            )
+            return reader, Choice(role, "perf", f"the kernel's {len(pmus)} CHA PMUs")
+        return None, Choice(role, "none", "no uncore_cha PMU (modprobe intel_uncore)")
+    if model.cha_registers is None or not pmus:
+        why = "CHA registers or their number are not known here (modprobe intel_uncore)"
+        return None, Choice(role, "none", why)
+    return _cha_registers(host, model, len(pmus), wanted.cha_slices), Choice(
+        role, "msr", "asked for"
+    )
+
+
+def _cha_registers(host: Host, model: Model, slices: int, counted: int | None) -> ChaMsr:
+    assert model.cha_registers is not None
+    return ChaMsr(
+        host.msr,
+        model.cha_registers,
+        model.cha,
+        lambda: {cache.id: cache.cpus[0] for cache in host.topology.caches()},
+        slices=slices,
+        counted=counted,
+    )
+
+
+def _counters(
+    host: Host, clock: Clock, wanted: str, reader: DomainReader | None
+) -> tuple[Counters, Choice]:
+    if wanted == "software":
+        return PerfCounters(SOFTWARE, clock), Choice("counters", "software", "asked for")
+    if host.model is None:
+        raise HardwareError(
+            f"counters = {wanted}: no event table for this processor ({host.processor.name}); "
+            "the agent cannot see what its decisions do"
+        )
+    if wanted == "msr":
+        counters = MsrCounters(host.msr, host.model.core, host.topology, clock, reader)
+        return counters, Choice("counters", "msr", "asked for")
+    refused = perf_event.available(host.model.core.events, min(host.topology.online()))
+    if refused is not None:
+        raise HardwareError(
+            f"counters = {wanted}: perf: {refused}; or set counters = msr, which takes counters "
+            "the kernel does not know of"
+        )
+    perf = PerfCounters(host.model.core, clock, domains=reader)
+    return perf, Choice("counters", "perf", "one group and one system call a processor")

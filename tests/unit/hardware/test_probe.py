@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import fcntl
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from iat_nova.clock import SystemClock
+from iat_nova.hardware import backends, probe
+from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.hardware.backends import Preferences
+from iat_nova.hardware.probe import Level, Roots
+from iat_nova.model import WayMask
+from tests.unit.hardware import trees
+from tests.unit.hardware.registers import FakeMsr
+from tests.unit.hardware.test_cha import SKX_FORMATS
+from tests.unit.hardware.test_ddio import AmdTree
+
+CPUINFO = {
+    "skylake": ("GenuineIntel", 6, 85, "Xeon Gold 6140"),
+    "ice lake": ("GenuineIntel", 6, 106, "Xeon Gold 6330"),
+    "strange": ("GenuineIntel", 6, 45, "Xeon E5-2650"),
+    "amd": ("AuthenticAMD", 26, 2, "EPYC 9755"),
+}
+
+
+class HostCase(unittest.TestCase):
+    """A whole host of two sockets in a temporary folder; all is well unless a test breaks it."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.roots = Roots(
+            **{field.name: self.folder / field.name for field in dataclasses.fields(Roots)}
+        )
+        self.cpus = trees.Cpus(self.roots.cpus, packages=((0, 1), (2, 3)))
+        self.tree = trees.KernelTree(self.roots.resctrl, self.cpus)
+        self.msr = FakeMsr(
+            {0: 0, 1: 0, 2: 1, 3: 1}, root=self.roots.msr, parameters=self.roots.msr_parameters
+        )
+        self.put(self.roots.msr / "0/msr", "")
+        self.put(self.roots.msr_parameters / "allow_writes", "default\n")
+        self.put(self.roots.lockdown, "[none] integrity confidentiality\n")
+        self.put(self.roots.proc / "filesystems", "nodev\tproc\nnodev\tresctrl\n")
+        self.put(self.roots.proc / "locks", "")
+        self.put(self.roots.proc / "sys/kernel/perf_event_paranoid", "2\n")
+        self.be("skylake")
+        for number in range(18):
+            pmu = self.roots.pmus / f"uncore_cha_{number}"
+            self.put(pmu / "type", "12\n")
+            self.put(pmu / "cpumask", "0,2\n")
+            for name, place in SKX_FORMATS.items():
+                self.put(pmu / "format" / name, f"{place}\n")
+        self.perf = None  # why perf refuses
+        patch = mock.patch("iat_nova.hardware.perf_event.available", lambda *_arguments: self.perf)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    @staticmethod
+    def put(path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def be(self, who):
+        vendor, family, model, name = CPUINFO[who]
+        self.put(
+            self.roots.proc / "cpuinfo",
+            f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n"
+            f"model name\t: {name}\n\nprocessor\t: 1\n",
+        )
+
+    def host(self):
+        return probe.Host(self.roots, fs=self.tree, msr=self.msr)
+
+    def findings(self):
+        return {one.subject: one for one in probe.findings(self.host())}
+
+
+class Findings(HostCase):
+    """What doctor shows: each fault by its state and the command that mends it."""
+
+    def check(self, subject, level, state, remedy=None):
+        one = self.findings()[subject]
+        self.assertEqual(level, one.level, one)
+        self.assertRegex(one.state, state)
+        self.assertRegex(one.remedy or "", remedy or "^$")
+
+    def test_all_is_well(self):
+        """On a host that has everything nothing is missing but the other maker's knob."""
+        before = self.tree.state()
+        found = probe.findings(self.host())
+        bad = [one.subject for one in found if one.level is not Level.OK]
+        self.assertEqual(["io_alloc"], bad)
+        self.assertEqual((), probe.observe_reasons(found))
+        self.assertEqual((before, []), (self.tree.state(), self.msr.writes))
+        json.dumps(probe.as_rows(found))
+
+    def test_strange_processor(self):
+        """A processor without event tables is named with family and model."""
+        self.be("strange")
+        self.check("processor", Level.NOTE, "E5-2650: .*family 6 model 45", "perfmon")
+        self.assertEqual(Level.MISSING, self.findings()["perf"].level)
+
+    def test_resctrl_not_mounted(self):
+        """What to mount is told."""
+        (self.roots.resctrl / "schemata").unlink()
+        self.check("resctrl", Level.MISSING, "not mounted", "^mount -t resctrl resctrl ")
+
+    def test_no_resctrl(self):
+        """A kernel or processor without resctrl is told from one where it is not mounted."""
+        (self.roots.resctrl / "schemata").unlink()
+        self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
+        self.check("resctrl", Level.MISSING, "has none", "rdt=l3cat")
+
+    def test_foreign_groups(self):
+        """Somebody's group, and libvirt's, force observing; a monitoring group does not."""
+        (self.tree.root / "mon_groups/watcher").mkdir()
+        self.assertNotIn("foreign group", self.findings())
+        self.tree.mkdir("theirs")
+        self.check("foreign group", Level.OBSERVE, "theirs: somebody", "^rmdir .*/theirs")
+        self.tree.rmdir("theirs")
+        self.tree.mkdir("qemu-3-instance-0000001a-vcpus_0-1")
+        self.check("foreign group", Level.OBSERVE, "libvirt", "<cachetune>.*virsh edit")
+
+    def test_no_class_left(self):
+        """When others hold all classes that is told."""
+        for n in range(7):
+            self.tree.mkdir(f"theirs{n}")
+        self.check("classes", Level.OBSERVE, "no class", "rmdir")
+
+    def test_reserved_ways(self):
+        """Ways held exclusively are told by domain."""
+        self.tree.mkdir("theirs")
+        self.tree.write("theirs/schemata", "L3:0=3\n")
+        self.tree.write("theirs/mode", "pseudo-locked")
+        self.check("reserved ways", Level.NOTE, "domain 0: 0x3")
+
+    def test_msr_driver(self):
+        """A missing driver, writes switched off and lockdown have a command each."""
+        self.put(self.roots.msr_parameters / "allow_writes", "off\n")
+        self.check("msr writes", Level.MISSING, "switched off", "^echo on > .*allow_writes")
+        self.put(self.roots.lockdown, "none [integrity] confidentiality\n")
+        self.check("lockdown", Level.MISSING, "integrity", "boot without")
+        (self.roots.msr / "0/msr").unlink()
+        self.check("msr driver", Level.MISSING, "not loaded", "^modprobe msr$")
+
+    def test_perf_refused(self):
+        """The kernel's refusal is shown with the setting and what to change."""
+        self.perf = "processor 0, perf event: Permission denied"
+        self.check("perf", Level.MISSING, r"denied \(kernel.perf_event_paranoid = 2\)", "sysctl")
+
+    def test_no_cha(self):
+        """Without CHA PMUs the module is named."""
+        for pmu in self.roots.pmus.iterdir():
+            pmu.rename(self.folder / pmu.name)
+        self.check("CHA PMUs", Level.MISSING, "none", "^modprobe intel_uncore$")
+
+    def test_lock_of_libpqos(self):
+        """A process that holds libpqos's lock is found without disturbing it."""
+        self.put(self.roots.pqos_lock, "")
+        self.assertNotIn("libpqos", self.findings())
+        fd = os.open(self.roots.pqos_lock, os.O_RDWR)
+        self.addCleanup(os.close, fd)
+        fcntl.lockf(fd, fcntl.LOCK_EX)
+        self.assertEqual(os.getpid(), probe.lock_holder(self.roots.pqos_lock))
+        self.put(self.roots.proc / "locks", Path("/proc/locks").read_text())
+        self.check("libpqos", Level.OBSERVE, f"process {os.getpid()} holds", "end process")
+
+    def test_split_siblings(self):
+        """Hyper-threads of one core in different classes are told, whole cores are not."""
+        for cpu, siblings in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
+            self.put(self.roots.cpus / f"cpu{cpu}/topology/thread_siblings_list", siblings)
+        classes = (ClassMask("a", (0,), WayMask(1)), ClassMask("b", (2, 3), WayMask(2)))
+        (one,) = probe.split_siblings(self.cpus.topology, classes)
+        self.assertIn("processors 0-1 of one core are in classes a, default", one.state)
+
+
+class Choosing(HostCase):
+    """Which back end fills which role, and why."""
+
+    def choose(self, **wanted):
+        return backends.choose(self.host(), SystemClock(), Preferences(**wanted))
+
+    def chosen(self, made):
+        return {choice.role: choice.chosen for choice in made.choices}
+
+    def test_skylake(self):
+        """resctrl, the register, perf and the kernel's CHA PMUs; DDIO and coupling are known."""
+        made = self.choose()
+        self.assertEqual(
+            {"cat": "resctrl", "ddio": "msr", "counters": "perf", "ddio counters": "perf"},
+            self.chosen(made),
+        )
+        domain = made.allocator.domains()[1]
+        self.assertEqual(
+            (0x600, 0x600, True, True),
+            (domain.ddio_found, domain.coerced_ways, domain.ddio_resizable, domain.ddio_counters),
+        )
+        self.assertEqual([], self.msr.writes)
+
+    def test_found_stays_found(self):
+        """The mask found on DDIO is the one before our writes, however often domains are read."""
+        made = self.choose()
+        made.allocator.domains()
+        made.ddio.write(0, WayMask(0x7C0))
+        self.assertEqual(0x600, made.allocator.domains()[0].ddio_found)
+
+    def test_ice_lake_couples_nothing(self):
+        """Only Skylake is known to couple the ways shared with I/O."""
+        self.be("ice lake")
+        self.assertEqual(0, self.choose().allocator.domains()[0].coerced_ways)
+
+    def test_no_register(self):
+        """Without a writable register DDIO is fixed where CPUID says, with all the reasons."""
+        self.put(self.roots.msr_parameters / "allow_writes", "off\n")
+        made = self.choose()
+        self.assertEqual("none", self.chosen(made)["ddio"])
+        self.assertIn("refuses writes", made.choices[1].why)
+        domain = made.allocator.domains()[0]
+        self.assertEqual((0x600, False), (domain.ddio_found, domain.ddio_resizable))
+        with self.assertRaisesRegex(HardwareError, "ddio = msr cannot be had: msr: .*refuses"):
+            self.choose(ddio="msr")
+
+    def test_io_alloc(self):
+        """AMD's knob is taken where it is offered, and where it lies is not known while off."""
+        self.tree = AmdTree(self.folder / "amd", self.cpus)
+        self.be("amd")
+        made = self.choose(counters="software")
+        self.assertEqual("io_alloc", self.chosen(made)["ddio"])
+        self.assertEqual("none", self.chosen(made)["ddio counters"])
+        domain = made.allocator.domains()[0]
+        self.assertIsNone(domain.ddio_found)
+        self.assertEqual((True, False), (domain.ddio_resizable, domain.ddio_counters))
+
+    def test_registers_on_request(self):
+        """Counters by register are used only when asked for, and are guarded."""
+        made = self.choose(counters="msr")
+        self.assertEqual({"resctrl", "ddio", "counters", "cha"}, made.parts.keys())
+        saved = {name: part.save() for name, part in made.parts.items()}
+        json.dumps(saved)
+        made.counters.watch([0, 2])
+        self.assertEqual({0, 2}, made.counters.read().cores.keys())
+        self.assertEqual({0, 1}, made.counters.read().domains.keys())
+        for name, part in made.parts.items():
+            part.restore(saved[name])
+        self.assertEqual(0, self.msr.get(0, 0x186))
+
+    def test_perf_refused(self):
+        """When perf cannot be used that stops the start, with the way out."""
+        self.perf = "Permission denied; give the agent CAP_PERFMON"
+        with self.assertRaisesRegex(HardwareError, "CAP_PERFMON; or set counters = msr"):
+            self.choose()
+
+    def test_strange_processor(self):
+        """Without event tables there is no guessing."""
+        self.be("strange")
+        with self.assertRaisesRegex(HardwareError, "no event table for this processor .*E5-2650"):
+            self.choose()
+
+    def test_not_mounted(self):
+        """Without resctrl the text says what to mount."""
+        self.tree = probe.ResctrlFs(self.folder / "nowhere")
+        with self.assertRaisesRegex(HardwareError, "mount -t resctrl"):
+            self.choose()
+
+    def test_no_cha(self):
+        """Without CHA PMUs DDIO's rates are unknown, and the domain says so."""
+        for pmu in self.roots.pmus.iterdir():
+            pmu.rename(self.folder / pmu.name)
+        made = self.choose()
+        self.assertEqual("none", self.chosen(made)["ddio counters"])
+        self.assertFalse(made.allocator.domains()[0].ddio_counters)
