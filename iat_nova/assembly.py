@@ -10,6 +10,7 @@ import importlib.metadata
 import math
 import os
 import pathlib
+import time
 from collections.abc import Callable, Iterator
 
 from iat_nova import policy, strategies
@@ -67,7 +68,8 @@ def _emulated(settings: Settings) -> Machine:
         scenario = sim.Scenario.load(settings.emulated_scenario or "")
     except sim.ScenarioError as error:
         raise ConfigError(str(error)) from error
-    server = sim.EmulatedServer(scenario, pace=settings.emulated_pace or None)
+    # People look at the history of what runs before their eyes by the time on the wall.
+    server = sim.EmulatedServer(scenario, pace=settings.emulated_pace or None, epoch_s=time.time())
     length_s = settings.emulated_seconds or scenario.length_s
     return Machine(server, server, server, server, server.now() + length_s)
 

@@ -61,7 +61,8 @@ class EmulatedServer:
 
     `pace`: emulated seconds that may pass in a real one; None: as fast as it goes. `noise`:
     relative standard deviation of what each reading adds to a counter. `one_slice`: DDIO's
-    counters are one CHA's, multiplied by their number, as the paper reads them. Strategies see
+    counters are one CHA's, multiplied by their number, as the paper reads them. `epoch_s`: the
+    emulated time of day at the start. Strategies see
     counters only; `metrics` is for reports.
     """
 
@@ -73,11 +74,13 @@ class EmulatedServer:
         noise: float = 0.0,
         one_slice: bool = False,
         quantum_s: float = 0.05,
+        epoch_s: float = EPOCH_S,
     ) -> None:
         self.scenario = scenario
         self.seed = scenario.seed if seed is None else seed
         self.pace = pace
         self.plant = Plant(scenario, self.seed)
+        self._epoch_s = epoch_s
         self._noise = noise
         self._one_slice = one_slice
         self._quantum_ns = round(quantum_s * _NS)
@@ -101,7 +104,7 @@ class EmulatedServer:
 
     def wall(self) -> float:
         """Return the emulated time of day."""
-        return EPOCH_S + self.now()
+        return self._epoch_s + self.now()
 
     def wait(self, wake: threading.Event, seconds: float) -> bool:
         """Let emulated time pass, or return early when `wake` is set; True when it was set."""
