@@ -164,7 +164,10 @@ Open {RUN / "report.html"} in a browser.  Ask further, for instance:
 
 
 def _iat_nova(*arguments: str) -> None:
-    subprocess.run([BIN / "iat-nova", *arguments], check=True)
+    # Status 3 says that the agent has ended, which it has.
+    done = subprocess.run([BIN / "iat-nova", *arguments], stderr=subprocess.DEVNULL, check=False)
+    if done.returncode not in (0, 3):
+        raise SystemExit(f"iat-nova {' '.join(arguments)}: exit status {done.returncode}")
 
 
 def _say(text: str) -> None:
