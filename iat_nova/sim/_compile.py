@@ -66,12 +66,26 @@ def cache_folder() -> pathlib.Path | None:
     return None
 
 
-def kernel(function: F) -> F:
-    """Compile `function` in numba's nopython mode without the GIL; keep the machine code."""
+def _compiled(function: F, **options: bool) -> F:
+    """Compile with a cache folder of ours; without reference counts, as kernels make no arrays."""
     folder = cache_folder()
     before = numba.core.config.CACHE_DIR
     numba.core.config.CACHE_DIR = str(folder or "")
     try:
-        return cast(F, numba.njit(nogil=True, cache=folder is not None, _nrt=False)(function))
+        decorate = numba.njit(nogil=True, cache=folder is not None, _nrt=False, **options)
+        return cast(F, decorate(function))
     finally:
         numba.core.config.CACHE_DIR = before
+
+
+def kernel(function: F) -> F:
+    """Compile `function` in numba's nopython mode without the GIL; keep the machine code.
+
+    A kernel must not make arrays: reference counting is off, which would cost more than the work.
+    """
+    return _compiled(function)
+
+
+def inlined(function: F) -> F:
+    """As `kernel`, for what is small and called for every line: inlined into its callers."""
+    return _compiled(function, forceinline=True)

@@ -32,15 +32,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from iat_nova.sim._compile import kernel
+from iat_nova.sim._compile import inlined, kernel
 from iat_nova.sim.machine import Machine
 
 # The level that served an access: columns of `Caches.served`.
 L2, LLC, PEER, MEMORY = range(4)
 LEVELS = 4
 
-# `Caches.registers`: a clock for LRU, the machine's masks, then one mask a core.
-CLOCK, DDIO, INCLUSIVE, MASKS = range(4)
+# `Caches.registers`: a clock for LRU, and whether the machine has inclusive ways.
+CLOCK, MIGRATES = range(2)
+# Rows of `Caches.forbidden`: DDIO's ways, the inclusive ones, then each core's mask.
+DDIO, INCLUSIVE, MASKS = range(3)
 
 # `Caches.totals`: running counts of the whole cache, in sampled lines.
 (
@@ -77,7 +79,10 @@ TOTALS = len(TOTAL_NAMES)
 
 # An LLC entry is line << 3 and these; -1 is empty.
 DIRTY, UNREAD, SHARED = 1, 2, 4
+# An L2 entry is line << 2, DIRTY and this: the LLC had a copy when the line came; else it has none.
+COPY = 2
 _STAMP_LIMIT = 1 << 30
+_NEVER = np.int32((1 << 31) - 1)
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -86,8 +91,10 @@ Int64 = npt.NDArray[np.int64]
 class Caches(NamedTuple):
     """All state of the caches of one socket. Lines are numbers of sampled lines."""
 
-    l2: Int32  # [core, set, way]: line << 1 | dirty, most recently used first; -1 is empty
+    # [core, set, 0, way]: line << 2 | COPY | DIRTY, -1 is empty; [core, set, 1, way]: stamp
+    l2: Int32
     llc: Int32  # [set, 0, way]: entry; [set, 1, way]: stamp of the last use
+    forbidden: Int32  # [see DDIO ..., way]: 0 in the mask, _NEVER outside (see victim_way)
     registers: Int64  # see CLOCK ...
     served: Int64  # [core, level]: accesses that reached a tag array
     totals: Int64  # see DDIO_HITS ...
@@ -101,20 +108,35 @@ def make(machine: Machine, sampling: int) -> Caches:
             f"sampling {sampling}: must be a power of two between 1 and {machine.l2_sets}"
         )
     sets = machine.llc_sets // sampling
-    registers = np.zeros(MASKS + machine.cores, np.int64)
-    registers[DDIO] = machine.ddio_ways
-    registers[INCLUSIVE] = machine.inclusive_ways
-    registers[MASKS:] = (1 << machine.llc_ways) - 1
+    l2 = np.zeros((machine.cores, machine.l2_sets // sampling, 2, machine.l2_ways), np.int32)
+    l2[:, :, 0] = -1
     llc = np.zeros((sets, 2, machine.llc_ways), np.int32)
     llc[:, 0, :] = -1
-    return Caches(
-        np.full((machine.cores, machine.l2_sets // sampling, machine.l2_ways), -1, np.int32),
+    registers = np.zeros(2, np.int64)
+    registers[MIGRATES] = machine.inclusive_ways != 0
+    made = Caches(
+        l2,
         llc,
+        np.zeros((MASKS + machine.cores, machine.llc_ways), np.int32),
         registers,
         np.zeros((machine.cores, LEVELS), np.int64),
         np.zeros(TOTALS, np.int64),
         np.zeros((machine.slices, 2), np.int64),
     )
+    set_mask(made, DDIO, machine.ddio_ways)
+    set_mask(made, INCLUSIVE, machine.inclusive_ways)
+    return made
+
+
+def set_mask(c: Caches, row: int, mask: int) -> None:
+    """Set the ways into which DDIO, migrating lines or a core (row MASKS + core) may place."""
+    for way in range(c.forbidden.shape[1]):
+        c.forbidden[row, way] = 0 if mask >> way & 1 else _NEVER
+
+
+def mask_of(c: Caches, row: int) -> int:
+    """Return what `set_mask` set."""
+    return sum(1 << way for way, forbidden in enumerate(c.forbidden[row]) if not forbidden)
 
 
 def sampled_offset(group: Int64, sampling: int) -> Int64:
@@ -123,151 +145,162 @@ def sampled_offset(group: Int64, sampling: int) -> Int64:
     return (mixed % np.uint64(sampling)).astype(np.int64)
 
 
-@kernel
+@inlined
 def llc_set(line: int, sets: int) -> int:
     """Return the LLC set of a line: Fibonacci hashing spreads neighbours evenly."""
     return (((line * 2654435769) & 0xFFFFFFFF) * sets) >> 32
 
 
-@kernel
-def find(llc: Int32, index: int, line: int) -> int:
-    """Return the way that holds a line, -1 when none does."""
-    for way in range(llc.shape[2]):
-        if llc[index, 0, way] >> 3 == line:
-            return way
-    return -1
+@inlined
+def find(entries: Int32, shift: int, line: int) -> int:
+    """Return the way of a set that holds a line, -1 when none does.
 
-
-@kernel
-def victim_way(llc: Int32, index: int, mask: int) -> int:
-    """Return the way to replace among those of `mask`: empty or least recently used.
-
-    Replacement is here and in `touch`; empty ways have stamp 0, used ones more.
+    Without an early exit, so that all ways are compared at once by vector instructions.
     """
-    best = -1
-    oldest = 2147483647
-    for way in range(llc.shape[2]):
-        stamp = llc[index, 1, way]
-        if (mask >> way) & 1 and stamp < oldest:
-            best = way
-            oldest = stamp
-    return best
+    found = -1
+    for way in range(entries.size):
+        found = way if entries[way] >> shift == line else found
+    return found
 
 
-@kernel
-def touch(c: Caches, index: int, way: int) -> None:
+@inlined
+def victim_way(stamps: Int32, forbidden: Int32) -> int:
+    """Return the way to replace among those that are not forbidden: empty or least recently used.
+
+    Replacement is here and in `touch`; empty ways have stamp 0, used ones more. A forbidden way's
+    stamp reads as the largest number. Two passes, as each then becomes vector instructions.
+    """
+    oldest = _NEVER
+    for way in range(stamps.size):
+        stamp = stamps[way] | forbidden[way]
+        oldest = stamp if stamp < oldest else oldest
+    found = -1
+    for way in range(stamps.size):
+        found = way if stamps[way] | forbidden[way] == oldest else found
+    return found
+
+
+@inlined
+def _oldest_way(stamps: Int32) -> int:
+    """Return the way of an L2 to replace: `victim_way` without a mask."""
+    oldest = _NEVER
+    for way in range(stamps.size):
+        oldest = stamps[way] if stamps[way] < oldest else oldest
+    found = -1
+    for way in range(stamps.size):
+        found = way if stamps[way] == oldest else found
+    return found
+
+
+@inlined
+def touch(c: Caches, stamps: Int32, way: int) -> None:
     """Make a way the most recently used one of its set."""
     c.registers[CLOCK] += 1
-    c.llc[index, 1, way] = c.registers[CLOCK]
+    stamps[way] = c.registers[CLOCK]
 
 
-@kernel
+@inlined
 def drop(c: Caches, index: int, way: int) -> None:
-    """Empty a way without a write-back."""
+    """Empty a way of the LLC without a write-back."""
     c.llc[index, 0, way] = -1
     c.llc[index, 1, way] = 0
 
 
-@kernel
-def place(c: Caches, index: int, entry: int, mask: int) -> None:
-    """Put an entry into a way of `mask`, evicting what is there."""
-    way = victim_way(c.llc, index, mask)
+@inlined
+def place(c: Caches, index: int, entry: int, row: int) -> None:
+    """Put an entry into a way that a row of `forbidden` allows, evicting what is there."""
+    way = victim_way(c.llc[index, 1], c.forbidden[row])
     old = c.llc[index, 0, way]
     if old >= 0:
         c.totals[EVICTED] += 1
         c.totals[WRITE_BACKS] += old & DIRTY
-        if old & UNREAD:
-            c.totals[LEAKED] += 1
+        c.totals[LEAKED] += (old & UNREAD) >> 1
     c.llc[index, 0, way] = entry
-    touch(c, index, way)
+    touch(c, c.llc[index, 1], way)
 
 
 @kernel
 def take_from_l2(c: Caches, line: int, cores: int) -> int:
     """Take a line out of the L2 that has it: its dirty bit, or -1 when none of `cores` has it."""
     index = line & (c.l2.shape[1] - 1)
-    ways = c.l2.shape[2]
     core = 0
     while cores:
         if cores & 1:
-            for way in range(ways):
-                entry: int = c.l2[core, index, way]
-                if entry >> 1 == line:
-                    for later in range(way, ways - 1):
-                        c.l2[core, index, later] = c.l2[core, index, later + 1]
-                    c.l2[core, index, ways - 1] = -1
-                    return entry & 1
+            way = find(c.l2[core, index, 0], 2, line)
+            if way >= 0:
+                entry: int = c.l2[core, index, 0, way]
+                c.l2[core, index, 0, way] = -1
+                c.l2[core, index, 1, way] = 0
+                return entry & DIRTY
         cores >>= 1
         core += 1
     return -1
 
 
-@kernel
+@inlined
 def spill(c: Caches, core: int, entry: int) -> None:
     """Bring L2's victim into the LLC."""
-    line = entry >> 1
+    line = entry >> 2
     index = llc_set(line, c.llc.shape[0])
-    way = find(c.llc, index, line)
+    way = find(c.llc[index, 0], 3, line) if entry & COPY else -1
     if way >= 0:
-        c.llc[index, 0, way] |= entry & 1
-        touch(c, index, way)
+        c.llc[index, 0, way] |= entry & DIRTY
+        touch(c, c.llc[index, 1], way)
         c.totals[VICTIMS_MERGED] += 1
     else:
-        place(c, index, line << 3 | (entry & 1), c.registers[MASKS + core])
+        place(c, index, line << 3 | (entry & DIRTY), MASKS + core)
         c.totals[VICTIMS_PLACED] += 1
 
 
-@kernel
+@inlined
 def _take_from_llc(c: Caches, index: int, way: int) -> int:
-    """Serve an L2's miss from the LLC; return the dirty bit that goes to L2 with the line."""
+    """Serve an L2's miss from the LLC; return the bits that go to L2 with the line."""
     entry: int = c.llc[index, 0, way]
     if entry & (UNREAD | SHARED) == 0:
         drop(c, index, way)
         c.totals[MOVED] += 1
         return entry & DIRTY
     kept = (entry & ~UNREAD) | SHARED
-    inclusive = c.registers[INCLUSIVE]
-    if inclusive and (inclusive >> way) & 1 == 0:
+    if c.registers[MIGRATES] and c.forbidden[INCLUSIVE, way]:
         drop(c, index, way)
-        place(c, index, kept, inclusive)
+        place(c, index, kept, INCLUSIVE)
         c.totals[MIGRATED] += 1
     else:
         c.llc[index, 0, way] = kept
-        touch(c, index, way)
-    return 0
+        touch(c, c.llc[index, 1], way)
+    return COPY
 
 
 @kernel
 def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
     """Let a core read (`write` 0) or write (1) a line; return the level that served it."""
     index = line & (c.l2.shape[1] - 1)
-    ways = c.l2.shape[2]
-    for way in range(ways):
-        entry = c.l2[core, index, way]
-        if entry >> 1 == line:
-            for later in range(way, 0, -1):
-                c.l2[core, index, later] = c.l2[core, index, later - 1]
-            c.l2[core, index, 0] = entry | write
-            c.served[core, L2] += 1
-            return L2
+    entries = c.l2[core, index, 0]
+    stamps = c.l2[core, index, 1]
+    place_in_l2 = find(entries, 2, line)
+    if place_in_l2 >= 0:
+        entries[place_in_l2] |= write
+        touch(c, stamps, place_in_l2)
+        c.served[core, L2] += 1
+        return L2
     level = MEMORY
-    dirty = write
+    bits = write
     others = sharers & ~(1 << core)
     if others:
         found = take_from_l2(c, line, others)
         if found >= 0:
             level = PEER
-            dirty |= found
+            bits |= found
     shared_index = llc_set(line, c.llc.shape[0])
-    way = find(c.llc, shared_index, line)
+    way = find(c.llc[shared_index, 0], 3, line)
     if way >= 0:
         level = LLC
-        dirty |= _take_from_llc(c, shared_index, way)
+        bits |= _take_from_llc(c, shared_index, way)
     c.served[core, level] += 1
-    victim = c.l2[core, index, ways - 1]
-    for later in range(ways - 1, 0, -1):
-        c.l2[core, index, later] = c.l2[core, index, later - 1]
-    c.l2[core, index, 0] = line << 1 | dirty
+    place_in_l2 = _oldest_way(stamps)
+    victim = entries[place_in_l2]
+    entries[place_in_l2] = line << 2 | bits
+    touch(c, stamps, place_in_l2)
     if victim >= 0:
         spill(c, core, victim)
     return level
@@ -279,7 +312,7 @@ def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
     if sharers:
         take_from_l2(c, line, sharers)
     index = llc_set(line, c.llc.shape[0])
-    way = find(c.llc, index, line)
+    way = find(c.llc[index, 0], 3, line)
     if dca == 0:
         if way >= 0:
             drop(c, index, way)
@@ -289,11 +322,11 @@ def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
     cha = index % c.ddio.shape[0]
     if way >= 0:
         c.llc[index, 0, way] = line << 3 | DIRTY | UNREAD
-        touch(c, index, way)
+        touch(c, c.llc[index, 1], way)
         c.totals[DDIO_HITS] += 1
         c.ddio[cha, 0] += 1
     else:
-        place(c, index, line << 3 | DIRTY | UNREAD, c.registers[DDIO])
+        place(c, index, line << 3 | DIRTY | UNREAD, DDIO)
         c.totals[DDIO_MISSES] += 1
         c.ddio[cha, 1] += 1
 
@@ -304,10 +337,8 @@ def _in_l2(c: Caches, line: int, cores: int) -> bool:
     index = line & (c.l2.shape[1] - 1)
     core = 0
     while cores:
-        if cores & 1:
-            for way in range(c.l2.shape[2]):
-                if c.l2[core, index, way] >> 1 == line:
-                    return True
+        if cores & 1 and find(c.l2[core, index, 0], 2, line) >= 0:
+            return True
         cores >>= 1
         core += 1
     return False
@@ -317,9 +348,9 @@ def _in_l2(c: Caches, line: int, cores: int) -> bool:
 def dma_read(c: Caches, line: int, sharers: int) -> None:
     """Let a device read a line: from the LLC, a core's L2 or memory; nothing is placed."""
     index = llc_set(line, c.llc.shape[0])
-    way = find(c.llc, index, line)
+    way = find(c.llc[index, 0], 3, line)
     if way >= 0:
-        touch(c, index, way)
+        touch(c, c.llc[index, 1], way)
         c.totals[DMA_READ_HITS] += 1
     elif sharers and _in_l2(c, line, sharers):
         c.totals[DMA_READ_HITS] += 1
@@ -328,25 +359,32 @@ def dma_read(c: Caches, line: int, sharers: int) -> None:
 
 
 @kernel
+def _rank(stamps: Int32) -> None:
+    """Replace the stamps of a set by their ranks, from 1; empty ways keep 0."""
+    # The way with the lowest old stamp left gets the next new one; new ones are negative until
+    # all have theirs.
+    for rank in range(1, stamps.size + 1):
+        lowest = -1
+        for way in range(stamps.size):
+            if stamps[way] > 0 and (lowest < 0 or stamps[way] < stamps[lowest]):
+                lowest = way
+        if lowest >= 0:
+            stamps[lowest] = -rank
+    for way in range(stamps.size):
+        stamps[way] = -stamps[way]
+
+
+@kernel
 def renumber(c: Caches) -> None:
     """Start the LRU clock afresh, keeping the order of each set, before stamps overflow."""
     if c.registers[CLOCK] < _STAMP_LIMIT:
         return
-    sets, _, ways = c.llc.shape
-    for index in range(sets):
-        # The way with the lowest old stamp left gets the next new one; new ones are negative
-        # until all have theirs.
-        for rank in range(1, ways + 1):
-            lowest = -1
-            for way in range(ways):
-                stamp = c.llc[index, 1, way]
-                if stamp > 0 and (lowest < 0 or stamp < c.llc[index, 1, lowest]):
-                    lowest = way
-            if lowest >= 0:
-                c.llc[index, 1, lowest] = -rank
-        for way in range(ways):
-            c.llc[index, 1, way] = -c.llc[index, 1, way]
-    c.registers[CLOCK] = ways
+    for index in range(c.llc.shape[0]):
+        _rank(c.llc[index, 1])
+    for core in range(c.l2.shape[0]):
+        for index in range(c.l2.shape[1]):
+            _rank(c.l2[core, index, 1])
+    c.registers[CLOCK] = max(c.llc.shape[2], c.l2.shape[3])
 
 
 @kernel

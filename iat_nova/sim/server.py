@@ -218,12 +218,14 @@ class EmulatedServer:
         """Write every processor's effective mask; those in no class have the default one's."""
         limits = self.scenario.machine.domain
         everything = WayMask.span(0, limits.ways)
-        registers = self.plant.state.caches.registers
+        caches = self.plant.state.caches
         default = self._masks.get(DEFAULT_CLASS, everything)
-        registers[cache.MASKS :] = rules.effective(limits, default)
+        for cpu in limits.cpus:
+            cache.set_mask(caches, cache.MASKS + cpu, rules.effective(limits, default))
         for item in classes:
             for cpu in item.cpus:
-                registers[cache.MASKS + cpu] = rules.effective(limits, item.mask)
+                mask = rules.effective(limits, item.mask)
+                cache.set_mask(caches, cache.MASKS + cpu, mask)
 
     # ------------------------------------------------------------------ Counters
 
@@ -307,13 +309,13 @@ class EmulatedServer:
 
     def read_ddio(self) -> WayMask:
         """Return DDIO's mask."""
-        return WayMask(int(self.plant.state.caches.registers[cache.DDIO]))
+        return WayMask(cache.mask_of(self.plant.state.caches, cache.DDIO))
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Set DDIO's mask, as MSR 0xC8B does: nothing is coerced."""
         limits = self._domain(domain)
         rules.check_ddio(limits, mask)
-        self.plant.state.caches.registers[cache.DDIO] = mask
+        cache.set_mask(self.plant.state.caches, cache.DDIO, mask)
         return self.read_ddio()
 
     # ------------------------------------------------------------------- metrics

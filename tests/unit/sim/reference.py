@@ -38,7 +38,7 @@ class ReferenceCache:
         ways = self.llc[self.set_of(entry["line"])]
         free = sorted(allowed - {e["way"] for e in ways})
         if free:
-            entry["way"] = free[0]
+            entry["way"] = free[-1]  # any would do; the kernel takes the highest
         else:
             victim = next(e for e in ways if e["way"] in allowed)
             ways.remove(victim)

@@ -61,10 +61,10 @@ class TestAgainstReference(unittest.TestCase):
                 for core in range(3):
                     low = rng.randrange(6)
                     mask = WayMask.span(low, rng.randint(1, 6 - low))
-                    c.registers[cache.MASKS + core] = mask
+                    cache.set_mask(c, cache.MASKS + core, mask)
                     reference.masks[core] = ways(mask)
                 low = rng.randrange(1, 6)
-                c.registers[cache.DDIO] = WayMask.span(low, 6 - low)
+                cache.set_mask(c, cache.DDIO, WayMask.span(low, 6 - low))
                 reference.ddio = set(range(low, 6))
             line = int(rng.triangular(0, lines, 0))
             match rng.randrange(10):
@@ -108,7 +108,7 @@ class TestRules(unittest.TestCase):
     def test_a_mask_limits_placement(self):
         """L2's victims lie in the ways of the core's mask only."""
         c = small()
-        c.registers[cache.MASKS] = 0b001100
+        cache.set_mask(c, cache.MASKS, 0b001100)
         for line in range(500):
             cache.core_access(c, 0, line, 0, 0)
         self.assertEqual({2, 3}, set(llc_lines(c).values()))
@@ -116,11 +116,11 @@ class TestRules(unittest.TestCase):
     def test_a_mask_does_not_limit_hits(self):
         """A line placed under an old mask hits after the mask has moved away."""
         c = small()
-        c.registers[cache.MASKS] = 0b001100
+        cache.set_mask(c, cache.MASKS, 0b001100)
         for line in range(40):
             cache.core_access(c, 0, line, 0, 0)
         kept = next(iter(llc_lines(c)))
-        c.registers[cache.MASKS] = 0b000001
+        cache.set_mask(c, cache.MASKS, 0b000001)
         self.assertEqual(cache.LLC, cache.core_access(c, 0, kept, 0, 0))
 
     def test_ddio_allocates_in_its_ways_and_updates_anywhere(self):
@@ -128,7 +128,7 @@ class TestRules(unittest.TestCase):
         c = small()
         cache.dma_write(c, 7, 0, 1)
         self.assertIn(llc_lines(c)[7], {4, 5})
-        c.registers[cache.DDIO] = 0b000010
+        cache.set_mask(c, cache.DDIO, 0b000010)
         before = llc_lines(c)[7]
         cache.dma_write(c, 7, 0, 1)
         self.assertEqual(before, llc_lines(c)[7])
@@ -157,7 +157,7 @@ class TestRules(unittest.TestCase):
         hits_before = set()
         for count in range(1, 7):
             c = small()
-            c.registers[cache.DDIO] = WayMask.span(0, count)
+            cache.set_mask(c, cache.DDIO, WayMask.span(0, count))
             hits = set()
             for step, line in enumerate(trace):
                 before = c.totals[cache.DDIO_HITS]
