@@ -11,6 +11,8 @@ from iat_nova import policy
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.libvirt import LibvirtSource
 from iat_nova.inventory.libvirt_link import LibvirtLink
+from iat_nova.inventory.pci import Pci
+from iat_nova.inventory.reconcile import Inventory
 from iat_nova.model import (
     AttachmentKind,
     CacheDomain,
@@ -161,12 +163,17 @@ class DomainsTest(NovaCase):
                 self.assertEqual((), tenant.warnings)
 
     def test_a_whole_function(self):
-        """A physical function passed through is slicing, when sysfs knows it as a network card."""
+        """A physical function passed through is slicing once sysfs tells that it is a NIC."""
+        device = self.daemon.folder / "sys/bus/pci/devices/0000:3b:00.0"
+        device.mkdir(parents=True)
+        (device / "class").write_text("0x020000\n")
+        (device / "numa_node").write_text("0\n")
         self.boot(pinned("pf", 4, devices=["pf"]))
-        (found,) = self.guests["pf"].attachments
-        self.assertEqual("0000:3b:00.0", found.device)
-        # Without that card in this machine's sysfs libvirt's XML cannot tell what it is.
-        self.assertIn(found.kind, (AttachmentKind.PF, AttachmentKind.PCI))
+        inventory = Inventory(self.source, None, Pci(self.daemon.folder / "sys"), HOST)
+        (guest,) = inventory.facts().guests
+        (found,) = guest.attachments
+        self.assertEqual((AttachmentKind.PF, DeviceModel.SLICING), (found.kind, found.model))
+        self.assertEqual(("0000:3b:00.0", 0), (found.device, found.numa_node))
 
     def test_overcommitted(self):
         """Guests that were promised more than this host has are named by the agent."""

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""provider.yaml: rendered, refused with a reason, written whole or not at all."""
+
+import contextlib
+import io
+import os
+import pathlib
+import tempfile
+import threading
+import unittest
+
+import yaml
+
+from iat_nova.cmd.main import main
+from iat_nova.history import History
+from iat_nova.nova.provider_config import Offer, ProviderConfigError, render, write
+from tests.unit import stories
+
+OFFER = Offer(6, 3, True, ("cache domain 0: all sorts\nof things",))
+
+
+class RenderTest(unittest.TestCase):
+    def test_content(self):
+        """Placement sees the total, and as most for one guest what one socket has."""
+        (provider,) = yaml.safe_load(render(OFFER))["providers"]
+        self.assertEqual({"uuid": "$COMPUTE_NODE"}, provider["identification"])
+        self.assertEqual(
+            [{"CUSTOM_IAT_LLC_WAY": {
+                "total": 6, "reserved": 0, "min_unit": 1, "max_unit": 3, "step_size": 1,
+                "allocation_ratio": 1.0}}],
+            provider["inventories"]["additional"],
+        )  # fmt: skip
+        self.assertEqual(["CUSTOM_IAT", "CUSTOM_IAT_DDIO"], provider["traits"]["additional"])
+
+    def test_no_ddio(self):
+        """Where DDIO's ways are fixed the second trait is missing."""
+        (provider,) = yaml.safe_load(render(Offer(1, 1, False)))["providers"]
+        self.assertEqual(["CUSTOM_IAT"], provider["traits"]["additional"])
+
+    def test_named_node(self):
+        """A node is told by UUID or by name, whatever the name holds."""
+        uuid = "6f9619ff-8b86-4011-b42d-00cf4fc964ff"
+        for node, key in ((uuid, "uuid"), ("cn'1\": <x>", "name"), ("yes", "name")):
+            (provider,) = yaml.safe_load(render(OFFER, node))["providers"]
+            self.assertEqual({key: node}, provider["identification"])
+
+    def test_nothing_left(self):
+        """Placement takes no inventory of nothing; the reason says where the ways are."""
+        with self.assertRaisesRegex(ProviderConfigError, "no LLC way is left.*11 ways - 11"):
+            render(Offer(0, 0, True, ("11 ways - 11",)))
+
+
+class WriteTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.path = self.folder / "iat-nova.yaml"
+
+    def test_replaces(self):
+        """The new text is there whole, readable for Nova, and nothing lies beside it."""
+        self.path.write_text("old")
+        write(self.path, render(OFFER))
+        self.assertEqual(render(OFFER), self.path.read_text())
+        self.assertEqual(0o644, self.path.stat().st_mode & 0o777)
+        self.assertEqual([self.path.name], os.listdir(self.folder))
+
+    def test_never_half_to_nova(self):
+        """A reader of *.yaml sees one of the two texts, never a part or a third file."""
+        texts = {render(Offer(n, n, True, ("x" * 4000 * n,))) for n in (1, 9)}
+        write(self.path, min(texts))
+        done = threading.Event()
+
+        def rewrite():
+            for _ in range(40):
+                for text in texts:
+                    write(self.path, text)
+            done.set()
+
+        writer = threading.Thread(target=rewrite)
+        writer.start()
+        reads = 0
+        while not done.is_set() or not reads:
+            (found,) = self.folder.glob("*.yaml")
+            self.assertIn(found.read_text(), texts)
+            reads += 1
+        writer.join()
+
+    def test_a_failed_write_leaves_the_old_file(self):
+        """When the new file cannot take its place nothing is left of it."""
+        self.path.mkdir()
+        with self.assertRaises(OSError):
+            write(self.path, render(OFFER))
+        self.assertEqual([self.path.name], os.listdir(self.folder))
+
+    def test_a_second_description_of_a_node(self):
+        """nova-compute would not start with both, so the second is not written."""
+        other = self.folder / "gpu.yaml"
+        other.write_text(render(OFFER))
+        with self.assertRaisesRegex(ProviderConfigError, r"gpu.yaml describes \$COMPUTE_NODE too"):
+            write(self.path, render(OFFER))
+        self.assertFalse(self.path.exists())
+        write(self.path, render(OFFER, "compute-7"))
+        self.assertTrue(self.path.exists())
+
+    def test_a_broken_neighbour(self):
+        """A file that already keeps nova-compute from starting is named."""
+        (self.folder / "broken.yaml").write_text("a: [")
+        with self.assertRaisesRegex(ProviderConfigError, "broken.yaml is not YAML"):
+            write(self.path, render(OFFER))
+
+
+class CommandTest(unittest.TestCase):
+    """`iat-nova provider-config` on what the agent recorded."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        clock = stories.SetClock()
+        path = self.folder / "history.sqlite"
+        with contextlib.closing(
+            History(path, max_age_s=1e6, max_bytes=1 << 23, clock=clock)
+        ) as history:
+            stories.tell(history, clock=clock)
+        self.policy = self.folder / "policy.yaml"
+        self.policy.write_text("{}")
+        self.output = self.folder / "provider.yaml"
+
+    def run_command(self, *arguments, ovsdb="none"):
+        config = self.folder / "nova.conf"
+        config.write_text(
+            f"[iat]\nstate_dir = {self.folder}\npolicy_file = {self.policy}\n"
+            f"ovsdb_connection = {ovsdb}\n"
+        )
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = main(["provider-config", "--config-file", str(config), *arguments])
+        return status, out.getvalue(), err.getvalue()
+
+    def test_shown(self):
+        """11 ways less DDIO's 6 and the pool's 1; the arithmetic is in the text."""
+        status, out, err = self.run_command()
+        self.assertEqual((0, ""), (status, err))
+        self.assertIn("11 ways - 6 that DDIO may take - 1 of the pool leave 4", out)
+        (inventory,) = yaml.safe_load(out)["providers"][0]["inventories"]["additional"]
+        self.assertEqual(4, inventory["CUSTOM_IAT_LLC_WAY"]["total"])
+
+    def test_a_switch_that_was_not_reached(self):
+        """Where there is an Open vSwitch, its ways are kept back even while it is silent."""
+        _, out, _ = self.run_command(ovsdb="unix:/nowhere")
+        self.assertIn("- 1 of the stack - 1 of the pool leave 3", out)
+
+    def test_written(self):
+        """The file is what would have been shown, and the operator is told what is next."""
+        _, shown, _ = self.run_command()
+        status, out, err = self.run_command("-o", str(self.output))
+        self.assertEqual((0, "", shown), (status, out, self.output.read_text()))
+        self.assertIn("restart nova-compute", err)
+
+    def test_nothing_left(self):
+        """A policy that leaves nothing is refused with the sum, and the old file stays."""
+        self.output.write_text("old")
+        self.policy.write_text("parameters: {ddio_ways_max: 10}\n")
+        status, out, err = self.run_command("-o", str(self.output))
+        self.assertEqual((1, ""), (status, out))
+        self.assertIn("11 ways - 10 that DDIO may take - 1 of the pool leave 0", err)
+        self.assertIn("stays as it was", err)
+        self.assertEqual("old", self.output.read_text())
+
+    def test_a_broken_policy(self):
+        """It is refused with its line."""
+        self.policy.write_text("parameters: {ddio_ways_max: many}\n")
+        status, _, err = self.run_command()
+        self.assertEqual(1, status)
+        self.assertIn("line 1: parameters.ddio_ways_max", err)
+
+    def test_no_folder(self):
+        """A folder that does not exist is named."""
+        status, _, err = self.run_command("-o", str(self.folder / "no/provider.yaml"))
+        self.assertEqual(1, status)
+        self.assertIn(f"{self.folder}/no", err)

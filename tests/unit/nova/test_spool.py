@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the notification driver keeps, and that it stays small."""
+
+import os
+import pathlib
+import tempfile
+import threading
+import time
+import unittest
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iat_nova import conf
+from iat_nova.inventory.spool import Spool
+from iat_nova.nova.spool import MOST_BYTES, News, SpoolFolder, news
+
+ONE = "6f9619ff-8b86-4011-b42d-00cf4fc964ff"
+
+
+def message(event="instance.create.end", *, publisher="nova-compute:here", **instance):
+    values = {
+        "uuid": ONE,
+        "host": "here",
+        "state": "active",
+        "flavor": {"nova_object.data": {"extra_specs": {"iat:priority": "PC"}}},
+        **instance,
+    }
+    payload = {"nova_object.name": "InstanceActionPayload", "nova_object.data": values}
+    return {"publisher_id": publisher, "event_type": event, "payload": payload}
+
+
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8))
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["nova_object.data", "uuid", "flavor", "extra_specs", "state", "host"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+class NewsTest(unittest.TestCase):
+    def test_who_may_speak(self):
+        """Only nova-compute knows what runs here; a configuration shared with nova-api is safe."""
+        self.assertEqual(News(ONE, {"iat:priority": "PC"}), news(message()))
+        self.assertIsNone(news(message(publisher="nova-api:here")))
+        self.assertIsNone(news(message(event="compute.instance.create.end")))
+
+    def test_unknown_extra_specs_are_not_none_at_all(self):
+        """A payload without them leaves what is known; an empty mapping says there are none."""
+        flavor = {"nova_object.data": {"extra_specs": None}}
+        self.assertIsNone(news(message(flavor=flavor)))
+        flavor = {"nova_object.data": {"extra_specs": {}}}
+        self.assertEqual(News(ONE, {}), news(message(flavor=flavor)))
+
+    def test_spelling_of_the_uuid(self):
+        """The file is named as libvirt spells the UUID; nothing else becomes a file's name."""
+        self.assertEqual(ONE, news(message(uuid=ONE.upper())).uuid)
+        for uuid in ("../../etc/shadow", "", None, 7, ONE + "/x"):
+            self.assertIsNone(news(message(uuid=uuid)), uuid)
+
+    def test_departures(self):
+        """Whoever is deleted, shelved away or on another host has left."""
+        for changes in (
+            {"state": "deleted", "host": None},
+            {"state": "shelved_offloaded", "host": None},
+            {"host": "there"},
+            {"event": "instance.live_migration_post.end"},
+        ):
+            self.assertEqual(News(ONE, None), news(message(**changes)), changes)
+        self.assertIsNotNone(news(message(state="soft-delete")).extra_specs)
+        self.assertIsNotNone(news(message("instance.create.start", host=None)).extra_specs)
+
+    @settings(derandomize=True, max_examples=200)
+    @given(ANYTHING, ANYTHING)
+    def test_whatever_comes(self, payload, flavor):
+        """No message raises."""
+        for one in (payload, message(flavor=flavor), {**message(), "payload": payload}):
+            found = news(one)
+            self.assertTrue(found is None or found.uuid == ONE or len(found.uuid) == 36)
+
+
+class FolderTest(unittest.TestCase):
+    def setUp(self):
+        self.path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "spool"
+
+    def test_the_agent_reads_it(self):
+        """Writer and reader agree on name and form; any user may read."""
+        self.assertTrue(SpoolFolder(self.path).keep(News(ONE, {"iat:io": "true"})))
+        self.assertEqual({"iat:io": "true"}, Spool(self.path).extra_specs_of(ONE))
+        self.assertEqual(0o644, (self.path / f"{ONE}.json").stat().st_mode & 0o777)
+
+    def test_too_large_is_not_kept(self):
+        """Neither the giant nor the record before it stays; what is kept the reader takes."""
+        folder = SpoolFolder(self.path)
+        specs = {f"a:{number}": "v" * 255 for number in range(128)}
+        self.assertTrue(folder.keep(News(ONE, specs)))
+        self.assertEqual(specs, Spool(self.path).extra_specs_of(ONE))
+        self.assertFalse(folder.keep(News(ONE, {"a:b": "v" * MOST_BYTES})))
+        self.assertEqual([], os.listdir(self.path))
+
+    def test_bounded(self):
+        """Beyond the most there may be the oldest go, the newest stay."""
+        folder = SpoolFolder(self.path, most_files=3)
+        names = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(6)]
+        for age, name in enumerate(reversed(names)):
+            folder.keep(News(name, {}))
+            os.utime(self.path / f"{name}.json", (1e9 - age, 1e9 - age))
+        (self.path / "README").touch()  # not ours
+        folder.clean_up()
+        self.assertEqual({"README", *(f"{name}.json" for name in names[3:])},
+                         set(os.listdir(self.path)))  # fmt: skip
+
+    def test_many_writes_stay_bounded(self):
+        """The folder is looked at now and then by itself."""
+        folder = SpoolFolder(self.path, most_files=10)
+        for number in range(300):
+            folder.keep(News(f"00000000-0000-4000-8000-{number:012d}", {}))
+        self.assertLessEqual(len(os.listdir(self.path)), 10 + 64)
+
+    def test_what_a_dead_process_left(self):
+        """An unfinished file of long ago goes, one of now may still be written."""
+        self.path.mkdir()
+        (self.path / ".iat-old").touch()
+        os.utime(self.path / ".iat-old", (time.time() - 7200,) * 2)
+        (self.path / ".iat-new").touch()
+        SpoolFolder(self.path).clean_up()
+        self.assertEqual([".iat-new"], os.listdir(self.path))
+
+    def test_a_failed_write_leaves_the_old_file(self):
+        """A full disk neither tears the file nor leaves an unfinished one."""
+        folder = SpoolFolder(self.path)
+        folder.keep(News(ONE, {"iat:io": "true"}))
+        target = self.path / f"{ONE}.json"
+        target.unlink()
+        target.mkdir()  # a file cannot take its place
+        with self.assertRaises(OSError):
+            folder.keep(News(ONE, {}))
+        self.assertEqual([target.name], os.listdir(self.path))
+
+    def test_never_half_to_a_reader(self):
+        """A reader beside four writers sees whole records only."""
+        folder = SpoolFolder(self.path)
+        folder.keep(News(ONE, {"n": "0"}))
+        done = threading.Event()
+
+        def write(number):
+            for length in range(200):
+                folder.keep(News(ONE, {"n": str(number) * (1 + length * 20)}))
+
+        writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+
+        def wait():
+            for writer in writers:
+                writer.join()
+            done.set()
+
+        for thread in (*writers, waiter := threading.Thread(target=wait)):
+            thread.start()
+        reads = 0
+        while not done.is_set() or not reads:
+            value = Spool(self.path).extra_specs_of(ONE)["n"]
+            self.assertEqual(value, value[0] * len(value))
+            reads += 1
+        waiter.join()
+        self.assertEqual([f"{ONE}.json"], os.listdir(self.path))
+
+
+class OptionsTest(unittest.TestCase):
+    def test_defaults_are_the_agents(self):
+        """The driver cannot import the agent's options, so its text must spell the same ones."""
+        text = (pathlib.Path(conf.__file__).parent / "nova/notifier.py").read_text()
+        options = {option.name: option for option in conf.IAT_OPTS}
+        self.assertIn(f'StrOpt("state_dir", default="{options["state_dir"].default}")', text)
+        self.assertIsNone(options["spool_dir"].default)
+        settings_ = conf.load()
+        self.assertEqual(settings_.state_dir / "spool", settings_.spool_dir)

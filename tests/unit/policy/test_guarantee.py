@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be promised to guests, and what the agent says when more was."""
+
+import unittest
+
+from iat_nova import policy
+from iat_nova.model import CacheDomain, Facts, HostFacts, VirtualSwitch, WayMask
+from iat_nova.policy import guarantee
+from tests.unit.policy.hosts import ONE, TWO, domain, dpdk_switch, facts, guest
+
+
+def promised(name, ways, *, resources=None, cpus=(2, 3), **more):
+    specs = {"iat:priority": "PC", "iat:llc_ways": str(ways)}
+    if resources is not None:
+        specs["resources:CUSTOM_IAT_LLC_WAY"] = str(resources)
+    return guest(name, extra_specs=specs, dedicated_cpus=cpus, flavor=f"f.{name}", **more)
+
+
+class CountTest(unittest.TestCase):
+    def left(self, picture: Facts, text: str = "{}", **more) -> list[int]:
+        rules = policy.parse(text, picture.host)
+        return [
+            known.left
+            for known in guarantee.of_host(picture, rules.rules, rules.parameters, **more)
+        ]
+
+    def test_plain(self):
+        """11 ways less 6 of DDIO at its maximum and 1 of the pool."""
+        self.assertEqual([4], self.left(facts()))
+
+    def test_the_stack_counts_where_it_runs(self):
+        """PMD threads on one socket take nothing from the other."""
+        self.assertEqual([3, 4], self.left(facts(host=TWO, switch=dpdk_switch(0, 1))))
+
+    def test_an_unknown_stack(self):
+        """It counts everywhere: with a userspace datapath, or where that is assumed."""
+        netdev = VirtualSwitch({"br": "netdev"}, (), ())
+        kernel = VirtualSwitch({"br": "system"}, (), ())
+        self.assertEqual([3, 3], self.left(facts(host=TWO, switch=netdev)))
+        self.assertEqual([4, 4], self.left(facts(host=TWO, switch=kernel), assume_stack=True))
+        self.assertEqual([3, 3], self.left(facts(host=TWO), assume_stack=True))
+
+    def test_the_policys_numbers(self):
+        """Every number of the policy moves the sum; a best-effort host lies over DDIO's ways."""
+        self.assertEqual([8], self.left(facts(), "parameters: {ddio_ways_max: 2}"))
+        self.assertEqual([3], self.left(facts(), "pool: {ways: {min: 2, initial: 2}}"))
+        self.assertEqual([3], self.left(facts(), "host: {priority: PC}"))
+        self.assertEqual([3], self.left(facts(), "reserved_ways: [0]"))
+        self.assertEqual([0], self.left(facts(), "parameters: {ddio_ways_max: 11}"))
+
+    def test_fixed_ddio(self):
+        """DDIO that cannot be sized has the ways found, or those it starts with."""
+        for found, left in ((WayMask(0x600), 8), (WayMask(0x700), 7), (None, 8)):
+            fixed = domain(ddio_resizable=False, ddio_found=found)
+            self.assertEqual([left], self.left(facts(host=HostFacts("n", (fixed,), (0,)))))
+
+    def test_never_less_than_none(self):
+        """A cache domain with fewer ways than are taken leaves nothing."""
+        tiny = HostFacts("n", (CacheDomain(0, (0,), ways=4, classes=4),), (0,))
+        loaded = policy.parse("{}", ONE)
+        (known,) = guarantee.of_host(facts(host=tiny), loaded.rules, loaded.parameters)
+        self.assertEqual(0, known.left)
+
+    def test_no_cache_domain(self):
+        """A host without CAT promises nothing."""
+        self.assertEqual([], self.left(facts(host=HostFacts("n", (), (0,)))))
+
+
+class WarningsTest(unittest.TestCase):
+    def warnings(self, picture: Facts, text: str = "{}") -> list[str]:
+        found = policy.parse(text, picture.host).classify(picture, {})
+        return [text for text in found.warnings if "LLC_WAY" in text or "over-committed" in text]
+
+    def test_within(self):
+        """As many as there are is no reason for a word."""
+        self.assertEqual([], self.warnings(facts(promised("a", 4, resources=4))))
+
+    def test_beyond(self):
+        """Both sides of the sum are told, and who was not counted by Placement."""
+        two = facts(promised("a", 3, resources=3), promised("b", 2, cpus=(4, 5)))
+        (text,) = self.warnings(two)
+        self.assertEqual(
+            "over-committed: cache domain 0: 11 ways - 6 that DDIO may take - 1 of the pool leave "
+            "4 to be promised, but its guests are promised 5; Placement did not count b",
+            text,
+        )
+
+    def test_one_socket(self):
+        """Placement counts the host; one socket may be full while the other is not."""
+        guests = [promised(name, 3, resources=3, cpus=cpus)
+                  for name, cpus in (("a", (2,)), ("b", (3,)))]  # fmt: skip
+        (text,) = self.warnings(facts(*guests, host=TWO))
+        self.assertIn("cache domain 0", text)
+        self.assertIn("4 are left in other cache domains", text)
+
+    def test_both_sockets(self):
+        """When all are full the warnings say so."""
+        guests = [promised(name, 5, resources=5, cpus=cpus)
+                  for name, cpus in (("a", (2,)), ("b", (9,)))]  # fmt: skip
+        texts = self.warnings(facts(*guests, host=TWO))
+        self.assertEqual(2, len(texts))
+        self.assertIn("none are left in the other", texts[1])
+
+    def test_a_guest_on_two_sockets(self):
+        """It has its ways in each; Placement has counted them once."""
+        wide = promised("wide", 4, resources=4, cpus=(2, 9))
+        beside = promised("beside", 1, resources=1, cpus=(10,))
+        (text,) = self.warnings(facts(wide, beside, host=TWO))
+        self.assertIn("cache domain 1", text)
+
+    def test_disagreement(self):
+        """One warning a flavor, with both numbers; numbered groups are added."""
+        (text,) = self.warnings(facts(promised("a", 3, resources=2)))
+        self.assertIn("flavor f.a asks Placement for 2 ways", text)
+        self.assertIn("sets 3 as iat:llc_ways", text)
+        specs = {"resources1:CUSTOM_IAT_LLC_WAY": "1", "resources_B:CUSTOM_IAT_LLC_WAY": "2"}
+        self.assertEqual(3, guarantee.placement_ways(specs))
+        (text,) = self.warnings(facts(guest("b", extra_specs=specs)))
+        self.assertIn("for 3 ways", text)
+        self.assertIn("does not set iat:llc_ways", text)
+
+    def test_no_placement(self):
+        """A cloud without Placement's counting is not told to use it."""
+        self.assertEqual([], self.warnings(facts(promised("a", 3))))
+
+    def test_flavors_of_the_policy(self):
+        """Where extra specs are unknown, those of the policy's map count."""
+        unknown = guest("a", extra_specs=None, flavor="f")
+        (text,) = self.warnings(
+            facts(unknown), 'flavors: {f: {"iat:priority": PC, "iat:llc_ways": 5}}'
+        )
+        self.assertIn("promised 5", text)
+
+    def test_floating_guests_have_no_ways_of_their_own(self):
+        """Their flavor's wish is the pool's matter and has its own warning."""
+        floating = promised("a", 5, cpus=())
+        self.assertEqual([], self.warnings(facts(floating)))
