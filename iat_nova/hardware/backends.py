@@ -12,11 +12,13 @@ from iat_nova.hardware import perf_event
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
 from iat_nova.hardware.cha import ChaPerf, cha_pmus
 from iat_nova.hardware.cha_msr import ChaMsr
-from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
+from iat_nova.hardware.ddio import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.events import SOFTWARE, Model
 from iat_nova.hardware.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.msr_counters import MsrCounters
 from iat_nova.hardware.perf import DomainReader, PerfCounters
+from iat_nova.hardware.pqos import PqosAllocator
+from iat_nova.hardware.pqos_lib import Interface, load
 from iat_nova.hardware.probe import Host
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.model import CacheDomain, WayMask
@@ -26,9 +28,9 @@ from iat_nova.model import CacheDomain, WayMask
 class Preferences:
     """What the operator asks for; ``auto`` takes the first that works.
 
-    `cat`: auto, resctrl. `ddio`: auto, msr, io_alloc, none. `counters`: auto, perf, msr, software
-    (counts nothing real, for measuring the loop). `cha_slices`: LLC slices counted in every
-    package, None for all.
+    `cat`: auto, resctrl, pqos-msr, pqos-os. `ddio`: auto, msr, io_alloc, none. `counters`: auto,
+    perf, msr, software (counts nothing real, for measuring the loop). `cha_slices`: LLC slices
+    counted in every package, None for all.
     """
 
     cat: str = "auto"
@@ -72,14 +74,15 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
 
     Raises `HardwareError` with the reasons when a role that must be filled cannot be.
     """
-    host.fs.info()  # raises with what to mount
-    ddio, ddio_choice = _ddio(host, wanted.ddio)
+    cat_choice = _cat(host, wanted.cat)
+    made: list[Resctrl | PqosAllocator] = []  # the knob asks the allocator, which asks the knob
+    ddio, ddio_choice = _ddio(host, wanted.ddio, lambda: made[0].domains())
     reader, reader_choice = _ddio_counters(host, wanted)
     found: dict[int, WayMask | None] = {}
 
     def complete(domain: CacheDomain) -> CacheDomain:
         if domain.id not in found:
-            found[domain.id] = _ddio_found(host, ddio, domain)
+            found[domain.id] = ddio.mask_of(domain)
         return dataclasses.replace(
             domain,
             ddio_found=found[domain.id],
@@ -87,22 +90,52 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
             ddio_counters=reader is not None,
         )
 
-    allocator = Resctrl(
-        host.fs,
-        host.topology,
-        coupled=host.resctrl.coupled,
-        read_register=_register_reader(host),
-        complete=complete,
-    )
+    allocator = _allocator(host, cat_choice.chosen, complete)
+    made.append(allocator)
     counters, counters_choice = _counters(host, clock, wanted.counters, reader)
-    cat_choice = Choice("cat", "resctrl", "mounted, and the kernel arbitrates")
-    parts: dict[str, Saves] = {"resctrl": allocator, "ddio": ddio}
+    parts: dict[str, Saves] = {cat_choice.chosen: allocator, "ddio": ddio}
     if isinstance(counters, MsrCounters):
         parts["counters"] = counters
     if isinstance(reader, ChaMsr):
         parts["cha"] = reader
     choices = (cat_choice, ddio_choice, counters_choice, reader_choice)
     return Backends(counters, allocator, ddio, choices, parts)
+
+
+_INTERFACES = {"pqos-msr": Interface.MSR, "pqos-os": Interface.OS}
+
+
+def _cat(host: Host, wanted: str) -> Choice:
+    """Choose who allocates: resctrl wherever the kernel has it."""
+    if wanted in _INTERFACES:
+        load()  # raises with what to install
+        return Choice("cat", wanted, "asked for")
+    try:
+        host.fs.info()
+    except HardwareError as error:
+        kernel_has_it = "resctrl" in (host.roots.proc / "filesystems").read_text().split()
+        if wanted != "auto" or kernel_has_it:
+            raise
+        load()
+        return Choice("cat", "pqos-msr", f"libpqos is there, and {error}")
+    return Choice("cat", "resctrl", "mounted, and the kernel arbitrates")
+
+
+def _allocator(
+    host: Host, name: str, complete: Callable[[CacheDomain], CacheDomain]
+) -> Resctrl | PqosAllocator:
+    coupled = host.resctrl.coupled
+    if name in _INTERFACES:
+        return PqosAllocator(
+            _INTERFACES[name], host.topology, host.fs, coupled=coupled, complete=complete
+        )
+    return Resctrl(
+        host.fs,
+        host.topology,
+        coupled=coupled,
+        read_register=_register_reader(host),
+        complete=complete,
+    )
 
 
 def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
@@ -115,16 +148,18 @@ def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
     return lambda cpu, number: WayMask(host.msr.read(cpu, L3_MASK + number))
 
 
-def _ddio(host: Host, wanted: str) -> tuple[MsrDdio | IoAllocDdio | FixedDdio, Choice]:
+def _ddio(
+    host: Host, wanted: str, domains: Domains
+) -> tuple[MsrDdio | IoAllocDdio | FixedDdio, Choice]:
     reasons = []
     if wanted in ("auto", "msr"):
         refused = _no_ddio_register(host)
         if refused is None:
-            knob = MsrDdio(host.msr, host.resctrl, host.topology)
+            knob = MsrDdio(host.msr, domains, host.topology)
             return knob, Choice("ddio", "msr", "IIO_LLC_WAYS (0xc8b) can be read and written")
         reasons.append(f"msr: {refused}")
     if wanted in ("auto", "io_alloc"):
-        alloc = IoAllocDdio(host.fs, host.resctrl)
+        alloc = IoAllocDdio(host.fs, domains)
         if alloc.state() != "not supported":
             return alloc, Choice("ddio", "io_alloc", f"resctrl offers it ({alloc.state()})")
         reasons.append("io_alloc: this kernel or processor has none")
@@ -135,11 +170,15 @@ def _ddio(host: Host, wanted: str) -> tuple[MsrDdio | IoAllocDdio | FixedDdio, C
 
 
 def _static_ddio(host: Host) -> dict[int, WayMask]:
-    """Return the ways CPUID calls shared with I/O: where DDIO lies unless firmware moved it."""
-    shareable = host.fs.info().shareable_bits
-    if not shareable:
+    """Return the ways CPUID calls shared with I/O: where DDIO lies unless firmware moved it.
+
+    resctrl knows them; nothing is known without it.
+    """
+    try:
+        shareable = host.fs.info().shareable_bits
+    except HardwareError:
         return {}
-    return {cache.id: shareable for cache in host.topology.caches()}
+    return {cache.id: shareable for cache in host.topology.caches()} if shareable else {}
 
 
 def _no_ddio_register(host: Host) -> str | None:
@@ -161,11 +200,6 @@ def _no_ddio_register(host: Host) -> str | None:
     except HardwareError as error:
         return str(error)
     return None
-
-
-def _ddio_found(host: Host, ddio: DdioWays, domain: CacheDomain) -> WayMask | None:
-    mask = ddio.read(domain.id)
-    return mask if mask is not None else _static_ddio(host).get(domain.id)
 
 
 def _domain_of(host: Host) -> Callable[[int], int | None]:

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from iat_nova.hardware import rules
-from iat_nova.hardware.api import CacheAllocator, HardwareError
+from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
 from iat_nova.hardware.topology import Topology
 from iat_nova.model import CacheDomain, WayMask
+
+Domains = Callable[[], tuple[CacheDomain, ...]]
+"""What tells the cache domains, such as a `CacheAllocator`'s method of that name."""
 
 
 class MsrDdio:
@@ -21,30 +24,31 @@ class MsrDdio:
     it was seen not to), which only hit and miss rates answer.
     """
 
-    def __init__(self, msr: Msr, allocator: CacheAllocator, topology: Topology) -> None:
+    def __init__(self, msr: Msr, domains: Domains, topology: Topology) -> None:
         self._msr = msr
-        self._allocator = allocator
+        self._domains = domains
         self._topology = topology
-        self._domains: tuple[CacheDomain, ...] = ()
+        self._known: tuple[CacheDomain, ...] = ()
 
     def read(self, domain: int) -> WayMask | None:
         """Return the register's ways. Raises `MsrError`."""
-        found = self._find(domain)
-        value = self._msr.read(self._cpu(found), IIO_LLC_WAYS)
-        return WayMask(value & ((1 << found.ways) - 1))
+        return self.mask_of(self._find(domain))
+
+    def mask_of(self, domain: CacheDomain) -> WayMask:
+        """Return the register's ways of a domain the caller has at hand. Raises `MsrError`."""
+        value = self._msr.read(self._cpu(domain), IIO_LLC_WAYS)
+        return WayMask(value & ((1 << domain.ways) - 1))
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Set the register; return it as read back. Raises `HardwareError`."""
         found = self._find(domain)
         rules.check_ddio(found, mask)
         self._msr.write(self._cpu(found), IIO_LLC_WAYS, mask)
-        effective = self.read(domain)
-        assert effective is not None
-        return effective
+        return self.mask_of(found)
 
     def _find(self, domain: int) -> CacheDomain:
-        self._domains = self._domains or self._allocator.domains()
-        return rules.find(self._domains, domain)
+        self._known = self._known or self._domains()
+        return rules.find(self._known, domain)
 
     def _cpu(self, domain: CacheDomain) -> int:
         online = self._topology.online() & frozenset(domain.cpus)
@@ -54,10 +58,9 @@ class MsrDdio:
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, what `restore` needs."""
-        domains = self._allocator.domains()
         return {
-            str(domain.id): f"{self._msr.read(self._cpu(domain), IIO_LLC_WAYS):x}"
-            for domain in domains
+            str(cache.id): f"{self._msr.read(cache.cpus[0], IIO_LLC_WAYS):x}"
+            for cache in self._topology.caches()
         }
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
@@ -82,9 +85,9 @@ class IoAllocDdio:
     disabled nobody can tell where I/O goes (`read` gives None); the first `write` enables it.
     """
 
-    def __init__(self, fs: ResctrlFs, allocator: CacheAllocator) -> None:
+    def __init__(self, fs: ResctrlFs, domains: Domains) -> None:
         self._fs = fs
-        self._allocator = allocator
+        self._domains = domains
 
     def state(self) -> str:
         """Return ``enabled``, ``disabled`` or ``not supported``."""
@@ -95,12 +98,15 @@ class IoAllocDdio:
 
     def read(self, domain: int) -> WayMask | None:
         """Return the devices' mask, None while io_alloc is not enabled."""
-        rules.find(self._allocator.domains(), domain)
-        return self._masks().get(domain) if self.state() == "enabled" else None
+        return self.mask_of(rules.find(self._domains(), domain))
+
+    def mask_of(self, domain: CacheDomain) -> WayMask | None:
+        """Return the devices' mask in a domain the caller has at hand."""
+        return self._masks().get(domain.id) if self.state() == "enabled" else None
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Enable io_alloc if need be and set the mask; return it as read back."""
-        rules.check_ddio(rules.find(self._allocator.domains(), domain), mask)
+        rules.check_ddio(rules.find(self._domains(), domain), mask)
         with self._fs.locked():
             if self.state() != "enabled":
                 self._fs.put(self._name("io_alloc"), "1")
@@ -163,6 +169,10 @@ class FixedDdio:
     def read(self, domain: int) -> WayMask | None:
         """Return the mask that is known, None when it is not."""
         return self._masks.get(domain)
+
+    def mask_of(self, domain: CacheDomain) -> WayMask | None:
+        """Return the mask that is known of a domain the caller has at hand."""
+        return self._masks.get(domain.id)
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Refuse, with the reason."""

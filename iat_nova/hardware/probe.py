@@ -173,7 +173,7 @@ def _ddio_register(host: Host) -> Finding:
 
 
 def _io_alloc(host: Host) -> Finding:
-    state = IoAllocDdio(host.fs, host.resctrl).state()
+    state = IoAllocDdio(host.fs, host.resctrl.domains).state()
     level = Level.MISSING if state == "not supported" else Level.OK
     return Finding("io_alloc", level, state)
 

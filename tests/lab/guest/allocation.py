@@ -87,7 +87,7 @@ class DdioContract(Mounted, contract.DdioContract, unittest.TestCase):
 
     def make(self):
         allocator = super().make()
-        ddio = MsrDdio(self.msr, allocator, TOPOLOGY)
+        ddio = MsrDdio(self.msr, allocator.domains, TOPOLOGY)
         saved = json.loads(json.dumps(ddio.save()))
         self.addCleanup(lambda: self.assertEqual(self.found, REGISTERS.everything()))
         self.addCleanup(ddio.restore, saved)

@@ -53,6 +53,12 @@ def mount(*options):
     marker.write_text(text)
 
 
+def unmount():
+    """Unmount resctrl if it is mounted: all classes are then as after a reset."""
+    if (RESCTRL / "schemata").exists():
+        subprocess.run(["umount", str(RESCTRL)], check=True)
+
+
 def plug(cpu, on):
     """Take a processor off-line or on-line."""
     Path(f"/sys/devices/system/cpu/cpu{cpu}/online").write_text("1" if on else "0")

@@ -30,7 +30,7 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         tree = trees.KernelTree(self.folder / "resctrl", self.cpus)
         self.msr = FakeMsr({0: 0, 1: 0, 2: 1, 3: 1})
         self.allocator = Resctrl(tree, self.cpus.topology)
-        ddio = MsrDdio(self.msr, self.allocator, self.cpus.topology)
+        ddio = MsrDdio(self.msr, self.allocator.domains, self.cpus.topology)
         return ddio, self.allocator.domains()[0]
 
     def test_packages_are_apart(self):
@@ -107,7 +107,7 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
         self.tree.write("info/L3/io_alloc", "1")
         self.tree.changes.clear()
         self.allocator = Resctrl(self.tree, self.cpus.topology)
-        return IoAllocDdio(self.tree, self.allocator), self.allocator.domains()[0]
+        return IoAllocDdio(self.tree, self.allocator.domains), self.allocator.domains()[0]
 
     def test_disabled_and_enabled(self):
         """While disabled nothing is known; the first write enables it, restore disables it."""
@@ -139,7 +139,9 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
 
     def test_not_supported(self):
         """A kernel without the files has no such knob."""
-        other = IoAllocDdio(trees.KernelTree(self.folder / "intel", self.cpus), self.allocator)
+        other = IoAllocDdio(
+            trees.KernelTree(self.folder / "intel", self.cpus), self.allocator.domains
+        )
         self.assertEqual("not supported", other.state())
         self.assertIsNone(other.read(0))
         self.assertEqual((), other.restore(other.save()))

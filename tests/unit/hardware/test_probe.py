@@ -262,10 +262,20 @@ class Choosing(HostCase):
             self.choose()
 
     def test_not_mounted(self):
-        """Without resctrl the text says what to mount."""
+        """Where the kernel has resctrl the text says what to mount."""
         self.tree = probe.ResctrlFs(self.folder / "nowhere")
         with self.assertRaisesRegex(HardwareError, "mount -t resctrl"):
             self.choose()
+
+    def test_libpqos(self):
+        """libpqos is used when asked for, or where the kernel has no resctrl at all."""
+        with mock.patch("iat_nova.hardware.backends.load"):
+            self.assertEqual("pqos-os", self.chosen(self.choose(cat="pqos-os"))["cat"])
+            self.tree = probe.ResctrlFs(self.folder / "nowhere")
+            self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
+            made = self.choose()
+        self.assertEqual("pqos-msr", self.chosen(made)["cat"])
+        self.assertEqual(["pqos-msr", "ddio"], list(made.parts))
 
     def test_no_cha(self):
         """Without CHA PMUs DDIO's rates are unknown, and the domain says so."""

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CAT through libpqos: for hosts where the operator's tools use it, or without resctrl.
+
+The MSR interface writes the class registers itself: nothing else on the host may do so, hence it is
+refused while resctrl is mounted. The OS interface drives resctrl with groups COS1, COS2 and so on,
+and wants all of them. Where resctrl is there, `resctrl` is the better choice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from iat_nova.hardware import rules
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.pqos_lib import Interface, Pqos
+from iat_nova.hardware.resctrl import Inspection, Resctrl
+from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.topology import Topology
+from iat_nova.model import CacheDomain, WayMask
+
+_COS_GROUP = re.compile(r"COS\d+")
+
+
+class PqosAllocator:
+    """`hardware.api.CacheAllocator` on libpqos.
+
+    The library is initialised at the first need: with the OS interface, which makes groups by
+    that, not before `apply`. `coupled` and `complete` are those of `resctrl.Resctrl`.
+    """
+
+    def __init__(
+        self,
+        interface: Interface,
+        topology: Topology,
+        fs: ResctrlFs,
+        *,
+        coupled: bool = False,
+        complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
+        open_library: Callable[[Interface, Iterable[int]], Pqos] = Pqos,
+    ) -> None:
+        self._interface = interface
+        self._topology = topology
+        self._fs = fs
+        self._coupled = coupled
+        self._complete = complete
+        self._open_library = open_library
+        self._opened: Pqos | None = None
+        self._domains: dict[int, CacheDomain] = {}
+        self._taken: frozenset[int] = frozenset()  # classes others use
+        self._classes: dict[int, dict[str, ClassMask]] = {}
+        self._numbers: dict[int, dict[str, int]] = {}
+        self._written: dict[int, tuple[int, int | None]] = {}  # cpu -> (class, when plugged)
+        self._default_found: dict[int, int] = {}
+
+    # ------------------------------------------------------------------- what is there
+
+    def domains(self) -> tuple[CacheDomain, ...]:
+        """Read the cache domains with their limits, once; see `api.CacheAllocator`."""
+        if not self._domains:
+            if self._interface is Interface.MSR:
+                found = self._domains_of_library()
+            else:
+                found = Resctrl(self._fs, self._topology, coupled=self._coupled).domains()
+            self._domains = {domain.id: self._complete(domain) for domain in found}
+        return tuple(self._domains[number] for number in sorted(self._domains))
+
+    def _domains_of_library(self) -> tuple[CacheDomain, ...]:
+        library = self._library()
+        can = library.capability
+        self._taken = frozenset(library.class_of(core.cpu) for core in library.cores) - {0}
+        return tuple(
+            CacheDomain(
+                id=cache.id,
+                cpus=cache.cpus,
+                ways=can.ways,
+                classes=can.classes - len([n for n in self._taken if n < can.classes]),
+                min_ways=library.min_ways(),
+                coerced_ways=WayMask(can.contention if self._coupled else 0),
+                way_bytes=cache.size_bytes // can.ways,
+            )
+            for cache in self._topology.caches()
+        )
+
+    def _library(self) -> Pqos:
+        if self._opened is None:
+            self._check_alone()
+            self._opened = self._open_library(self._interface, self._topology.online())
+        return self._opened
+
+    def _check_alone(self) -> None:
+        mounted = (self._fs.root / "schemata").exists()
+        if self._interface is Interface.MSR and mounted:
+            raise HardwareError(
+                f"{self._fs.root} is mounted: libpqos's MSR interface would write behind the "
+                f"kernel's back; use resctrl, or umount {self._fs.root}"
+            )
+        if self._interface is Interface.OS:
+            self._fs.info()  # raises with what to mount
+            foreign = [name for name in self._fs.groups() if not _COS_GROUP.fullmatch(name)]
+            if foreign:
+                raise HardwareError(
+                    f"{self._fs.root / foreign[0]}: libpqos's OS interface wants every class; "
+                    "remove the group, or use resctrl"
+                )
+
+    def _l3cat(self, domain: CacheDomain) -> int:
+        """Return libpqos's number of a domain."""
+        for core in self._library().cores:
+            if core.cpu in domain.cpus:
+                return core.l3cat_id
+        raise HardwareError(f"cache domain {domain.id}: libpqos knows none of its processors")
+
+    def effective(self, domain: int) -> Mapping[str, WayMask]:
+        """Read the masks of our classes back; see `api.CacheAllocator`."""
+        found = rules.find(self.domains(), domain)
+        numbers = self._numbers.get(domain)
+        if not numbers:
+            return {}
+        masks = self._library().masks(self._l3cat(found))
+        shown = {name: WayMask(masks[number]) for name, number in numbers.items()}
+        if self._interface is Interface.MSR:
+            return shown
+        return {name: rules.effective(found, mask) for name, mask in shown.items()}
+
+    # ------------------------------------------------------------------------- writing
+
+    def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
+        """Program exactly these classes; see `api.CacheAllocator`."""
+        found = rules.find(self.domains(), domain)
+        rules.check_classes(found, classes)
+        named = {item.name: item for item in classes}
+        numbers = self._assign(domain, named)
+        undo: list[Callable[[], None]] = []
+        try:
+            self._program(found, named, numbers, undo)
+        except HardwareError as error:
+            raise _undone(undo, error) from error
+        self._classes[domain], self._numbers[domain] = named, numbers
+        if DEFAULT_CLASS not in named:
+            self._default_found.pop(domain, None)
+        return self.effective(domain)
+
+    def _assign(self, domain: int, named: Mapping[str, ClassMask]) -> dict[str, int]:
+        """Give every class a number: the one it has, else the lowest that is free here."""
+        numbers = {n: k for n, k in self._numbers.get(domain, {}).items() if n in named}
+        used = set(numbers.values()) | self._taken
+        free = (k for k in range(1, len(used) + len(named) + 1) if k not in used)
+        for name in named:
+            if name not in numbers:
+                numbers[name] = 0 if name == DEFAULT_CLASS else next(free)
+        return numbers
+
+    def _program(
+        self,
+        domain: CacheDomain,
+        named: Mapping[str, ClassMask],
+        numbers: Mapping[str, int],
+        undo: list[Callable[[], None]],
+    ) -> None:
+        library, l3cat = self._library(), self._l3cat(domain)
+        before = library.masks(l3cat)
+        wanted = {numbers[name]: int(item.mask) for name, item in named.items()}
+        if 0 in wanted:
+            self._default_found.setdefault(domain.id, before[0])
+        elif domain.id in self._default_found:
+            wanted[0] = self._default_found[domain.id]
+        given_up = set(self._numbers.get(domain.id, {}).values()) - wanted.keys() - {0}
+        wanted |= dict.fromkeys(given_up, (1 << domain.ways) - 1)
+        changed = {n: mask for n, mask in wanted.items() if before[n] != mask}
+        if changed:
+            library.set_masks(l3cat, changed)
+            undo.append(lambda: library.set_masks(l3cat, {n: before[n] for n in changed}))
+        owner = {
+            cpu: numbers[name]
+            for name, item in named.items()
+            for cpu in item.cpus
+            if name != DEFAULT_CLASS
+        }
+        for cpu in sorted(self._topology.online() & set(domain.cpus)):
+            self._move(cpu, owner.get(cpu, 0), undo)
+
+    def _move(self, cpu: int, number: int, undo: list[Callable[[], None]]) -> None:
+        was, _ = self._written.get(cpu, (0, None))
+        if was == number:
+            return
+        before = self._library().class_of(cpu)
+        if before != was and before in self._taken:
+            raise HardwareError(
+                f"processor {cpu} is in class {before}, which is not ours; leave it alone, or "
+                "free it: pqos -R"
+            )
+        self._put(cpu, number)
+        undo.append(lambda: self._put(cpu, was))
+
+    def _put(self, cpu: int, number: int) -> None:
+        self._library().set_class(cpu, number)
+        if number:
+            self._written[cpu] = (number, self._topology.plugged(cpu))
+        else:
+            self._written.pop(cpu, None)
+
+    # --------------------------------------------------------------- watching and ending
+
+    def inspect(self) -> Inspection:
+        """Compare the machine with what we wrote; see `resctrl.Resctrl.inspect`."""
+        if self._opened is None:
+            return Inspection()
+        foreign = []
+        for number, numbers in self._numbers.items():
+            found = self._domains[number]
+            masks = self._library().masks(self._l3cat(found))
+            for name, item in self._classes[number].items():
+                now = WayMask(masks[numbers[name]])
+                if now not in (item.mask, rules.effective(found, item.mask)):
+                    foreign.append(
+                        f"class {numbers[name]}: L3:{number} is {now}, we wrote {item.mask}"
+                    )
+        reasserted = []
+        for cpu in sorted(self._wanted().keys() & self._topology.online()):
+            number = self._wanted()[cpu]
+            _, plugged = self._written.get(cpu, (0, None))
+            if plugged != self._topology.plugged(cpu):
+                self._put(cpu, number)
+                reasserted.append(cpu)
+            elif self._library().class_of(cpu) != number:
+                foreign.append(f"processor {cpu} was moved out of class {number}")
+        return Inspection(tuple(foreign), tuple(reasserted))
+
+    def _wanted(self) -> dict[int, int]:
+        """Return the class of every processor of ours, on-line or not."""
+        return {
+            cpu: self._numbers[domain][name]
+            for domain, named in self._classes.items()
+            for name, item in named.items()
+            for cpu in item.cpus
+            if name != DEFAULT_CLASS
+        }
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, what `restore` needs."""
+        if self._interface is Interface.OS:
+            resctrl = Resctrl(self._fs, self._topology)
+            return {"groups": list(self._fs.groups()), "resctrl": resctrl.save()}
+        library = self._library()
+        ids = sorted({core.l3cat_id for core in library.cores})
+        return {
+            "masks": {
+                str(number): {str(n): mask for n, mask in library.masks(number).items()}
+                for number in ids
+            },
+            "classes": {str(core.cpu): library.class_of(core.cpu) for core in library.cores},
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        """Put classes and masks back; return what was done. May be repeated."""
+        if self._interface is Interface.OS:
+            done = self._restore_groups(saved)
+        else:
+            done = self._restore_registers(saved)
+        for memory in (self._classes, self._numbers, self._written, self._default_found):
+            memory.clear()
+        return done
+
+    def _restore_registers(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        library = self._library()
+        done = []
+        for core in library.cores:
+            number = saved["classes"].get(str(core.cpu))
+            online = core.cpu in self._topology.online()
+            if online and number is not None and library.class_of(core.cpu) != number:
+                library.set_class(core.cpu, number)
+                done.append(f"processor {core.cpu} in class {number}")
+        for text, found in saved["masks"].items():
+            now = library.masks(int(text))
+            masks = {int(n): mask for n, mask in found.items() if now.get(int(n)) != mask}
+            if masks:
+                library.set_masks(int(text), masks)
+                done += [f"domain {text} class {n} = {mask:#x}" for n, mask in masks.items()]
+        return tuple(done)
+
+    def _restore_groups(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        self.close()
+        if not (self._fs.root / "schemata").exists():
+            return ()
+        done = []
+        with self._fs.locked():
+            for name in self._fs.groups():
+                if _COS_GROUP.fullmatch(name) and name not in saved["groups"]:
+                    self._fs.remove(name)
+                    done.append(f"removed {self._fs.root / name}")
+        return (*done, *Resctrl(self._fs, self._topology).restore(saved["resctrl"]))
+
+    def close(self) -> None:
+        """Shut libpqos down; the hardware stays as it is."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+def _undone(undo: list[Callable[[], None]], error: HardwareError) -> HardwareError:
+    failed = []
+    for step in reversed(undo):
+        try:
+            step()
+        except HardwareError as second:
+            failed.append(str(second))
+    if not failed:
+        return error
+    return HardwareError(
+        f"{error}; and undoing it failed too: {'; '.join(failed)}; run iat-nova restore"
+    )

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libpqos by ctypes: the few functions that are alike in versions 4 to 7, checked when loaded.
+
+Source: pqos.h of intel-cmt-cat 4.5, 6.0 and 7.1. What differs between them:
+
+* ``struct pqos_l3ca`` begins with a ``domain_id`` from version 6 on;
+* ``struct pqos_coreinfo`` grew at its end, so single ones are asked for, never the table;
+* ``struct pqos_cap_l3ca`` grew at its end.
+
+Sizes are compared where structures carry theirs (`mem_size`), and the layout of ``pqos_l3ca`` is
+recognised by what the library writes into it. What does not fit is refused; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import enum
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from iat_nova.hardware.api import HardwareError
+
+SONAMES = ("libpqos.so.7", "libpqos.so.6", "libpqos.so.5", "libpqos.so.4")
+_MAJORS = range(4, 8)
+_CLASSES_MAX = 128
+_CAP_L3CA, _CAP_MBA = 1, 3
+_RETURN = {
+    1: "error",
+    2: "bad parameter",
+    3: "not offered by this machine",
+    4: "not initialised",
+    5: "register or file refused",
+    6: "performance counters",
+    7: "busy",
+    8: "interface not supported",
+    9: "overflow",
+    10: "unavailable",
+}
+
+
+class PqosError(HardwareError):
+    """libpqos refused, or is not one we know."""
+
+
+class Interface(enum.IntEnum):
+    """How libpqos reaches the hardware (enum pqos_interface)."""
+
+    MSR = 0
+    OS = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Core:
+    """A processor as libpqos sees it."""
+
+    cpu: int
+    l3cat_id: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Capability:
+    """L3 allocation as libpqos reports it."""
+
+    classes: int  # the least of CAT's and MBA's
+    ways: int
+    way_bytes: int
+    contention: int
+
+
+class _Config(ctypes.Structure):
+    _fields_ = (
+        ("fd_log", ctypes.c_int),
+        ("callback_log", ctypes.c_void_p),
+        ("context_log", ctypes.c_void_p),
+        ("verbose", ctypes.c_int),
+        ("interface", ctypes.c_int),
+    )
+
+
+class _CapL3ca(ctypes.Structure):  # the part all versions share
+    _fields_ = (
+        ("mem_size", ctypes.c_uint),
+        ("num_classes", ctypes.c_uint),
+        ("num_ways", ctypes.c_uint),
+        ("way_size", ctypes.c_uint),
+        ("way_contention", ctypes.c_uint64),
+        ("cdp", ctypes.c_int),
+        ("cdp_on", ctypes.c_int),
+    )
+
+
+class _Capability(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int), ("pointer", ctypes.c_void_p))
+
+
+class _Cap(ctypes.Structure):  # followed by num_cap times _Capability, at offset 16
+    _fields_ = (
+        ("mem_size", ctypes.c_uint),
+        ("version", ctypes.c_uint),
+        ("num_cap", ctypes.c_uint),
+        ("_pad", ctypes.c_uint),
+    )
+
+
+class _L3ca4(ctypes.Structure):
+    _fields_ = (
+        ("class_id", ctypes.c_uint),
+        ("cdp", ctypes.c_int),
+        ("mask", ctypes.c_uint64),
+        ("code_mask", ctypes.c_uint64),
+    )
+
+
+class _L3ca6(ctypes.Structure):
+    _fields_ = (
+        ("domain_id", ctypes.c_uint16),
+        ("class_id", ctypes.c_uint),
+        ("cdp", ctypes.c_int),
+        ("mask", ctypes.c_uint64),
+        ("code_mask", ctypes.c_uint64),
+    )
+
+
+_Layout = type[_L3ca4] | type[_L3ca6]
+
+
+def load(sonames: tuple[str, ...] = SONAMES) -> ctypes.CDLL:
+    """Return the newest libpqos of this host. Raises `PqosError` when there is none."""
+    for name in sonames:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise PqosError(
+        f"no libpqos on this host (looked for {', '.join(sonames)}); apt install intel-cmt-cat"
+    )
+
+
+class Pqos:
+    """An initialised libpqos. One a process; `close` gives the hardware's lock back.
+
+    `cpus` are the processors on-line. Initialising with the OS interface makes resctrl groups COS1
+    and so on. Raises `PqosError`.
+    """
+
+    def __init__(
+        self, interface: Interface, cpus: Iterable[int], library: ctypes.CDLL | None = None
+    ) -> None:
+        self._library: Any = library or load()
+        self._log = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            config = _Config(fd_log=self._log, verbose=-1, interface=interface)
+            self._call("pqos_init", ctypes.byref(config))
+        except BaseException:
+            os.close(self._log)
+            raise
+        try:
+            self.capability, self.cores = self._describe(sorted(cpus))
+            self._layout = self._recognise()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Shut the library down; masks and associations stay as they are."""
+        if self._log >= 0:
+            self._library.pqos_fini()
+            os.close(self._log)
+            self._log = -1
+
+    # ------------------------------------------------------------------------ allocation
+
+    def masks(self, l3cat_id: int) -> dict[int, int]:
+        """Return the masks of all classes of a domain, by class number."""
+        table = (self._layout * _CLASSES_MAX)()
+        return {item.class_id: item.mask for item in self._get(l3cat_id, table)}
+
+    def set_masks(self, l3cat_id: int, masks: Mapping[int, int]) -> None:
+        """Set masks of a domain, by class number."""
+        table = (self._layout * len(masks))()
+        for item, (number, mask) in zip(table, masks.items(), strict=True):
+            item.class_id, item.mask = number, mask
+        what = ", ".join(f"class {n} = {mask:#x}" for n, mask in masks.items())
+        self._call("pqos_l3ca_set", l3cat_id, len(masks), table, what=f"domain {l3cat_id} {what}")
+
+    def class_of(self, cpu: int) -> int:
+        """Return the class a processor is in."""
+        number = ctypes.c_uint()
+        self._call("pqos_alloc_assoc_get", cpu, ctypes.byref(number), what=f"processor {cpu}")
+        return number.value
+
+    def set_class(self, cpu: int, number: int) -> None:
+        """Put a processor into a class."""
+        self._call("pqos_alloc_assoc_set", cpu, number, what=f"processor {cpu} into class {number}")
+
+    def min_ways(self) -> int:
+        """Return the least number of ways a mask may hold."""
+        bits = ctypes.c_uint()
+        self._call("pqos_l3ca_get_min_cbm_bits", ctypes.byref(bits))
+        return max(bits.value, 1)
+
+    # ---------------------------------------------------------------- what is checked at load
+
+    def _describe(self, cpus: Iterable[int]) -> tuple[Capability, tuple[Core, ...]]:
+        cap, table = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("pqos_cap_get", ctypes.byref(cap), ctypes.byref(table))
+        if not cap.value or not table.value:
+            raise PqosError("libpqos returned no capabilities")
+        return _capability(cap.value), tuple(self._core(table, cpu) for cpu in cpus)
+
+    def _core(self, table: ctypes.c_void_p, cpu: int) -> Core:
+        find = self._library.pqos_cpu_get_core_info
+        find.restype = ctypes.POINTER(ctypes.c_uint)
+        core = find(table, cpu)
+        if not core or core[0] != cpu:
+            raise PqosError(f"libpqos: struct pqos_coreinfo of processor {cpu} is not as known")
+        return Core(cpu=cpu, l3cat_id=core[4])
+
+    def _recognise(self) -> _Layout:
+        """Find the layout of pqos_l3ca in what the library writes for the first domain."""
+        first = min(core.l3cat_id for core in self.cores)
+        fitting = [layout for layout in (_L3ca4, _L3ca6) if self._fits(first, layout)]
+        if len(fitting) != 1:
+            raise PqosError(
+                "libpqos's struct pqos_l3ca is none of those known (versions 4 to 7); use resctrl"
+            )
+        return fitting[0]
+
+    def _fits(self, l3cat_id: int, layout: _Layout) -> bool:
+        # Filled with ones, so that what the library does not write is no plausible entry. Sized
+        # for the larger layout, so that neither writes beyond it.
+        room = (_L3ca6 * _CLASSES_MAX)()
+        ctypes.memset(room, 0xFF, ctypes.sizeof(room))
+        table = (layout * _CLASSES_MAX).from_buffer(room)
+        full = (1 << self.capability.ways) - 1
+        items = self._get(l3cat_id, table)
+        return [item.class_id for item in items] == list(range(len(items))) and all(
+            item.cdp in (0, 1) and 0 < item.mask <= full for item in items
+        )
+
+    def _get(self, l3cat_id: int, table: Any) -> list[Any]:
+        count = ctypes.c_uint()
+        self._call("pqos_l3ca_get", l3cat_id, _CLASSES_MAX, ctypes.byref(count), table)
+        return list(table[: count.value])
+
+    def _call(self, name: str, *arguments: Any, what: str = "") -> None:
+        code = getattr(self._library, name)(*arguments)
+        if code:
+            meaning = _RETURN.get(code, f"code {code}")
+            raise PqosError(
+                f"libpqos: {name}{' (' + what + ')' if what else ''}: {meaning}; "
+                "iat-nova doctor shows what is missing, pqos -v -s what libpqos says"
+            )
+
+
+def _capability(address: int) -> Capability:
+    cap = _Cap.from_address(address)
+    major = cap.version // 10000
+    if major not in _MAJORS:
+        raise PqosError(f"libpqos version {cap.version}: only 4 to 7 are known; use resctrl")
+    size = ctypes.sizeof(_Cap) + cap.num_cap * ctypes.sizeof(_Capability)
+    if not 0 < cap.num_cap <= 16 or cap.mem_size != size:
+        raise PqosError(f"libpqos: struct pqos_cap has {cap.mem_size} bytes, expected {size}")
+    entries = (_Capability * cap.num_cap).from_address(address + ctypes.sizeof(_Cap))
+    by_type = {entry.type: entry.pointer for entry in entries}
+    if not by_type.get(_CAP_L3CA):
+        raise PqosError("libpqos: this machine has no L3 cache allocation")
+    l3ca = _CapL3ca.from_address(by_type[_CAP_L3CA])
+    known = (32,) if major == 4 else (32, 40, 48)
+    if l3ca.mem_size not in known or not 0 < l3ca.num_ways <= 64:
+        raise PqosError(f"libpqos: struct pqos_cap_l3ca has {l3ca.mem_size} bytes, not {known}")
+    if l3ca.cdp_on:
+        raise PqosError(
+            "code and data prioritisation is on; use resctrl, or switch it off: "
+            "pqos --iface=msr -R l3cdp-off"
+        )
+    classes = l3ca.num_classes
+    if by_type.get(_CAP_MBA):
+        # Its second word is num_classes in all versions.
+        mba = (ctypes.c_uint * 2).from_address(by_type[_CAP_MBA])
+        classes = min(classes, mba[1])
+    return Capability(classes, l3ca.num_ways, l3ca.way_size, l3ca.way_contention)

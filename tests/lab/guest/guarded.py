@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole set of back ends under the guard, killed at random moments on a real kernel."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+from pathlib import Path
+
+from iat_nova.clock import SystemClock
+from iat_nova.guard import Guard, HostTaken
+from iat_nova.hardware import probe
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
+from iat_nova.hardware.backends import Preferences, choose
+from iat_nova.hardware.probe import Host, Level
+from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.model import WayMask
+from tests.lab.guest.machine import Registers, mount
+
+REGISTERS = Registers()
+SNAPSHOT, LOCK = Path("/run/iat-nova/snapshot.json"), Path("/run/iat-nova/writer.lock")
+KILLS = int(os.environ.get("IAT_NOVA_LAB_KILLS", "20"))
+
+
+def make(**wanted):
+    backends = choose(Host(), SystemClock(), Preferences(**wanted))
+    return backends, Guard(backends.parts, snapshot=SNAPSHOT, lock=LOCK)
+
+
+def state():
+    """Everything that must be as it was found."""
+    now = REGISTERS.everything()
+    return {
+        "default": [masks[0] for masks in now["cbm"]],
+        "ddio": now["ddio"],
+        "classes": now["classes"],
+        "groups": ResctrlFs().groups(),
+        "schemata": ResctrlFs().read("schemata"),
+    }
+
+
+def write_for_ever(seed):
+    """Change masks, processors and DDIO at random, as fast as it goes, until killed."""
+    dice = random.Random(seed)
+    backends, guard = make(counters=dice.choice(("perf", "msr")))
+    domains = backends.allocator.domains()
+    with guard.only_writer():
+        guard.protect()
+        backends.counters.watch(cpu for domain in domains for cpu in domain.cpus)
+        print("writing", flush=True)
+        while True:
+            for domain in domains:
+                backends.allocator.apply(domain.id, random_classes(dice, domain))
+                count = dice.randint(1, 6)
+                backends.ddio.write(domain.id, WayMask.span(domain.ways - count, count))
+            backends.counters.read()
+
+
+def random_classes(dice, domain):
+    cpus = list(domain.cpus)
+    dice.shuffle(cpus)
+    classes = [ClassMask(DEFAULT_CLASS, (), WayMask.span(dice.randint(0, 8), 2))]
+    for n in range(dice.randint(0, domain.classes - 1)):
+        count = dice.randint(1, 6)
+        mask = WayMask.span(dice.randint(0, domain.ways - count), count)
+        classes.append(ClassMask(f"tenant {n}", tuple(cpus[n : n + 1]), mask))
+    return tuple(classes)
+
+
+class Killed(unittest.TestCase):
+    """kill -9, and the host is as it was found."""
+
+    def setUp(self):
+        mount()
+        self.found = state()
+
+    def writer(self, seed):
+        code = f"from tests.lab.guest.guarded import write_for_ever; write_for_ever({seed})"
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(child.stdout.close)
+        return child
+
+    def test_killed_at_random(self):
+        """Killed at random moments while writing; restore brings all back, a second one nothing."""
+        dice = random.Random(2021)
+        changed = 0
+        for seed in range(KILLS):
+            child = self.writer(seed)
+            self.assertEqual("writing\n", child.stdout.readline())
+            threading.Event().wait(dice.uniform(0.0, 0.2))  # the moment is what is random here
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            changed += state() != self.found
+            _, guard = make(counters="msr")
+            with guard.only_writer():
+                restored = guard.restore()
+                self.assertEqual((), restored.failed)
+                self.assertEqual(self.found, state(), f"seed {seed}: {restored.done}")
+                self.assertEqual((), guard.restore().done)
+            self.assertFalse(SNAPSHOT.exists())
+        self.assertGreater(changed, KILLS // 2)
+
+    def test_the_next_start_restores(self):
+        """Without a restore in between, the next writer first puts everything back."""
+        child = self.writer(1)
+        self.assertEqual("writing\n", child.stdout.readline())
+        _, guard = make(counters="msr")
+        with self.assertRaisesRegex(HostTaken, f"process {child.pid}"), guard.only_writer():
+            self.fail("two writers")
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        with guard.only_writer():
+            self.assertTrue(guard.protect().done)
+            self.assertEqual(self.found, state())
+            self.assertEqual((), guard.restore().done)
+
+
+class Doctor(unittest.TestCase):
+    """What the probe finds on a machine that has everything."""
+
+    def test_nothing_is_missing(self):
+        """Every finding but AMD's knob is well."""
+        mount()
+        found = probe.findings(Host())
+        bad = [(one.subject, one.state) for one in found if one.level is not Level.OK]
+        self.assertEqual(["io_alloc"], [subject for subject, _ in bad], bad)
+
+    def test_choices(self):
+        """resctrl, the register, perf and the kernel's CHA PMUs are chosen, with what was found."""
+        mount()
+        backends, _ = make()
+        self.assertEqual(
+            ["resctrl", "msr", "perf", "perf"], [choice.chosen for choice in backends.choices]
+        )
+        for domain in backends.allocator.domains():
+            self.assertEqual((0x600, 0x600), (domain.ddio_found, domain.coerced_ways))
+            self.assertEqual((11, 8), (domain.ways, domain.classes))
+
+    def test_writes_switched_off(self):
+        """With allow_writes=off DDIO is fixed, and the command that mends it is told."""
+        mount()
+        setting = Path("/sys/module/msr/parameters/allow_writes")
+        before = setting.read_text()
+        setting.write_text("off")
+        try:
+            (one,) = (one for one in probe.findings(Host()) if one.subject == "msr writes")
+            self.assertIn("echo on > /sys/module/msr/parameters/allow_writes", one.remedy)
+            backends, _ = make()
+            self.assertFalse(backends.allocator.domains()[0].ddio_resizable)
+        finally:
+            setting.write_text(before)

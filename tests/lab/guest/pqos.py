@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libpqos, the real one, against the registers and a real resctrl."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.hardware.pqos import PqosAllocator
+from iat_nova.hardware.pqos_lib import Interface, Pqos, PqosError, load
+from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.model import WayMask
+from tests.lab.guest.machine import TOPOLOGY, Registers, mount, plug, unmount
+from tests.unit.hardware import contract
+
+REGISTERS = Registers()
+
+try:
+    load()
+    MISSING = None
+except PqosError as error:
+    MISSING = str(error)
+
+
+class OnPqos:
+    """Has an allocator and checks after each test that the machine is as it was found."""
+
+    interface = Interface.MSR
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if MISSING:
+            raise unittest.SkipTest(MISSING)
+        if cls.interface is Interface.MSR:
+            unmount()
+        else:
+            mount()
+
+    def setUp(self):
+        self.found = REGISTERS.everything()
+        super().setUp()
+
+    def make(self):
+        allocator = PqosAllocator(self.interface, TOPOLOGY, ResctrlFs(), coupled=True)
+        saved = json.loads(json.dumps(allocator.save()))
+        self.addCleanup(self.check_restored, allocator, saved)
+        return allocator
+
+    def check_restored(self, allocator, saved):
+        allocator.restore(saved)
+        self.assertEqual((), allocator.restore(saved))
+        allocator.close()
+        left = REGISTERS.everything()
+        if self.interface is Interface.MSR:
+            self.assertEqual(self.found, left)
+        else:
+            self.assertEqual(self.found["classes"], left["classes"])
+            self.assertEqual((), ResctrlFs().groups())
+
+    def class_of(self, cpu):
+        return REGISTERS.pqr_assoc(cpu)[0] or None
+
+
+class MsrContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
+    """The contract of every allocator on the MSR interface."""
+
+    def test_the_registers(self):
+        """Masks and classes are in the registers of the domain's socket."""
+        for domain, cache in zip(self.allocator.domains(), TOPOLOGY.caches(), strict=True):
+            self.allocator.apply(domain.id, (ClassMask("a", domain.cpus[:1], WayMask(0x400)),))
+            number = REGISTERS.pqr_assoc(domain.cpus[0])[0]
+            self.assertEqual(0x600, REGISTERS.cbm(number, cache.package))
+
+    def test_the_tool_sees_the_same(self):
+        """`pqos -s` shows what we wrote."""
+        self.apply(*self.classes(a=WayMask(0x1C)))
+        self.allocator.close()  # newer versions hold their lock as long as they are open
+        shown = subprocess.run(
+            ["pqos", "--iface=msr", "-s"], capture_output=True, text=True, check=True
+        ).stdout
+        self.assertRegex(shown, r"L3CA COS1 => MASK 0x1c\b")
+
+    def test_processors_come_back(self):
+        """A processor that was off-line is put into its class again."""
+        cpu = self.domain.cpus[-1]
+        self.apply(ClassMask("a", (cpu,), WayMask(0x3)))
+        plug(cpu, False)
+        plug(cpu, True)
+        inspection = self.allocator.inspect()
+        self.assertEqual(((), (cpu,)), (inspection.foreign, inspection.reasserted))
+        self.assertEqual(1, REGISTERS.pqr_assoc(cpu)[0])
+
+
+class OsContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
+    """The contract of every allocator on the OS interface."""
+
+    interface = Interface.OS
+
+
+class Beside(unittest.TestCase):
+    """libpqos and resctrl on one host."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if MISSING:
+            raise unittest.SkipTest(MISSING)
+        mount()
+
+    def test_registers_are_the_kernels(self):
+        """While resctrl is mounted the MSR interface is refused."""
+        allocator = PqosAllocator(Interface.MSR, TOPOLOGY, ResctrlFs())
+        with self.assertRaisesRegex(HardwareError, "is mounted"):
+            allocator.domains()
+
+    def test_opened_and_closed(self):
+        """Opening and closing leaks no descriptor."""
+        Pqos(Interface.MSR, TOPOLOGY.online()).close()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            Pqos(Interface.MSR, TOPOLOGY.online()).close()
+        self.assertEqual(before, len(os.listdir("/proc/self/fd")))

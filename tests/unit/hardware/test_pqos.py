@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+import ctypes
+import json
+import tempfile
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+from iat_nova.hardware import pqos_lib
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.pqos import PqosAllocator
+from iat_nova.hardware.pqos_lib import Capability, Core, Interface, Pqos, PqosError
+from iat_nova.model import WayMask
+from tests.unit.hardware import contract, trees
+
+
+class L3caStrange(ctypes.Structure):
+    """A layout no version has."""
+
+    _fields_ = (("mask", ctypes.c_uint64), ("class_id", ctypes.c_uint), ("cdp", ctypes.c_int))
+
+
+class Function:
+    """A C function; ctypes lets its result type be set."""
+
+    restype = ctypes.c_int
+
+    def __init__(self, call):
+        self._call = call
+
+    def __call__(self, *arguments):
+        return self._call(*arguments)
+
+
+class Library:
+    """libpqos as far as it is called, with the structures of a version laid out in memory."""
+
+    def __init__(self, version=40500, layout=pqos_lib._L3ca4, cap_l3ca_size=32, cdp_on=0):
+        self.layout = layout
+        self.values = dict.fromkeys(range(16), 2047)
+        self.classes = {}
+        self.fail = {}
+        self.ended = 0
+        self.first_cpu = 0
+        self.l3ca = (ctypes.c_uint * 12)(cap_l3ca_size, 16, 11, 1 << 20, 0x600, 0, 1, cdp_on)
+        self.mba = (ctypes.c_uint * 8)(28, 8)
+        size = 16 + 2 * 16
+        self.cap = (ctypes.c_uint64 * 6)(
+            size | version << 32, 2, 1, ctypes.addressof(self.l3ca), 3, ctypes.addressof(self.mba)
+        )
+        self.cores = [(ctypes.c_uint * 8)(cpu, 0, 0, cpu, cpu // 2, 0) for cpu in range(4)]
+
+    def __getattr__(self, name):
+        if not name.startswith("pqos_"):
+            raise AttributeError(name)
+        function = Function(lambda *arguments: self._called(name, arguments))
+        setattr(self, name, function)
+        return function
+
+    def _called(self, name, arguments):
+        if name in self.fail:
+            return self.fail[name]
+        return getattr(self, "do_" + name)(*arguments) or 0
+
+    def do_pqos_init(self, config):
+        self.interface = config._obj.interface
+
+    def do_pqos_fini(self):
+        self.ended += 1
+
+    def do_pqos_cap_get(self, cap, cpu):
+        cap._obj.value = ctypes.addressof(self.cap)
+        cpu._obj.value = ctypes.addressof(self.cap)
+
+    def do_pqos_cpu_get_core_info(self, _table, cpu):
+        return ctypes.cast(self.cores[cpu + self.first_cpu], ctypes.POINTER(ctypes.c_uint))
+
+    def do_pqos_l3ca_get(self, _number, _max, count, table):
+        room = (self.layout * 16).from_buffer(table)
+        for item, (number, mask) in zip(room, self.values.items(), strict=True):
+            ctypes.memset(ctypes.byref(item), 0, ctypes.sizeof(item))
+            item.class_id, item.mask = number, mask
+        count._obj.value = 16
+
+    def do_pqos_l3ca_set(self, _number, count, table):
+        room = (self.layout * count).from_buffer(table)
+        self.values |= {item.class_id: item.mask for item in room}
+
+    def do_pqos_alloc_assoc_get(self, cpu, number):
+        number._obj.value = self.classes.get(cpu, 0)
+
+    def do_pqos_alloc_assoc_set(self, cpu, number):
+        self.classes[cpu] = number
+
+    def do_pqos_l3ca_get_min_cbm_bits(self, bits):
+        bits._obj.value = 1
+
+
+class Binding(unittest.TestCase):
+    """What is checked when the library is loaded, and what is read and written after that."""
+
+    def open(self, library):
+        pqos = Pqos(Interface.MSR, range(4), library)
+        self.addCleanup(pqos.close)
+        return pqos
+
+    def test_every_known_version(self):
+        """Versions 4 to 7 are told apart by what they write, and all work."""
+        for version, layout, size in (
+            (40500, pqos_lib._L3ca4, 32),
+            (50000, pqos_lib._L3ca4, 48),
+            (50100, pqos_lib._L3ca6, 48),
+            (60001, pqos_lib._L3ca6, 48),
+            (70100, pqos_lib._L3ca6, 48),
+        ):
+            with self.subTest(version=version):
+                library = Library(version, layout, size)
+                pqos = self.open(library)
+                self.assertEqual(Capability(8, 11, 1 << 20, 0x600), pqos.capability)
+                self.assertEqual(Core(3, 1), pqos.cores[3])
+                pqos.set_masks(0, {1: 0x3, 9: 0x600})
+                self.assertEqual((0x3, 0x600), (library.values[1], library.values[9]))
+                self.assertEqual(library.values, pqos.masks(0))
+                pqos.set_class(2, 5)
+                self.assertEqual([0, 0, 5, 0], [pqos.class_of(cpu) for cpu in range(4)])
+
+    def refused(self, library, text):
+        with self.assertRaisesRegex(PqosError, text):
+            self.open(library)
+        return library
+
+    def test_unknown_versions(self):
+        """A version outside 4 to 7 is refused, and the library is shut down again."""
+        for version in (30000, 80000, 0):
+            library = self.refused(Library(version), f"version {version}: only 4 to 7")
+            self.assertEqual(1, library.ended)
+
+    def test_wrong_sizes(self):
+        """Structures whose sizes do not fit are refused with both numbers."""
+        self.refused(Library(cap_l3ca_size=40), "pqos_cap_l3ca has 40 bytes")
+        library = Library()
+        library.cap[0] = 1000 | 40500 << 32
+        self.refused(library, "pqos_cap has 1000 bytes, expected 48")
+
+    def test_wrong_layout(self):
+        """A table of classes laid out otherwise is refused."""
+        self.refused(Library(layout=L3caStrange), "pqos_l3ca is none of those known")
+
+    def test_wrong_cores(self):
+        """A processor's entry that is another one's is refused."""
+        library = Library()
+        library.cores = library.cores[1:] * 2
+        self.refused(library, "coreinfo of processor 0")
+
+    def test_no_allocation(self):
+        """A machine without L3 allocation is refused."""
+        library = Library()
+        library.cap[2] = 0
+        self.refused(library, "no L3 cache allocation")
+
+    def test_code_and_data_prioritisation(self):
+        """CDP is left to resctrl, with the command that switches it off."""
+        self.refused(Library(cdp_on=1), "use resctrl, or .*l3cdp-off")
+
+    def test_refused_by_the_library(self):
+        """Return codes are words, with the call and what it was for."""
+        library = Library()
+        library.fail["pqos_init"] = 7
+        self.refused(library, r"pqos_init: busy")
+        library = Library()
+        pqos = self.open(library)
+        library.fail["pqos_alloc_assoc_set"] = 5
+        with self.assertRaisesRegex(PqosError, r"\(processor 2 into class 5\): register or file"):
+            pqos.set_class(2, 5)
+
+    def test_no_library(self):
+        """A host without libpqos is told what to install."""
+        with self.assertRaisesRegex(PqosError, "apt install intel-cmt-cat"):
+            pqos_lib.load(("libpqos-that-is-not.so",))
+
+
+class Registers:
+    """What the allocator needs of `Pqos`, in memory: Skylake's registers of two sockets."""
+
+    def __init__(self, log):
+        self.capability = Capability(classes=8, ways=11, way_bytes=1 << 21, contention=0x600)
+        self.cores = tuple(Core(cpu, 10 + cpu // 4) for cpu in range(8))
+        self.values = {number: dict.fromkeys(range(16), 0x7FF) for number in (10, 11)}
+        self.classes = dict.fromkeys(range(8), 0)
+        self.log = log
+        self.fail_at = None
+
+    def _change(self, text):
+        if self.fail_at is not None:
+            self.fail_at -= 1
+            if self.fail_at == 0:
+                raise PqosError("told to fail")
+        self.log.append(text)
+
+    def masks(self, l3cat_id):
+        return dict(self.values[l3cat_id])
+
+    def set_masks(self, l3cat_id, masks):
+        self._change(f"masks {l3cat_id} {masks}")
+        coupled = {n: mask | 0x600 if mask & 0x600 else mask for n, mask in masks.items()}
+        self.values[l3cat_id] |= coupled
+
+    def class_of(self, cpu):
+        return self.classes[cpu]
+
+    def set_class(self, cpu, number):
+        self._change(f"class {cpu} {number}")
+        self.classes[cpu] = number
+
+    def min_ways(self):
+        return 1
+
+    def close(self):
+        self.log.append("close")
+
+
+class MsrCase:
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.cpus = trees.Cpus(self.folder / "cpu", packages=((0, 1, 2, 3), (4, 5, 6, 7)))
+        self.log = []
+        self.registers = Registers(self.log)
+        super().setUp()
+
+    def make(self):
+        return PqosAllocator(
+            Interface.MSR, self.cpus.topology, SimpleNamespace(root=self.folder / "resctrl"),
+            coupled=True, open_library=lambda _interface, _cpus: self.registers,
+        )  # fmt: skip
+
+    def class_of(self, cpu):
+        return self.registers.classes[cpu] or None
+
+
+class MsrContract(MsrCase, contract.AllocatorContract, unittest.TestCase):
+    """The contract of every allocator, on libpqos's MSR interface."""
+
+
+class MsrInterface(MsrCase, unittest.TestCase):
+    """What is particular to it."""
+
+    def setUp(self):
+        super().setUp()
+        self.allocator = self.make()
+
+    def apply(self, **classes):
+        return self.allocator.apply(
+            0, tuple(ClassMask(n, cpus, WayMask(mask)) for n, (cpus, mask) in classes.items())
+        )
+
+    def state(self):
+        return json.loads(json.dumps([self.registers.values, self.registers.classes]))
+
+    def test_every_failing_step_is_undone(self):
+        """Whichever call fails, registers are as before, and the same works afterwards."""
+        self.apply(a=((0, 1), 0x3), b=((2,), 0xC))
+        goal = {"b": ((0, 2), 0x1C), "c": ((3,), 0x60), DEFAULT_CLASS: ((), 0x780)}
+        for step in range(1, 20):
+            before, self.registers.fail_at = self.state(), step
+            try:
+                self.apply(**goal)
+            except HardwareError:
+                self.registers.fail_at = None
+                self.assertEqual(before, self.state(), f"step {step}")
+            else:
+                break
+        self.assertGreater(step, 3)
+
+    def test_given_up_masks_are_reset(self):
+        """A class given up has all ways again, as after a reset."""
+        self.apply(a=((0,), 0x3))
+        self.apply()
+        self.assertEqual(0x7FF, self.registers.values[10][1])
+
+    def test_classes_of_others(self):
+        """Classes processors are in already are not ours, nor are those processors."""
+        self.registers.classes[3] = 1
+        self.assertEqual(7, self.allocator.domains()[0].classes)
+        self.apply(a=((0,), 0x3))
+        self.assertEqual((2, 1), (self.registers.classes[0], self.registers.classes[3]))
+        with self.assertRaisesRegex(HardwareError, "processor 3 is in class 1"):
+            self.apply(a=((0, 3), 0x3))
+
+    def test_mounted_resctrl(self):
+        """While the kernel drives the registers through resctrl we do not."""
+        (self.folder / "resctrl").mkdir()
+        (self.folder / "resctrl/schemata").write_text("")
+        with self.assertRaisesRegex(HardwareError, "behind the kernel's back; use resctrl"):
+            self.allocator.domains()
+
+    def test_foreign_changes(self):
+        """Masks and processors somebody moved are told and left."""
+        self.apply(a=((0, 1), 0x400))
+        self.assertEqual((), self.allocator.inspect().foreign)
+        self.registers.values[10][1] = 0x7
+        self.registers.classes[1] = 5
+        self.assertEqual(
+            ("class 1: L3:0 is 0x7, we wrote 0x400", "processor 1 was moved out of class 1"),
+            self.allocator.inspect().foreign,
+        )
+        self.assertEqual(5, self.registers.classes[1])
+
+    def test_processors_come_back(self):
+        """A processor that came back from being off-line is put into its class again."""
+        self.apply(a=((0, 1), 0x3))
+        self.cpus.unplug(1)
+        self.registers.classes[1] = 0
+        self.assertEqual((), self.allocator.inspect().foreign)
+        self.cpus.plug(1)
+        inspection = self.allocator.inspect()
+        self.assertEqual(((), (1,)), (inspection.foreign, inspection.reasserted))
+        self.assertEqual(1, self.registers.classes[1])
+
+    def test_restored_by_another_process(self):
+        """What was saved puts every mask and processor back, once."""
+        self.registers.values[11][0] = 0x3F
+        saved = json.loads(json.dumps(self.allocator.save()))
+        found = self.state()
+        self.apply(a=((0, 1), 0x3), **{DEFAULT_CLASS: ((), 0x7C0)})
+        other = self.make()
+        self.assertTrue(other.restore(saved))
+        self.assertEqual(found, self.state())
+        self.assertEqual((), other.restore(saved))
+
+
+class OsInterface(unittest.TestCase):
+    """libpqos on resctrl: nothing is opened before the first write, and COS groups are ours."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.cpus = trees.Cpus(Path(folder.name) / "cpu")
+        self.tree = trees.KernelTree(Path(folder.name) / "resctrl", self.cpus)
+        self.found = self.tree.state()
+        self.opened = []
+
+    def open(self, interface, _cpus):
+        self.opened.append(interface)
+        for n in range(1, 8):
+            self.tree.mkdir(f"COS{n}")
+        registers = Registers([])
+        registers.cores = tuple(Core(cpu, 0) for cpu in range(4))
+        registers.values = {0: dict.fromkeys(range(8), 0x7FF)}
+        return registers
+
+    def make(self):
+        return PqosAllocator(
+            Interface.OS, self.cpus.topology, self.tree, coupled=True, open_library=self.open
+        )
+
+    def test_looking_makes_no_groups(self):
+        """Domains and the snapshot come from resctrl itself; limits stay those found."""
+        allocator = self.make()
+        allocator.save()
+        self.assertEqual(8, allocator.domains()[0].classes)
+        self.assertEqual([], self.opened)
+        allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
+        self.assertEqual([Interface.OS], self.opened)
+        self.assertEqual(8, allocator.domains()[0].classes)
+
+    def test_restored(self):
+        """libpqos's groups that were not there before are removed, once."""
+        allocator = self.make()
+        saved = json.loads(json.dumps(allocator.save()))
+        allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
+        self.assertEqual(7, len(allocator.restore(saved)))
+        self.assertEqual(self.found, self.tree.state())
+        self.assertEqual((), self.make().restore(saved))
+
+    def test_foreign_groups(self):
+        """libpqos would fail with somebody else's group there, so we say it first."""
+        self.tree.mkdir("theirs")
+        with self.assertRaisesRegex(HardwareError, "theirs: .*wants every class"):
+            self.make().apply(0, (ClassMask("a", (0,), WayMask(3)),))
+        self.assertEqual([], self.opened)
