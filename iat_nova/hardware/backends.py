@@ -75,8 +75,11 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
     Raises `HardwareError` with the reasons when a role that must be filled cannot be.
     """
     cat_choice = _cat(host, wanted.cat)
-    made: list[Resctrl | PqosAllocator] = []  # the knob asks the allocator, which asks the knob
-    ddio, ddio_choice = _ddio(host, wanted.ddio, lambda: made[0].domains())
+
+    def domains() -> tuple[CacheDomain, ...]:  # the knob asks the allocator, which asks the knob
+        return allocator.domains()
+
+    ddio, ddio_choice = _ddio(host, wanted.ddio, domains)
     reader, reader_choice = _ddio_counters(host, wanted)
     found: dict[int, WayMask | None] = {}
 
@@ -91,7 +94,6 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
         )
 
     allocator = _allocator(host, cat_choice.chosen, complete)
-    made.append(allocator)
     counters, counters_choice = _counters(host, clock, wanted.counters, reader)
     parts: dict[str, Saves] = {cat_choice.chosen: allocator, "ddio": ddio}
     if isinstance(counters, MsrCounters):

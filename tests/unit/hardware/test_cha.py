@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-import tempfile
 import unittest
-from pathlib import Path
 
 from iat_nova.hardware import cha, events
 from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.perf_event import CpuOffline, PerfEvent
+from tests.unit.hardware import trees
 from tests.unit.hardware.test_perf import PipeGroup
 
 SKX_FORMATS = {
@@ -35,9 +34,7 @@ class Formats(unittest.TestCase):
     """From terms to the words of perf_event_attr."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
+        self.root = trees.folder(self)
 
     def add(self, number, formats=SKX_FORMATS, type_=12, cpumask="0,2"):
         pmu = self.root / f"uncore_cha_{number}"

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import errno
 import json
-import tempfile
 import unittest
-from pathlib import Path
 
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
@@ -16,9 +14,7 @@ from tests.unit.hardware.registers import FakeMsr
 
 class Folder:
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = trees.folder(self)
         super().setUp()
 
 

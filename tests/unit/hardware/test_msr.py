@@ -2,9 +2,7 @@
 import errno
 import json
 import os
-import tempfile
 import unittest
-from pathlib import Path
 
 from iat_nova.clock import SystemClock
 from iat_nova.hardware import events, msr
@@ -21,9 +19,7 @@ class Registers(unittest.TestCase):
     """Which registers can be reached, and what a refusal says."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = trees.folder(self)
 
     def test_only_the_listed_ones(self):
         """Whatever is not on the list is refused before the machine is asked."""
@@ -111,9 +107,8 @@ class Machine(unittest.TestCase):
     """A test case with two packages of two processors."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.cpus = trees.Cpus(Path(folder.name) / "cpu", packages=((0, 1), (2, 3)))
+        folder = trees.folder(self)
+        self.cpus = trees.Cpus(folder / "cpu", packages=((0, 1), (2, 3)))
         self.msr = FakeMsr({0: 0, 1: 0, 2: 1, 3: 1})
 
     def unplug(self, cpu):

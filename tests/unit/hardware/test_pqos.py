@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
 import json
-import tempfile
 import unittest
-from pathlib import Path
 from types import SimpleNamespace
 
 from iat_nova.hardware import pqos_lib
@@ -221,9 +219,7 @@ class Registers:
 
 class MsrCase:
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = trees.folder(self)
         self.cpus = trees.Cpus(self.folder / "cpu", packages=((0, 1, 2, 3), (4, 5, 6, 7)))
         self.log = []
         self.registers = Registers(self.log)
@@ -334,10 +330,9 @@ class OsInterface(unittest.TestCase):
     """libpqos on resctrl: nothing is opened before the first write, and COS groups are ours."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.cpus = trees.Cpus(Path(folder.name) / "cpu")
-        self.tree = trees.KernelTree(Path(folder.name) / "resctrl", self.cpus)
+        folder = trees.folder(self)
+        self.cpus = trees.Cpus(folder / "cpu")
+        self.tree = trees.KernelTree(folder / "resctrl", self.cpus)
         self.found = self.tree.state()
         self.opened = []
 

@@ -3,7 +3,6 @@ import dataclasses
 import fcntl
 import json
 import os
-import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -31,9 +30,7 @@ class HostCase(unittest.TestCase):
     """A whole host of two sockets in a temporary folder; all is well unless a test breaks it."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = trees.folder(self)
         self.roots = Roots(
             **{field.name: self.folder / field.name for field in dataclasses.fields(Roots)}
         )

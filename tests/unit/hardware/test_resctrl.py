@@ -2,9 +2,7 @@
 import fcntl
 import json
 import os
-import tempfile
 import unittest
-from pathlib import Path
 from unittest import mock
 
 from iat_nova.hardware import resctrl_fs
@@ -23,9 +21,7 @@ class Tree:
     coupled = True
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = trees.folder(self)
         self.cpus = trees.Cpus(self.folder / "cpu", **self.cpu_options)
         self.tree = trees.KernelTree(self.folder / "resctrl", self.cpus, **self.tree_options)
         self.found = self.tree.state()

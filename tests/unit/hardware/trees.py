@@ -2,10 +2,21 @@
 """File trees that imitate a machine: sysfs's processors, and resctrl with what its kernel does."""
 
 import errno
+import os
 import shutil
+import tempfile
+from pathlib import Path
 
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
 from iat_nova.hardware.topology import Topology, format_cpus, parse_cpus
+
+
+def folder(case):
+    """Return a temporary folder of a test case, in memory where there is such a place."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    made = tempfile.TemporaryDirectory(dir=memory, prefix="iat-nova-")
+    case.addCleanup(made.cleanup)
+    return Path(made.name)
 
 
 class Cpus:
