@@ -39,8 +39,9 @@ from iat_nova.sim.machine import Machine
 L2, LLC, PEER, MEMORY = range(4)
 LEVELS = 4
 
-# `Caches.registers`: a clock for LRU, and whether the machine has inclusive ways.
-CLOCK, MIGRATES = range(2)
+# `Caches.registers`: a clock for LRU; whether the machine has inclusive ways; the factor and the
+# shift that divide by the number of LLC sets (see llc_set).
+CLOCK, MIGRATES, FACTOR, SHIFT = range(4)
 # Rows of `Caches.forbidden`: DDIO's ways, the inclusive ones, then each core's mask.
 DDIO, INCLUSIVE, MASKS = range(3)
 
@@ -112,8 +113,10 @@ def make(machine: Machine, sampling: int) -> Caches:
     l2[:, :, 0] = -1
     llc = np.zeros((sets, 2, machine.llc_ways), np.int32)
     llc[:, 0, :] = -1
-    registers = np.zeros(2, np.int64)
+    registers = np.zeros(4, np.int64)
     registers[MIGRATES] = machine.inclusive_ways != 0
+    registers[SHIFT] = 32 + sets.bit_length()
+    registers[FACTOR] = (1 << int(registers[SHIFT])) // sets + 1
     made = Caches(
         l2,
         llc,
@@ -146,9 +149,20 @@ def sampled_offset(group: Int64, sampling: int) -> Int64:
 
 
 @inlined
-def llc_set(line: int, sets: int) -> int:
-    """Return the LLC set of a line: Fibonacci hashing spreads neighbours evenly."""
-    return (((line * 2654435769) & 0xFFFFFFFF) * sets) >> 32
+def llc_set(c: Caches, line: int) -> int:
+    """Return the LLC set of a line: the remainder, so that neighbours fill all sets evenly.
+
+    Dividing by multiplying (Granlund and Montgomery, PLDI 1994) is exact for lines below 2^28.
+    """
+    quotient = (line * c.registers[FACTOR]) >> c.registers[SHIFT]
+    index: int = line - quotient * c.llc.shape[0]
+    return index
+
+
+@inlined
+def slice_of(line: int, slices: int) -> int:
+    """Return the slice whose CHA counts a line: Fibonacci hashing spreads them evenly."""
+    return (((line * 2654435769) & 0xFFFFFFFF) * slices) >> 32
 
 
 @inlined
@@ -241,7 +255,7 @@ def take_from_l2(c: Caches, line: int, cores: int) -> int:
 def spill(c: Caches, core: int, entry: int) -> None:
     """Bring L2's victim into the LLC."""
     line = entry >> 2
-    index = llc_set(line, c.llc.shape[0])
+    index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line) if entry & COPY else -1
     if way >= 0:
         c.llc[index, 0, way] |= entry & DIRTY
@@ -291,7 +305,7 @@ def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> in
         if found >= 0:
             level = PEER
             bits |= found
-    shared_index = llc_set(line, c.llc.shape[0])
+    shared_index = llc_set(c, line)
     way = find(c.llc[shared_index, 0], 3, line)
     if way >= 0:
         level = LLC
@@ -311,7 +325,7 @@ def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
     """Let a device write a whole line, through DDIO when `dca` is 1."""
     if sharers:
         take_from_l2(c, line, sharers)
-    index = llc_set(line, c.llc.shape[0])
+    index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line)
     if dca == 0:
         if way >= 0:
@@ -319,7 +333,7 @@ def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
             c.totals[FLUSHED] += 1
         c.totals[DMA_MEMORY_WRITES] += 1
         return
-    cha = index % c.ddio.shape[0]
+    cha = slice_of(line, c.ddio.shape[0])
     if way >= 0:
         c.llc[index, 0, way] = line << 3 | DIRTY | UNREAD
         touch(c, c.llc[index, 1], way)
@@ -347,7 +361,7 @@ def _in_l2(c: Caches, line: int, cores: int) -> bool:
 @kernel
 def dma_read(c: Caches, line: int, sharers: int) -> None:
     """Let a device read a line: from the LLC, a core's L2 or memory; nothing is placed."""
-    index = llc_set(line, c.llc.shape[0])
+    index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line)
     if way >= 0:
         touch(c, c.llc[index, 1], way)

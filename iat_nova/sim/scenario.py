@@ -31,12 +31,10 @@ import pathlib
 from collections.abc import Mapping
 
 from iat_nova.model import (
-    Attachment,
     Facts,
     Guest,
     HostFacts,
     Nic,
-    SwitchPort,
     VirtualSwitch,
     WayMask,
 )
@@ -180,16 +178,3 @@ class Scenario:
 def shipped() -> tuple[str, ...]:
     """Return the names of the scenarios that ship."""
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.yaml")))
-
-
-__all__ = [
-    "Attachment",
-    "Event",
-    "NicSpec",
-    "Scenario",
-    "ScenarioError",
-    "SwitchPort",
-    "Traffic",
-    "Workload",
-    "shipped",
-]

@@ -34,7 +34,7 @@ def small(**changes):
 
 
 def set_of(c):
-    return lambda line: cache.llc_set(line, c.llc.shape[0])
+    return lambda line: cache.llc_set(c, line)
 
 
 def totals(c):
@@ -191,6 +191,21 @@ class TestRules(unittest.TestCase):
         n = totals(c)
         self.assertEqual([n["ddio_hits"], n["ddio_misses"]], c.ddio.sum(axis=0).tolist())
         self.assertLess(abs(c.ddio[0].sum() / 4000 - 0.5), 0.05)
+
+
+class TestSets(unittest.TestCase):
+    """Where lines lie."""
+
+    def test_set_is_the_exact_remainder(self):
+        """The multiplication that divides is exact for every line there can be."""
+        rng = random.Random(6)
+        for described in machine.MACHINES.values():
+            for sampling in (1, 32):
+                c = cache.make(described, sampling)
+                sets = c.llc.shape[0]
+                edges = [0, sets - 1, sets, (1 << 28) - 1, (1 << 28) // sets * sets - 1]
+                for line in edges + [rng.randrange(1 << 28) for _ in range(300)]:
+                    self.assertEqual(line % sets, cache.llc_set(c, line))
 
 
 class TestSampling(unittest.TestCase):

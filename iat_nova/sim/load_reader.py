@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The load's part of a scenario file: workloads, traffic, events and the masks to start with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from iat_nova.model import WayMask
+from iat_nova.policy.problems import Path
+from iat_nova.sim import values
+from iat_nova.sim.fields import Fields
+from iat_nova.sim.machine import Machine
+from iat_nova.sim.scenario import Event, NicSpec, Traffic, Workload
+from iat_nova.sim.values import Check
+from iat_nova.sim.workloads.profiles import PROFILES, Form, Profile
+
+_EVENT_KEYS = {
+    "workload": ("working_set", "duty"),
+    "traffic": ("rate", "packet", "flows", "burst"),
+    "ddio": ("ways",),
+}
+
+
+def workloads(
+    f: Fields, value: object, machine: Machine, cards: Iterable[str]
+) -> dict[str, Workload]:
+    """Read the section ``workloads``; `cards` are the names of all cards, right or wrong."""
+    section = f.mapping(value, ("workloads",))
+    known: dict[str, Check] = {
+        "profile": values.one_of(*PROFILES),
+        "cpus": values.cpus(machine.cores),
+        "nic": values.one_of(*cards),
+        "switch": values.one_of(*_names(section, Form.SWITCH)),
+        "ring": values.RING,
+        "buffers": values.whole(64, 1 << 20),
+        "pool": values.one_of("stack", "ring"),
+        "working_set": values.working_set,
+        "writes": values.SHARE,
+        "duty": values.SHARE,
+    }
+    found: dict[str, Workload] = {}
+    taken: dict[int, str] = {}
+    for name, item in section.items():
+        path = ("workloads", name)
+        got = f.fields(item, path, known, ("profile", "cpus"))
+        for cpu in got.get("cpus", ()):
+            if cpu in taken:
+                f.complain((*path, "cpus"), f"processor {cpu} runs {taken[cpu]} already")
+            taken[cpu] = name
+        if isinstance(item, dict) and {"profile", "cpus"} <= got.keys():
+            profile = PROFILES[got["profile"]]
+            places = [key for key in ("nic", "switch") if key in item]
+            if _attached(f, path, profile, places) and all(key in got for key in places):
+                found[name] = _workload(f, path, name, got)
+    return found
+
+
+def _names(section: Mapping[str, object], *forms: Form) -> list[str]:
+    """Return the names of workloads of some forms, whatever else is wrong with them."""
+    return [
+        name
+        for name, item in section.items()
+        if isinstance(item, dict)
+        and item.get("profile") in PROFILES
+        and PROFILES[str(item["profile"])].form in forms
+    ]
+
+
+def _attached(f: Fields, path: Path, profile: Profile, places: Sequence[str]) -> bool:
+    """Check where a workload is attached to the network."""
+    if profile.form is Form.MEMORY and places:
+        f.complain((*path, places[0]), f"{profile.name} has no network")
+    elif profile.form is Form.NETWORK and len(places) != 1:
+        f.complain(path, f"{profile.name} needs nic or switch, one of them")
+    elif profile.form is Form.SWITCH and places != ["nic"]:
+        f.complain(path, f"{profile.name} needs nic")
+    else:
+        return True
+    return False
+
+
+def _workload(f: Fields, path: Path, name: str, got: Mapping[str, Any]) -> Workload:
+    """Make a workload; what is not given follows from its profile and its rings."""
+    profile = PROFILES[got["profile"]]
+    ring = got.get("ring", 1024 if "nic" in got else 256)
+    buffers = got.get("buffers", max(8192, 4 * ring * len(got["cpus"])))
+    # Both rings of each queue must be able to be full, with a burst in hand.
+    least = (2 * ring + 32) * len(got["cpus"])
+    if profile.form is not Form.MEMORY and buffers < least:
+        f.complain((*path, "buffers"), f"too few for its rings: at least {least}")
+    writes = round(100 * got["writes"]) if "writes" in got else profile.writes_percent
+    return Workload(
+        name=name,
+        profile=profile,
+        cpus=got["cpus"],
+        nic=got.get("nic"),
+        switch=got.get("switch"),
+        ring=ring,
+        buffers=buffers,
+        pool=got.get("pool", "stack"),
+        working_set_bytes=got.get("working_set", profile.working_set_bytes),
+        writes_percent=writes,
+        duty=got.get("duty", profile.duty),
+    )
+
+
+def traffic(
+    f: Fields,
+    value: object,
+    section: object,
+    nics: Mapping[str, NicSpec],
+    workloads: Mapping[str, Workload],
+) -> dict[str, Traffic]:
+    """Read the section ``traffic``; `section` is the whole one of the workloads."""
+    targets = _names(section, Form.NETWORK, Form.SWITCH) if isinstance(section, dict) else []
+    known: dict[str, Check] = {
+        "to": values.one_of(*targets),
+        "rate": values.bits_per_s,
+        "packet": values.PACKET,
+        "flows": values.FLOWS,
+        "burst": values.BURST,
+    }
+    found = {}
+    offered: dict[str, float] = {}
+    for name, item in f.mapping(value, ("traffic",)).items():
+        path = ("traffic", name)
+        got = f.fields(item, path, known, ("to", "rate", "packet"))
+        target = workloads.get(got.get("to", ""))
+        entry = target if target is None or target.nic else workloads.get(target.switch or "")
+        card = nics.get(entry.nic or "") if entry else None
+        if card is None or not {"rate", "packet"} <= got.keys():
+            continue
+        offered[card.name] = offered.get(card.name, 0.0) + got["rate"]
+        if offered[card.name] > card.speed_bits_per_s:
+            f.complain((*path, "rate"), f"more than {card.name} can carry")
+        flows, burst = got.get("flows", 1), got.get("burst", 1)
+        found[name] = Traffic(name, card.name, got["to"], got["rate"], got["packet"], flows, burst)
+    return found
+
+
+def events(
+    f: Fields,
+    value: object,
+    workloads: Mapping[str, Workload],
+    traffic: Mapping[str, Traffic],
+    machine: Machine,
+) -> tuple[Event, ...]:
+    """Read the section ``events``, in the order of their moments."""
+    found = []
+    known: dict[str, Check] = {"at": values.MOMENT, "set": values.text, "to": values.anything}
+    for number, item in enumerate(f.listing(value, ("events",))):
+        path: Path = ("events", number)
+        got = f.fields(item, path, known, ("at", "set", "to"))
+        if not {"at", "set", "to"} <= got.keys():
+            continue
+        subject, _, key = got["set"].rpartition(".")
+        group, name, names = "workload", subject, list(workloads)
+        if subject == "ddio":
+            group, names = "ddio", ["ddio"]
+        elif subject.startswith("traffic."):
+            group, name, names = "traffic", subject.removeprefix("traffic."), list(traffic)
+        if name not in names or key not in _EVENT_KEYS[group]:
+            f.complain(
+                (*path, "set"),
+                "allowed: WORKLOAD.working_set, WORKLOAD.duty, traffic.NAME.rate, .packet, "
+                ".flows, .burst, ddio.ways",
+            )
+            continue
+        try:
+            number_value = float(values.BY_KEY[key](got["to"]))
+        except values.NotAllowed as error:
+            f.complain((*path, "to"), str(error))
+            continue
+        if group == "ddio" and number_value > machine.llc_ways:
+            f.complain((*path, "to"), f"the machine has {machine.llc_ways} ways")
+        found.append(Event(got["at"], subject, key, number_value))
+    return tuple(sorted(found, key=lambda event: event.at_s))
+
+
+def masks(
+    f: Fields, value: object, workloads: Mapping[str, Workload], machine: Machine
+) -> dict[str, WayMask]:
+    """Read the section ``masks``; nothing for the word random."""
+    if value == "random":
+        return {}
+    most = (1 << machine.llc_ways) - 1
+    known = {name: values.whole(1, most) for name in workloads}
+    got = f.fields(value, ("masks",), known)
+    for name, mask in got.items():
+        if not WayMask(mask).is_contiguous:
+            f.complain(("masks", name), "allowed: a contiguous mask")
+    return {name: WayMask(mask) for name, mask in got.items()}

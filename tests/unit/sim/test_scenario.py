@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenario files: what they mean, and what is said of wrong ones."""
+
+import pathlib
+import tempfile
+import unittest
+
+from iat_nova.model import AttachmentKind
+from iat_nova.sim import EmulatedServer, Scenario, ScenarioError, shipped
+from iat_nova.sim.reader import read_scenario
+
+GOOD = """\
+length: 10s
+nics:
+  nic0: {address: "0000:3b:00.0", speed: 40Gb/s}
+workloads:
+  ovs: {profile: ovs, cpus: [0], nic: nic0}
+  vm: {profile: virtio-forward, cpus: [2], switch: ovs}
+  xmem: {profile: xmem, cpus: [3], working_set: 2MiB}
+traffic:
+  vm: {to: vm, rate: 1Gb/s, packet: 64B}
+"""
+
+
+def problems(text):
+    try:
+        read_scenario(text, "x", "x.yaml")
+    except ScenarioError as error:
+        return str(error).splitlines()
+    return []
+
+
+class TestProblems(unittest.TestCase):
+    """Every problem has its line and its path."""
+
+    CASES = (
+        ("length: 10s", "length: soon", "line 1: length: allowed: a duration"),
+        ("speed: 40Gb/s", "speed: 40", "line 3: nics.nic0.speed: allowed: a rate such as 8Gb/s"),
+        ("profile: xmem", "profile: xmen", "line 7: workloads.xmem.profile: allowed: .* mean xmem"),
+        ("cpus: [3]", "cpus: [18]", "line 7: workloads.xmem.cpus: allowed: .* 0 to 17"),
+        ("cpus: [3]", "cpus: [2]", "line 7: workloads.xmem.cpus: processor 2 runs vm already"),
+        ("cpus: [3]", "cpus: [yes]", "line 7: workloads.xmem.cpus: allowed: a list of"),
+        ("switch: ovs", "nic: nic7", "line 6: workloads.vm.nic: allowed: nic0"),
+        (", switch: ovs", "", "line 6: workloads.vm: virtio-forward needs nic or switch"),
+        ("cpus: [3],", "cpus: [3], nic: nic0,", "line 7: workloads.xmem.nic: xmem has no network"),
+        ("working_set", "workingset", "line 7: .* unknown key; .* did you mean working_set"),
+        ("2MiB", "2GiB", "line 7: workloads.xmem.working_set: allowed: 4096 to"),
+        ("to: vm,", "to: xmem,", "line 9: traffic.vm.to: allowed: ovs, vm"),
+        ("rate: 1Gb/s", "rate: 41Gb/s", "line 9: traffic.vm.rate: more than nic0 can carry"),
+        ("to: vm, ", "", "line 9: traffic.vm: the key to is missing"),
+        ("64B}", "64B}\nevents: [{at: 1s, set: xmem.rate, to: 1}]", "line 10: events.0..set: "),
+        ("64B}", "64B}\nevents: [{at: 1s, set: xmem.duty, to: 9}]", "line 10: events.0..to: "),
+        ("64B}", "64B}\nevents: [{at: 1s, set: ddio.ways, to: 12}]", "line 10: .* 11 ways"),
+        ("64B}", "64B}\nmasks: {xmem: 0x5}", "line 10: masks.xmem: allowed: a contiguous mask"),
+        ("64B}", "64B}\npolicy: {speed: 3}", "line 10: policy.speed: unknown key"),
+        ("64B}", "64B}\nmachine: i486", "line 10: machine: allowed: gold-6140"),
+        ("64B}", "64B}\nguests: [{name: a}]", "line 10: guests.0.: the key uuid is missing"),
+        ("nics:", "\tnics:", "line 2: found a tab"),
+    )
+
+    def test_each_mistake_is_named_with_line_and_path(self):
+        """One mistake gives one line of text that tells where it is and what is allowed."""
+        self.assertEqual([], problems(GOOD))
+        for right, wrong, expected in self.CASES:
+            with self.subTest(wrong):
+                found = problems(GOOD.replace(right, wrong, 1))
+                self.assertEqual(1, len(found), found)
+                self.assertRegex(found[0], "^x.yaml: " + expected)
+
+    def test_all_mistakes_are_told_at_once(self):
+        """Three mistakes are three lines, in the order of the file."""
+        text = GOOD.replace("10s", "-1").replace("40Gb/s", "fast").replace("64B", "3kB")
+        found = problems(text)
+        self.assertEqual([1, 3, 9], [int(line.split("line ")[1].split(":")[0]) for line in found])
+
+    def test_files_that_are_not_there(self):
+        """An unknown name tells which ship; an unreadable file tells why."""
+        with self.assertRaisesRegex(ScenarioError, "there are: .*quickstart"):
+            Scenario.load("quickstrat")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "none.yaml"
+            with self.assertRaisesRegex(ScenarioError, "none.yaml: cannot be read"):
+                Scenario.load(path)
+            path.write_bytes(b"\xff\xfe\x00")
+            with self.assertRaisesRegex(ScenarioError, "none.yaml: cannot be read"):
+                Scenario.load(path)
+
+
+class TestShipped(unittest.TestCase):
+    """The scenarios in the package."""
+
+    def test_all_can_be_read_and_started(self):
+        """Each is right, and its machine can be built."""
+        for name in shipped():
+            with self.subTest(name):
+                self.assertEqual(0.0, EmulatedServer(Scenario.load(name)).now())
+
+    def test_processors_of_guests_and_workloads_agree(self):
+        """A workload runs on processors of one guest or of the switch."""
+        for name in shipped():
+            scenario = Scenario.load(name)
+            owners = [{*g.dedicated_cpus, *g.floating_cpus} for g in scenario.guests]
+            owners += [set(scenario.switch.pmd_cpus)] if scenario.switch else []
+            for workload in scenario.workloads:
+                with self.subTest(f"{name}: {workload.name}"):
+                    self.assertEqual(1, sum(set(workload.cpus) <= cpus for cpus in owners))
+
+    def test_facts_of_the_quick_start(self):
+        """Its facts show six tenants as an inventory would."""
+        facts = Scenario.load("quickstart").facts()
+        names = [guest.display_name for guest in facts.guests]
+        self.assertEqual(["web", "router", "db", "batch", "dev"], names)
+        web = facts.guests[0]
+        self.assertEqual((4, 5), web.dedicated_cpus)
+        self.assertEqual("true", web.extra_specs["iat:io"])
+        self.assertEqual(AttachmentKind.VF, web.attachments[0].kind)
+        self.assertEqual("0000:3b:00.0", web.attachments[0].pf)
+        self.assertEqual((2, 3), facts.switch.pmd_cpus)
+        self.assertEqual((12, 13, 14, 15), facts.guests[4].floating_cpus)
+        self.assertEqual(40.0, facts.host.nics[0].speed_gbps)
