@@ -55,7 +55,12 @@ class QemuTest(LibvirtCase):
     def end_guests(self):
         connection = libvirt.open(self.daemon.uri)  # a test may have lost its own
         for domain in connection.listAllDomains():
-            domain.destroy()
+            try:
+                domain.destroy()
+            except libvirt.libvirtError as error:
+                # It ended between the list and now, which is what is wanted.
+                if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                    raise
         connection.close()
 
     def create(self, name, *devices, tune=""):
