@@ -45,7 +45,9 @@ class Agent:
 
     `read_policy` reads the policy anew and raises `PolicyError`; `make_strategy` makes the
     strategy for its parameters; `paused` tells whether an operator holds the present masks.
-    `observe` forbids every write from the start. `tenants` is the last picture by cache domain.
+    `observe` forbids every write from the start; `other_owners` names who else allocates cache,
+    `foreign_changes` what another hand did to what is ours.
+    `tenants` is the last picture by cache domain.
     """
 
     def __init__(
@@ -60,6 +62,8 @@ class Agent:
         clock: Clock,
         paused: Callable[[], Pause | None],
         observe: bool = False,
+        other_owners: Callable[[], tuple[str, ...]] = tuple,
+        foreign_changes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self.inventory = inventory
         self.read_policy = read_policy
@@ -69,6 +73,8 @@ class Agent:
         self.journal = journal
         self.clock = clock
         self.paused = paused
+        self.other_owners = other_owners
+        self.foreign_changes = foreign_changes
         self._reload = threading.Event()
         self._stop = threading.Event()
         self._sampler = Sampler()
@@ -129,7 +135,7 @@ class Agent:
                 self.tenants[domain] = inventory
             if domain not in self._states:
                 self._states[domain] = self.strategy.initial(inventory, self.clock.now())
-        self._yield_to_libvirt(facts)
+        self._yield_to_others(facts)
         self.counters.watch(
             {cpu for known in self.tenants.values() for one in known.tenants for cpu in one.cpus}
         )
@@ -178,30 +184,50 @@ class Agent:
         try:
             return self.enforcer.apply(inventory, decision.layout)
         except HardwareError as error:
-            reason = f"a write was refused, the last good masks stay: {error}"
-            self._observing["write"] = reason
-            self.journal.problem(self.clock.wall(), "write", reason)
+            self._only_observe("write", f"a write was refused, the last good masks stay: {error}")
             return None
 
     def _end(self) -> None:
         """Leave the hardware as it was found and close what is open."""
+        self._restore()
+        self.counters.close()
+        self.journal.close(self.clock.wall())
+
+    def _restore(self) -> None:
+        """Put the hardware back; say what to do when that fails."""
         try:
             self.enforcer.restore()
         except HardwareError as error:
             text = f"the hardware could not be restored: {error}; run `iat-nova restore`"
             self.journal.problem(self.clock.wall(), "restore", text)
-        self.counters.close()
-        self.journal.close(self.clock.wall())
 
-    def _yield_to_libvirt(self, facts: Facts) -> None:
-        """Only observe while libvirt itself allocates cache: those ways belong to its guests."""
-        owners = sorted(guest.name for guest in facts.guests if guest.cachetune)
-        if not owners:
-            self._observing.pop("cachetune", None)
-            return
+    def _yield_to_others(self, facts: Facts) -> None:
+        """Only observe while somebody else allocates cache here, our own classes given back.
+
+        That may end again. A foreign hand on our own masks is not fought and not undone: we only
+        observe from then on, until the next start.
+        """
+        guests = ", ".join(sorted(guest.name for guest in facts.guests if guest.cachetune))
+        owners = {
+            "cachetune": f"libvirt allocates cache to {guests} (cachetune)" if guests else "",
+            "owners": "; ".join(self.other_owners()),
+        }
+        for cause, reason in owners.items():
+            if reason:
+                if not self._observing:
+                    self._restore()
+                self._only_observe(cause, reason)
+            elif self._observing.pop(cause, None):
+                self.journal.solved(self.clock.wall(), cause, "the other owner of cache has gone")
         if not self._observing:
-            self.enforcer.restore()
-        self._observing["cachetune"] = f"libvirt allocates cache to {', '.join(owners)} (cachetune)"
+            changes = (*self.foreign_changes(), *self.enforcer.foreign_ddio())
+            if changes:
+                self._only_observe("foreign", f"another hand is at work: {'; '.join(changes)}")
+
+    def _only_observe(self, cause: str, reason: str) -> None:
+        """Write nothing from now on, and say why."""
+        self._observing[cause] = reason
+        self.journal.problem(self.clock.wall(), cause, f"only observing: {reason}")
 
     def _read_policy_again(self) -> None:
         """Take the policy as it is on disk now; the old one stays when that is broken."""

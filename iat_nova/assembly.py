@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator
 
 from iat_nova import policy, strategies
 from iat_nova.agent import Agent, TenantSource
-from iat_nova.clock import Clock
-from iat_nova.conf import ConfigError, Settings
+from iat_nova.clock import Clock, SystemClock
+from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
 from iat_nova.enforce import Enforcer
-from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays
+from iat_nova.guard import Guard
+from iat_nova.hardware import backends, probe
+from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
 from iat_nova.history import History
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.host import read_host
@@ -31,6 +33,7 @@ from iat_nova.journal import Journal
 from iat_nova.model import PRESETS, HostFacts, Parameters, Switches
 from iat_nova.pause import PauseFile
 from iat_nova.records import Status
+from iat_nova.report.observed import Observer
 
 
 class AlreadyRunning(Exception):
@@ -39,23 +42,84 @@ class AlreadyRunning(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """The hands on one machine, and its clock. `ends_s`: when, on that clock, its time is over."""
+    """The hands on one machine, and its clock.
+
+    `ends_s`: when, on that clock, its time is over. `guard` keeps the promise that the host ends as
+    it was found; the emulated server needs none. `owners` names who else allocates cache now,
+    `inspect` what another hand did to our classes, `about` which interfaces were chosen and why.
+    """
 
     counters: Counters
     allocator: CacheAllocator
     ddio: DdioWays
     clock: Clock
     ends_s: float = math.inf
+    guard: Guard | None = None
+    owners: Callable[[], tuple[str, ...]] = tuple
+    inspect: Callable[[], tuple[str, ...]] = tuple
+    about: tuple[str, ...] = ()
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """Be the machine's only writer, after putting back what a crash may have left.
+
+        Raises `HardwareError` when somebody else writes, or the host cannot be put back.
+        """
+        if self.guard is None:
+            yield
+            return
+        with self.guard.only_writer():
+            self.guard.protect()  # restores first what an earlier agent left
+            yield
 
 
 def machine(settings: Settings) -> Machine:
-    """Open the machine the settings name. Raises `ConfigError` where there is none."""
+    """Open the machine the settings name. Raises `ConfigError`, `HardwareError`."""
     if settings.hardware == "emulated":
         return _emulated(settings)
-    raise ConfigError(
-        "[iat] hardware = auto: this version drives the emulated server only; "
-        "set hardware = emulated and emulated_scenario"
+    host = probe.Host()
+    hands = hardware(settings, host)
+    return Machine(
+        hands.counters,
+        hands.allocator,
+        hands.ddio,
+        SystemClock(),
+        guard=_guard(settings, hands),
+        owners=lambda: probe.observe_reasons(probe.findings(host)),
+        inspect=lambda: hands.inspect().foreign,
+        about=tuple(f"{one.role}: {one.chosen} ({one.why})" for one in hands.choices),
     )
+
+
+def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
+    """Choose the interfaces of a real host; nothing is written. Raises `HardwareError`."""
+    wanted = backends.Preferences(
+        settings.cat_interface,
+        settings.ddio_interface,
+        settings.counters_interface,
+        settings.cha_slices,
+    )
+    return backends.choose(host, SystemClock(), wanted)
+
+
+def _guard(settings: Settings, hands: backends.Backends) -> Guard:
+    return Guard(hands.parts, snapshot=settings.snapshot_path, lock=WRITER_LOCK)
+
+
+def restore(settings: Settings) -> tuple[str, ...]:
+    """Put the host back as an agent found it that could not do so itself; tell what was done.
+
+    Without a snapshot there is nothing to do, whatever the machine. Raises `HardwareError`, also
+    while an agent runs.
+    """
+    if not settings.snapshot_path.exists():
+        return ()
+    guard = _guard(settings, hardware(settings, probe.Host()))
+    with guard.only_writer():
+        restored = guard.restore()
+    if restored.failed:
+        raise HardwareError("not restored: " + "; ".join(restored.failed))
+    return restored.done
 
 
 def _emulated(settings: Settings) -> Machine:
@@ -104,9 +168,16 @@ def inventory(settings: Settings, host: Callable[[], HostFacts], clock: Clock) -
 
 
 def agent(
-    settings: Settings, hands: Machine, source: TenantSource, host: Callable[[], HostFacts]
+    settings: Settings,
+    hands: Machine,
+    source: TenantSource,
+    host: Callable[[], HostFacts],
+    observer: Observer | None = None,
 ) -> Agent:
-    """Join everything. Raises `PolicyError` and `StrategyError`: a bad start is no start."""
+    """Join everything; `observer` is told what the metrics show.
+
+    Raises `PolicyError` and `StrategyError`: a bad start is no start.
+    """
 
     def read_policy() -> policy.Policy:
         return policy.load(settings.policy_path, host())
@@ -138,11 +209,13 @@ def agent(
         read_policy=read_policy,
         make_strategy=make_strategy,
         counters=hands.counters,
-        enforcer=Enforcer(hands.allocator, hands.ddio),
-        journal=Journal(history, status),
+        enforcer=Enforcer(hands.allocator, hands.ddio, hands.guard),
+        journal=Journal(history, status, observer),
         clock=hands.clock,
         paused=lambda: pause.current(hands.clock.wall()),
         observe=settings.mode == "observe",
+        other_owners=hands.owners,
+        foreign_changes=hands.inspect,
     )
 
 

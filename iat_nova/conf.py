@@ -21,6 +21,8 @@ from iat_nova.model import PRESETS
 
 GROUP = "iat"
 STATE_DIR = "/var/lib/iat-nova"
+WRITER_LOCK = pathlib.Path("/run/lock/iat-nova-writer")
+"""Held by the one process that may write this host's cache masks, whatever its state directory."""
 STATE_DIR_VARIABLE = "IAT_NOVA_STATE_DIR"
 DEFAULT_FILES = ("/etc/nova/nova.conf", "/etc/iat-nova/iat-nova.conf")
 """What is read, where it is there and readable, when no configuration file is named."""
@@ -55,6 +57,32 @@ IAT_OPTS = [
         help="The machine: `auto` chooses the interfaces of this host, `emulated` runs the "
         "emulated server (needs the extra iat-nova[sim] and `emulated_scenario`).",
         choices=["auto", "emulated"],
+    ),
+    cfg.StrOpt(
+        "cat_interface",
+        default="auto",
+        choices=["auto", "resctrl", "pqos-msr", "pqos-os"],
+        help="What writes the masks of CAT: the kernel's resctrl, or libpqos through registers or "
+        "through resctrl. `auto`: resctrl where it is mounted.",
+    ),
+    cfg.StrOpt(
+        "ddio_interface",
+        default="auto",
+        choices=["auto", "msr", "io_alloc", "none"],
+        help="What sets DDIO's ways: register 0xC8B, resctrl's io_alloc, or nothing.",
+    ),
+    cfg.StrOpt(
+        "counters_interface",
+        default="auto",
+        choices=["auto", "perf", "msr"],
+        help="What counts: the kernel's perf, or the registers themselves.",
+    ),
+    cfg.IntOpt(
+        "cha_slices",
+        default=1,
+        min=0,
+        help="LLC slices on which DDIO's hits and misses are counted and multiplied by their "
+        "number, as the paper does with one; 0: all of them.",
     ),
     cfg.StrOpt(
         "emulated_scenario",
@@ -126,6 +154,18 @@ IAT_OPTS = [
         min=4,
         help="MiB the history may take on disk; the oldest iterations go first.",
     ),
+    cfg.StrOpt(
+        "metrics_address",
+        default="127.0.0.1",
+        help="The address on which Prometheus metrics are served. They name guests: serve them "
+        "to your monitoring network only.",
+    ),
+    cfg.PortOpt(
+        "metrics_port",
+        default=0,
+        help="The port on which Prometheus metrics are served, at /metrics; 0: none are. Needs "
+        "the extra iat-nova[metrics].",
+    ),
     cfg.StrOpt("sysfs_root", default="/sys", advanced=True, help="Where sysfs is mounted."),
     cfg.StrOpt("proc_root", default="/proc", advanced=True, help="Where procfs is mounted."),
     cfg.BoolOpt(
@@ -155,6 +195,10 @@ class Settings:
     strategy: str
     policy_path: pathlib.Path | None
     hardware: str
+    cat_interface: str
+    ddio_interface: str
+    counters_interface: str
+    cha_slices: int | None  # None: all
     emulated_scenario: str | None
     emulated_pace: float
     emulated_seconds: float | None
@@ -168,6 +212,8 @@ class Settings:
     debounce_s: float
     history_max_age_s: float
     history_max_bytes: int
+    metrics_address: str
+    metrics_port: int  # 0: metrics are not served
     sysfs_root: pathlib.Path
     proc_root: pathlib.Path
     debug: bool
@@ -183,6 +229,11 @@ class Settings:
     def lock_path(self) -> pathlib.Path:
         """The lock of the one agent that may run on this state directory."""
         return self.state_dir / "agent.lock"
+
+    @property
+    def snapshot_path(self) -> pathlib.Path:
+        """The host's hardware as it was found, while it may differ from that."""
+        return self.state_dir / "snapshot.json"
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
@@ -244,6 +295,10 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         strategy=iat.strategy,
         policy_path=pathlib.Path(iat.policy_file) if iat.policy_file else None,
         hardware=iat.hardware,
+        cat_interface=iat.cat_interface,
+        ddio_interface=iat.ddio_interface,
+        counters_interface=iat.counters_interface,
+        cha_slices=iat.cha_slices or None,
         emulated_scenario=iat.emulated_scenario,
         emulated_pace=iat.emulated_pace,
         emulated_seconds=iat.emulated_seconds,
@@ -257,6 +312,8 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         debounce_s=iat.debounce_s,
         history_max_age_s=iat.history_days * 86400,
         history_max_bytes=iat.history_mib * MIB,
+        metrics_address=iat.metrics_address,
+        metrics_port=iat.metrics_port,
         sysfs_root=pathlib.Path(iat.sysfs_root),
         proc_root=pathlib.Path(iat.proc_root),
         debug=iat.debug,

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Protocol
 
+from iat_nova.guard import Restored
 from iat_nova.hardware.api import (
     DEFAULT_CLASS,
     CacheAllocator,
@@ -33,16 +35,30 @@ class _Written:
     effective: Effective
 
 
+class Keeper(Protocol):
+    """Who makes sure that the host ends as it was found (`iat_nova.guard.Guard`)."""
+
+    def protect(self) -> object:
+        """Have a snapshot on disk; called before the first write. Raises `HardwareError`."""
+
+    def restore(self) -> Restored:
+        """Put everything back as the snapshot has it."""
+
+
 class Enforcer:
     """Owns what is on the hardware. One owner, the loop's thread.
 
-    Before its first write to a domain it notes DDIO's mask there; `restore` puts that back and
-    gives up every class.
+    With a `guard` nothing is written before its snapshot is on disk, and `restore` is the
+    guard's. Without (the emulated server) DDIO's mask is noted before the first write to a domain;
+    `restore` puts that back and gives up every class.
     """
 
-    def __init__(self, allocator: CacheAllocator, ddio: DdioWays) -> None:
+    def __init__(
+        self, allocator: CacheAllocator, ddio: DdioWays, guard: Keeper | None = None
+    ) -> None:
         self._allocator = allocator
         self._ddio = ddio
+        self._guard = guard
         self._written: dict[int, _Written] = {}
         self._found: dict[int, WayMask | None] = {}
 
@@ -56,6 +72,8 @@ class Enforcer:
         last = self._written.get(domain)
         if last is not None and last.layout == layout and last.inventory is inventory:
             return last.effective
+        if self._guard is not None:
+            self._guard.protect()
         if domain not in self._found:
             self._found[domain] = self._ddio.read(domain)
         try:
@@ -68,13 +86,28 @@ class Enforcer:
         return effective
 
     def restore(self) -> None:
-        """Give up every class and put DDIO's mask back as it was found. May be repeated."""
+        """Leave the hardware as it was found. May be repeated. Raises `HardwareError`."""
+        if self._guard is not None:
+            restored = self._guard.restore()
+            if restored.failed:
+                raise HardwareError("; ".join(restored.failed))
+            self._written.clear()
+            self._found.clear()
+            return
         for domain, found in list(self._found.items()):
             self._allocator.apply(domain, ())
             if found is not None:
                 self._set_ddio(domain, found)
             self._written.pop(domain, None)
             del self._found[domain]
+
+    def foreign_ddio(self) -> tuple[str, ...]:
+        """Tell where another hand moved DDIO's ways since we wrote them."""
+        return tuple(
+            f"domain {domain}: DDIO was left at {written.effective.ddio} and is at {now}"
+            for domain, written in self._written.items()
+            if (now := self._ddio.read(domain)) != written.effective.ddio
+        )
 
     def _write(self, inventory: DomainInventory, layout: Layout) -> Effective:
         """Program the classes and DDIO and read both back.

@@ -19,6 +19,7 @@ from iat_nova.model import Decision, DomainInventory, Facts, Parameters, Sample,
 from iat_nova.pause import Pause
 from iat_nova.records import Iteration, Status
 from iat_nova.report import words
+from iat_nova.report.observed import Observer
 
 LOG = logging.getLogger("iat_nova")
 
@@ -26,10 +27,14 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 
 
 class Journal:
-    """The loop's one voice; called from its thread only. `status` is what stays the same."""
+    """The loop's one voice; called from its thread only.
 
-    def __init__(self, history: History, status: Status) -> None:
+    `status` is what stays the same. `observer` keeps the latest of everything for the metrics.
+    """
+
+    def __init__(self, history: History, status: Status, observer: Observer | None = None) -> None:
         self._history = history
+        self._observer = observer or Observer()
         self._status = status
         self._latest = status
         self._inventories: Mapping[int, DomainInventory] = {}
@@ -38,6 +43,7 @@ class Journal:
         self._problems: dict[str, str] = {}
         self._warnings: tuple[str, ...] = ()
         self._history.status(status)
+        self._observer.status(status)
 
     def inventory(
         self,
@@ -54,6 +60,7 @@ class Journal:
         self._last_picture = picture
         self._inventories = picture[1]
         self._inventory_id = self._history.inventory(wall_s, facts, picture[1])
+        self._observer.inventory(picture[1])
 
     def iteration(
         self,
@@ -77,6 +84,7 @@ class Journal:
             timings_us,
         )
         self._history.record(iteration)
+        self._observer.iteration(iteration)
         if iteration.eventful:
             LOG.info("%s", words.line(decision, self._inventories[decision.domain]))
 
@@ -115,6 +123,7 @@ class Journal:
             degraded=degraded,
         )
         self._history.status(self._latest)
+        self._observer.status(self._latest)
 
     def close(self, wall_s: float) -> None:
         """Say goodbye and write what is left."""
@@ -133,6 +142,7 @@ class Journal:
     def _tell(self, wall_s: float, severity: str, text: str) -> None:
         LOG.log(_LEVELS[severity], "%s", text)
         self._history.event(wall_s, severity, text)
+        self._observer.event(severity)
         if severity == "error":
             self._status = dataclasses.replace(self._status, last_error=text)
 

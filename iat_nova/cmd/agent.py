@@ -12,11 +12,15 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from iat_nova import assembly
+from iat_nova import assembly, exporter
+from iat_nova.agent import Agent
 from iat_nova.conf import DEFAULT_FILES, ConfigError, Settings, default_files, load
 from iat_nova.hardware.api import HardwareError
 from iat_nova.policy import PolicyError
+from iat_nova.report.observed import Observer
 from iat_nova.strategies import StrategyError
+
+LOG = logging.getLogger("iat_nova")
 
 EXIT_OK, EXIT_FAILURE = 0, 1
 
@@ -35,8 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         settings = load(files)
         _log_to_stderr(settings.debug)
-        with assembly.only_agent(settings.lock_path):
-            _run(settings)
+        observer = Observer()
+        with assembly.only_agent(settings.lock_path), _metrics(settings, observer):
+            _run(settings, observer)
     except (
         ConfigError,
         PolicyError,
@@ -68,12 +73,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(settings: Settings) -> None:
+def _run(settings: Settings, observer: Observer) -> None:
     """Start the sources and the loop; end both."""
     hands = assembly.machine(settings)
-    host = assembly.host_reader(settings, hands.allocator)
-    source = assembly.inventory(settings, host, hands.clock)
-    agent = assembly.agent(settings, hands, source, host)
+    for line in hands.about:
+        LOG.info("%s", line)
+    with hands.ours():
+        host = assembly.host_reader(settings, hands.allocator)
+        source = assembly.inventory(settings, host, hands.clock)
+        agent = assembly.agent(settings, hands, source, host, observer)
+        _obey_signals(agent)
+        source.start()
+        with contextlib.closing(source):
+            agent.run(hands.ends_s)
+
+
+def _obey_signals(agent: Agent) -> None:
+    """SIGTERM and SIGINT end the agent, SIGHUP reads the policy again."""
 
     def end(number: int, frame: FrameType | None) -> None:
         agent.stop()
@@ -84,9 +100,13 @@ def _run(settings: Settings) -> None:
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     signal.signal(signal.SIGHUP, reload)
-    source.start()
-    with contextlib.closing(source):
-        agent.run(hands.ends_s)
+
+
+def _metrics(settings: Settings, observer: Observer) -> contextlib.AbstractContextManager[object]:
+    """Serve the metrics where the settings ask for them."""
+    if not settings.metrics_port:
+        return contextlib.nullcontext()
+    return exporter.serving(settings.metrics_address, settings.metrics_port, observer)
 
 
 def _log_to_stderr(debug: bool) -> None:

@@ -34,11 +34,13 @@ exit status:
 
 COMMANDS = {
     "bench loop": "bench:BenchLoop",
+    "doctor": "host:Doctor",
     "explain": "explain:Explain",
     "pause": "pause:PauseCommand",
     "policy check": "policy:PolicyCheck",
     "provider-config": "provider_config:ProviderConfig",
     "report": "report:Report",
+    "restore": "host:Restore",
     "resume": "pause:Resume",
     "simulate run": "simulate:SimulateRun",
     "status": "status:StatusCommand",

@@ -20,7 +20,7 @@ from iat_nova.hardware.perf import DomainReader, PerfCounters
 from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.pqos_lib import Interface, load
 from iat_nova.hardware.probe import Host
-from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.model import CacheDomain, WayMask
 
 
@@ -60,13 +60,18 @@ class Saves(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backends:
-    """The hands on this host. `parts` go to the guard, in this order."""
+    """The hands on this host. `parts` go to the guard, in this order.
+
+    `inspect` compares what the allocator wrote with what is there, and puts processors that were
+    off-line back into their classes.
+    """
 
     counters: Counters
     allocator: CacheAllocator
     ddio: DdioWays
     choices: tuple[Choice, ...]
     parts: Mapping[str, Saves]
+    inspect: Callable[[], Inspection]
 
 
 def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Backends:
@@ -101,7 +106,7 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
     if isinstance(reader, ChaMsr):
         parts["cha"] = reader
     choices = (cat_choice, ddio_choice, counters_choice, reader_choice)
-    return Backends(counters, allocator, ddio, choices, parts)
+    return Backends(counters, allocator, ddio, choices, parts, allocator.inspect)
 
 
 _INTERFACES = {"pqos-msr": Interface.MSR, "pqos-os": Interface.OS}
