@@ -165,8 +165,10 @@ def _ports_by_guest(switch: VirtualSwitch | None) -> Mapping[str, list[SwitchPor
 
 
 def _port_of(attachment: Attachment, ports: Sequence[SwitchPort]) -> SwitchPort | None:
-    """Find the switch's end of an attachment: by MAC, which also holds for a hybrid plug's
-    ``qvo...`` and for the representor of a VF, else by name."""
+    """Find the switch's end of an attachment: by MAC, else by name.
+
+    The MAC also holds for a hybrid plug's ``qvo...`` and for the representor of a VF.
+    """
     for port in ports:
         if attachment.mac and port.mac and port.mac.lower() == attachment.mac:
             return port

@@ -152,8 +152,10 @@ def placement_ways(specs: Mapping[str, str]) -> int | None:
 
 
 def _disagreements(promises: Iterable[_Promise]) -> Iterable[str]:
-    """Yield one warning a flavor. A flavor without the resource is no contradiction: its cloud may
-    do without Placement's counting."""
+    """Yield one warning a flavor.
+
+    A flavor without the resource is no contradiction: its cloud may do without Placement's counting.
+    """
     flavors = {promise.flavor: promise for promise in promises}
     for name, promise in sorted(flavors.items()):
         if promise.resources in (None, promise.ways):

@@ -4,12 +4,12 @@
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
-from iat_nova.policy.reference import reference
 from sphinx.ext.graphviz import graphviz
 from sphinx.util.nodes import nested_parse_with_titles
 
 from iat_nova.control import fsm
 from iat_nova.model import FsmState
+from iat_nova.policy.reference import reference
 
 
 class FsmDiagram(Directive):
