@@ -154,7 +154,7 @@ def placement_ways(specs: Mapping[str, str]) -> int | None:
 def _disagreements(promises: Iterable[_Promise]) -> Iterable[str]:
     """Yield one warning a flavor.
 
-    A flavor without the resource is no contradiction: its cloud may do without Placement's counting.
+    A flavor without the resource is no contradiction: its cloud may do without Placement's counts.
     """
     flavors = {promise.flavor: promise for promise in promises}
     for name, promise in sorted(flavors.items()):
