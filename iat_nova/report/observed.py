@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What metrics are made of: the latest of everything, and a few totals.
+
+The loop's thread replaces one immutable value by the next; whoever reads has a whole picture and
+takes no lock. Work that depends on the number of tenants is left to the reader.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from iat_nova.model import DomainInventory
+from iat_nova.records import Iteration, Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Totals:
+    """What one cache domain has done since the agent started."""
+
+    iterations: int = 0
+    loop_s: float = 0.0
+    transitions: Mapping[int, int] = dataclasses.field(default_factory=dict)  # by their number
+    steps: Mapping[str, int] = dataclasses.field(default_factory=dict)  # by their action
+    moved_masks: int = 0
+
+    def after(self, iteration: Iteration) -> Totals:
+        """Return the totals with one more iteration."""
+        decision = iteration.decision
+        transitions, steps = self.transitions, self.steps
+        if decision.transition is not None:
+            transitions = {
+                **transitions,
+                decision.transition: transitions.get(decision.transition, 0) + 1,
+            }
+        if decision.steps:
+            counted = dict(steps)
+            for step in decision.steps:
+                counted[step.action] = counted.get(step.action, 0) + 1
+            steps = counted
+        return Totals(
+            self.iterations + 1,
+            self.loop_s + sum(iteration.timings_us.values()) / 1e6,
+            transitions,
+            steps,
+            self.moved_masks + len(decision.moved),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Observed:
+    """One picture of the agent. Mappings go by cache domain, `events` by severity."""
+
+    status: Status | None = None
+    inventories: Mapping[int, DomainInventory] = dataclasses.field(default_factory=dict)
+    latest: Mapping[int, Iteration] = dataclasses.field(default_factory=dict)
+    totals: Mapping[int, Totals] = dataclasses.field(default_factory=dict)
+    events: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+class Observer:
+    """Keeps the latest picture in `now`. Told by the loop's thread alone, read by any."""
+
+    def __init__(self) -> None:
+        self.now = Observed()
+
+    def status(self, status: Status) -> None:
+        """Note what the agent says of itself."""
+        self.now = dataclasses.replace(self.now, status=status)
+
+    def inventory(self, inventories: Mapping[int, DomainInventory]) -> None:
+        """Note who shares each cache domain."""
+        self.now = dataclasses.replace(self.now, inventories=inventories)
+
+    def iteration(self, iteration: Iteration) -> None:
+        """Note one domain's iteration."""
+        now, domain = self.now, iteration.domain
+        self.now = dataclasses.replace(
+            now,
+            latest={**now.latest, domain: iteration},
+            totals={**now.totals, domain: now.totals.get(domain, Totals()).after(iteration)},
+        )
+
+    def event(self, severity: str) -> None:
+        """Count something that was told."""
+        events = self.now.events
+        self.now = dataclasses.replace(
+            self.now, events={**events, severity: events.get(severity, 0) + 1}
+        )
