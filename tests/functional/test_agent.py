@@ -249,7 +249,6 @@ class AgentTest(HostCase):
             "no such scenario": {"emulated_scenario": "nowhere"},
             "no such strategy": {"strategy": "magic"},
             "an unusable folder": {"state_dir": "/proc/nowhere"},
-            "real hardware": {"hardware": "auto", "state_dir": self.folder / "auto"},
         }
         for name, options in cases.items():
             with self.subTest(name):
