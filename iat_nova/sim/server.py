@@ -211,6 +211,10 @@ class EmulatedServer:
         limits = self._domain(domain)
         return {name: rules.effective(limits, mask) for name, mask in self._masks.items()}
 
+    def class_of(self, cpu: int) -> str | None:
+        """Return the class a processor is in, None for the default one."""
+        return self._class_of.get(cpu)
+
     def _domain(self, number: int) -> CacheDomain:
         return rules.find((self.scenario.machine.domain,), number)
 
@@ -222,8 +226,10 @@ class EmulatedServer:
         default = self._masks.get(DEFAULT_CLASS, everything)
         for cpu in limits.cpus:
             cache.set_mask(caches, cache.MASKS + cpu, rules.effective(limits, default))
+        self._class_of: dict[int, str] = {}
         for item in classes:
             for cpu in item.cpus:
+                self._class_of[cpu] = item.name
                 mask = rules.effective(limits, item.mask)
                 cache.set_mask(caches, cache.MASKS + cpu, mask)
 

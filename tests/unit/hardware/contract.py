@@ -2,7 +2,8 @@
 """What every cache allocator and every DDIO back end must do.
 
 Mix `AllocatorContract` or `DdioContract` into a test case and give it `make`. The same tests run
-on the hardware in memory, on a resctrl tree in a temporary folder, and in the lab's guest.
+on the hardware in memory, on the emulated server, on a resctrl tree in a temporary folder, and in
+the lab's guest.
 """
 
 from iat_nova.hardware import rules

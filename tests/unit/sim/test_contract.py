@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emulated server keeps the rules that the hardware's back ends keep."""
+
+import unittest
+
+from iat_nova.sim import EmulatedServer, Scenario
+from tests.unit.hardware.contract import AllocatorContract, DdioContract
+
+
+class EmulatedAllocator(AllocatorContract, unittest.TestCase):
+    def make(self):
+        self.server = EmulatedServer(Scenario.load("quickstart"))
+        return self.server
+
+    def class_of(self, cpu):
+        return self.server.class_of(cpu)
+
+
+class EmulatedDdio(DdioContract, unittest.TestCase):
+    def make(self):
+        server = EmulatedServer(Scenario.load("quickstart"))
+        return server, server.domains()[0]
