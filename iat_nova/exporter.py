@@ -17,6 +17,7 @@ from iat_nova.report.metrics import METRICS
 from iat_nova.report.observed import Observer
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric as Family
 
 
@@ -42,6 +43,15 @@ class Collector:
             yield family
 
 
+def registry(observer: Observer) -> CollectorRegistry:
+    """Return a registry with our metrics alone: none of the process's or the interpreter's."""
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra
+
+    ours = CollectorRegistry(auto_describe=False)
+    ours.register(Collector(observer))
+    return ours
+
+
 @contextlib.contextmanager
 def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
     """Serve ``/metrics`` while the context lasts; gives the port (0 asks for any free one).
@@ -49,15 +59,13 @@ def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
     Raises `ConfigError` where the extra is missing or the address cannot be had.
     """
     try:
-        from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
+        from prometheus_client import start_http_server  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
             "[iat] metrics_port is set, which needs the extra: pip install 'iat-nova[metrics]'"
         ) from error
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector(observer))
     try:
-        server, thread = start_http_server(port, address, registry)
+        server, thread = start_http_server(port, address, registry(observer))
     except (OSError, OverflowError) as error:
         raise ConfigError(
             f"[iat] metrics_address {address}, metrics_port {port}: cannot listen there: {error}"

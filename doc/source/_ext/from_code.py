@@ -10,6 +10,7 @@ from sphinx.util.nodes import nested_parse_with_titles
 from iat_nova.control import fsm
 from iat_nova.model import FsmState
 from iat_nova.policy.reference import reference
+from iat_nova.report import metrics
 
 
 class FsmDiagram(Directive):
@@ -63,7 +64,18 @@ class PolicyReference(Directive):
         return node.children
 
 
+class MetricsReference(Directive):
+    """Every metric with its kind, labels and meaning, from the table that serves them."""
+
+    def run(self):
+        node = nodes.container()
+        lines = StringList(metrics.reference().splitlines(), source="report/metrics.py")
+        self.state.nested_parse(lines, self.content_offset, node)
+        return node.children
+
+
 def setup(app):
+    app.add_directive("iat-metrics", MetricsReference)
     app.add_directive("iat-policy-reference", PolicyReference)
     app.add_directive("iat-fsm-diagram", FsmDiagram)
     app.add_directive("iat-fsm-table", FsmTable)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is served to Prometheus: true, bounded, and whole whatever a tenant calls itself."""
+
+import dataclasses
+import math
+import unittest
+import urllib.error
+import urllib.request
+
+from prometheus_client import exposition
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from iat_nova import exporter
+from iat_nova.conf import ConfigError
+from iat_nova.model import DomainInventory
+from iat_nova.report import metrics
+from iat_nova.report.observed import Observer
+from tests.unit import stories
+
+HOSTILE = (
+    'quote " brace } comma , equals =',
+    "line\nbreak\riat_nova_paused 1",
+    "back\\slash\\n",
+    "\x1b[2J\u202eevil\u2028",
+    "\ud800 lone surrogate",
+    "\U0001f600" * 200,
+    "",
+)
+
+
+def observer(*iterations, names=("be1",)) -> Observer:
+    """An agent with a host of stack, PC and as many BE guests as there are names."""
+    seen = Observer()
+    seen.status(stories.status())
+    stack, pc, be = stories.inventory().tenants
+    more = [
+        dataclasses.replace(be, id=f"0b6b2c1a-4b0e-4c8e-9a51-{number:012x}/4", name=name)
+        for number, name in enumerate(names[1:])
+    ]
+    first = dataclasses.replace(be, name=names[0])
+    seen.inventory({0: DomainInventory(stories.DOMAIN, (first, *more, pc, stack))})
+    for iteration in iterations:
+        seen.iteration(iteration)
+    return seen
+
+
+class MetricsTest(unittest.TestCase):
+    def scrape(self, seen: Observer, form=exposition.generate_latest) -> str:
+        return form(exporter.registry(seen)).decode()
+
+    def values(self, seen: Observer) -> dict[tuple[str, frozenset], float]:
+        return {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(self.scrape(seen))
+            for sample in family.samples
+        }
+
+    def value(self, values, metric: str, **labels: str) -> float:
+        wanted = frozenset(labels.items())
+        found = [v for (known, has), v in values.items() if known == metric and wanted <= has]
+        self.assertEqual(1, len(found), (metric, labels))
+        return found[0]
+
+    def test_what_happened_is_served(self) -> None:
+        """Ways, masks, state, totals, rates and loop time are those of the decisions."""
+        quiet, burst = stories.quiet(1, stories.NIGHT), stories.burst(2, stories.NIGHT + 1)
+        seen = observer(quiet, burst)
+        seen.event("error")
+        got = self.values(seen)
+        expected = [
+            ("iat_nova_ddio_ways", {"domain": "0"}, 3),
+            ("iat_nova_ddio_mask", {}, 0x700),
+            ("iat_nova_llc_ways", {}, 11),
+            ("iat_nova_tenant_ways", {"name": "be1"}, 3),
+            ("iat_nova_tenant_mask", {"tenant": "stack"}, 0x3),
+            ("iat_nova_tenant_effective_mask", {"tenant": stories.PC.partition("/")[0]}, 0x1C),
+            ("iat_nova_tenant_ddio_overlap_ways", {"name": "be1"}, 0),
+            ("iat_nova_tenant_llc_references_per_second", {"tenant": "stack"}, 21e6),
+            ("iat_nova_ddio_misses_per_second", {}, 4.2e6),
+            ("iat_nova_state", {"state": "I/O demand"}, 1),
+            ("iat_nova_state", {"state": "low keep"}, 0),
+            ("iat_nova_transitions_total", {"transition": "1"}, 1),
+            ("iat_nova_transitions_total", {"transition": "2"}, 0),
+            ("iat_nova_steps_total", {"action": "grow"}, 1),
+            ("iat_nova_steps_total", {"action": "hold"}, 1),
+            ("iat_nova_masks_moved_total", {}, 1),
+            ("iat_nova_iterations_total", {}, 2),
+            ("iat_nova_loop_phase_seconds", {"phase": "read"}, 40.5e-6),
+            ("iat_nova_loop_seconds_total", {}, 2 * 52.75e-6),
+            ("iat_nova_last_iteration_time_seconds", {}, stories.NIGHT + 1),
+            ("iat_nova_events_total", {"severity": "error"}, 1),
+            ("iat_nova_enforcing", {}, 1),
+            ("iat_nova_tenants", {"priority": "BE"}, 1),
+        ]
+        for name, labels, value in expected:
+            with self.subTest(name=name, labels=labels):
+                self.assertAlmostEqual(value, self.value(got, name, **labels), places=9)
+
+    def test_what_is_not_known_has_no_sample(self) -> None:
+        """Nothing is invented: not before the first iteration, not for absent counters."""
+        names = {name for name, _ in self.values(Observer())}
+        self.assertEqual({"iat_nova_events_total"}, names)
+        quiet = stories.quiet(1, stories.NIGHT)
+        blind = dataclasses.replace(
+            quiet,
+            sample=dataclasses.replace(quiet.sample, tenants={}, ddio_hits_per_s=None),
+            effective=None,
+        )
+        names = {name for name, _ in self.values(observer(blind))}
+        self.assertNotIn("iat_nova_tenant_cycles_per_second", names)
+        self.assertNotIn("iat_nova_ddio_hits_per_second", names)
+        self.assertNotIn("iat_nova_tenant_effective_mask", names)
+        self.assertIn("iat_nova_tenant_ways", names)
+
+    def test_hostile_names_stay_names(self) -> None:
+        """A tenant's name can neither break the scrape nor make a metric of its own."""
+        known = {metric.name for metric in metrics.METRICS}
+        for form in (exposition.generate_latest, openmetrics.generate_latest):
+            text = self.scrape(observer(stories.quiet(1, stories.NIGHT), names=HOSTILE), form)
+            for line in filter(None, text.splitlines()):
+                if not line.startswith("#"):
+                    self.assertIn(line.split("{")[0].split(" ")[0], known)
+            self.assertNotIn("\x1b", text)
+        got = self.values(observer(stories.quiet(1, stories.NIGHT), names=HOSTILE))
+        names = [dict(labels)["name"] for name, labels in got if name == "iat_nova_tenant_info"]
+        self.assertEqual(len(HOSTILE) + 2, len(names))
+        self.assertIn('quote " brace } comma , equals =', names)
+        self.assertIn(
+            "line\\nbreak\\riat_nova_paused 1".replace("\\n", "\\x0a").replace("\\r", "\\x0d"),
+            names,
+        )
+        self.assertLessEqual(max(map(len, names)), metrics.NAME_MAX)
+        self.assertEqual(0, self.value(got, "iat_nova_paused"))
+
+    def test_the_number_of_series_is_bounded(self) -> None:
+        """Tenants past the bound are counted, not shown, and those who matter come first."""
+        many = [f"be{number}" for number in range(3 * metrics.TENANTS_MAX)]
+        got = self.values(observer(stories.quiet(1, stories.NIGHT), names=many))
+        shown = [dict(labels) for name, labels in got if name == "iat_nova_tenant_info"]
+        self.assertEqual(metrics.TENANTS_MAX, len(shown))
+        self.assertEqual({"stack", "PC", "BE"}, {labels["priority"] for labels in shown})
+        total = len(many) + 2
+        self.assertEqual(total - metrics.TENANTS_MAX, self.value(got, "iat_nova_tenants_omitted"))
+        self.assertLess(len(got), 80 + 11 * metrics.TENANTS_MAX)
+
+    def test_reasons_are_bounded(self) -> None:
+        """A long list of long troubles is cut; how many there are is still known."""
+        seen = observer()
+        troubles = tuple(f"trouble {number} " + "x" * 1000 for number in range(50))
+        seen.status(
+            stories.status(
+                mode="observe",
+                reason="libvirt allocates cache",
+                paused_until_s=math.inf,
+                degraded=(*troubles, troubles[0]),
+            )
+        )
+        got = self.values(seen)
+        reasons = [dict(labels) for name, labels in got if name == "iat_nova_reason_info"]
+        self.assertEqual(metrics.REASONS_MAX, len(reasons))
+        self.assertLessEqual(max(len(one["reason"]) for one in reasons), metrics.REASON_MAX)
+        self.assertIn({"about": "observe", "reason": "libvirt allocates cache"}, reasons)
+        self.assertEqual(51, self.value(got, "iat_nova_degraded"))
+        self.assertEqual(0, self.value(got, "iat_nova_enforcing"))
+        self.assertEqual(1, self.value(got, "iat_nova_paused"))
+
+    def test_two_runs_of_a_guest_are_one_series(self) -> None:
+        """A repeated label set would cost Prometheus the whole scrape."""
+        seen = observer(stories.quiet(1, stories.NIGHT))
+        tenants = seen.now.inventories[0].tenants
+        again = dataclasses.replace(tenants[0], id=tenants[0].id.replace("/4", "/5"))
+        seen.inventory({0: DomainInventory(stories.DOMAIN, (*tenants, again))})
+        lines = [line for line in self.scrape(seen).splitlines() if not line.startswith("#")]
+        series = [line.rsplit(" ", 1)[0] for line in lines]
+        self.assertEqual(len(set(series)), len(series))
+
+    def test_a_picture_is_whole(self) -> None:
+        """What was read stays as it was while the loop goes on."""
+        seen = observer(stories.burst(1, stories.NIGHT))
+        before = seen.now
+        seen.iteration(stories.burst(2, stories.NIGHT + 1))
+        seen.event("error")
+        self.assertEqual((1, {1: 1}), (before.totals[0].iterations, before.totals[0].transitions))
+        self.assertEqual({}, before.events)
+        self.assertEqual({1: 2}, seen.now.totals[0].transitions)
+
+    def test_an_address_in_use_is_one_sentence(self) -> None:
+        """The operator reads which option to change."""
+        with (
+            exporter.serving("127.0.0.1", 0, Observer()) as port,
+            self.assertRaisesRegex(ConfigError, f"metrics_port {port}: cannot listen there"),
+            exporter.serving("127.0.0.1", port, Observer()),
+        ):
+            self.fail("it listens twice")
+
+    def test_served_until_the_end(self) -> None:
+        """Prometheus gets the text at /metrics; nobody answers after the agent's end."""
+        seen = observer(stories.quiet(1, stories.NIGHT))
+        with exporter.serving("127.0.0.1", 0, seen) as port:
+            url = f"http://127.0.0.1:{port}/metrics"
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                self.assertEqual(self.scrape(seen), answer.read().decode())
+        with self.assertRaises(urllib.error.URLError):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+
+    def test_names_follow_prometheus(self) -> None:
+        """One prefix, units in names, counters end in _total, no name twice."""
+        names = [metric.name for metric in metrics.METRICS]
+        self.assertEqual(len(set(names)), len(names))
+        for metric in metrics.METRICS:
+            self.assertTrue(metric.name.startswith("iat_nova_"))
+            self.assertEqual(metric.kind == "counter", metric.name.endswith("_total"))
+            self.assertTrue(metric.help.endswith("."), metric.name)
+            self.assertIn(f"``{metric.name}``", metrics.reference())
