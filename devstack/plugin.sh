@@ -1,0 +1,133 @@
+#!/bin/bash
+#
+# DevStack plug-in of iat-nova: the agent on a compute host, and the checks of
+# its extra specs in nova-api. devstack/README.rst tells what can be set.
+
+# Save trace setting
+_XTRACE_IAT_NOVA=$(set +o | grep xtrace)
+set +o xtrace
+
+IAT_NOVA_CPUINFO=${IAT_NOVA_CPUINFO:-/proc/cpuinfo}
+IAT_NOVA_RESCTRL=${IAT_NOVA_RESCTRL:-/sys/fs/resctrl}
+
+# Print the [iat] hardware that is used: what was set, or what this host has.
+function _iat_nova_hardware {
+    if [[ -n "$IAT_NOVA_HARDWARE" ]]; then
+        echo "$IAT_NOVA_HARDWARE"
+    elif grep -qsw cat_l3 "$IAT_NOVA_CPUINFO"; then
+        echo auto
+    else
+        echo emulated
+    fi
+}
+
+# Installed wherever nova-api runs too: Nova finds the validators of iat:*.
+function install_iat_nova {
+    local extras=metrics
+    if [[ $(_iat_nova_hardware) == emulated ]]; then
+        extras=metrics,sim
+    fi
+    setup_develop "$IAT_NOVA_DIR" "$extras"
+}
+
+# Into nova.conf: DevStack makes nova-cpu.conf of it when it starts Nova.
+function configure_iat_nova {
+    local hardware
+    hardware=$(_iat_nova_hardware)
+    iniset "$NOVA_CONF" iat mode "$IAT_NOVA_MODE"
+    iniset "$NOVA_CONF" iat strategy "$IAT_NOVA_STRATEGY"
+    iniset "$NOVA_CONF" iat state_dir "$IAT_NOVA_STATE_DIR"
+    iniset "$NOVA_CONF" iat metrics_port "$IAT_NOVA_METRICS_PORT"
+    iniset "$NOVA_CONF" iat hardware "$hardware"
+    if [[ "$hardware" == emulated ]]; then
+        iniset "$NOVA_CONF" iat emulated_scenario "$IAT_NOVA_EMULATED_SCENARIO"
+        iniset "$NOVA_CONF" iat emulated_seconds "$IAT_NOVA_EMULATED_SECONDS"
+    fi
+    if [[ -n "$IAT_NOVA_POLICY_FILE" ]]; then
+        iniset "$NOVA_CONF" iat policy_file "$IAT_NOVA_POLICY_FILE"
+    fi
+    if [[ -n "$IAT_NOVA_OVSDB_CONNECTION" ]]; then
+        iniset "$NOVA_CONF" iat ovsdb_connection "$IAT_NOVA_OVSDB_CONNECTION"
+    elif ! is_service_enabled q-agt ovn-controller; then
+        iniset "$NOVA_CONF" iat ovsdb_connection none
+    fi
+}
+
+# The hardware's interfaces are root's; the emulated server needs libvirt alone.
+function start_iat_nova {
+    local command user=$STACK_USER
+    if [[ $(_iat_nova_hardware) != emulated ]]; then
+        user=root
+        sudo modprobe msr
+        if ! mountpoint -q "$IAT_NOVA_RESCTRL"; then
+            sudo mount -t resctrl resctrl "$IAT_NOVA_RESCTRL"
+        fi
+    fi
+    sudo install -d -o "$user" -m 0755 "$IAT_NOVA_STATE_DIR"
+    command="$(get_python_exec_prefix)/iat-nova-agent"
+    run_process iat-nova-agent "$command --config-file $NOVA_CPU_CONF" \
+        "$LIBVIRT_GROUP" "$user"
+}
+
+function create_iat_nova_flavors {
+    openstack flavor create iat.pc --ram 512 --disk 1 --vcpus 1 \
+        --property iat:priority=PC --property iat:io=auto
+    openstack flavor create iat.be --ram 512 --disk 1 --vcpus 1 \
+        --property iat:priority=BE --property iat:io=auto
+}
+
+# Fail while the logs are at hand, not in the first test that needs the agent.
+function check_iat_nova {
+    local iat_nova
+    iat_nova="$(get_python_exec_prefix)/iat-nova"
+    if [[ $(_iat_nova_hardware) != emulated ]]; then
+        iat_nova="sudo $iat_nova"
+    fi
+    test_with_retry "$iat_nova --state-dir $IAT_NOVA_STATE_DIR status" \
+        "iat-nova-agent does not run; see its log" \
+        "$IAT_NOVA_START_TIMEOUT" 1
+}
+
+function stop_iat_nova {
+    stop_process iat-nova-agent
+    if [[ $(_iat_nova_hardware) != emulated ]]; then
+        # The agent does so itself unless it was killed.
+        sudo "$(get_python_exec_prefix)/iat-nova" restore \
+            --config-file "$NOVA_CPU_CONF"
+    fi
+}
+
+function cleanup_iat_nova {
+    sudo rm -rf "$IAT_NOVA_STATE_DIR"
+}
+
+if is_service_enabled iat-nova-agent n-api; then
+    if [[ "$1" == stack && "$2" == install ]]; then
+        echo_summary "Installing iat-nova"
+        install_iat_nova
+    elif [[ "$1" == stack && "$2" == extra ]] && \
+        is_service_enabled n-api && [[ "$IAT_NOVA_FLAVORS" == True ]]; then
+        echo_summary "Creating iat-nova's flavors"
+        create_iat_nova_flavors
+    fi
+fi
+
+if is_service_enabled iat-nova-agent; then
+    if [[ "$1" == stack && "$2" == post-config ]]; then
+        echo_summary "Configuring iat-nova"
+        configure_iat_nova
+    elif [[ "$1" == stack && "$2" == extra ]]; then
+        echo_summary "Starting iat-nova"
+        start_iat_nova
+    elif [[ "$1" == stack && "$2" == test-config ]]; then
+        echo_summary "Checking iat-nova"
+        check_iat_nova
+    elif [[ "$1" == unstack ]]; then
+        stop_iat_nova
+    elif [[ "$1" == clean ]]; then
+        cleanup_iat_nova
+    fi
+fi
+
+# Restore xtrace
+$_XTRACE_IAT_NOVA

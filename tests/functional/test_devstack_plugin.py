@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DevStack plug-in, run phase by phase as stack.sh, unstack.sh and clean.sh source it.
+
+DevStack's own functions are stood in for by ones that note how they were called; `iniset` really
+writes, and what `sudo` is asked for is done only to the test's own folder.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+from iat_nova import conf, extra_specs
+from tests.functional.daemons import short_folder
+
+DEVSTACK = pathlib.Path(__file__).parents[2] / "devstack"
+BIN = pathlib.Path(sys.executable).parent
+STACK = [("stack", phase) for phase in ("pre-install", "install", "post-config", "extra")]
+STACK.append(("stack", "test-config"))
+
+INISET = """
+import configparser, sys
+_, path, section, option, value = sys.argv
+ini = configparser.RawConfigParser()
+ini.optionxform = str
+ini.read(path)
+if not ini.has_section(section) and section != "DEFAULT":
+    ini.add_section(section)
+ini.set(section, option, value)
+with open(path, "w") as file:
+    ini.write(file)
+"""
+
+# As DevStack runs a plug-in: errexit, the settings first, then the script once a phase.
+DRIVER = r"""
+set -o errexit
+note() { printf '%s\n' "$*" >>"$CALLS"; }
+command_not_found_handle() { note "UNKNOWN $*"; return 127; }
+define_plugin() { note "define_plugin $*"; }
+enable_service() { ENABLED_SERVICES+=",$1"; }
+is_service_enabled() {
+    local one
+    for one in "$@"; do [[ ",$ENABLED_SERVICES," == *",$one,"* ]] && return 0; done
+    return 1
+}
+trueorfalse() {
+    case "${!2:-$1}" in 1|[Yy]es|[Tt]rue|TRUE) echo True ;; *) echo False ;; esac
+}
+get_python_exec_prefix() { echo "$PREFIX"; }
+echo_summary() { note "echo_summary $*"; }
+setup_develop() { note "setup_develop $*"; }
+run_process() { note "run_process $1|$2|$3|$4"; }
+stop_process() { note "stop_process $*"; }
+test_with_retry() { note "test_with_retry $1|$2|$3|$4"; }
+openstack() { note "openstack $*"; }
+mountpoint() { note "mountpoint $*"; [[ "$MOUNTED" == yes ]]; }
+sudo() {
+    note "sudo $*"
+    case "$1" in install|rm) "$@" ;; esac
+}
+iniset() { note "iniset $*"; python3 "$INISET" "$@"; }
+
+source "$PLUGIN/settings"
+for service in $DISABLED; do ENABLED_SERVICES=${ENABLED_SERVICES//,$service/}; done
+while read -r mode phase; do
+    note "== $mode $phase"
+    before=$(set +o)
+    source "$PLUGIN/plugin.sh" $mode $phase
+    [[ "$before" == "$(set +o)" ]] || note "UNKNOWN the shell's options were changed"
+done <"$PHASES"
+"""
+
+
+class PluginTest(unittest.TestCase):
+    def setUp(self) -> None:
+        if shutil.which("bash") is None:
+            self.skipTest("bash is not installed")
+        self.folder = self.enterContext(short_folder())
+        self.nova_conf = self.folder / "nova.conf"
+        self.cpuinfo = self.folder / "cpuinfo"
+        self.cpuinfo.write_text("flags\t\t: fpu vme sse2 cat_l2x rdt_a\n")
+        (self.folder / "iniset.py").write_text(INISET)
+
+    def stack(self, *phases, disabled="", services="n-cpu,n-api,q-agt", **settings):
+        """Source the plug-in for each phase; return the calls by phase."""
+        phases = phases or STACK
+        calls, order = self.folder / "calls", self.folder / "phases"
+        calls.write_text("")
+        order.write_text("".join(" ".join(phase) + "\n" for phase in phases))
+        # nova.conf is there when plug-ins are configured: DevStack's own Nova wrote it
+        if not self.nova_conf.exists():
+            self.nova_conf.write_text("[compute]\ncpu_dedicated_set = 2-3\n")
+        environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "PLUGIN": DEVSTACK,
+            "PREFIX": "/opt/stack/venv/bin",
+            "DEST": self.folder / "stack",
+            "DATA_DIR": self.folder / "data",
+            "STACK_USER": subprocess.check_output(["id", "-un"], text=True).strip(),
+            "LIBVIRT_GROUP": "libvirt",
+            "NOVA_CONF": self.nova_conf,
+            "NOVA_CPU_CONF": self.folder / "nova-cpu.conf",
+            "ENABLED_SERVICES": services,
+            "DISABLED": disabled,
+            "CALLS": calls,
+            "PHASES": order,
+            "INISET": self.folder / "iniset.py",
+            "IAT_NOVA_CPUINFO": self.cpuinfo,
+            "MOUNTED": "no",
+            **settings,
+        }
+        done = subprocess.run(
+            ["bash", "-c", DRIVER],
+            env={name: str(value) for name, value in environment.items()},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual((0, ""), (done.returncode, done.stderr), calls.read_text())
+        by_phase: dict[str, list[str]] = {"": []}
+        current = ""
+        for line in calls.read_text().splitlines():
+            self.assertNotIn("UNKNOWN", line)
+            if line.startswith("== "):
+                current = line.removeprefix("== ").strip()
+                by_phase[current] = []
+            elif not line.startswith("echo_summary"):
+                by_phase[current].append(line)
+        return by_phase
+
+    def test_a_gate_without_rdt(self) -> None:
+        """A virtual machine gets the emulated server, as the stack's own user."""
+        done = self.stack()
+        self.assertEqual(["define_plugin iat-nova"], done[""])
+        self.assertEqual([], done["stack pre-install"])
+        self.assertEqual(
+            [f"setup_develop {self.folder}/stack/iat-nova metrics,sim"], done["stack install"]
+        )
+        user = subprocess.check_output(["id", "-un"], text=True).strip()
+        self.assertIn(
+            f"run_process iat-nova-agent|/opt/stack/venv/bin/iat-nova-agent "
+            f"--config-file {self.folder}/nova-cpu.conf|libvirt|{user}",
+            done["stack extra"],
+        )
+        self.assertFalse([call for call in done["stack extra"] if "mount" in call])
+        (check,) = done["stack test-config"]
+        self.assertIn(f"iat-nova --state-dir {self.folder}/data/iat-nova status|", check)
+        self.assertTrue((self.folder / "data/iat-nova").is_dir())
+
+    def test_the_agent_reads_what_was_configured(self) -> None:
+        """nova.conf keeps Nova's own part, and the agent's own reader takes it."""
+        self.stack(IAT_NOVA_MODE="observe", IAT_NOVA_METRICS_PORT="9742")
+        settings = conf.load([self.nova_conf])
+        self.assertEqual(
+            ("observe", "iat", "emulated", "quickstart", 9742),
+            (
+                settings.mode,
+                settings.strategy,
+                settings.hardware,
+                settings.emulated_scenario,
+                settings.metrics_port,
+            ),
+        )
+        self.assertEqual(self.folder / "data/iat-nova", settings.state_dir)
+        self.assertEqual("2-3", settings.cpu_dedicated_set)
+        self.assertEqual("tcp:127.0.0.1:6640", settings.ovsdb_connection)
+        self.assertIsNone(settings.policy_path)
+
+    def test_every_setting_reaches_the_agent(self) -> None:
+        """What local.conf says is what nova.conf has."""
+        self.stack(
+            IAT_NOVA_STRATEGY="core-only",
+            IAT_NOVA_POLICY_FILE="/etc/p.yaml",
+            IAT_NOVA_OVSDB_CONNECTION="unix:/run/db.sock",
+            IAT_NOVA_EMULATED_SCENARIO="leaky-dma",
+            IAT_NOVA_EMULATED_SECONDS="60",
+            IAT_NOVA_STATE_DIR=self.folder / "elsewhere",
+            IAT_NOVA_HARDWARE="emulated",
+        )
+        settings = conf.load([self.nova_conf])
+        self.assertEqual("core-only", settings.strategy)
+        self.assertEqual(pathlib.Path("/etc/p.yaml"), settings.policy_path)
+        self.assertEqual("unix:/run/db.sock", settings.ovsdb_connection)
+        self.assertEqual(("leaky-dma", 60), (settings.emulated_scenario, settings.emulated_seconds))
+        self.assertEqual(self.folder / "elsewhere", settings.state_dir)
+
+    def test_without_open_vswitch(self) -> None:
+        """A stack with another network back end has no database to follow."""
+        self.stack(services="n-cpu,n-api,q-linuxbridge")
+        self.assertIsNone(conf.load([self.nova_conf]).ovsdb_connection)
+
+    def test_ovn_has_open_vswitch(self) -> None:
+        """OVN's hosts have one."""
+        self.stack(services="n-cpu,ovn-controller")
+        self.assertEqual("tcp:127.0.0.1:6640", conf.load([self.nova_conf]).ovsdb_connection)
+
+    def test_a_host_with_rdt(self) -> None:
+        """The hardware's interfaces are opened, and the agent is root's."""
+        self.cpuinfo.write_text("flags\t\t: fpu cat_l3 cdp_l3\n")
+        done = self.stack(IAT_NOVA_RESCTRL="/sys/fs/resctrl")
+        self.assertIn(" metrics", done["stack install"][0])
+        self.assertNotIn("sim", done["stack install"][0])
+        self.assertEqual("auto", conf.load([self.nova_conf]).hardware)
+        self.assertIn("sudo modprobe msr", done["stack extra"])
+        self.assertIn("sudo mount -t resctrl resctrl /sys/fs/resctrl", done["stack extra"])
+        self.assertTrue(done["stack extra"][-1].endswith("|libvirt|root"))
+        self.assertTrue(done["stack test-config"][0].startswith("test_with_retry sudo "))
+        done = self.stack(("unstack",))
+        self.assertEqual(
+            [
+                "stop_process iat-nova-agent",
+                "sudo /opt/stack/venv/bin/iat-nova restore "
+                f"--config-file {self.folder}/nova-cpu.conf",
+            ],
+            done["unstack"],
+        )
+
+    def test_resctrl_that_is_mounted_stays(self) -> None:
+        """Somebody else's mount, with its options, is not mounted over."""
+        self.cpuinfo.write_text("flags\t\t: cat_l3\n")
+        done = self.stack(MOUNTED="yes")
+        self.assertFalse([call for call in done["stack extra"] if "sudo mount" in call])
+
+    def test_an_api_host_has_the_validators_only(self) -> None:
+        """Where no agent runs, Nova gets the checks of iat:* and users the flavors."""
+        done = self.stack(disabled="iat-nova-agent", services="n-api")
+        self.assertEqual(1, len(done["stack install"]))
+        self.assertEqual(["iat.pc", "iat.be"], [call.split()[3] for call in done["stack extra"]])
+        self.assertEqual(([], []), (done["stack post-config"], done["stack test-config"]))
+        self.assertNotIn("[iat]", self.nova_conf.read_text())
+
+    def test_a_compute_host_makes_no_flavors(self) -> None:
+        """Flavors are made once, and not at all when not wanted."""
+        for settings in ({"services": "n-cpu,q-agt"}, {"IAT_NOVA_FLAVORS": "False"}):
+            done = self.stack(**settings)
+            self.assertFalse([call for call in done["stack extra"] if "openstack" in call])
+            self.assertTrue([call for call in done["stack extra"] if "run_process" in call])
+
+    def test_neither_service(self) -> None:
+        """On a host with neither nothing at all is done."""
+        done = self.stack(
+            *STACK, ("unstack",), ("clean",), disabled="iat-nova-agent", services="g-api"
+        )
+        self.assertEqual(
+            ["define_plugin iat-nova"], [call for one in done.values() for call in one]
+        )
+
+    def test_stacked_twice_is_the_same(self) -> None:
+        """unstack.sh and stack.sh again give the same configuration."""
+        self.stack()
+        once = self.nova_conf.read_text()
+        self.stack(("unstack",), *STACK)
+        self.assertEqual(once, self.nova_conf.read_text())
+
+    def test_unstack_stops_and_clean_removes(self) -> None:
+        """The history survives unstack.sh and goes with clean.sh."""
+        self.stack()
+        done = self.stack(("unstack",))
+        self.assertEqual(["stop_process iat-nova-agent"], done["unstack"])
+        self.assertTrue((self.folder / "data/iat-nova").is_dir())
+        self.stack(("clean",))
+        self.assertFalse((self.folder / "data/iat-nova").exists())
+        self.assertTrue((self.folder / "data").is_dir())
+
+    def test_flavors_are_valid(self) -> None:
+        """The flavors' extra specs are ones that the agent understands."""
+        for call in self.stack()["stack extra"]:
+            if call.startswith("openstack flavor create"):
+                specs = dict(re.findall(r"--property (\S+?)=(\S+)", call))
+                self.assertEqual({"iat:priority", "iat:io"}, set(specs))
+                self.assertFalse(extra_specs.parse(specs).problems)
+
+    def test_all_settings_are_documented(self) -> None:
+        """README.rst has a row for each variable of settings, and no other."""
+        text = (DEVSTACK / "settings").read_text()
+        variables = set(re.findall(r"^(IAT_NOVA_\w+)=", text, re.MULTILINE))
+        rows = re.findall(
+            r"^   \* - ``(IAT_NOVA_\w+)``", (DEVSTACK / "README.rst").read_text(), re.M
+        )
+        self.assertEqual(sorted(variables), sorted(rows))
+
+    def test_bashate(self) -> None:
+        """OpenStack's style checker has nothing to say."""
+        done = subprocess.run(
+            [BIN / "bashate", DEVSTACK / "plugin.sh"], capture_output=True, text=True, check=False
+        )
+        self.assertEqual((0, ""), (done.returncode, done.stdout))
