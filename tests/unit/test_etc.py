@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lies in etc/iat-nova agrees with the code, and systemd understands its unit."""
+
+import configparser
+import contextlib
+import io
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from oslo_config import generator
+
+from iat_nova import conf
+from iat_nova.cmd import agent, main
+
+ETC = pathlib.Path(__file__).parents[2] / "etc/iat-nova"
+UNIT = ETC / "iat-nova-agent.service"
+BIN = pathlib.Path(sys.executable).parent
+
+
+class SampleTest(unittest.TestCase):
+    def test_up_to_date(self) -> None:
+        """The sample is what `tox -e genconfig` writes now."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        made = folder / "sample"
+        generator.main(["--namespace", "iat_nova", "--output-file", str(made)])
+        self.assertEqual(made.read_text(), (ETC / "iat-nova.conf.sample").read_text())
+
+    def test_it_is_a_configuration(self) -> None:
+        """Taken as it is, the sample changes nothing."""
+        self.assertEqual(conf.load(), conf.load([ETC / "iat-nova.conf.sample"]))
+
+
+class UnitTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.unit = configparser.RawConfigParser(strict=True)
+        self.unit.optionxform = str  # systemd's names have capitals
+        self.unit.read(UNIT)
+        self.service = self.unit["Service"]
+
+    def test_its_commands_exist(self) -> None:
+        """The unit starts and restores with programs and arguments that are there."""
+        self.assertEqual("iat-nova-agent", pathlib.Path(self.service["ExecStart"]).name)
+        agent._parser().parse_args(self.service["ExecStart"].split()[1:])
+        program, command = self.service["ExecStopPost"].split()
+        self.assertEqual("iat-nova", pathlib.Path(program).name)
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            self.assertEqual(0, main.main(["help", command]))
+        self.assertIn(f"iat-nova {command}", shown.getvalue())
+
+    def test_it_may_write_where_the_agent_writes(self) -> None:
+        """State directory and lock are writable in a file system that otherwise is not."""
+        self.assertEqual("strict", self.service["ProtectSystem"])
+        self.assertEqual(conf.STATE_DIR, f"/var/lib/{self.service['StateDirectory']}")
+        self.assertIn(str(conf.WRITER_LOCK.parent), self.service["ReadWritePaths"].split())
+        # it would make /sys, and resctrl with it, read-only
+        self.assertNotIn("ProtectKernelTunables", self.service)
+
+    def test_its_privileges_are_the_three(self) -> None:
+        """No capability beyond those that the documentation names."""
+        three = "CAP_SYS_RAWIO CAP_PERFMON CAP_DAC_OVERRIDE"
+        self.assertEqual(three, self.service["AmbientCapabilities"])
+        self.assertEqual(three, self.service["CapabilityBoundingSet"])
+        self.assertIn(f"u {self.service['User']} ", (ETC / "iat-nova.sysusers").read_text())
+
+    def test_systemd_understands_it(self) -> None:
+        """systemd-analyze finds nothing unknown, and the sandbox is tight."""
+        if shutil.which("systemd-analyze") is None:
+            self.skipTest("systemd-analyze is not installed")
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        # the programs are looked for: let it find them here
+        copy = folder / UNIT.name
+        copy.write_text(UNIT.read_text().replace("/opt/iat-nova/bin", str(BIN)))
+        for arguments in (
+            ["verify", "--man=no"],
+            ["security", "--offline=yes", "--threshold=35", "--no-pager"],
+        ):
+            done = subprocess.run(
+                ["systemd-analyze", *arguments, copy], capture_output=True, text=True, check=False
+            )
+            mine = [line for line in done.stderr.splitlines() if UNIT.name in line]
+            self.assertEqual((0, []), (done.returncode, mine), done.stdout + done.stderr)
