@@ -55,7 +55,7 @@ class UnitTest(unittest.TestCase):
         """State directory and lock are writable in a file system that otherwise is not."""
         self.assertEqual("strict", self.service["ProtectSystem"])
         self.assertEqual(conf.STATE_DIR, f"/var/lib/{self.service['StateDirectory']}")
-        self.assertIn(str(conf.WRITER_LOCK.parent), self.service["ReadWritePaths"].split())
+        self.assertEqual(str(conf.WRITER_LOCK.parent), f"/run/{self.service['RuntimeDirectory']}")
         # it would make /sys, and resctrl with it, read-only
         self.assertNotIn("ProtectKernelTunables", self.service)
 
