@@ -260,7 +260,8 @@ class _Writer:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        self._since_trim += len(self._batch)
+        inventories = int(self._inventory_row != rows_before[0])
+        self._since_trim += len(self._batch) + inventories
         self._batch, self._events = [], []
         self._status_written, self._told_dropped = status, dropped
         if self._since_trim >= TRIM_EVERY:
@@ -380,12 +381,7 @@ class _Writer:
             connection.execute("DELETE FROM event WHERE wall_s < ?", (oldest_s,))
             if self._used_bytes(connection) > self._max_bytes:
                 self._trim_size(connection)
-            for table in ("inventory", "settings"):
-                # Iterations refer to ever newer rows: the oldest one tells what is still needed.
-                connection.execute(
-                    f"DELETE FROM {table} WHERE id < coalesce((SELECT {table}_id FROM iteration"
-                    f" ORDER BY id LIMIT 1), 0) AND id < (SELECT max(id) FROM {table})"
-                )
+            self._forget_unreferenced(connection)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -393,8 +389,23 @@ class _Writer:
             raise
         connection.execute("PRAGMA incremental_vacuum").fetchall()
 
+    @staticmethod
+    def _forget_unreferenced(connection: sqlite3.Connection) -> None:
+        """Delete the inventories and settings that no iteration refers to, but for the latest.
+
+        Iterations refer to ever newer rows: the oldest one tells what is still needed.
+        """
+        for table in ("inventory", "settings"):
+            (latest,) = connection.execute(f"SELECT max(id) FROM {table}").fetchone()
+            connection.execute(
+                f"DELETE FROM {table} WHERE id < ? AND id < coalesce((SELECT {table}_id FROM"
+                " iteration ORDER BY id LIMIT 1), ?)",
+                (latest, latest),
+            )
+
     def _trim_size(self, connection: sqlite3.Connection) -> None:
         """Delete the oldest iterations until what is used lies below the bound."""
+        self._forget_unreferenced(connection)
         while self._used_bytes(connection) > self._max_bytes:
             (count,) = connection.execute("SELECT count(*) FROM iteration").fetchone()
             if not count:
@@ -404,6 +415,7 @@ class _Writer:
                 "DELETE FROM iteration WHERE id IN (SELECT id FROM iteration ORDER BY id LIMIT ?)",
                 (max(1, count // TRIM_FRACTION),),
             )
+            self._forget_unreferenced(connection)
 
     @staticmethod
     def _used_bytes(connection: sqlite3.Connection) -> int:

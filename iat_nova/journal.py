@@ -18,7 +18,7 @@ from iat_nova.history import History
 from iat_nova.model import Decision, DomainInventory, Facts, Parameters, Sample, WayMask
 from iat_nova.pause import Pause
 from iat_nova.records import Iteration, Status
-from iat_nova.report import words
+from iat_nova.report import escape, words
 from iat_nova.report.observed import Observer
 
 LOG = logging.getLogger("iat_nova")
@@ -140,7 +140,7 @@ class Journal:
         self._warnings = warnings
 
     def _tell(self, wall_s: float, severity: str, text: str) -> None:
-        LOG.log(_LEVELS[severity], "%s", text)
+        LOG.log(_LEVELS[severity], "%s", escape.plain(text))  # guests choose their names
         self._history.event(wall_s, severity, text)
         self._observer.event(severity)
         if severity == "error":

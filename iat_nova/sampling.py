@@ -14,6 +14,7 @@ class Sampler:
 
     def __init__(self) -> None:
         self._before: Counts | None = None
+        self._counted: Mapping[int, DomainInventory] = {}
 
     def update(
         self, counts: Counts, inventories: Mapping[int, DomainInventory]
@@ -21,16 +22,30 @@ class Sampler:
         """Return a sample for every domain; empty at the first reading or when no time passed.
 
         A tenant is absent from its sample when a counter of one of its processors is missing
-        in either reading or went backwards (it wrapped, or the processor was off-line).
+        in either reading or went backwards (it wrapped, or the processor was off-line), and when
+        the processors were not its own at the last reading: they counted for somebody else.
         """
         before, self._before = self._before, counts
+        owners, self._counted = self._counted, dict(inventories)
         if before is None or counts.taken_at_s <= before.taken_at_s:
             return {}
         interval_s = counts.taken_at_s - before.taken_at_s
         return {
-            domain: _sample(inventory, before, counts, interval_s)
+            domain: _sample(_measured(inventory, owners), before, counts, interval_s)
             for domain, inventory in inventories.items()
         }
+
+
+def _measured(
+    inventory: DomainInventory, owners: Mapping[int, DomainInventory]
+) -> DomainInventory:
+    """Return the inventory without tenants who were not on their processors all the time."""
+    known = owners.get(inventory.domain.id)
+    if known is inventory or known is None:
+        return inventory
+    places = {(tenant.id, tenant.cpus) for tenant in known.tenants}
+    stayed = tuple(one for one in inventory.tenants if (one.id, one.cpus) in places)
+    return DomainInventory(inventory.domain, stayed)
 
 
 def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_s: float) -> Sample:

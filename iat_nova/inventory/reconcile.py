@@ -133,7 +133,7 @@ class Inventory:
             return self._host_source, ()
         try:
             self._host = self._host_source()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             if self._host is None:
                 raise
             return self._host, (f"the host's facts are stale: {error}",)

@@ -2,6 +2,7 @@
 """The history keeps everything bit by bit and survives whatever befalls its file."""
 
 import dataclasses
+import os
 import pathlib
 import shutil
 import signal
@@ -210,6 +211,34 @@ class TestBounds(HistoryCase):
         total, _ = reader.count(0, 0, self.clock.wall_s)
         self.assertTrue(300 < total < 3000, total)
         self.assertEqual(stories.picture().domains, reader.latest_inventory().domains)
+
+    def pictures(self, history, count):
+        """Tell new pictures of a host, each of some 8 KB that do not compress; no iteration."""
+        for number in range(count):
+            facts = dataclasses.replace(
+                stories.facts(), warnings=(os.urandom(4096).hex(), str(number))
+            )
+            self.row = history.inventory(self.clock.wall(), facts, {0: stories.inventory()})
+            self.assertTrue(history.flush(), history.problem)
+
+    def test_size_while_nothing_is_decided(self):
+        """Pictures alone (paused, counters unread) are bounded too; the latest remains."""
+        history = self.open(max_bytes=1 << 20)
+        self.pictures(history, 400)
+        history.close()
+        self.assertLessEqual(self.path.stat().st_size, (1 << 20) + (768 << 10))
+        self.assertIn("399", self.read().latest_inventory().facts.warnings)
+
+    def test_iterations_outlive_a_flood_of_pictures(self):
+        """What pictures filled is given up before what was decided."""
+        history = self.open(max_bytes=1 << 20)
+        self.pictures(history, 300)
+        for number in range(128):
+            self.clock.wall_s += 1.0
+            history.record(stories.quiet(number, self.clock.wall_s, inventory_id=self.row))
+        self.assertTrue(history.flush(), history.problem)
+        total, _ = self.read().count(0, 0, self.clock.wall_s)
+        self.assertEqual(128, total)
 
     def test_full_queue_drops_the_oldest(self):
         """While nothing can be written the newest iterations are kept and the loss is told."""

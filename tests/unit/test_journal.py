@@ -113,6 +113,12 @@ class JournalTest(unittest.TestCase):
         self.journal.status({}, None)
         self.assertEqual((), self.read(lambda r: r.status()).status.degraded)
 
+    def test_names_cannot_forge_lines(self) -> None:
+        """A guest's name with a line break stays in its line."""
+        with self.assertLogs("iat_nova", "WARNING") as log:
+            self.journal.inventory(1.0, FACTS, {}, ("guest x\nERROR all is lost: no pins",))
+        self.assertNotIn("\n", log.output[0])
+
     def test_why_nothing_is_written_is_in_the_status(self) -> None:
         """Observing and pausing give their reasons."""
         self.journal.status({"mode": "mode = observe"}, Pause(0.0, 99.0, "firmware"))

@@ -82,6 +82,17 @@ class SamplerTest(unittest.TestCase):
         sample = sampler.update(Counts(1.0, {}, {}), inventory())[0]
         self.assertIsNone(sample.ddio_hits_per_s)
 
+    def test_a_newcomer_does_not_inherit_the_leavers_counts(self) -> None:
+        """What its processors counted for somebody else is nobody's rate."""
+        sampler = Sampler()
+        sampler.update(Counts(0.0, {1: CoreCounts(0, 0, 0, 0)}, {}), inventory(tenant("leaver", 1)))
+        known = inventory(tenant("newcomer", 1))
+        after = {1: CoreCounts(9, 9, 9, 9)}
+        self.assertEqual({}, dict(sampler.update(Counts(1.0, after, {}), known)[0].tenants))
+        after = {1: CoreCounts(10, 10, 10, 10)}
+        sample = sampler.update(Counts(2.0, after, {}), known)[0]
+        self.assertEqual(Rates(1.0, 1.0, 1.0, 1.0), sample.tenants["newcomer"])
+
     def test_no_time_no_sample(self) -> None:
         """Two readings of one moment give nothing, not a division by zero."""
         sampler = Sampler()
