@@ -25,10 +25,12 @@ from iat_nova.journal import Journal
 from iat_nova.model import Decision, DomainInventory, Facts, Parameters, Sample
 from iat_nova.pause import Pause
 from iat_nova.policy import Policy, PolicyError
+from iat_nova.restraint import Restraint
 from iat_nova.sampling import Sampler
 from iat_nova.strategies import Strategy
 
 FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
+LEAST_SAMPLE_S = 0.05  # rates over less than this are noise, however often we are woken
 
 
 class TenantSource(Protocol):
@@ -73,15 +75,16 @@ class Agent:
         self.journal = journal
         self.clock = clock
         self.paused = paused
-        self.other_owners = other_owners
-        self.foreign_changes = foreign_changes
+        self.restraint = Restraint(
+            enforcer, journal, clock, observe=observe, owners=other_owners, changes=foreign_changes
+        )
         self._reload = threading.Event()
         self._stop = threading.Event()
         self._sampler = Sampler()
         self.tenants: dict[int, DomainInventory] = {}
         self._states: dict[int, Any] = {}
         self._io: dict[str, bool] = {}
-        self._observing = {"mode": "mode = observe"} if observe else {}
+        self._polled_s = -math.inf
         self.policy = read_policy()
         self.strategy = make_strategy(self.policy.parameters)
 
@@ -93,20 +96,24 @@ class Agent:
             pause_s = FIRST_SAMPLE_S
             while not self._stop.is_set() and self.clock.now() < until_s:
                 self.clock.wait(self.inventory.changed, pause_s)
+                if self._stop.is_set():
+                    break
                 if self.inventory.changed.is_set():
                     self.get_tenant_info()
-                self.iterate()
-                pause_s = self.policy.parameters.interval_s
+                pause_s = FIRST_SAMPLE_S
+                if self.clock.now() - self._polled_s >= LEAST_SAMPLE_S:
+                    self.iterate()
+                    pause_s = self.policy.parameters.interval_s
         finally:
             self._end()
 
     def stop(self) -> None:
-        """End the loop after the iteration under way; callable from a signal handler."""
+        """End the loop after the iteration under way; callable from any thread."""
         self._stop.set()
         self.inventory.changed.set()
 
     def reload_policy(self) -> None:
-        """Have the policy read again before the next iteration; for a signal handler."""
+        """Have the policy read again before the next iteration; callable from any thread."""
         self._reload.set()
         self.inventory.changed.set()
 
@@ -119,7 +126,7 @@ class Agent:
         if pause is None:
             for domain, sample in samples.items():
                 self._decide(self.tenants[domain], sample, read_s)
-        self.journal.status(self._observing, pause)
+        self.journal.status(self.restraint.reasons, pause)
 
     def get_tenant_info(self) -> None:
         """Read the whole picture anew, classify it and watch its processors."""
@@ -135,15 +142,24 @@ class Agent:
                 self.tenants[domain] = inventory
             if domain not in self._states:
                 self._states[domain] = self.strategy.initial(inventory, self.clock.now())
-        self._yield_to_others(facts)
-        self.counters.watch(
-            {cpu for known in self.tenants.values() for one in known.tenants for cpu in one.cpus}
-        )
+        self.restraint.look(facts)
+        self._watch()
         warnings = tuple(dict.fromkeys((*map(str, self.policy.warnings), *classified.warnings)))
         self.journal.inventory(self.clock.wall(), facts, self.tenants, warnings)
 
+    def _watch(self) -> None:
+        """Count on the processors of all tenants; what cannot be counted stays without rates."""
+        tenants = (one for known in self.tenants.values() for one in known.tenants)
+        try:
+            self.counters.watch({cpu for tenant in tenants for cpu in tenant.cpus})
+        except HardwareError as error:
+            self.journal.problem(self.clock.wall(), "watch", f"not all is counted: {error}")
+        else:
+            self.journal.solved(self.clock.wall(), "watch", "all is counted again")
+
     def poll(self) -> dict[int, Sample]:
         """Read the counters; empty when they cannot be read or at the first reading."""
+        self._polled_s = self.clock.now()
         try:
             samples = self._sampler.update(self.counters.read(), self.tenants)
         except HardwareError as error:
@@ -179,55 +195,19 @@ class Agent:
 
     def _write(self, inventory: DomainInventory, decision: Decision) -> Effective | None:
         """Put the layout on the hardware; None while only observing."""
-        if self._observing:
+        if self.restraint.reasons:
             return None
         try:
             return self.enforcer.apply(inventory, decision.layout)
         except HardwareError as error:
-            self._only_observe("write", f"a write was refused, the last good masks stay: {error}")
+            self.restraint.refused(error)
             return None
 
     def _end(self) -> None:
         """Leave the hardware as it was found and close what is open."""
-        self._restore()
+        self.restraint.restore()
         self.counters.close()
         self.journal.close(self.clock.wall())
-
-    def _restore(self) -> None:
-        """Put the hardware back; say what to do when that fails."""
-        try:
-            self.enforcer.restore()
-        except HardwareError as error:
-            text = f"the hardware could not be restored: {error}; run `iat-nova restore`"
-            self.journal.problem(self.clock.wall(), "restore", text)
-
-    def _yield_to_others(self, facts: Facts) -> None:
-        """Only observe while somebody else allocates cache here, our own classes given back.
-
-        That may end again. A foreign hand on our own masks is not fought and not undone: we only
-        observe from then on, until the next start.
-        """
-        guests = ", ".join(sorted(guest.name for guest in facts.guests if guest.cachetune))
-        owners = {
-            "cachetune": f"libvirt allocates cache to {guests} (cachetune)" if guests else "",
-            "owners": "; ".join(self.other_owners()),
-        }
-        for cause, reason in owners.items():
-            if reason:
-                if not self._observing:
-                    self._restore()
-                self._only_observe(cause, reason)
-            elif self._observing.pop(cause, None):
-                self.journal.solved(self.clock.wall(), cause, "the other owner of cache has gone")
-        if not self._observing:
-            changes = (*self.foreign_changes(), *self.enforcer.foreign_ddio())
-            if changes:
-                self._only_observe("foreign", f"another hand is at work: {'; '.join(changes)}")
-
-    def _only_observe(self, cause: str, reason: str) -> None:
-        """Write nothing from now on, and say why."""
-        self._observing[cause] = reason
-        self.journal.problem(self.clock.wall(), cause, f"only observing: {reason}")
 
     def _read_policy_again(self) -> None:
         """Take the policy as it is on disk now; the old one stays when that is broken."""

@@ -11,7 +11,7 @@ import math
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from iat_nova import policy, strategies
 from iat_nova.agent import Agent, TenantSource
@@ -70,7 +70,10 @@ class Machine:
             return
         with self.guard.only_writer():
             self.guard.protect()  # restores first what an earlier agent left
-            yield
+            try:
+                yield
+            finally:
+                _all_back(self.guard)  # the agent did so when it ended, unless it never began
 
 
 def machine(settings: Settings) -> Machine:
@@ -84,8 +87,8 @@ def machine(settings: Settings) -> Machine:
         hands.allocator,
         hands.ddio,
         SystemClock(),
-        guard=_guard(settings, hands),
-        owners=lambda: probe.observe_reasons(probe.findings(host)),
+        guard=_guard(settings, host, hands.parts),
+        owners=lambda: probe.owners(host, cat=hands.choices[0].chosen),
         inspect=lambda: hands.inspect().foreign,
         about=tuple(f"{one.role}: {one.chosen} ({one.why})" for one in hands.choices),
     )
@@ -102,8 +105,23 @@ def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
     return backends.choose(host, SystemClock(), wanted)
 
 
-def _guard(settings: Settings, hands: backends.Backends) -> Guard:
-    return Guard(hands.parts, snapshot=settings.snapshot_path, lock=WRITER_LOCK)
+def _guard(
+    settings: Settings, host: probe.Host, parts: Mapping[str, backends.Saves] | None = None
+) -> Guard:
+    return Guard(
+        parts or {},
+        snapshot=settings.snapshot_path,
+        lock=WRITER_LOCK,
+        others=backends.restorers(host),
+    )
+
+
+def _all_back(guard: Guard) -> tuple[str, ...]:
+    """Restore; tell what was done. Raises `HardwareError` with what could not be put back."""
+    restored = guard.restore()
+    if restored.failed:
+        raise HardwareError("not restored: " + "; ".join(restored.failed))
+    return restored.done
 
 
 def restore(settings: Settings) -> tuple[str, ...]:
@@ -112,14 +130,14 @@ def restore(settings: Settings) -> tuple[str, ...]:
     Without a snapshot there is nothing to do, whatever the machine. Raises `HardwareError`, also
     while an agent runs.
     """
-    if not settings.snapshot_path.exists():
-        return ()
-    guard = _guard(settings, hardware(settings, probe.Host()))
+    try:
+        if not settings.snapshot_path.exists():
+            return ()
+    except OSError as error:
+        raise HardwareError(f"{settings.snapshot_path}: {error.strerror}; be root") from error
+    guard = _guard(settings, probe.Host())
     with guard.only_writer():
-        restored = guard.restore()
-    if restored.failed:
-        raise HardwareError("not restored: " + "; ".join(restored.failed))
-    return restored.done
+        return _all_back(guard)
 
 
 def _emulated(settings: Settings) -> Machine:
@@ -180,7 +198,12 @@ def agent(
     """
 
     def read_policy() -> policy.Policy:
-        return policy.load(settings.policy_path, host())
+        try:
+            facts = host()
+        except (OSError, ValueError) as error:
+            problem = policy.Problem("", None, f"this host's facts cannot be read: {error}")
+            raise policy.PolicyError([problem], "the policy's host") from error
+        return policy.load(settings.policy_path, facts)
 
     def make_strategy(parameters: Parameters) -> strategies.Strategy:
         return strategies.make(settings.strategy, parameters)

@@ -21,8 +21,12 @@ from iat_nova.model import PRESETS
 
 GROUP = "iat"
 STATE_DIR = "/var/lib/iat-nova"
-WRITER_LOCK = pathlib.Path("/run/lock/iat-nova-writer")
-"""Held by the one process that may write this host's cache masks, whatever its state directory."""
+WRITER_LOCK = pathlib.Path("/run/iat-nova/writer.lock")
+"""Held by the one process that may write this host's cache masks, whatever its state directory.
+
+Not in /run/lock: that is sticky where all may write, and the kernel then refuses root a file of
+the agent's user (fs.protected_regular).
+"""
 STATE_DIR_VARIABLE = "IAT_NOVA_STATE_DIR"
 DEFAULT_FILES = ("/etc/nova/nova.conf", "/etc/iat-nova/iat-nova.conf")
 """What is read, where it is there and readable, when no configuration file is named."""
@@ -273,6 +277,8 @@ def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:
             f"configuration file not readable: {', '.join(error.config_files)}; "
             "run as the agent's user or as root"
         ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"a configuration file is no UTF-8 text: {error}") from error
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.Error) as error:
         raise ConfigError(_LOCATION.sub(r"\1", str(error))) from error
 

@@ -78,9 +78,8 @@ class Enforcer:
             self._found[domain] = self._ddio.read(domain)
         try:
             effective = self._write(inventory, layout)
-        except HardwareError:
-            if last is not None:
-                self._write(last.inventory, last.layout)
+        except HardwareError as error:
+            self._undo(domain, last, error)
             raise
         self._written[domain] = _Written(inventory, layout, effective)
         return effective
@@ -94,12 +93,35 @@ class Enforcer:
             self._written.clear()
             self._found.clear()
             return
-        for domain, found in list(self._found.items()):
-            self._allocator.apply(domain, ())
-            if found is not None:
-                self._set_ddio(domain, found)
+        for domain in list(self._found):
+            self._give_up(domain)
             self._written.pop(domain, None)
             del self._found[domain]
+
+    @property
+    def wrote(self) -> bool:
+        """Whether something of ours lies on the hardware."""
+        return bool(self._written)
+
+    def _give_up(self, domain: int) -> None:
+        """Leave a domain as it was before our first write to it."""
+        found = self._found[domain]
+        self._allocator.apply(domain, ())
+        if found is not None:
+            self._set_ddio(domain, found)
+
+    def _undo(self, domain: int, last: _Written | None, error: HardwareError) -> None:
+        """Put back what was there before a refused write; half a layout must not stay."""
+        try:
+            if last is not None:
+                self._write(last.inventory, last.layout)
+            else:
+                self._give_up(domain)
+        except HardwareError as second:
+            raise HardwareError(
+                f"{error}; and what was there before could not be put back: {second}; run "
+                "`iat-nova restore` when the agent has ended"
+            ) from error
 
     def foreign_ddio(self) -> tuple[str, ...]:
         """Tell where another hand moved DDIO's ways since we wrote them."""

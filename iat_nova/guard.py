@@ -56,7 +56,8 @@ class Restored:
 class Guard:
     """Saves, restores and locks one host.
 
-    `parts` are restored in the order given, so the one that gives up processors comes first.
+    `parts` are saved, and restored in the order given, so the one that gives up processors comes
+    first. `others` restore what a writer with other interfaces saved.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class Guard:
         snapshot: Path,
         lock: Path,
         boot_id: Path = BOOT_ID,
+        others: Mapping[str, Restorable] | None = None,
     ) -> None:
         self._parts = dict(parts)
+        self._restorers = {**(others or {}), **self._parts}
         self._snapshot = snapshot
         self._lock = lock
         self._boot_id = boot_id
@@ -118,22 +121,22 @@ class Guard:
         """Put the host back as the snapshot has it and remove the snapshot. May be repeated.
 
         Call it as the only writer. Without a snapshot, or with one of another boot, nothing is done
-        to the hardware. What
-        cannot be put back does not keep the other parts from it; the snapshot then stays.
+        to the hardware. What cannot be put back does not keep the other parts from it; the snapshot
+        then stays.
         """
         saved = self._read()
         if saved is None:
             return Restored()
         done: list[str] = []
         failed: list[str] = []
-        for name, part in self._parts.items():
+        for name, part in self._restorers.items():
             if name not in saved:
                 continue
             try:
                 done += part.restore(saved[name])
             except HardwareError as error:
                 failed.append(f"{name}: {error}")
-        failed += [f"{name}: no such part here" for name in saved if name not in self._parts]
+        failed += [f"{name}: no such part here" for name in saved if name not in self._restorers]
         if not failed:
             self._remove()
         return Restored(tuple(done), tuple(failed))

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from iat_nova.clock import Clock
+from iat_nova.clock import Clock, SystemClock
 from iat_nova.hardware import perf_event
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
 from iat_nova.hardware.cha import ChaPerf, cha_pmus
@@ -100,13 +100,35 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
 
     allocator = _allocator(host, cat_choice.chosen, complete)
     counters, counters_choice = _counters(host, clock, wanted.counters, reader)
-    parts: dict[str, Saves] = {cat_choice.chosen: allocator, "ddio": ddio}
+    parts: dict[str, Saves] = {cat_choice.chosen: allocator}
+    if not isinstance(ddio, FixedDdio):
+        parts[f"ddio {ddio_choice.chosen}"] = ddio
     if isinstance(counters, MsrCounters):
         parts["counters"] = counters
     if isinstance(reader, ChaMsr):
         parts["cha"] = reader
     choices = (cat_choice, ddio_choice, counters_choice, reader_choice)
     return Backends(counters, allocator, ddio, choices, parts, allocator.inspect)
+
+
+def restorers(host: Host) -> dict[str, Saves]:
+    """Return what restores the parts of any choice, by their names; nothing is opened yet.
+
+    What one agent saved must be put back although the next one would choose otherwise, or could
+    choose nothing (a counter that cannot be opened does not keep masks from being restored).
+    """
+    parts: dict[str, Saves] = {
+        name: PqosAllocator(interface, host.topology, host.fs)
+        for name, interface in _INTERFACES.items()
+    }
+    parts["resctrl"] = Resctrl(host.fs, host.topology)
+    parts["ddio msr"] = MsrDdio(host.msr, host.resctrl.domains, host.topology)
+    parts["ddio io_alloc"] = IoAllocDdio(host.fs, host.resctrl.domains)
+    if host.model is not None:
+        parts["counters"] = MsrCounters(host.msr, host.model.core, host.topology, SystemClock())
+        if host.model.cha_registers is not None:
+            parts["cha"] = _cha_registers(host, host.model, 1, 1)
+    return parts
 
 
 _INTERFACES = {"pqos-msr": Interface.MSR, "pqos-os": Interface.OS}

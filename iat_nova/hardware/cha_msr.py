@@ -153,7 +153,7 @@ class ChaMsr:
         """Return, as plain JSON values, the registers `watch` may change, in every package."""
         registers = self._registers_changed()
         places = ((domain, cpu, at) for domain, cpu in self._domains().items() for at in registers)
-        return save_registers(self._msr, places)
+        return save_registers(self._msr, places, self._saved)
 
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[str, ...]:
         """Put the registers back; return what was done. May be repeated."""

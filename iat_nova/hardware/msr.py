@@ -166,6 +166,10 @@ class SavedRegisters:
             self._found[key, register] = self._msr.read(cpu, register)
         self._msr.write(cpu, register, value)
 
+    def found(self, key: int, register: int) -> int | None:
+        """Return what was in a register before `set`, None when it was not set."""
+        return self._found.get((key, register))
+
     def put_back(self, keys: Collection[int] | None = None) -> None:
         """Write the values found, the latest first, of all keys or of these."""
         for key, register in list(reversed(self._found)):
@@ -176,9 +180,18 @@ class SavedRegisters:
                     self._msr.write(cpu, register, value)
 
 
-def save_registers(msr: Msr, places: Iterable[tuple[int, int, int]]) -> list[list[int]]:
-    """Return [key, register, value] for every (key, processor, register): plain JSON values."""
-    return [[key, register, msr.read(cpu, register)] for key, cpu, register in places]
+def save_registers(
+    msr: Msr, places: Iterable[tuple[int, int, int]], changed: SavedRegisters
+) -> list[list[int]]:
+    """Return [key, register, value] for every (key, processor, register): plain JSON values.
+
+    Of registers we have `changed` already it is the value found then.
+    """
+    return [
+        [key, register, msr.read(cpu, register) if found is None else found]
+        for key, cpu, register in places
+        for found in (changed.found(key, register),)
+    ]
 
 
 def restore_registers(

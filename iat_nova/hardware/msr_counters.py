@@ -125,7 +125,7 @@ class MsrCounters:
         """Return, as plain JSON values, the registers `watch` may change, on every processor."""
         registers = (PERF_GLOBAL_CTRL, *(PERFEVTSEL + n for n in _COUNTERS))
         places = ((cpu, cpu, at) for cpu in sorted(self._topology.online()) for at in registers)
-        return save_registers(self._msr, places)
+        return save_registers(self._msr, places, self._saved)
 
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[str, ...]:
         """Put the registers back; return what was done. May be repeated."""

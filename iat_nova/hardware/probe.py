@@ -90,6 +90,19 @@ def findings(host: Host) -> tuple[Finding, ...]:
     )
 
 
+def owners(host: Host, *, cat: str = "resctrl") -> tuple[str, ...]:
+    """Return who else allocates cache now, one sentence each; cheap enough for every reconcile.
+
+    `cat` is the interface we allocate through: with libpqos the groups it makes are ours.
+    """
+    found = [*_resctrl(host), *_pqos(host)]
+    if cat == "pqos-os":
+        found = [
+            one for one in found if one.subject != "classes" and not one.state.startswith("COS")
+        ]
+    return observe_reasons(found)
+
+
 def observe_reasons(found: Iterable[Finding]) -> tuple[str, ...]:
     """Return why the agent must not write now; empty when it may."""
     return tuple(f"{one.subject}: {one.state}" for one in found if one.level is Level.OBSERVE)
@@ -204,7 +217,7 @@ def _cha(host: Host) -> Finding:
 
 def _pqos(host: Host) -> list[Finding]:
     owner = lock_holder(host.roots.pqos_lock, host.roots.proc)
-    if owner is None:
+    if owner in (None, os.getpid()):  # the agent itself may work through libpqos
         return []
     state = f"process {owner} holds {host.roots.pqos_lock}: it allocates cache, or is about to"
     return [Finding("libpqos", Level.OBSERVE, state, f"end process {owner} (ps -p {owner})")]

@@ -55,6 +55,7 @@ class Clock:
 
     def wait(self, wake: threading.Event, seconds: float) -> bool:
         self.now_s += seconds
+        self.asked_s = seconds
         if self.planned:
             self.planned.pop(0)()
         return wake.is_set()
@@ -227,6 +228,28 @@ class AgentTest(unittest.TestCase):
         self.run_for(1e6, lambda: None, lambda: self.agent.stop())
         self.assertLess(self.clock.now_s, 110)
 
+    def test_nothing_is_decided_or_written_after_stop(self) -> None:
+        """The iteration under way is the last; then the hardware is put back."""
+        self.run_for(1e6, lambda: None, lambda: self.agent.stop())
+        self.assertEqual(1, self.inventory.asked)
+        self.assertEqual(1, len(self.strategy.samples))
+        self.assertEqual(2, len(self.masks()))  # one write, and its end
+
+    def test_a_storm_of_hints_does_not_make_rates_of_nothing(self) -> None:
+        """Woken again and again, the loop looks but measures over a fair interval."""
+
+        def storm() -> None:
+            self.clock.now_s += 0.001 - self.waited()
+            self.inventory.changed.set()
+
+        self.run_for(1.0, *[storm] * 300)
+        self.assertGreater(self.inventory.asked, 100)
+        self.assertTrue(all(one.interval_s > 0.04 for one in self.strategy.samples))
+
+    def waited(self) -> float:
+        """What the clock was asked to wait last."""
+        return self.clock.asked_s
+
     def test_a_hint_has_the_picture_read_again(self) -> None:
         """Events say "look again"; a new guest is in the next decision."""
 
@@ -347,6 +370,115 @@ class AgentTest(unittest.TestCase):
 
         self.run_for(3.0, lambda: None, jam)
         self.assertIn("iat-nova restore", self.status().status.last_error)
+
+    def test_an_owner_who_comes_and_goes(self) -> None:
+        """Our classes are given back, we only observe; then we enforce again."""
+        owners: list[str] = []
+
+        def come() -> None:
+            owners.append("theirs: somebody else allocates cache")
+            self.inventory.changed.set()
+
+        def look() -> None:
+            self.seen = dict(self.allocator.effective(0))
+            self.reasons = dict(self.agent.restraint.reasons)
+            owners.clear()
+            self.inventory.changed.set()
+
+        def look_again() -> None:
+            self.later = dict(self.allocator.effective(0))
+            self.later_reasons = dict(self.agent.restraint.reasons)
+
+        planned = [lambda: None, come, look, look_again]
+        self.run_for(6.0, *planned, other_owners=lambda: tuple(owners))
+        self.assertEqual(({}, {"owners": "theirs: somebody else allocates cache"}),
+                         (self.seen, self.reasons))  # fmt: skip
+        self.assertIn("first", self.later)
+        self.assertEqual({}, self.later_reasons)
+
+    def test_an_owner_who_comes_while_we_observe_for_another_reason(self) -> None:
+        """Masks that a refused write left standing are given back to the other owner, too."""
+        owners: list[str] = []
+
+        def come() -> None:
+            owners.append("theirs")
+            self.inventory.changed.set()
+
+        def look() -> None:
+            self.seen = dict(self.allocator.effective(0))
+
+        planned = [
+            lambda: None,
+            lambda: setattr(self.allocator, "refuse", "first"),
+            lambda: None,
+            come,
+            look,
+        ]
+        self.run_for(8.0, *planned, other_owners=lambda: tuple(owners))
+        self.assertEqual({}, self.seen)
+
+    def test_a_foreign_change_is_not_fought(self) -> None:
+        """Only observing until the next start, also when the change is gone."""
+        changes: list[str] = []
+
+        def meddle() -> None:
+            changes.append("iat-nova.1: L3:0 is 0x3, we wrote 0xc")
+            self.inventory.changed.set()
+
+        def mend() -> None:
+            self.before = len(self.allocator.writes)
+            changes.clear()
+            self.inventory.changed.set()
+
+        def look() -> None:
+            self.after = len(self.allocator.writes)
+
+        planned = [lambda: None, meddle, mend, lambda: None, look]
+        self.run_for(8.0, *planned, foreign_changes=lambda: tuple(changes))
+        self.assertEqual(self.before, self.after)
+        self.assertIn("we wrote 0xc", self.status().status.reason)
+
+    def test_ddio_moved_by_another_hand(self) -> None:
+        """Found by reading what we left there."""
+
+        def meddle() -> None:
+            self.ddio.write(0, WayMask(0x7C0))
+            self.inventory.changed.set()
+
+        self.run_for(4.0, lambda: None, meddle)
+        self.assertRegex(self.status().status.reason, "DDIO was left at 0x600 and is at 0x7c0")
+
+    def test_looking_that_fails_does_not_end_the_loop(self) -> None:
+        """A register that cannot be read is told, and the loop goes on."""
+        failing = [HardwareError("register 0xc8b: no such device")]
+
+        def look():
+            if failing:
+                raise failing[0]
+            return ()
+
+        def mend() -> None:
+            failing.clear()
+            self.inventory.changed.set()
+
+        self.run_for(4.0, lambda: None, mend, foreign_changes=look)
+        self.assertIn("0xc8b", self.status().status.last_error)
+        self.assertEqual((), self.status().status.degraded)
+        self.assertEqual(5, len(self.decisions()))
+
+    def test_processors_that_cannot_be_counted_do_not_end_the_loop(self) -> None:
+        """Told and tried again at the next look."""
+
+        def refuse(cpus) -> None:
+            raise HardwareError("processor 4: counter 0 is in use")
+
+        def fail() -> None:
+            self.counters.watch = refuse
+            self.inventory.changed.set()
+
+        self.run_for(4.0, lambda: None, fail)
+        self.assertEqual(5, len(self.decisions()))
+        self.assertIn("is in use", self.status().status.last_error)
 
     def _refuse(self, domain, classes):
         raise HardwareError("jammed")

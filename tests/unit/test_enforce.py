@@ -5,6 +5,7 @@ import dataclasses
 import unittest
 
 from iat_nova.enforce import Enforcer
+from iat_nova.guard import GuardError, Restored
 from iat_nova.hardware.api import DEFAULT_CLASS, HardwareError
 from iat_nova.hardware.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.model import (
@@ -142,3 +143,79 @@ class EnforcerTest(unittest.TestCase):
         """Who only observed has nothing to undo."""
         self.enforcer.restore()
         self.assertEqual(([], []), (self.allocator.writes, self.ddio.writes))
+
+    def test_a_refused_first_layout_leaves_the_machine_as_found(self) -> None:
+        """There is no last good layout: classes are given up, DDIO is where it was."""
+        self.ddio.refuse = True
+        with self.assertRaisesRegex(HardwareError, "DDIO"):
+            self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
+        self.assertEqual({}, self.allocator.effective(0))
+        self.assertFalse(self.enforcer.wrote)
+
+    def test_an_undo_that_fails_tells_both(self) -> None:
+        """Why it was refused, why it could not be undone, and what to do."""
+        self.enforcer.apply(INVENTORY, FIRST)
+
+        def jammed(domain, classes):
+            raise HardwareError(f"jammed at {len(classes)}")
+
+        self.allocator.apply = jammed
+        with self.assertRaisesRegex(HardwareError, "jammed at 1; .*jammed at 3; .*restore"):
+            self.enforcer.apply(INVENTORY, layout(0x600, guest=0x00C))
+
+
+class Keeper:
+    """A guard that notes when it was asked, and can refuse."""
+
+    def __init__(self, allocator: FakeAllocator) -> None:
+        self.allocator = allocator
+        self.writes_at_protect: list[int] = []
+        self.refuse = False
+        self.failed: tuple[str, ...] = ()
+        self.restored = 0
+
+    def protect(self) -> None:
+        if self.refuse:
+            raise GuardError("no snapshot; without a snapshot nothing is written")
+        self.writes_at_protect.append(len(self.allocator.writes))
+
+    def restore(self) -> Restored:
+        self.restored += 1
+        return Restored((), self.failed)
+
+
+class GuardedTest(unittest.TestCase):
+    """The guard comes before the first write and after the last."""
+
+    def setUp(self) -> None:
+        self.allocator, self.ddio = FakeAllocator(), FakeDdio()
+        self.guard = Keeper(self.allocator)
+        self.enforcer = Enforcer(self.allocator, self.ddio, self.guard)
+
+    def test_protected_before_the_first_write(self) -> None:
+        """Nothing was written when the guard was asked."""
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.assertEqual([0], self.guard.writes_at_protect)
+
+    def test_without_a_snapshot_nothing_is_written(self) -> None:
+        """A guard that cannot save stops the write before it begins."""
+        self.guard.refuse = True
+        with self.assertRaisesRegex(GuardError, "nothing is written"):
+            self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
+        self.assertEqual(([], []), (self.allocator.writes, self.ddio.writes))
+
+    def test_restored_by_the_guard_and_protected_anew(self) -> None:
+        """After a restore the next write is the first again."""
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.enforcer.restore()
+        self.assertFalse(self.enforcer.wrote)
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.assertEqual((1, 2), (self.guard.restored, len(self.guard.writes_at_protect)))
+
+    def test_a_restore_that_fails_is_told_and_tried_again(self) -> None:
+        """What lies on the hardware is not forgotten."""
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.guard.failed = ("ddio msr: the register is gone",)
+        with self.assertRaisesRegex(HardwareError, "the register is gone"):
+            self.enforcer.restore()
+        self.assertTrue(self.enforcer.wrote)

@@ -3,6 +3,8 @@ import dataclasses
 import fcntl
 import json
 import os
+import subprocess
+import sys
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -160,12 +162,40 @@ class Findings(HostCase):
         """A process that holds libpqos's lock is found without disturbing it."""
         self.put(self.roots.pqos_lock, "")
         self.assertNotIn("libpqos", self.findings())
-        fd = os.open(self.roots.pqos_lock, os.O_RDWR)
-        self.addCleanup(os.close, fd)
-        fcntl.lockf(fd, fcntl.LOCK_EX)
-        self.assertEqual(os.getpid(), probe.lock_holder(self.roots.pqos_lock))
-        self.put(self.roots.proc / "locks", Path("/proc/locks").read_text())
-        self.check("libpqos", Level.OBSERVE, f"process {os.getpid()} holds", "end process")
+        self.check_lock()
+
+    def check_lock(self):
+        code = (
+            "import fcntl, sys; file = open(sys.argv[1], 'r+'); fcntl.lockf(file, fcntl.LOCK_EX)\n"
+            "print('held', flush=True); sys.stdin.read()"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", code, self.roots.pqos_lock],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as owner:  # fmt: skip
+            self.assertEqual("held\n", owner.stdout.readline())
+            self.assertEqual(owner.pid, probe.lock_holder(self.roots.pqos_lock))
+            self.put(self.roots.proc / "locks", Path("/proc/locks").read_text())
+            self.check("libpqos", Level.OBSERVE, f"process {owner.pid} holds", "end process")
+            owner.stdin.close()
+
+    def test_own_lock_of_libpqos(self):
+        """The agent that works through libpqos is not another owner."""
+        self.put(self.roots.pqos_lock, "")
+        with self.roots.pqos_lock.open("r+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX)
+            self.put(self.roots.proc / "locks", Path("/proc/locks").read_text())
+            self.assertEqual(os.getpid(), probe.lock_holder(self.roots.pqos_lock))
+            self.assertEqual((), probe.owners(self.host()))
+
+    def test_owners(self):
+        """Foreign groups own cache, ours do not; with libpqos its groups are ours."""
+        self.tree.mkdir("iat-nova.1")
+        self.assertEqual((), probe.owners(self.host()))
+        for number in range(2, 8):
+            self.tree.mkdir(f"COS{number}")
+        self.assertEqual((), probe.owners(self.host(), cat="pqos-os"))
+        self.assertIn("COS2", " ".join(probe.owners(self.host())))
 
     def test_split_siblings(self):
         """Hyper-threads of one core in different classes are told, whole cores are not."""
@@ -236,7 +266,7 @@ class Choosing(HostCase):
     def test_registers_on_request(self):
         """Counters by register are used only when asked for, and are guarded."""
         made = self.choose(counters="msr")
-        self.assertEqual({"resctrl", "ddio", "counters", "cha"}, made.parts.keys())
+        self.assertEqual({"resctrl", "ddio msr", "counters", "cha"}, made.parts.keys())
         saved = {name: part.save() for name, part in made.parts.items()}
         json.dumps(saved)
         made.counters.watch([0, 2])
@@ -272,7 +302,7 @@ class Choosing(HostCase):
             self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
             made = self.choose()
         self.assertEqual("pqos-msr", self.chosen(made)["cat"])
-        self.assertEqual(["pqos-msr", "ddio"], list(made.parts))
+        self.assertEqual(["pqos-msr", "ddio msr"], list(made.parts))
 
     def test_no_cha(self):
         """Without CHA PMUs DDIO's rates are unknown, and the domain says so."""

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's hands on a whole host in a folder: guarded, restored, shown by doctor."""
+
+import dataclasses
+import io
+import json
+from unittest import mock
+
+from iat_nova import assembly, conf
+from iat_nova.cmd import main as program
+from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.hardware.probe import Host
+from iat_nova.model import WayMask
+from tests.unit.hardware import test_probe
+
+
+class MachineCase(test_probe.HostCase):
+    """All is well on the host; state and lock are in the folder."""
+
+    def setUp(self):
+        super().setUp()
+        self.lock = self.folder / "run/writer.lock"
+        self.config = self.folder / "iat.conf"
+        self.config.write_text(f"[iat]\nstate_dir = {self.folder / 'state'}\n")
+        self.found = self.tree.state()
+        for target, value in (
+            ("iat_nova.assembly.WRITER_LOCK", self.lock),
+            ("iat_nova.hardware.probe.Host", self.host),
+        ):
+            patch = mock.patch(target, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def host(self):
+        return Host(self.roots, fs=self.tree, msr=self.msr)
+
+    def settings(self, **changes):
+        return dataclasses.replace(conf.load([self.config]), **changes)
+
+    def change_all(self, hands):
+        hands.allocator.apply(0, (ClassMask("a", (1,), WayMask(0x3)),))
+        hands.ddio.write(0, WayMask(0x7C0))
+
+    def assert_as_found(self):
+        self.assertEqual(self.found, self.tree.state())
+        self.assertEqual(0x600, self.msr.get(0, 0xC8B))
+        self.assertFalse(self.settings().snapshot_path.exists())
+
+    def crash(self):
+        """Leave the host as an agent that was killed leaves it."""
+        hands = assembly.machine(self.settings())
+        hands.guard.protect()
+        self.change_all(hands)
+        self.assertNotEqual(self.found, self.tree.state())
+
+    def run_it(self, *arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with mock.patch("sys.stdout", out), mock.patch("sys.stderr", err):
+            status = program.main([*arguments, "--config-file", str(self.config)])
+        self.assertNotIn("Traceback", out.getvalue() + err.getvalue())
+        return status, out.getvalue(), err.getvalue()
+
+
+class Ours(MachineCase):
+    """The only writer, from the first write to the last."""
+
+    def test_saved_before_and_back_afterwards(self):
+        """Inside there is a snapshot; afterwards the host is as found, whatever happened."""
+        hands = assembly.machine(self.settings())
+        with self.assertRaises(ZeroDivisionError), hands.ours():
+            self.assertTrue(self.settings().snapshot_path.exists())
+            self.change_all(hands)
+            raise ZeroDivisionError
+        self.assert_as_found()
+
+    def test_an_agent_that_never_began_leaves_no_snapshot(self):
+        """Else the next start would undo what an operator did in between."""
+        with assembly.machine(self.settings()).ours():
+            pass
+        self.assert_as_found()
+
+    def test_what_a_crash_left_is_put_back_first(self):
+        """The new snapshot is of the untouched host."""
+        self.crash()
+        with assembly.machine(self.settings()).ours():
+            self.assertEqual(self.found, self.tree.state())
+        self.assert_as_found()
+
+    def test_a_second_writer_is_refused(self):
+        """Named, with the way out."""
+        first, second = (assembly.machine(self.settings()) for _ in range(2))
+        with first.ours(), self.assertRaisesRegex(HardwareError, "end it first"), second.ours():
+            self.fail("two writers")
+
+    def test_owners(self):
+        """A foreign group is seen by the running agent; its own groups are not foreign."""
+        hands = assembly.machine(self.settings())
+        with hands.ours():
+            self.change_all(hands)
+            self.assertEqual(((), ()), (hands.owners(), hands.inspect()))
+            self.tree.mkdir("theirs")
+            self.assertIn("theirs", hands.owners()[0])
+            self.tree.rmdir("theirs")
+
+
+class Restore(MachineCase):
+    """iat-nova restore."""
+
+    def test_after_a_crash(self):
+        """Tells what it did; the second time there is nothing to do."""
+        self.crash()
+        status, out, _ = self.run_it("restore")
+        self.assertEqual(0, status)
+        self.assertRegex(out, r"removed .*iat-nova\.1\n.*IIO_LLC_WAYS = 0x600")
+        self.assert_as_found()
+        status, out, _ = self.run_it("restore")
+        self.assertEqual((0, "nothing to restore\n"), (status, out))
+
+    def test_although_the_counters_cannot_be_opened(self):
+        """What keeps an agent from starting does not keep masks from being put back."""
+        self.crash()
+        self.perf = "Permission denied"
+        self.be("strange")
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_as_found()
+
+    def test_a_knob_that_cannot_be_reached_any_more(self):
+        """DDIO is not silently left where it is: the snapshot stays until it is put back."""
+        self.crash()
+        self.msr.refuse = 1
+        self.put(self.roots.msr_parameters / "allow_writes", "off\n")
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertRegex(err, "(?s)not restored: ddio msr.*allow_writes")
+        self.assertTrue(self.settings().snapshot_path.exists())
+        with (
+            self.assertRaisesRegex(HardwareError, "could not be put back"),
+            assembly.machine(self.settings()).ours(),
+        ):
+            self.fail("started")
+        self.msr.refuse = None
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_as_found()
+
+    def test_while_an_agent_runs(self):
+        """Refused: the agent's own end restores."""
+        hands = assembly.machine(self.settings())
+        with hands.ours():
+            self.change_all(hands)
+            status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertIn("end it first", err)
+
+
+class Doctor(MachineCase):
+    """iat-nova doctor."""
+
+    def rows(self):
+        status, out, _ = self.run_it("doctor", "-f", "json")
+        return status, {row["subject"]: row for row in json.loads(out)}
+
+    def test_all_is_well(self):
+        """Status 0; findings and choices as data; nothing is changed."""
+        status, rows = self.rows()
+        self.assertEqual(0, status)
+        self.assertEqual("ok", rows["resctrl"]["level"])
+        self.assertEqual("chosen", rows["cat"]["level"])
+        self.assertRegex(rows["ddio"]["state"], "^msr: ")
+        self.assertEqual((self.found, []), (self.tree.state(), self.msr.writes))
+        self.assertFalse((self.folder / "state").exists())
+
+    def test_somebody_else_allocates(self):
+        """Status 1 with the command that mends it."""
+        self.tree.mkdir("theirs")
+        status, rows = self.rows()
+        self.assertEqual((1, "observe"), (status, rows["foreign group"]["level"]))
+        self.assertIn("rmdir", rows["foreign group"]["remedy"])
+
+    def test_no_agent_could_start(self):
+        """Status 1 with the reason."""
+        self.be("strange")
+        status, rows = self.rows()
+        self.assertEqual((1, "impossible"), (status, rows["agent"]["level"]))
+        self.assertIn("no event table", rows["agent"]["state"])
