@@ -20,9 +20,12 @@ from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.nova_metadata import NovaMetadata
+from iat_nova.inventory.patience import Patience
 from iat_nova.inventory.pinning import Placement
 from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
 from iat_nova.model import Attachment, Guest
+
+ANSWER_S = 1.0  # what the loop can spare; keep-alives take 20 s to find a libvirtd that hangs
 
 _RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING | libvirt.VIR_CONNECT_LIST_DOMAINS_PAUSED
 
@@ -34,7 +37,8 @@ class LibvirtSource:
     """The running and paused domains of one libvirt, as guests.
 
     `guests` is for one thread, the loop's. While libvirt is away it returns the last good
-    picture with a warning on every guest, and `warnings` says what is wrong.
+    picture with a warning on every guest, and `warnings` says what is wrong. A libvirtd that hangs
+    holds it up for `ANSWER_S` at the most.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class LibvirtSource:
         self._cpusets = cpusets
         self._spool = spool
         self._clock = clock or SystemClock()
+        self._on_hint: Callable[[], None] = lambda: None
+        self._patience = Patience(ANSWER_S, libvirt.libvirtError, on_late=self._look_again)
         self._problem: str | None = None  # of the last reading
         self._parsed: _Parsed = {}
         self._last: tuple[Guest, ...] = ()
@@ -57,7 +63,12 @@ class LibvirtSource:
 
     def start(self, on_hint: Callable[[], None]) -> None:
         """Connect; from now on `on_hint` is called, on libvirt's thread, when to look again."""
+        self._on_hint = on_hint
         self._link.start(on_hint)
+
+    def _look_again(self) -> None:
+        """A late answer came: libvirtd can be asked again."""
+        self._on_hint()
 
     def close(self) -> None:
         """Give the connection back."""
@@ -77,7 +88,12 @@ class LibvirtSource:
         if connection is None:
             return self._stale()
         try:
-            domains, counters, self._parsed = _read(connection, self._parsed)
+            domains, counters, self._parsed = self._patience.ask(
+                lambda: _read(connection, self._parsed)
+            )
+        except TimeoutError as error:
+            self._problem = f"libvirtd hangs: {error}"
+            return self._stale()
         except libvirt.libvirtError as error:
             # Should the connection have died, the link learns of it by itself.
             self._problem = str(error)

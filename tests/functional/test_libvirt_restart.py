@@ -66,6 +66,23 @@ class RestartTest(LibvirtCase):
         self.hinted.set()
         self.until(self.found)
 
+    def test_a_hang_does_not_hold_up_the_loop(self):
+        """With libvirt's own keep-alives, 20 s, each look takes a second at most."""
+        source = LibvirtSource(self.daemon.uri, CpuSets())
+        source.start(self.hinted.set)
+        self.addCleanup(source.close)
+        self.until(lambda: source.guests(frozenset(range(16))))
+        self.daemon.pause()
+        self.addCleanup(self.daemon.resume)
+        for _ in range(3):
+            begun_s = time.monotonic()
+            guests = source.guests(frozenset(range(16)))
+            self.assertLess(time.monotonic() - begun_s, 3.0)
+            self.assertIn("stale", guests[0].warnings[-1])
+        self.assertIn("hangs", source.warnings[0])
+        self.daemon.resume()
+        self.until(lambda: source.guests(frozenset(range(16))) and not source.warnings)
+
     def test_restarts_leak_nothing(self):
         """Connections lost and found again leave no open file and no thread behind."""
         counts = []
