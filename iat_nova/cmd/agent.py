@@ -9,8 +9,8 @@ import importlib.metadata
 import logging
 import signal
 import sys
-from collections.abc import Sequence
-from types import FrameType
+import threading
+from collections.abc import Iterator, Sequence
 
 from iat_nova import assembly, exporter
 from iat_nova.agent import Agent
@@ -21,6 +21,8 @@ from iat_nova.report.observed import Observer
 from iat_nova.strategies import StrategyError
 
 LOG = logging.getLogger("iat_nova")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 EXIT_OK, EXIT_FAILURE = 0, 1
 
@@ -40,7 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = load(files)
         _log_to_stderr(settings.debug)
         observer = Observer()
-        with assembly.only_agent(settings.lock_path), _metrics(settings, observer):
+        with (
+            _signals_blocked(),
+            assembly.only_agent(settings.lock_path),
+            _metrics(settings, observer),
+        ):
             _run(settings, observer)
     except (
         ConfigError,
@@ -48,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         StrategyError,
         HardwareError,
         assembly.AlreadyRunning,
+        OSError,
     ) as error:
         print(f"iat-nova-agent: {error}", file=sys.stderr)
         return EXIT_FAILURE
@@ -88,18 +95,31 @@ def _run(settings: Settings, observer: Observer) -> None:
             agent.run(hands.ends_s)
 
 
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Keep our signals for the thread that waits for them; others inherit that from here."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _obey_signals(agent: Agent) -> None:
-    """SIGTERM and SIGINT end the agent, SIGHUP reads the policy again."""
+    """SIGTERM and SIGINT end the agent, SIGHUP has the policy read again.
 
-    def end(number: int, frame: FrameType | None) -> None:
-        agent.stop()
+    A thread waits for them: a handler would run in the loop's thread, in the midst of what that
+    holds, and the events it sets are no safe ground there.
+    """
 
-    def reload(number: int, frame: FrameType | None) -> None:
-        agent.reload_policy()
+    def obey() -> None:
+        while True:
+            if signal.sigwait(SIGNALS) == signal.SIGHUP:
+                agent.reload_policy()
+            else:
+                agent.stop()
 
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    signal.signal(signal.SIGHUP, reload)
+    threading.Thread(target=obey, name="signals", daemon=True).start()
 
 
 def _metrics(settings: Settings, observer: Observer) -> contextlib.AbstractContextManager[object]:

@@ -21,7 +21,7 @@ _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 class PauseCommand(Command):
-    """Hold the present masks for a while, for maintenance: the agent decides and writes nothing.
+    """Hold the present masks for a while, for maintenance: nothing is decided, nothing written.
 
     It is shown by status and top until it has run out or `iat-nova resume` ends it. It also
     holds for an agent that is started later.
@@ -90,12 +90,18 @@ example:
         return 0
 
 
+_LONGEST_S = 366 * 86400.0
+
+
 def duration(text: str) -> float:
     """Return the seconds of ``30m``. Raises what argparse shows."""
     found = _DURATION.fullmatch(text)
     if not found or not float(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 30m, 2h or 1d")
-    return float(found[1]) * _SECONDS[found[2]]
+    seconds = float(found[1]) * _SECONDS[found[2]]
+    if seconds > _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"{text!r} is too long; without --for it has no end")
+    return seconds
 
 
 def _who() -> str:

@@ -259,10 +259,13 @@ def _parameters() -> Schema:
     properties = {key: _number(number) for key, number in NUMBERS.items()}
     properties |= {
         "ddio_ways_min": _integer(
-            "DDIO_WAYS_MIN: DDIO never has fewer ways.", 1, WAYS_LIMIT, _PARAMETERS.ddio_ways_min
+            "DDIO_WAYS_MIN: ways are not taken from DDIO below it.",
+            1,
+            WAYS_LIMIT,
+            _PARAMETERS.ddio_ways_min,
         ),
         "ddio_ways_max": _integer(
-            "DDIO_WAYS_MAX: DDIO never has more ways. The default is less on a small LLC.",
+            "DDIO_WAYS_MAX: DDIO is given no more ways. The default is less on a small LLC.",
             1,
             WAYS_LIMIT,
             _PARAMETERS.ddio_ways_max,
