@@ -34,6 +34,7 @@ from iat_nova.model import PRESETS, HostFacts, Parameters, Switches
 from iat_nova.pause import PauseFile
 from iat_nova.records import Status
 from iat_nova.report.observed import Observer
+from iat_nova.watchdog import Watchdog
 
 
 class AlreadyRunning(Exception):
@@ -233,7 +234,7 @@ def agent(
         make_strategy=make_strategy,
         counters=hands.counters,
         enforcer=Enforcer(hands.allocator, hands.ddio, hands.guard),
-        journal=Journal(history, status, observer),
+        journal=Journal(history, status, observer, Watchdog()),
         clock=hands.clock,
         paused=lambda: pause.current(hands.clock.wall()),
         observe=settings.mode == "observe",

@@ -20,6 +20,7 @@ from iat_nova.pause import Pause
 from iat_nova.records import Iteration, Status
 from iat_nova.report import escape, words
 from iat_nova.report.observed import Observer
+from iat_nova.watchdog import Watchdog
 
 LOG = logging.getLogger("iat_nova")
 
@@ -29,10 +30,19 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 class Journal:
     """The loop's one voice; called from its thread only.
 
-    `status` is what stays the same. `observer` keeps the latest of everything for the metrics.
+    `status` is what stays the same. `observer` keeps the latest of everything for the metrics,
+    `watchdog` tells the service manager.
     """
 
-    def __init__(self, history: History, status: Status, observer: Observer | None = None) -> None:
+    def __init__(
+        self,
+        history: History,
+        status: Status,
+        observer: Observer | None = None,
+        watchdog: Watchdog | None = None,
+    ) -> None:
+        self._watchdog = watchdog or Watchdog({})
+        self._told_manager: str | None = None
         self._history = history
         self._observer = observer or Observer()
         self._status = status
@@ -108,6 +118,7 @@ class Journal:
         self._status = dataclasses.replace(
             self._status, parameters=parameters, interval_s=parameters.interval_s
         )
+        self._watchdog.expect_every(parameters.interval_s)
 
     def status(self, observing: Mapping[str, str], pause: Pause | None) -> None:
         """Refresh what the agent says of itself: every iteration, so that its age is known."""
@@ -124,6 +135,32 @@ class Journal:
         )
         self._history.status(self._latest)
         self._observer.status(self._latest)
+        self._tell_manager()
+
+    def _tell_manager(self) -> None:
+        """Tell the service manager: ready after the first iteration, then alive after each."""
+        latest = self._latest
+        text = "enforcing" if latest.mode == "enforce" else f"only observing: {latest.reason}"
+        if latest.paused_reason is not None or latest.paused_until_s is not None:
+            text += ", paused"
+        if latest.degraded:
+            text += f"; degraded: {latest.degraded[0]}"
+        if self._told_manager is None:
+            self._watchdog.expect_every(latest.interval_s)
+            self._watchdog.ready(text)
+        elif text != self._told_manager:
+            self._watchdog.status(text)
+        self._told_manager = text
+        self._watchdog.alive()
+
+    @property
+    def latest(self) -> Status:
+        """What the agent said of itself last."""
+        return self._latest
+
+    def ending(self) -> None:
+        """Tell the service manager that the end has begun."""
+        self._watchdog.stopping()
 
     def close(self, wall_s: float) -> None:
         """Say goodbye and write what is left."""
@@ -131,6 +168,7 @@ class Journal:
         last_error = self._status.last_error
         self._history.status(dataclasses.replace(self._latest, last_error=last_error, stopped=True))
         self._history.close()
+        self._watchdog.close()
 
     def _warn(self, wall_s: float, warnings: tuple[str, ...]) -> None:
         """Tell the warnings that are new and keep all of them for the status."""

@@ -25,11 +25,16 @@ class Watchdog:
 
     def ready(self, status: str = "") -> None:
         """The agent has started."""
-        self._send(f"READY=1\nSTATUS={status}")
+        self._send("READY=1\nSTATUS=" + status.replace("\n", " "))
 
     def alive(self) -> None:
         """An iteration was finished; call at least twice every `interval_s`."""
         self._send("WATCHDOG=1")
+
+    def expect_every(self, seconds: float) -> None:
+        """Have systemd wait long enough for a loop of this interval (sd_notify's WATCHDOG_USEC)."""
+        if self.interval_s is not None and 3 * seconds > self.interval_s:
+            self._send(f"WATCHDOG_USEC={int(3e6 * seconds)}")
 
     def status(self, text: str) -> None:
         """Show a line in ``systemctl status``."""

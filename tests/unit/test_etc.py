@@ -15,6 +15,7 @@ from oslo_config import generator
 
 from iat_nova import conf
 from iat_nova.cmd import agent, main
+from iat_nova.model import Parameters
 
 ETC = pathlib.Path(__file__).parents[2] / "etc/iat-nova"
 UNIT = ETC / "iat-nova-agent.service"
@@ -36,7 +37,7 @@ class SampleTest(unittest.TestCase):
 
 class UnitTest(unittest.TestCase):
     def setUp(self) -> None:
-        self.unit = configparser.RawConfigParser(strict=True)
+        self.unit = configparser.RawConfigParser(strict=False)  # ExecStartPre may come twice
         self.unit.optionxform = str  # systemd's names have capitals
         self.unit.read(UNIT)
         self.service = self.unit["Service"]
@@ -58,6 +59,12 @@ class UnitTest(unittest.TestCase):
         self.assertEqual(str(conf.WRITER_LOCK.parent), f"/run/{self.service['RuntimeDirectory']}")
         # it would make /sys, and resctrl with it, read-only
         self.assertNotIn("ProtectKernelTunables", self.service)
+
+    def test_it_is_watched(self) -> None:
+        """systemd waits for the first iteration, and ends and restarts what stands still."""
+        self.assertEqual("notify", self.service["Type"])
+        self.assertEqual("on-failure", self.service["Restart"])
+        self.assertGreater(int(self.service["WatchdogSec"]), 3 * Parameters().interval_s)
 
     def test_its_privileges_are_the_three(self) -> None:
         """No capability beyond those that the documentation names."""

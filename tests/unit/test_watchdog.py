@@ -57,3 +57,11 @@ class Notify(unittest.TestCase):
         )
         self.assertIsNone(self.watchdog("", WATCHDOG_USEC="1", WATCHDOG_PID=other).interval_s)
         self.assertIsNone(self.watchdog("").interval_s)
+
+    def test_a_long_interval(self):
+        """systemd is asked to wait for three intervals where the unit's time is shorter."""
+        self.systemd.bind(self.path)
+        watchdog = self.watchdog(self.path, WATCHDOG_USEC="60000000")
+        watchdog.expect_every(1.0)
+        watchdog.expect_every(40.0)
+        self.assertEqual(b"WATCHDOG_USEC=120000000", self.systemd.recv(200))
