@@ -11,6 +11,7 @@ and the loop goes on.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 import time
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 
 from iat_nova.clock import Clock
 from iat_nova.control.layout import LayoutError
+from iat_nova.effect import DdioEffect
 from iat_nova.enforce import Effective, Enforcer
 from iat_nova.hardware.api import Counters, HardwareError
 from iat_nova.journal import Journal
@@ -84,6 +86,8 @@ class Agent:
         self.tenants: dict[int, DomainInventory] = {}
         self._states: dict[int, Any] = {}
         self._io: dict[str, bool] = {}
+        self._effects: dict[int, DdioEffect] = {}
+        self._fixed: set[int] = set()  # domains whose knob of DDIO was found without effect
         self._polled_s = -math.inf
         self.policy = read_policy()
         self.strategy = make_strategy(self.policy.parameters)
@@ -137,7 +141,8 @@ class Agent:
         facts = self.inventory.facts()
         classified = self.policy.classify(facts, self._io)
         self._io = dict(classified.io)
-        for domain, inventory in classified.domains.items():
+        for domain, seen in classified.domains.items():
+            inventory = _ddio_fixed(seen) if domain in self._fixed else seen
             if self.tenants.get(domain) != inventory:
                 self.tenants[domain] = inventory
             if domain not in self._states:
@@ -192,6 +197,18 @@ class Agent:
         }
         wall_s = self.clock.wall()
         self.journal.iteration(wall_s, before, sample, decision, effective, timings_us)
+        self._verify_ddio(sample, effective)
+
+    def _verify_ddio(self, sample: Sample, effective: Effective | None) -> None:
+        """Have the strategy know when DDIO does not follow its knob."""
+        low = self.policy.parameters.threshold_miss_low_per_s
+        effect = self._effects.setdefault(sample.domain, DdioEffect(low))
+        verdict = effect.look(sample, effective.ddio if effective else None)
+        if verdict is not None:
+            self._fixed.add(sample.domain)
+            self.tenants[sample.domain] = _ddio_fixed(self.tenants[sample.domain])
+            text = f"cache domain {sample.domain}: {verdict}"
+            self.journal.problem(self.clock.wall(), f"ddio {sample.domain}", text)
 
     def _write(self, inventory: DomainInventory, decision: Decision) -> Effective | None:
         """Put the layout on the hardware; None while only observing."""
@@ -205,6 +222,7 @@ class Agent:
 
     def _end(self) -> None:
         """Leave the hardware as it was found and close what is open."""
+        self.journal.ending()
         self.restraint.restore()
         self.counters.close()
         self.journal.close(self.clock.wall())
@@ -220,6 +238,16 @@ class Agent:
             )
             return
         self.strategy = self.make_strategy(self.policy.parameters)
+        self._effects.clear()
+        for domain in self._fixed:
+            self.journal.solved(wall_s, f"ddio {domain}", f"cache domain {domain}: DDIO is tried")
+        self._fixed.clear()
         self.journal.settings(self.policy.parameters)
         self.journal.solved(wall_s, "policy", "the policy is sound again")
         self.journal.tell(wall_s, "policy reloaded")
+
+
+def _ddio_fixed(inventory: DomainInventory) -> DomainInventory:
+    """Return the inventory of a domain in which DDIO cannot be resized."""
+    domain = dataclasses.replace(inventory.domain, ddio_resizable=False)
+    return dataclasses.replace(inventory, domain=domain)

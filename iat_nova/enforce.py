@@ -147,6 +147,9 @@ class Enforcer:
         masks = self._allocator.apply(domain.id, classes)
         if not shrinks and domain.ddio_resizable:
             now = self._set_ddio(domain.id, layout.ddio)
+        found = self._found.get(domain.id)
+        if not domain.ddio_resizable and found is not None:  # it was, until found without effect
+            now = self._set_ddio(domain.id, found)
         return Effective(
             {tenant: masks[name] for tenant, name in names.items() if name in masks}, now
         )

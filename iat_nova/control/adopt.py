@@ -42,7 +42,9 @@ def adopt(
     grants = [grant for grant in state.grants if grant.subject in unchanged]
     found = found_ddio_ways(roster, parameters)
     by_hand = roster.domain.ddio_found != state.domain.ddio_found and found != ddio_ways
-    if state.reference is None or by_hand:
+    # its knob was found without effect meanwhile: it lies where it was found
+    fixed_now = state.domain.ddio_resizable and not roster.domain.ddio_resizable
+    if state.reference is None or by_hand or fixed_now:
         ddio_ways = found
         grants = [grant for grant in grants if grant.subject != DDIO]
     usable = _usable(roster, switches, ddio_ways)

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import logging
 import pathlib
+import socket
 import tempfile
 import threading
 import unittest
@@ -38,6 +39,7 @@ from iat_nova.model import (
 from iat_nova.pause import Pause
 from iat_nova.policy import Classified, PolicyError, Problem
 from iat_nova.records import Status
+from iat_nova.watchdog import Watchdog
 
 
 class Clock:
@@ -69,6 +71,7 @@ class Counters:
         self.cpus = set()
         self.error = None
         self.closed = False
+        self.ddio_per_s = (1e6, 1e6)
 
     def watch(self, cpus) -> None:
         self.cpus = set(cpus)
@@ -80,7 +83,7 @@ class Counters:
         return Counts(
             self.clock.now_s,
             {cpu: CoreCounts(count, count, count, count) for cpu in self.cpus},
-            {0: DomainCounts(count, count, None)},
+            {0: DomainCounts(*(int(self.clock.now_s * rate) for rate in self.ddio_per_s), None)},
         )
 
     def close(self) -> None:
@@ -156,6 +159,7 @@ class AgentTest(unittest.TestCase):
         self.strategy = Strategy()
         self.policy = Policy()
         self.pause = None
+        self.watchdog = None
         logging.getLogger("iat_nova").setLevel(logging.CRITICAL)
         self.addCleanup(logging.getLogger("iat_nova").setLevel, logging.NOTSET)
 
@@ -174,7 +178,7 @@ class AgentTest(unittest.TestCase):
             make_strategy=lambda parameters: self.strategy,
             counters=self.counters,
             enforcer=Enforcer(self.allocator, self.ddio),
-            journal=Journal(history, status),
+            journal=Journal(history, status, watchdog=self.watchdog),
             clock=self.clock,
             paused=lambda: self.pause,
             **options,
@@ -479,6 +483,44 @@ class AgentTest(unittest.TestCase):
         self.run_for(4.0, lambda: None, fail)
         self.assertEqual(5, len(self.decisions()))
         self.assertIn("is in use", self.status().status.last_error)
+
+    def test_the_service_manager_is_told(self) -> None:
+        """Ready and alive with the first iteration, alive with each, stopping before the end."""
+        systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(systemd.close)
+        systemd.settimeout(5)
+        systemd.bind(str(self.path.parent / "notify"))
+        self.watchdog = Watchdog({"NOTIFY_SOCKET": str(self.path.parent / "notify")})
+        self.run_for(2.0)
+        told = [systemd.recv(500) for _ in range(5)]
+        alive = b"WATCHDOG=1"
+        self.assertEqual([b"READY=1\nSTATUS=enforcing", alive, alive, alive, b"STOPPING=1"], told)
+
+    def test_a_knob_of_ddio_without_effect(self) -> None:
+        """Shown in the status, told to the strategy, and the register is where it was found."""
+        ways = iter((2, 3, 4, 5, *[6] * 100))
+        step = self.strategy.step
+
+        def grow(state, inventory, sample):
+            self.resizable = inventory.domain.ddio_resizable
+            state, decision = step(state, inventory, sample)
+            count = next(ways)
+            layout = dataclasses.replace(decision.layout, ddio=WayMask.span(11 - count, count))
+            return state, dataclasses.replace(decision, layout=layout)
+
+        self.strategy.step = grow
+        self.counters.ddio_per_s = (6e6, 4e6)
+
+        def look() -> None:
+            self.seen = (self.resizable, self.ddio.read(0))
+            self.degraded = self.agent.journal.latest.degraded
+            self.agent.reload_policy()
+
+        planned = [*[lambda: None] * 24, look]
+        self.run_for(27.0, *planned)
+        self.assertEqual((False, 0x600), self.seen)
+        self.assertRegex(" ".join(self.degraded), "domain 0: DDIO's knob has no effect: from 2 to")
+        self.assertEqual((True, ()), (self.resizable, self.status().status.degraded))
 
     def _refuse(self, domain, classes):
         raise HardwareError("jammed")

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does DDIO follow its knob? Found out by what it does, never by reading the knob back.
+
+The register of DDIO's ways takes any value and shows it; on some processors (Ice Lake was reported)
+hits and misses do not follow. Then the ways set aside for DDIO are lost to everybody.
+
+A growth is a trial when it should matter: many misses, some hits (who never hits streams, and more
+ways may well not help), steady traffic. The share of misses before is compared with the mean over a
+dwell time after the last growth. A knob that was seen to work once is trusted from then on; what
+cannot be told stays untold. Pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Sequence
+
+from iat_nova.model import Sample, WayMask
+
+DWELL_S = 10.0  # after the last growth, before a verdict
+LEAST_SAMPLES = 5  # in the dwell time
+LEAST_WAYS = 2  # more than before; one way of eleven may be lost in noise
+LEAST_HIT_SHARE = 0.10  # below, the load streams: more ways need not help
+STEADY = 0.25  # traffic may differ this much from that before
+MOVED = 0.03  # a share of misses that fell by this much has followed
+STILL = 0.02  # one that moved less than this has not
+NOISE = 0.005  # standard error above which nothing is told
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ineffective:
+    """The verdict: what was tried and what came of it. Shares are misses of all, 0 to 1."""
+
+    ways_before: int
+    ways_after: int
+    share_before: float
+    share_after: float
+
+    def __str__(self) -> str:
+        """Say it for the operator."""
+        return (
+            f"DDIO's knob has no effect: from {self.ways_before} to {self.ways_after} ways, misses "
+            f"went from {self.share_before:.1%} to {self.share_after:.1%} of inbound writes; it is "
+            "left where it was found until the next start or reload of the policy"
+        )
+
+
+@dataclasses.dataclass(slots=True)
+class _Trial:
+    ways: int  # before
+    share: float  # of misses, before
+    traffic_per_s: float  # before
+    since_s: float  # of the last growth
+    shares: list[float]  # since then
+
+
+class DdioEffect:
+    """Watches one cache domain.
+
+    Where fewer than `misses_matter_per_s` missed before a growth, it proves nothing.
+    """
+
+    def __init__(self, misses_matter_per_s: float) -> None:
+        self._matter_per_s = misses_matter_per_s
+        self._ways: int | None = None
+        self._trial: _Trial | None = None
+        self._works = False
+
+    def look(self, sample: Sample, after: WayMask | None) -> Ineffective | None:
+        """Take a sample and DDIO's mask from now on (None: unknown); tell when there is no effect.
+
+        The mask of the call before was in force while the sample was taken.
+        """
+        before, self._ways = self._ways, None if after is None else after.count
+        hits, misses = sample.ddio_hits_per_s, sample.ddio_misses_per_s
+        if self._works or before is None or self._ways is None or hits is None or misses is None:
+            self._trial = None
+            return None
+        traffic = hits + misses
+        share = misses / traffic if traffic else 0.0
+        if self._trial is not None:
+            verdict = self._judge(self._trial, sample.taken_at_s, before, traffic, share)
+            if verdict is not None:
+                self._trial = None
+                return verdict
+        if self._ways < before:
+            self._trial = None
+        elif self._ways > before:
+            self._grown(before, sample.taken_at_s, misses, traffic, share)
+        return None
+
+    def _grown(self, before: int, at_s: float, misses: float, traffic: float, share: float) -> None:
+        if self._trial is not None:
+            self._trial.since_s, self._trial.shares = at_s, []
+        elif misses >= self._matter_per_s and 1 - share >= LEAST_HIT_SHARE:
+            self._trial = _Trial(before, share, traffic, at_s, [])
+
+    def _judge(
+        self, trial: _Trial, at_s: float, ways: int, traffic: float, share: float
+    ) -> Ineffective | None:
+        """Return the verdict of a trial, None while there is none; it may end without one."""
+        if abs(traffic / trial.traffic_per_s - 1) > STEADY:
+            self._trial = None  # another load: nothing can be compared
+            return None
+        trial.shares.append(share)
+        if at_s - trial.since_s < DWELL_S or len(trial.shares) < LEAST_SAMPLES:
+            return None
+        after = statistics.fmean(trial.shares)
+        if _standard_error(trial.shares) > NOISE:
+            return None
+        if trial.share - after >= MOVED:
+            self._works = True
+        elif abs(trial.share - after) < STILL and ways - trial.ways >= LEAST_WAYS:
+            return Ineffective(trial.ways, ways, trial.share, after)
+        return None
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return statistics.stdev(values) / math.sqrt(len(values))
