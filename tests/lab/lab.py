@@ -5,7 +5,9 @@ The lab is looked for beside the project (``../shared/rdt-lab``) and at ``$IAT_N
 Its README tells what it models; the emulator is Debian's qemu with the patch that lies there.
 """
 
+import contextlib
 import dataclasses
+import importlib
 import json
 import os
 import platform
@@ -54,16 +56,39 @@ _EMULATOR_FAULT = "Oops: int3"
 _ATTEMPTS = 4
 
 
-def run(module, *, sockets=1, cpus=4, timeout_s=400, arguments=()):
+def registers(shm):
+    """Open the shared file of a guest: its registers and counters (the lab's own `rdtlab`)."""
+    sys.path.insert(0, str(find()))
+    try:
+        return importlib.import_module("rdtlab").Lab(str(shm))
+    finally:
+        sys.path.pop(0)
+
+
+def run(
+    module,
+    *,
+    sockets=1,
+    cpus=4,
+    timeout_s=400,
+    arguments=(),
+    share=None,
+    beside=lambda share: contextlib.nullcontext(),
+):
     """Run a module of tests.lab.guest in a guest; return its outcomes.
 
+    `share` is the folder that is /mnt in the guest, else a temporary one; `beside(share)` is
+    entered for as long as each guest runs.
     When the emulator fails (see above) another guest runs the tests that have no outcome yet.
     Raises `AssertionError` with the guest's last words when it ends early otherwise.
     """
     options = ["--sockets", str(sockets), "--cpus", str(cpus), "--timeout", str(timeout_s)]
-    with tempfile.TemporaryDirectory(prefix="iat-nova-lab-") as share:
+    with contextlib.ExitStack() as stack:
+        if share is None:
+            share = stack.enter_context(tempfile.TemporaryDirectory(prefix="iat-nova-lab-"))
         for attempt in range(1, _ATTEMPTS + 1):
-            status, words = _start(share, options, [module, *arguments], timeout_s)
+            with beside(share):
+                status, words = _start(share, options, [module, *arguments], timeout_s)
             lines = [json.loads(line) for line in _lines(Path(share) / "results")]
             if {"end": True} in lines or _EMULATOR_FAULT not in words:
                 break
@@ -80,7 +105,7 @@ def _start(share, options, module, timeout_s):
     lab = find()
     done = subprocess.run(
         [
-            str(lab / "rdt-lab"), *options, "--shm", f"{share}/shm", "--share", share, "--",
+            str(lab / "rdt-lab"), *options, "--shm", f"{share}/shm", "--share", str(share), "--",
             "env", f"{VARIABLE}={lab}", "PYTHONDONTWRITEBYTECODE=1",
             sys.executable, "-m", "tests.lab.guest", *module,
         ],

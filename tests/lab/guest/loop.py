@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent in a loop that is closed across this kernel: the other side feeds the counters."""
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from iat_nova.history import HistoryReader
+from iat_nova.history_db import HistoryError
+from tests.lab.guest.host import HostCase, described, found
+
+DEADLINE_S = 240.0
+
+
+class Loop(HostCase, unittest.TestCase):
+    """One scenario from its start to its end."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.told = described()
+        cls.guests, cls.switch = cls.told["guests"], cls.told["switch"]
+        cls.dedicated = cls.told["dedicated"]
+        super().setUpClass()
+
+    def test_the_scenario(self):
+        """The agent goes through it, ends by SIGTERM and leaves the machine as it was found."""
+        before = found()
+        policy = self.folder / "policy.yaml"
+        policy.write_text(self.told["policy"])
+        config = self.configure(policy_file=policy, cha_slices=self.told["cha_slices"])
+        agent = subprocess.Popen(
+            [sys.executable, "-m", "tests.lab.guest.fed_clock", "--config-file", config],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(agent.stderr.close)
+        self.addCleanup(agent.wait)
+        self.addCleanup(agent.kill)
+        self.wait_for(self.told["seconds"], agent)
+        agent.send_signal(signal.SIGTERM)
+        _, log = agent.communicate(timeout=60)
+        shutil.copy(self.state / "history.sqlite", "/mnt/history.sqlite")
+        with open("/mnt/agent.log", "w") as file:
+            file.write(log)
+        self.assertEqual(0, agent.returncode, log)
+        self.assertEqual(before, found())
+        self.assertFalse((self.state / "snapshot.json").exists())
+
+    def wait_for(self, seconds, agent):
+        """Wait until that second of the scenario has been decided."""
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline and agent.poll() is None:
+            history = self.state / "history.sqlite"
+            with contextlib.suppress(HistoryError), HistoryReader(history) as reader:
+                latest = reader.latest(0)
+                if latest is not None and latest.iteration.at_s >= seconds:
+                    return
+            threading.Event().wait(1.0)  # looking costs the agent some of this slow machine
+        agent.kill()
+        self.fail(f"second {seconds} was not reached: {agent.communicate()[1]}")

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figure 7's examples with the loop closed across a real kernel."""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import math
+import tempfile
+from pathlib import Path
+
+from iat_nova.hardware import rules
+from iat_nova.history import HistoryReader
+from iat_nova.model import AttachmentKind
+from iat_nova.sim import Scenario
+from iat_nova.sim.run import run as emulate
+from tests.lab import lab
+from tests.lab.feeder import Feeder
+from tools import demo_host
+
+_MAC = "<mac address='fa:16:3e:00:00:{number:02x}'/>"
+_DEVICE = {
+    AttachmentKind.VF: "<interface type='hostdev' managed='yes'>" + _MAC + "<source>"
+    "<address type='pci' domain='0x0000' bus='0x3b' slot='0x02' function='0x0'/></source>"
+    "</interface>",
+    AttachmentKind.VHOST_USER: "<interface type='vhostuser'>" + _MAC + "<source type='unix' "
+    "path='/run/openvswitch/{device}' mode='server'/><target dev='{device}'/>"
+    "<model type='virtio'/></interface>",
+}
+
+
+def guests_of(scenario):
+    """Return the scenario's guests as those of a compute host."""
+    return tuple(
+        demo_host.Guest(
+            number,
+            guest.display_name,
+            "m1.small",
+            dict(guest.extra_specs, **{"hw:cpu_policy": "dedicated"}),
+            guest.dedicated_cpus,
+            "".join(
+                _DEVICE[one.kind].format(number=number, device=one.device)
+                for one in guest.attachments
+            ),
+        )
+        for number, guest in enumerate(scenario.guests, start=1)
+    )
+
+
+def switch_of(scenario, guests):
+    """Return the arguments of ovs-vsctl that make the scenario's switch."""
+    switch = scenario.facts().switch
+    if switch is None:
+        return []
+    mask = sum(1 << cpu for cpu in switch.pmd_cpus)
+    commands = [
+        f"set Open_vSwitch . other_config:dpdk-init=true other_config:pmd-cpu-mask={mask:#x}"
+        " dpdk_initialized=true",
+        "add-br br-int -- set bridge br-int datapath_type=netdev",
+    ]
+    by_uuid = {guest.uuid: one for guest, one in zip(scenario.guests, guests, strict=True)}
+    for port in switch.ports:
+        more = f" options:dpdk-devargs={port.dpdk_device}" if port.dpdk_device else ""
+        if port.vm_uuid:
+            guest = by_uuid[port.vm_uuid]
+            more += (
+                f" external_ids:vm-uuid={guest.uuid}"
+                f" external_ids:attached-mac=fa:16:3e:00:00:{guest.number:02x}"
+            )
+        commands.append(
+            f"add-port br-int {port.name} -- set interface {port.name} type={port.type}{more}"
+        )
+    return commands
+
+
+def described(scenario):
+    """Return what the guest must be told."""
+    guests = guests_of(scenario)
+    parameters = "".join(f"  {key}: {value}\n" for key, value in scenario.policy.items())
+    return {
+        "guests": [dataclasses.asdict(guest) for guest in guests],
+        "switch": switch_of(scenario, guests),
+        "dedicated": ",".join(str(cpu) for guest in guests for cpu in guest.cpus),
+        "policy": f"parameters:\n{parameters}",
+        "cha_slices": 1,
+        "seconds": scenario.length_s,
+    }
+
+
+def _masks(moment):
+    """Return the masks of all processors at a moment."""
+    return tuple(moment.cpus.values())
+
+
+class Loop(lab.GuestCase):
+    """The real agent decides in the guest on what an emulated server here counts."""
+
+    def test_aggregation_on_one_socket(self):
+        """Figure 7 A: the flow table outgrows the switch's ways; core demand, then back."""
+        self.check("figure7-a", sockets=1)
+
+    def test_slicing_on_two_sockets(self):
+        """Figure 7 B on the first of two sockets; the second one's ways of DDIO stay."""
+        seen = self.check("figure7-b", sockets=2)
+        self.assertEqual({0x600}, {int(one.ddio) for one in seen[1]})
+
+    def check(self, name, *, sockets):
+        """Run a scenario; what the kernel did is what was decided, and as without a kernel."""
+        scenario = Scenario.load(name)
+        with tempfile.TemporaryDirectory(prefix="iat-nova-loop-") as folder:
+            share = Path(folder)
+            feeders = []
+            beside = functools.partial(self.beside, scenario, sockets, feeders)
+            self.guest(
+                "loop", least=1, share=share, sockets=sockets, cpus=18 * sockets, beside=beside
+            )
+            with HistoryReader(share / "history.sqlite") as reader:
+                done = [one.iteration for one in reader.between(0.0, math.inf, 0)]
+                inventory = reader.inventory(done[-1].inventory_id).domains[0]
+        seen = feeders[-1].seen
+        self.compare_registers(done, inventory, seen[0])
+        self.assertEqual(
+            [number for _, number in emulate(scenario).transitions],
+            [one.decision.transition for one in done if one.decision.transition is not None],
+        )
+        self.assertGreater(len({one.ddio for one in seen[0]} | {*map(_masks, seen[0])}), 3)
+        return seen
+
+    @contextlib.contextmanager
+    def beside(self, scenario, sockets, feeders, share):
+        """Describe the host and feed a guest that is about to start."""
+        (share / "host.json").write_text(json.dumps(described(scenario)))
+        registers = lab.registers(share / "shm")
+        with Feeder(registers, scenario, share, sockets=sockets) as feeder:
+            feeders.append(feeder)
+            yield
+
+    def compare_registers(self, done, inventory, seen):
+        """At each second the registers hold the layout of the last decision, coerced ways too."""
+        decided = {round(one.at_s, 3): one for one in done}
+        compared = 0
+        for moment in seen:
+            one = decided.get(round(moment.at_s, 3))
+            if one is None:
+                continue
+            compared += 1
+            self.assertEqual(one.decision.layout.ddio, moment.ddio, f"DDIO at {moment.at_s} s")
+            for tenant in inventory.tenants:
+                want = one.decision.layout.mask_of(tenant.id)
+                want = rules.effective(inventory.domain, want)
+                for cpu in tenant.cpus:
+                    self.assertEqual(want, moment.cpus[cpu], f"{tenant.name} at {moment.at_s} s")
+        self.assertGreaterEqual(compared, 60)
