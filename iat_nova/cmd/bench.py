@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova bench loop."""
+"""iat-nova bench loop, bench llc."""
 
 from __future__ import annotations
 
@@ -68,6 +68,39 @@ examples:
                 )
         except HardwareError as error:
             raise Failure(f"the counters cannot be opened: {error}") from error
+
+
+class BenchLlc(Lister):
+    """Measure how many accesses a second the emulated server's caches serve on one core.
+
+    Each access walks at least one tag array. Needs the extra iat-nova[sim]; with iat-nova[bench],
+    pycachesim is measured on the same traces.
+    """
+
+    _epilog = """
+examples:
+  iat-nova bench llc
+  iat-nova bench llc -f json > llc.json
+"""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+        """Return a row a trace and engine."""
+        try:
+            from iat_nova.sim import bench  # noqa: PLC0415 - compiles, takes seconds
+        except ImportError as error:
+            raise Failure("bench llc needs numba and numpy: pip install 'iat-nova[sim]'") from error
+        columns = tuple(field.name for field in dataclasses.fields(bench.Row))
+        found = bench.rows(note=self.note)
+        return columns, (
+            (row.trace, row.engine, round(row.accesses_per_s), *_shares(row.l2_hits, row.llc_hits))
+            for row in found
+        )
+
+
+def _shares(*values: float) -> tuple[float, ...]:
+    return tuple(round(value, 3) for value in values)
 
 
 def _natural(text: str) -> int:

@@ -33,6 +33,7 @@ exit status:
 """
 
 COMMANDS = {
+    "bench llc": "bench:BenchLlc",
     "bench loop": "bench:BenchLoop",
     "doctor": "host:Doctor",
     "explain": "explain:Explain",

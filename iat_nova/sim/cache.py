@@ -82,8 +82,14 @@ TOTALS = len(TOTAL_NAMES)
 DIRTY, UNREAD, SHARED = 1, 2, 4
 # An L2 entry is line << 2, DIRTY and this: the LLC had a copy when the line came; else it has none.
 COPY = 2
-_STAMP_LIMIT = 1 << 30
+# A stamp is a clock and, in its low bits, the way; 2^26 ticks fit beside them.
+_WAY_BITS = 5
+_LAST_WAY = (1 << _WAY_BITS) - 1
+_CLOCK_LIMIT = 1 << 25
 _NEVER = np.int32((1 << 31) - 1)
+# Ways are padded to a multiple of this, so that vector instructions need no remainder; the ways
+# that do not exist are empty and never replaced.
+LANES = 8
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -92,7 +98,7 @@ Int64 = npt.NDArray[np.int64]
 class Caches(NamedTuple):
     """All state of the caches of one socket. Lines are numbers of sampled lines."""
 
-    # [core, set, 0, way]: line << 2 | COPY | DIRTY, -1 is empty; [core, set, 1, way]: stamp
+    # [core, set, 0, way]: line << 2 | COPY | DIRTY, -1 is empty; [core, set, 1, way]: `stamp_of`
     l2: Int32
     llc: Int32  # [set, 0, way]: entry; [set, 1, way]: stamp of the last use
     forbidden: Int32  # [see DDIO ..., way]: 0 in the mask, _NEVER outside (see victim_way)
@@ -102,6 +108,10 @@ class Caches(NamedTuple):
     ddio: Int64  # [slice, 0 hits | 1 misses]: the CHAs' counters
 
 
+def _padded(ways: int) -> int:
+    return -(-ways // LANES) * LANES
+
+
 def make(machine: Machine, sampling: int) -> Caches:
     """Return empty caches of `machine`, of which 1 set in `sampling` (a power of two) exists."""
     if sampling & (sampling - 1) or not 1 <= sampling <= machine.l2_sets:
@@ -109,10 +119,14 @@ def make(machine: Machine, sampling: int) -> Caches:
             f"sampling {sampling}: must be a power of two between 1 and {machine.l2_sets}"
         )
     sets = machine.llc_sets // sampling
-    l2 = np.zeros((machine.cores, machine.l2_sets // sampling, 2, machine.l2_ways), np.int32)
-    l2[:, :, 0] = -1
-    llc = np.zeros((sets, 2, machine.llc_ways), np.int32)
-    llc[:, 0, :] = -1
+    l2 = np.empty(
+        (machine.cores, machine.l2_sets // sampling, 2, _padded(machine.l2_ways)), np.int32
+    )
+    llc = np.empty((sets, 2, _padded(machine.llc_ways)), np.int32)
+    for sets_of, ways in ((l2, machine.l2_ways), (llc, machine.llc_ways)):
+        sets_of[..., 0, :] = -1
+        sets_of[..., 1, :] = _NEVER
+        sets_of[..., 1, :ways] = _LAST_WAY - np.arange(ways)
     registers = np.zeros(4, np.int64)
     registers[MIGRATES] = machine.inclusive_ways != 0
     registers[SHIFT] = 32 + sets.bit_length()
@@ -120,7 +134,7 @@ def make(machine: Machine, sampling: int) -> Caches:
     made = Caches(
         l2,
         llc,
-        np.zeros((MASKS + machine.cores, machine.llc_ways), np.int32),
+        np.zeros((MASKS + machine.cores, llc.shape[2]), np.int32),
         registers,
         np.zeros((machine.cores, LEVELS), np.int64),
         np.zeros(TOTALS, np.int64),
@@ -169,29 +183,28 @@ def slice_of(line: int, slices: int) -> int:
 def find(entries: Int32, shift: int, line: int) -> int:
     """Return the way of a set that holds a line, -1 when none does.
 
-    Without an early exit, so that all ways are compared at once by vector instructions.
+    Without an early exit, and in 32 bits, so that LANES ways are compared at once.
     """
-    found = -1
+    wanted = np.int32(line << shift)
+    low = np.int32((1 << shift) - 1)
+    found = np.int32(-1)
     for way in range(entries.size):
-        found = way if entries[way] >> shift == line else found
-    return found
+        held = np.int32(entries[way] & ~low)
+        found = np.int32(way) if held == wanted else found
+    return int(found)
 
 
 @inlined
 def victim_way(stamps: Int32, forbidden: Int32) -> int:
     """Return the way to replace among those that are not forbidden: empty or least recently used.
 
-    Replacement is here and in `touch`; empty ways have stamp 0, used ones more. A forbidden way's
-    stamp reads as the largest number. Two passes, as each then becomes vector instructions.
+    Replacement is here and in `touch`. A stamp ends in its way, see `stamp_of`, so the smallest
+    stamp names it; a forbidden way's reads as the largest number.
     """
     oldest = _NEVER
     for way in range(stamps.size):
-        stamp = stamps[way] | forbidden[way]
-        oldest = stamp if stamp < oldest else oldest
-    found = -1
-    for way in range(stamps.size):
-        found = way if stamps[way] | forbidden[way] == oldest else found
-    return found
+        oldest = min(oldest, np.int32(stamps[way] | forbidden[way]))
+    return _LAST_WAY - int(oldest & _LAST_WAY)
 
 
 @inlined
@@ -199,25 +212,31 @@ def _oldest_way(stamps: Int32) -> int:
     """Return the way of an L2 to replace: `victim_way` without a mask."""
     oldest = _NEVER
     for way in range(stamps.size):
-        oldest = stamps[way] if stamps[way] < oldest else oldest
-    found = -1
-    for way in range(stamps.size):
-        found = way if stamps[way] == oldest else found
-    return found
+        oldest = min(oldest, stamps[way])
+    return _LAST_WAY - int(oldest & _LAST_WAY)
+
+
+@inlined
+def stamp_of(clock: int, way: int) -> int:
+    """Return the stamp of a way last used at `clock`, 0 when it is empty.
+
+    Of ways with the same clock, which are the empty ones, the highest has the smallest stamp.
+    """
+    return clock << _WAY_BITS | (_LAST_WAY - way)
 
 
 @inlined
 def touch(c: Caches, stamps: Int32, way: int) -> None:
     """Make a way the most recently used one of its set."""
     c.registers[CLOCK] += 1
-    stamps[way] = c.registers[CLOCK]
+    stamps[way] = stamp_of(c.registers[CLOCK], way)
 
 
 @inlined
 def drop(c: Caches, index: int, way: int) -> None:
     """Empty a way of the LLC without a write-back."""
     c.llc[index, 0, way] = -1
-    c.llc[index, 1, way] = 0
+    c.llc[index, 1, way] = stamp_of(0, way)
 
 
 @inlined
@@ -244,7 +263,7 @@ def take_from_l2(c: Caches, line: int, cores: int) -> int:
             if way >= 0:
                 entry: int = c.l2[core, index, 0, way]
                 c.l2[core, index, 0, way] = -1
-                c.l2[core, index, 1, way] = 0
+                c.l2[core, index, 1, way] = stamp_of(0, way)
                 return entry & DIRTY
         cores >>= 1
         core += 1
@@ -285,7 +304,7 @@ def _take_from_llc(c: Caches, index: int, way: int) -> int:
     return COPY
 
 
-@kernel
+@inlined
 def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
     """Let a core read (`write` 0) or write (1) a line; return the level that served it."""
     index = line & (c.l2.shape[1] - 1)
@@ -320,7 +339,7 @@ def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> in
     return level
 
 
-@kernel
+@inlined
 def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
     """Let a device write a whole line, through DDIO when `dca` is 1."""
     if sharers:
@@ -358,7 +377,7 @@ def _in_l2(c: Caches, line: int, cores: int) -> bool:
     return False
 
 
-@kernel
+@inlined
 def dma_read(c: Caches, line: int, sharers: int) -> None:
     """Let a device read a line: from the LLC, a core's L2 or memory; nothing is placed."""
     index = llc_set(c, line)
@@ -374,24 +393,26 @@ def dma_read(c: Caches, line: int, sharers: int) -> None:
 
 @kernel
 def _rank(stamps: Int32) -> None:
-    """Replace the stamps of a set by their ranks, from 1; empty ways keep 0."""
+    """Replace the clocks in the stamps of a set by their ranks, from 1; empty ways keep 0."""
     # The way with the lowest old stamp left gets the next new one; new ones are negative until
     # all have theirs.
     for rank in range(1, stamps.size + 1):
         lowest = -1
         for way in range(stamps.size):
-            if stamps[way] > 0 and (lowest < 0 or stamps[way] < stamps[lowest]):
+            used = stamps[way] > _LAST_WAY and stamps[way] != _NEVER
+            if used and (lowest < 0 or stamps[way] < stamps[lowest]):
                 lowest = way
         if lowest >= 0:
-            stamps[lowest] = -rank
+            stamps[lowest] = -stamp_of(rank, lowest)
     for way in range(stamps.size):
-        stamps[way] = -stamps[way]
+        if stamps[way] < 0:
+            stamps[way] = -stamps[way]
 
 
 @kernel
 def renumber(c: Caches) -> None:
     """Start the LRU clock afresh, keeping the order of each set, before stamps overflow."""
-    if c.registers[CLOCK] < _STAMP_LIMIT:
+    if c.registers[CLOCK] < _CLOCK_LIMIT:
         return
     for index in range(c.llc.shape[0]):
         _rank(c.llc[index, 1])

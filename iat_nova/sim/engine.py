@@ -10,7 +10,7 @@ from iat_nova.sim._compile import kernel
 from iat_nova.sim.workloads import memory_bound, poller
 from iat_nova.sim.workloads import threads as th
 
-# Memory's latency follows its load at this interval.
+# Memory's latency follows its load, and the LRU clock is looked at, at this interval.
 MEMORY_INTERVAL_NS = 50_000
 
 
@@ -31,7 +31,6 @@ def advance(
     """Run the machine from `start_ns` to `end_ns` of its own time."""
     now_ns = start_ns
     memory_due_ns = start_ns + MEMORY_INTERVAL_NS
-    cache.renumber(s.caches)
     while now_ns < end_ns:
         length_ns = min(step_ns, end_ns - now_ns)
         now_ns += length_ns
@@ -55,5 +54,6 @@ def advance(
                 memory_bound.step(s.threads, s.caches, s.memory.latency, thread, cycles, sampling)
         nic.transmit(s.nics, s.rings, s.caches, seconds, now_ns)
         if now_ns >= memory_due_ns or now_ns == end_ns:
+            cache.renumber(s.caches)
             memory.update(s.memory, s.caches, now_ns * 1e-9)
             memory_due_ns = now_ns + MEMORY_INTERVAL_NS

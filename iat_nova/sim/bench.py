@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many accesses a second the cache model serves on one core, and pycachesim beside it.
+
+The traces go straight to the caches of the paper's testbed at the default sampling: every access
+counted here walks at least one tag array. Address generation is done before the clock starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iat_nova.sim import cache
+from iat_nova.sim._compile import kernel
+from iat_nova.sim.machine import GOLD_6140, LINE_BYTES
+
+SAMPLING = 32
+ACCESSES = 4_000_000
+# pycachesim is fed Python objects, of which more would not fit in memory everywhere.
+PYCACHESIM_ACCESSES = 1_000_000
+ROUNDS = 5
+
+# Kinds of an access in a trace.
+READ, WRITE, DMA_WRITE, DMA_READ = range(4)
+
+ENGINE = "iat-nova"
+PYCACHESIM = "pycachesim"
+
+Note = Callable[[str], None]
+"""Called with what a person should know and a row cannot say."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trace:
+    """Accesses of one core and its devices, in order: kinds and numbers of sampled lines."""
+
+    name: str
+    kinds: npt.NDArray[np.int8]
+    lines: npt.NDArray[np.int32]
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether a device takes part."""
+        return bool((self.kinds >= DMA_WRITE).any())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """A measurement: the median of `ROUNDS` passes over a trace with warm caches.
+
+    `l2_hits` and `llc_hits` are shares of the core's accesses, 0..1, and tell what was measured.
+    """
+
+    trace: str
+    engine: str
+    accesses_per_s: float
+    l2_hits: float
+    llc_hits: float
+
+
+def _sampled_lines(size_bytes: int) -> int:
+    return size_bytes // LINE_BYTES // SAMPLING
+
+
+def traces(accesses: int) -> Iterator[Trace]:
+    """Yield the traces: packets, and random accesses to half of L2, the LLC, four times the LLC.
+
+    Every fourth of the random accesses writes.
+    """
+    random = np.random.default_rng(1)
+    writes = (random.random(accesses) < 0.25).astype(np.int8)
+    for name, size in (
+        ("hit-heavy", GOLD_6140.l2_bytes // 2),
+        ("llc-heavy", GOLD_6140.llc_bytes),
+        ("miss-heavy", 4 * GOLD_6140.llc_bytes),
+    ):
+        lines = random.integers(0, _sampled_lines(size), accesses, dtype=np.int32)
+        yield Trace(name, writes, lines)
+    yield _packets(accesses)
+
+
+def _packets(accesses: int) -> Trace:
+    """Return a trace of packet buffers that outgrow DDIO's ways.
+
+    Each line is written by the card, read by the core and read by the card again, a burst of 32
+    lines at a time; buffers are used in turn and take 6 MB, DDIO's two ways hold 4.5 MB.
+    """
+    burst = 32
+    lines = np.arange(-(-accesses // 3 // burst) * burst, dtype=np.int32)
+    bursts = (lines % _sampled_lines(6 << 20)).reshape(-1, burst)
+    kinds = np.repeat(np.array([DMA_WRITE, READ, DMA_READ], np.int8), burst)
+    every = np.tile(bursts, (1, 3)).reshape(-1)[:accesses]
+    return Trace("dma", np.tile(kinds, len(bursts))[:accesses], every)
+
+
+@kernel
+def replay(c: cache.Caches, kinds: npt.NDArray[np.int8], lines: npt.NDArray[np.int32]) -> None:
+    """Run a trace on core 0."""
+    for i in range(kinds.size):
+        kind = kinds[i]
+        if kind <= WRITE:
+            cache.core_access(c, 0, lines[i], kind, 1)
+        elif kind == DMA_WRITE:
+            cache.dma_write(c, lines[i], 1, 1)
+        else:
+            cache.dma_read(c, lines[i], 1)
+
+
+def _median_s(once: Callable[[], None]) -> float:
+    """Return the median time of a pass, after one that warms the caches."""
+    once()
+    found = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        once()
+        found.append(time.perf_counter() - started)
+    return statistics.median(found)
+
+
+def _ours(trace: Trace) -> Row:
+    caches = cache.make(GOLD_6140, SAMPLING)
+    replay(caches, trace.kinds[:1], trace.lines[:1])  # compiles
+
+    def once() -> None:
+        cache.renumber(caches)
+        replay(caches, trace.kinds, trace.lines)
+
+    seconds = _median_s(once)
+    served = caches.served[0] / caches.served[0].sum()
+    return Row(
+        trace.name,
+        ENGINE,
+        trace.kinds.size / seconds,
+        float(served[cache.L2]),
+        float(served[cache.LLC]),
+    )
+
+
+def _pycachesim(cachesim: Any, trace: Trace) -> Row:
+    """Measure pycachesim on the start of a trace: an L2 and an inclusive LLC of the same sizes."""
+    caches = cache.make(GOLD_6140, SAMPLING)
+    memory = cachesim.MainMemory()
+    llc = cachesim.Cache("LLC", caches.llc.shape[0], GOLD_6140.llc_ways, LINE_BYTES, "LRU")
+    l2 = cachesim.Cache(
+        "L2", caches.l2.shape[1], GOLD_6140.l2_ways, LINE_BYTES, "LRU", load_from=llc, store_to=llc
+    )
+    memory.load_to(llc)
+    memory.store_from(llc)
+    simulator = cachesim.CacheSimulator(l2, memory)
+    kinds = trace.kinds[:PYCACHESIM_ACCESSES].tolist()
+    addresses = (trace.lines[:PYCACHESIM_ACCESSES].astype(np.int64) * LINE_BYTES).tolist()
+    accesses = [
+        (None, (address,)) if kind == WRITE else ((address,), None)
+        for kind, address in zip(kinds, addresses, strict=True)
+    ]
+    seconds = _median_s(lambda: simulator.loadstore(accesses, length=1))
+    # A store that misses is counted as a load of its line, so misses are taken, not hits.
+    total = (ROUNDS + 1) * len(accesses)
+    l2_misses = l2.stats()["MISS_count"]
+    served = l2_misses - llc.stats()["MISS_count"]
+    return Row(
+        trace.name, PYCACHESIM, len(accesses) / seconds, 1 - l2_misses / total, served / total
+    )
+
+
+def rows(accesses: int = ACCESSES, note: Note = lambda text: None) -> Iterator[Row]:
+    """Yield a row a trace and engine; `note` is told which rows are left out, and why."""
+    try:
+        cachesim: Any = importlib.import_module("cachesim")
+    except ModuleNotFoundError:
+        cachesim = None
+        note("pycachesim is not installed, its rows are left out: pip install 'iat-nova[bench]'")
+    for trace in traces(accesses):
+        yield _ours(trace)
+        if cachesim is None:
+            continue
+        if trace.has_devices:
+            note(f"pycachesim knows no devices: no row for {trace.name}")
+        else:
+            yield _pycachesim(cachesim, trace)
