@@ -170,12 +170,18 @@ def _pycachesim(cachesim: Any, trace: Trace) -> Row:
     )
 
 
+def _find_pycachesim() -> Any:
+    """Return the module, None when it is not installed."""
+    try:
+        return importlib.import_module("cachesim")
+    except ModuleNotFoundError:
+        return None
+
+
 def rows(accesses: int = ACCESSES, note: Note = lambda text: None) -> Iterator[Row]:
     """Yield a row a trace and engine; `note` is told which rows are left out, and why."""
-    try:
-        cachesim: Any = importlib.import_module("cachesim")
-    except ModuleNotFoundError:
-        cachesim = None
+    cachesim = _find_pycachesim()
+    if cachesim is None:
         note("pycachesim is not installed, its rows are left out: pip install 'iat-nova[bench]'")
     for trace in traces(accesses):
         yield _ours(trace)

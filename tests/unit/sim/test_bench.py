@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The traces of `bench llc` are what their names say, and its rows tell what was run."""
 
-import sys
 import unittest
 from unittest import mock
 
@@ -14,7 +13,7 @@ class TestBench(unittest.TestCase):
     def rows(self):
         """Run without pycachesim, whether it is installed or not."""
         notes = []
-        with mock.patch.dict(sys.modules, {"cachesim": None}):
+        with mock.patch.object(bench, "_find_pycachesim", return_value=None):
             return {row.trace: row for row in bench.rows(ACCESSES, notes.append)}, notes
 
     def test_traces_are_what_their_names_say(self):
