@@ -103,10 +103,11 @@ def run(
 
 def _start(share, options, module, timeout_s):
     lab = find()
+    amounts = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("IAT_NOVA_LAB_")]
     done = subprocess.run(
         [
             str(lab / "rdt-lab"), *options, "--shm", f"{share}/shm", "--share", str(share), "--",
-            "env", f"{VARIABLE}={lab}", "PYTHONDONTWRITEBYTECODE=1",
+            "env", f"{VARIABLE}={lab}", "PYTHONDONTWRITEBYTECODE=1", *amounts,
             sys.executable, "-m", "tests.lab.guest", *module,
         ],
         check=False,
