@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rally itself loads and validates the plug-ins and the task; its scenarios meet an agent.
 
-Rally and rally-openstack take some 200 MB, so their environment is made once:
+Rally and rally-openstack take some 430 MB, so their environment is made once:
 ``$IAT_NOVA_RALLY_VENV`` names one, or ``quickstart-run/rally-venv`` is made where ``$CI`` is true.
 """
 
@@ -48,7 +48,7 @@ def rally_venv() -> pathlib.Path:
         return venv
     if os.environ.get("CI", "").lower() not in ("1", "true"):
         raise unittest.SkipTest(
-            "there is no environment with rally (200 MB): run `tox -e openstack`, set CI=true or "
+            "there is no environment with rally (430 MB): run `tox -e openstack`, set CI=true or "
             f"name one in {VENV_VARIABLE}"
         )
     venv.parent.mkdir(exist_ok=True)
