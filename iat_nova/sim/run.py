@@ -57,12 +57,16 @@ class WorkloadResult:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """A run: where it came from, what the workloads achieved, what the strategy did."""
+    """A run: where it came from, what the workloads achieved, what the strategy did.
+
+    `step_us`: time passes in steps of this length, so a shorter latency is not resolved.
+    """
 
     scenario: str
     strategy: str
     seed: int
     seconds: float
+    step_us: float
     metadata: Mapping[str, object]
     workloads: tuple[WorkloadResult, ...]
     way_changes: int  # iterations in which a mask moved, the first layout not counted
@@ -133,6 +137,7 @@ def run(
         strategy=name,
         seed=server.seed,
         seconds=total_s,
+        step_us=scenario.step_s * 1e6,
         metadata=scenario.metadata,
         workloads=tuple(
             _workload(workload, metrics, total_s) for workload, metrics in server.metrics().items()

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""simulate run as a person types it."""
+
+import json
+import pathlib
+import tempfile
+
+from tests.unit.cmd.test_cli import CliCase
+
+# One guest, whose packets leave within the step in which they came.
+TEXT = """\
+length: 3s
+compression: 1%
+nics:
+  nic0: {address: "0000:3b:00.0", speed: 40Gb/s}
+guests:
+  - name: instance-00000001
+    uuid: 00000001-5117-4000-8000-000000000001
+    cpus: [0, 1]
+    attachments: [{kind: vf, device: "0000:3b:02.0", nic: nic0}]
+workloads:
+  fwd: {profile: testpmd, cpus: [0, 1], nic: nic0}
+traffic:
+  fwd: {to: fwd, rate: 1Gb/s, packet: 512B}
+"""
+
+
+class TestSimulateRun(CliCase):
+    def simulate(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "short.yaml"
+            path.write_text(TEXT)
+            status, out, err = self.run_it("simulate", "run", str(path), *arguments)
+        self.assertEqual(0, status, err)
+        return out
+
+    def test_latency_below_a_step_is_not_shown_as_none(self):
+        """A person reads that the latency is below a step, not that it is 0."""
+        row = next(line for line in self.simulate().splitlines() if "fwd" in line)
+        self.assertIn("< 5 us", row)
+        self.assertNotIn("0.0 us", row)
+
+    def test_data_tell_the_resolution(self):
+        """A program finds the step beside the latency."""
+        record = json.loads(self.simulate("-f", "json"))
+        self.assertEqual(5.0, record["step_us"])
+        self.assertLess(record["workloads"][0]["latency_us"], record["step_us"])
