@@ -17,10 +17,11 @@ from iat_nova import policy, strategies
 from iat_nova.agent import Agent, TenantSource
 from iat_nova.clock import Clock, SystemClock
 from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
-from iat_nova.enforce import Enforcer
-from iat_nova.guard import Guard
+from iat_nova.enforce import Enforcer, Keeper
+from iat_nova.guard import Guard, Restored
 from iat_nova.hardware import backends, probe
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
+from iat_nova.hardware.rootport import RootPorts
 from iat_nova.history import History
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.host import read_host
@@ -48,6 +49,7 @@ class Machine:
     `ends_s`: when, on that clock, its time is over. `guard` keeps the promise that the host ends as
     it was found; the emulated server needs none. `owners` names who else allocates cache now,
     `inspect` what another hand did to our classes, `about` which interfaces were chosen and why.
+    DDIO goes off on `ports` with the first layout.
     """
 
     counters: Counters
@@ -59,6 +61,7 @@ class Machine:
     owners: Callable[[], tuple[str, ...]] = tuple
     inspect: Callable[[], tuple[str, ...]] = tuple
     about: tuple[str, ...] = ()
+    ports: RootPorts | None = None
 
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:
@@ -83,12 +86,17 @@ def machine(settings: Settings) -> Machine:
         return _emulated(settings)
     host = probe.Host()
     hands = hardware(settings, host)
+    parts = dict(hands.parts)
+    ports = None
+    if settings.port_dca:
+        ports = parts[backends.PORT_DCA] = backends.root_ports(host, settings.dca_off_ports)
     return Machine(
         hands.counters,
         hands.allocator,
         hands.ddio,
         SystemClock(),
-        guard=_guard(settings, host, hands.parts),
+        guard=_guard(settings, host, parts),
+        ports=ports,
         owners=lambda: probe.owners(host, cat=hands.choices[0].chosen),
         inspect=lambda: hands.inspect().foreign,
         about=tuple(f"{one.role}: {one.chosen} ({one.why})" for one in hands.choices),
@@ -186,6 +194,30 @@ def inventory(settings: Settings, host: Callable[[], HostFacts], clock: Clock) -
     )
 
 
+class _PortsOff:
+    """Keeps the guard's promise, and has DDIO off on an operator's ports while we enforce."""
+
+    def __init__(self, guard: Guard, ports: RootPorts) -> None:
+        self._guard = guard
+        self._ports = ports
+
+    def protect(self) -> Restored:
+        restored = self._guard.protect()
+        self._ports.off()
+        return restored
+
+    def restore(self) -> Restored:
+        return self._guard.restore()
+
+
+def enforcer(hands: Machine) -> Enforcer:
+    """Make the one owner of what is on the machine."""
+    keeper: Keeper | None = hands.guard
+    if hands.guard is not None and hands.ports is not None:
+        keeper = _PortsOff(hands.guard, hands.ports)
+    return Enforcer(hands.allocator, hands.ddio, keeper)
+
+
 def agent(
     settings: Settings,
     hands: Machine,
@@ -233,7 +265,7 @@ def agent(
         read_policy=read_policy,
         make_strategy=make_strategy,
         counters=hands.counters,
-        enforcer=Enforcer(hands.allocator, hands.ddio, hands.guard),
+        enforcer=enforcer(hands),
         journal=Journal(history, status, observer, Watchdog()),
         clock=hands.clock,
         paused=lambda: pause.current(hands.clock.wall()),

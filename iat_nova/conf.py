@@ -75,6 +75,18 @@ IAT_OPTS = [
         choices=["auto", "msr", "io_alloc", "none"],
         help="What sets DDIO's ways: register 0xC8B, resctrl's io_alloc, or nothing.",
     ),
+    cfg.BoolOpt(
+        "port_dca",
+        default=False,
+        help="Whether DDIO may be switched off for single PCIe root ports (Skylake and Cascade "
+        "Lake). Needs CAP_SYS_ADMIN, which the unit does not give.",
+    ),
+    cfg.ListOpt(
+        "dca_off_ports",
+        default=[],
+        help="PCI addresses of root ports, such as 0000:3a:00.0: while the agent enforces, what "
+        "devices below them write goes to memory. Needs `port_dca`.",
+    ),
     cfg.StrOpt(
         "counters_interface",
         default="auto",
@@ -201,6 +213,8 @@ class Settings:
     hardware: str
     cat_interface: str
     ddio_interface: str
+    port_dca: bool
+    dca_off_ports: tuple[str, ...]
     counters_interface: str
     cha_slices: int | None  # None: all
     emulated_scenario: str | None
@@ -287,6 +301,19 @@ def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:
 _LOCATION = re.compile(r"LocationInfo\(.*?detail='([^']*)'\)")
 
 
+_PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+def _ports(allowed: bool, ports: Sequence[str]) -> tuple[str, ...]:
+    """Check the root ports whose DDIO is to be off."""
+    if ports and not allowed:
+        raise ConfigError("[iat] dca_off_ports needs [iat] port_dca = true")
+    for port in ports:
+        if not _PCI_ADDRESS.fullmatch(port):
+            raise ConfigError(f"[iat] dca_off_ports: {port!r} is no PCI address (0000:3a:00.0)")
+    return tuple(ports)
+
+
 def _settings(conf: cfg.ConfigOpts) -> Settings:
     """Make the value; `conf` has been read."""
     iat = conf[GROUP]
@@ -303,6 +330,8 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         hardware=iat.hardware,
         cat_interface=iat.cat_interface,
         ddio_interface=iat.ddio_interface,
+        port_dca=iat.port_dca,
+        dca_off_ports=_ports(iat.port_dca, iat.dca_off_ports),
         counters_interface=iat.counters_interface,
         cha_slices=iat.cha_slices or None,
         emulated_scenario=iat.emulated_scenario,

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from iat_nova.clock import Clock, SystemClock
-from iat_nova.hardware import perf_event
+from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
 from iat_nova.hardware.cha import ChaPerf, cha_pmus
 from iat_nova.hardware.cha_msr import ChaMsr
@@ -21,6 +21,7 @@ from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.pqos_lib import Interface, load
 from iat_nova.hardware.probe import Host
 from iat_nova.hardware.resctrl import Inspection, Resctrl
+from iat_nova.hardware.rootport import RootPorts
 from iat_nova.model import CacheDomain, WayMask
 
 
@@ -111,6 +112,20 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
     return Backends(counters, allocator, ddio, choices, parts, allocator.inspect)
 
 
+PORT_DCA = "port dca"
+
+
+def root_ports(host: Host, ports: Iterable[str]) -> RootPorts:
+    """Return an operator's root ports, looked at but unchanged. Raises `HardwareError`."""
+    if host.model is not events.SKYLAKE:
+        raise HardwareError(
+            f"port_dca: {host.processor.name} has no such switch; Skylake and Cascade Lake have it"
+        )
+    made = RootPorts(ports, host.roots.pci)
+    made.check()
+    return made
+
+
 def restorers(host: Host) -> dict[str, Saves]:
     """Return what restores the parts of any choice, by their names; nothing is opened yet.
 
@@ -123,6 +138,7 @@ def restorers(host: Host) -> dict[str, Saves]:
     }
     parts["resctrl"] = Resctrl(host.fs, host.topology)
     parts["ddio msr"] = MsrDdio(host.msr, host.resctrl.domains, host.topology)
+    parts[PORT_DCA] = RootPorts((), host.roots.pci)
     parts["ddio io_alloc"] = IoAllocDdio(host.fs, host.resctrl.domains)
     if host.model is not None:
         parts["counters"] = MsrCounters(host.msr, host.model.core, host.topology, SystemClock())

@@ -53,6 +53,7 @@ class Roots:
     lockdown: Path = Path("/sys/kernel/security/lockdown")
     proc: Path = Path("/proc")
     pqos_lock: Path = Path("/var/lock/libpqos")
+    pci: Path = Path("/sys/bus/pci/devices")
 
 
 class Host:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DDIO off for single PCIe root ports: what their devices write goes to memory, not into the LLC.
+
+Register ``perfctrlsts_0`` of the root port, PCI configuration space 0x180 (Skylake and Cascade
+Lake servers; Ice Lake ignores it): bit 7 Use_Allocating_Flow_Wr = 0 and bit 3 NoSnoopOpWrEn = 1
+switch it off. Beyond the first 64 bytes the kernel shows and takes configuration space only with
+CAP_SYS_ADMIN (drivers/pci/pci-sysfs.c): without it a read ends early.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from iat_nova.hardware.api import HardwareError
+
+DEVICES = Path("/sys/bus/pci/devices")
+PERFCTRLSTS_0 = 0x180
+_ALLOCATING, _NO_SNOOP = 1 << 7, 1 << 3
+_BITS = _ALLOCATING | _NO_SNOOP
+_DWORD = struct.Struct("<I")
+_PCI_EXPRESS, _ROOT_PORT = 0x10, 4  # capability; device/port type, bits 7..4 of its flags
+_RIGHT = (
+    "give the agent CAP_SYS_ADMIN (a drop-in for its unit); a kernel in lockdown refuses anyway"
+)
+
+
+class RootPorts:
+    """The root ports of an operator's list, by PCI address such as ``0000:3a:00.0``.
+
+    The guard saves and restores them. Only the two bits are ever changed.
+    """
+
+    def __init__(self, ports: Iterable[str] = (), devices: Path = DEVICES) -> None:
+        self._ports = tuple(ports)
+        self._devices = devices
+        self._is_off = False
+
+    def check(self) -> None:
+        """Raise `HardwareError` unless every port is a root port whose register can be read."""
+        for port in self._ports:
+            if not self._is_root_port(port):
+                raise HardwareError(
+                    f"{self._devices / port}: no PCIe root port of Intel; name the port above the "
+                    "device (lspci -t)"
+                )
+            self._read(port)
+
+    def off(self) -> None:
+        """Switch DDIO off on all ports, once until a restore. Raises `HardwareError`."""
+        if self._is_off:
+            return
+        for port in self._ports:
+            self._set(port, _NO_SNOOP)
+        self._is_off = True
+
+    def save(self) -> dict[str, int]:
+        """Return, as plain JSON values, the two bits of every port."""
+        return {port: self._read(port) & _BITS for port in self._ports}
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        """Put the two bits back; return what was done. May be repeated."""
+        self._is_off = False
+        done = []
+        for port, bits in saved.items():
+            if not (self._devices / port).exists():
+                continue  # unplugged: its register went with it
+            if self._set(port, bits):
+                done.append(f"root port {port}: perfctrlsts_0 bits {bits:#x}")
+        return tuple(done)
+
+    def _set(self, port: str, bits: int) -> bool:
+        """Set the two bits; tell whether they differed. What was written is read back."""
+        before = self._read(port)
+        if before & _BITS == bits:
+            return False
+        wanted = before & ~_BITS | bits
+        path = self._devices / port / "config"
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.pwrite(fd, _DWORD.pack(wanted), PERFCTRLSTS_0)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise HardwareError(f"{path}: write: {error.strerror}; {_RIGHT}") from error
+        now = self._read(port)
+        if now & _BITS != bits:
+            raise HardwareError(
+                f"{path}: perfctrlsts_0 was set to {wanted:#x} and reads {now:#x}: this port does "
+                "not take it; leave it out of dca_off_ports"
+            )
+        return True
+
+    def _read(self, port: str) -> int:
+        path = self._devices / port / "config"
+        data = self._config(port)[PERFCTRLSTS_0 : PERFCTRLSTS_0 + _DWORD.size]
+        if len(data) < _DWORD.size:
+            raise HardwareError(f"{path}: ends before {PERFCTRLSTS_0:#x}; {_RIGHT}")
+        value: int = _DWORD.unpack(data)[0]
+        return value
+
+    def _config(self, port: str) -> bytes:
+        path = self._devices / port / "config"
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise HardwareError(f"{path}: {error.strerror}") from error
+
+    def _is_root_port(self, port: str) -> bool:
+        """Look for the PCI Express capability of a root port (PCIe base specification, 7.5.3)."""
+        config = self._config(port)
+        if len(config) < 64 or config[:2] != b"\x86\x80":
+            return False
+        if len(config) == 64:
+            self._read(port)  # raises with the missing right
+        at, seen = config[0x34], set()
+        while 0x40 <= at < 0xFE and at not in seen:
+            seen.add(at)
+            if config[at] == _PCI_EXPRESS:
+                return config[at + 2] >> 4 == _ROOT_PORT
+            at = config[at + 1]
+        return False

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import struct
+import unittest
+from unittest import mock
+
+from iat_nova import assembly, conf
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.rootport import PERFCTRLSTS_0, RootPorts
+from iat_nova.model import DomainInventory, Layout, WayMask
+from tests.unit import test_restore
+from tests.unit.hardware import trees
+
+PORT, OTHER = "0000:3a:00.0", "0000:3a:02.0"
+FOUND = 0x00C1_0280  # allocating flow on, and bits that are not ours
+
+
+def config_space(kind=4, vendor=0x8086, length=4096):
+    """Configuration space of a bridge with power management and PCI Express capabilities."""
+    space = bytearray(4096)
+    struct.pack_into("<H", space, 0, vendor)
+    space[0x34] = 0x40
+    space[0x40:0x42] = bytes((0x01, 0x90))
+    space[0x90:0x94] = bytes((0x10, 0x00, kind << 4 | 2, 0))
+    struct.pack_into("<I", space, PERFCTRLSTS_0, FOUND)
+    return bytes(space[:length])
+
+
+class Tree:
+    """A folder like ``/sys/bus/pci/devices``."""
+
+    def __init__(self, root):
+        self.root = root
+
+    def add(self, port, **options):
+        (self.root / port).mkdir(parents=True, exist_ok=True)
+        (self.root / port / "config").write_bytes(config_space(**options))
+
+    def register(self, port):
+        data = (self.root / port / "config").read_bytes()
+        return struct.unpack_from("<I", data, PERFCTRLSTS_0)[0]
+
+
+class Ports(unittest.TestCase):
+    """perfctrlsts_0 in a tree of configuration spaces."""
+
+    def setUp(self):
+        self.tree = Tree(trees.folder(self))
+        self.tree.add(PORT)
+        self.tree.add(OTHER)
+        self.ports = RootPorts([PORT], self.tree.root)
+
+    def test_off_and_back(self):
+        """Two bits of the named port change, and come back; nothing else is touched."""
+        before = {port: (self.tree.root / port / "config").read_bytes() for port in (PORT, OTHER)}
+        self.ports.check()
+        saved = json.loads(json.dumps(self.ports.save()))
+        self.ports.off()
+        self.assertEqual(FOUND & ~0x80 | 0x08, self.tree.register(PORT))
+        other_process = RootPorts((), self.tree.root)
+        self.assertEqual(1, len(other_process.restore(saved)))
+        self.assertEqual((), other_process.restore(saved))
+        after = {port: (self.tree.root / port / "config").read_bytes() for port in (PORT, OTHER)}
+        self.assertEqual(before, after)
+
+    def test_off_is_not_fought_over(self):
+        """What another hand switched on again stays on until a restore."""
+        self.ports.off()
+        self.tree.add(PORT)
+        self.ports.off()
+        self.assertEqual(FOUND, self.tree.register(PORT))
+
+    def test_without_the_right(self):
+        """The kernel shows 64 bytes only: the capability is named."""
+        self.tree.add(PORT, length=64)
+        for call in (self.ports.check, self.ports.save, self.ports.off):
+            with self.assertRaisesRegex(HardwareError, "config: .*CAP_SYS_ADMIN"):
+                call()
+
+    def test_no_root_port(self):
+        """An end point, another maker's port and an address that is not there are refused."""
+        self.tree.add(PORT, kind=0)
+        with self.assertRaisesRegex(HardwareError, "no PCIe root port"):
+            self.ports.check()
+        self.tree.add(PORT, vendor=0x1022)
+        with self.assertRaisesRegex(HardwareError, "no PCIe root port"):
+            self.ports.check()
+        with self.assertRaisesRegex(HardwareError, "0000:ff:00.0/config: No such file"):
+            RootPorts(["0000:ff:00.0"], self.tree.root).check()
+
+    def test_a_port_that_does_not_take_it(self):
+        """Read back, and told."""
+        with (
+            mock.patch("os.pwrite"),
+            self.assertRaisesRegex(HardwareError, "does not take it.*dca_off_ports"),
+        ):
+            self.ports.off()
+
+    def test_an_unplugged_port(self):
+        """There is nothing to put back."""
+        self.assertEqual((), RootPorts((), self.tree.root).restore({"0000:ff:00.0": 0x80}))
+
+
+class Wired(test_restore.MachineCase):
+    """The option, the guard, and the processors that have the register."""
+
+    def setUp(self):
+        super().setUp()
+        self.pci = Tree(self.roots.pci)
+        self.pci.add(PORT)
+
+    def with_port(self):
+        return self.settings(port_dca=True, dca_off_ports=(PORT,))
+
+    def test_off_with_the_first_layout_and_back_at_the_end(self):
+        """Not before the snapshot; again after the agent had to yield in between."""
+        hands = assembly.machine(self.with_port())
+        domain = hands.allocator.domains()[0]
+        enforcer = assembly.enforcer(hands)
+        with hands.ours():
+            self.assertEqual(FOUND, self.pci.register(PORT))
+            for _ in range(2):
+                enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
+                self.assertNotEqual(FOUND, self.pci.register(PORT))
+                enforcer.restore()
+                self.assertEqual(FOUND, self.pci.register(PORT))
+            enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
+        self.assertEqual(FOUND, self.pci.register(PORT))
+
+    def test_restored_after_a_crash(self):
+        """Also by a configuration that knows nothing of ports."""
+        hands = assembly.machine(self.with_port())
+        hands.guard.protect()
+        RootPorts([PORT], self.roots.pci).off()
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assertEqual(FOUND, self.pci.register(PORT))
+
+    def test_processors_without_it(self):
+        """Only Skylake and Cascade Lake have the register."""
+        self.be("ice lake")
+        with self.assertRaisesRegex(HardwareError, "port_dca: .*Skylake"):
+            assembly.machine(self.with_port())
+
+    def test_options(self):
+        """Ports without the switch, and words that are no address, are mistakes."""
+        for text, wrong in (
+            (f"dca_off_ports = {PORT}", "needs .*port_dca"),
+            ("port_dca = true\ndca_off_ports = eth0", "'eth0' is no PCI address"),
+        ):
+            self.config.write_text(f"[iat]\n{text}\n")
+            with self.assertRaisesRegex(conf.ConfigError, wrong):
+                conf.load([self.config])
+        self.config.write_text(f"[iat]\nport_dca = true\ndca_off_ports = {PORT}, {OTHER}\n")
+        self.assertEqual((PORT, OTHER), conf.load([self.config]).dca_off_ports)
