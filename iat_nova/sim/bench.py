@@ -144,7 +144,7 @@ def _ours(trace: Trace) -> Row:
 
 
 def _pycachesim(cachesim: Any, trace: Trace) -> Row:
-    """Measure pycachesim on the start of a trace: an L2 and an inclusive LLC of the same sizes."""
+    """Measure pycachesim on the start of a trace: an L2 and an LLC of the same sizes."""
     caches = cache.make(GOLD_6140, SAMPLING)
     memory = cachesim.MainMemory()
     llc = cachesim.Cache("LLC", caches.llc.shape[0], GOLD_6140.llc_ways, LINE_BYTES, "LRU")
