@@ -36,9 +36,7 @@ class Sampler:
         }
 
 
-def _measured(
-    inventory: DomainInventory, owners: Mapping[int, DomainInventory]
-) -> DomainInventory:
+def _measured(inventory: DomainInventory, owners: Mapping[int, DomainInventory]) -> DomainInventory:
     """Return the inventory without tenants who were not on their processors all the time."""
     known = owners.get(inventory.domain.id)
     if known is inventory or known is None:
