@@ -275,7 +275,7 @@ WRITER = """
 """A program that writes the story to its first argument, then dies or says goodbye."""
 
 
-def python(code: str, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a program in a Python of its own."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
@@ -284,5 +284,4 @@ def python(code: str, *arguments: object, **options: object) -> subprocess.Compl
         text=True,
         timeout=60,
         check=False,
-        **options,
     )
