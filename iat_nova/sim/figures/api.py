@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a figure is: points that can be measured apart, and what follows from all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+Scalar = str | int | float | bool | None
+
+Point = Mapping[str, Scalar]
+"""The arguments of one measurement: what is varied, and ``seed``. Points are independent."""
+
+Row = Mapping[str, Scalar]
+"""What one measurement found, as flat columns with units in their names. The runner puts the
+point's arguments in front; together they make a line of the CSV file."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """What was measured for one claim.
+
+    `claim` is an id of ``claims.yaml``; a claim that is several ("each one a claim") gets one
+    finding each, with `part` naming which (as ``4`` instances, or a mask). `measured`: a number in
+    the claim's unit; the two ends of a spread where the published range is a spread over
+    workloads; or, for an order, whether it holds. `reason` says in plain words what was seen and,
+    where the claim is not met, why as far as that is known. `published` is given for a part only:
+    the published number or interval.
+    """
+
+    claim: str
+    measured: float | tuple[float, float] | bool
+    reason: str
+    part: str | None = None
+    published: float | tuple[float, float] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Figure:
+    """One published figure, or a table.
+
+    `name` as in ``claims.yaml``. `setup` tells in one or two sentences what is run and how it
+    differs from the original (time compression, fewer seeds, what stands in for what).
+    `points(seeds)` lists the measurements for so many runs (of seeds 1 to `seeds`); `measure`
+    makes one (it must be a function at the top of a module, as it runs in another process);
+    `judge` turns all rows (arguments and findings together) into findings; `draw` draws them in
+    the form of the original, with the published range beside or behind.
+    """
+
+    name: str
+    title: str
+    source: str
+    setup: str
+    points: Callable[[int], Sequence[Point]]
+    measure: Callable[[Point], Row]
+    judge: Callable[[Sequence[Row]], Iterable[Finding]]
+    draw: Callable[[Canvas, Sequence[Row]], None]
