@@ -7,6 +7,7 @@ import argparse
 from typing import Any
 
 from iat_nova.cmd.base import MACHINE_FORMATS, Lister
+from iat_nova.cpulist import format_cpus
 from iat_nova.report import view
 
 
@@ -48,5 +49,5 @@ examples:
         self, parsed_args: argparse.Namespace, columns: tuple[str, ...], values: dict[str, Any]
     ) -> tuple[object, ...]:
         if parsed_args.formatter not in MACHINE_FORMATS:
-            values["cpus"] = view.cpu_ranges(values["cpus"])
+            values["cpus"] = format_cpus(values["cpus"])
         return tuple(self.cell(parsed_args, values[column]) for column in columns)

@@ -17,11 +17,11 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from iat_nova.cpulist import parse_cpus
 from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.events import ChaEvents
 from iat_nova.hardware.perf import OpenGroup
 from iat_nova.hardware.perf_event import CpuOffline, Group, PerfEvent
-from iat_nova.hardware.topology import parse_cpus
 
 DEVICES = Path("/sys/bus/event_source/devices")
 

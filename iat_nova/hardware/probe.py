@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from iat_nova.cpulist import format_cpus
 from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.hardware.cha import cha_pmus
@@ -19,7 +20,7 @@ from iat_nova.hardware.ddio import IoAllocDdio
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
-from iat_nova.hardware.topology import Topology, format_cpus
+from iat_nova.hardware.topology import Topology
 
 
 class Level(enum.StrEnum):

@@ -15,10 +15,11 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from iat_nova.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware import rules
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.hardware.resctrl_fs import Info, ResctrlFs, parse_masks
-from iat_nova.hardware.topology import Topology, format_cpus, parse_cpus
+from iat_nova.hardware.topology import Topology
 from iat_nova.model import CacheDomain, WayMask
 
 PREFIX = "iat-nova."

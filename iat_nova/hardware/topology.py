@@ -7,9 +7,9 @@ Source: Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from pathlib import Path
 
+from iat_nova.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -86,26 +86,6 @@ class Topology:
             return path.read_text().strip()
         except OSError as error:
             raise HardwareError(f"{path}: {error.strerror}; is sysfs mounted?") from error
-
-
-def parse_cpus(text: str) -> frozenset[int]:
-    """Return the numbers in a kernel list such as ``0-3,8``. Raises `ValueError`."""
-    cpus: set[int] = set()
-    for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        cpus.update(range(int(first), int(last or first) + 1))
-    return frozenset(cpus)
-
-
-def format_cpus(cpus: Iterable[int]) -> str:
-    """Return processors as the kernel writes lists, ``0-3,8``."""
-    runs: list[tuple[int, int]] = []
-    for cpu in sorted(set(cpus)):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], cpu)
-        else:
-            runs.append((cpu, cpu))
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def _size(text: str) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from iat_nova.inventory.cpusets import parse_cpu_list
+from iat_nova.cpulist import parse_cpus
 
 _RESOURCES = re.compile(r"resources[^:]*:(PCPU|VCPU)")
 
@@ -62,4 +62,4 @@ def _mixed(
     # A mask that begins with an exclusion excludes from all vCPUs: ^0 means all but the first.
     if mask.strip().startswith("^"):
         mask = f"0-{max(every, default=0)},{mask}"
-    return parse_cpu_list(mask) & every
+    return parse_cpus(mask) & every

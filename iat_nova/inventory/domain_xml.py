@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
+from iat_nova.cpulist import parse_cpus
 from iat_nova.inventory import attachments, nova_metadata
 from iat_nova.inventory.attachments import Device
-from iat_nova.inventory.cpusets import parse_cpu_list
 from iat_nova.inventory.nova_metadata import NovaMetadata
 
 
@@ -106,7 +106,7 @@ class _Reading:
 
     def _list(self, text: str, what: str) -> frozenset[int]:
         try:
-            return parse_cpu_list(text)
+            return parse_cpus(text)
         except ValueError as error:
             self._warnings.append(f"{what}: {error}; it is ignored")
             return frozenset()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pathlib
 import socket
 
-from iat_nova.inventory.cpusets import parse_cpu_list
+from iat_nova.cpulist import parse_cpus
 from iat_nova.inventory.pci import Pci
 from iat_nova.model import CacheDomain, HostFacts
 
@@ -14,7 +14,7 @@ from iat_nova.model import CacheDomain, HostFacts
 def online_cpus(root: str | pathlib.Path = "/sys") -> tuple[int, ...]:
     """Return the processors that are on-line. Raises `OSError`, `ValueError`."""
     text = (pathlib.Path(root) / "devices/system/cpu/online").read_text("ascii")
-    return tuple(sorted(parse_cpu_list(text)))
+    return tuple(sorted(parse_cpus(text)))
 
 
 def read_host(domains: tuple[CacheDomain, ...], root: str | pathlib.Path = "/sys") -> HostFacts:

@@ -20,8 +20,9 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
 
+from iat_nova.cpulist import format_cpus
 from iat_nova.inventory.cpu_policy import promised_vcpus
-from iat_nova.inventory.cpusets import CpuSets, format_cpu_list
+from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
 
 
@@ -75,7 +76,7 @@ class _Draft:
         unkept = (promised or frozenset()) - self.claims.keys()
         if unkept:
             self.warnings.append(
-                f"vCPUs {format_cpu_list(unkept)} should be dedicated but are not pinned to one "
+                f"vCPUs {format_cpus(unkept)} should be dedicated but are not pinned to one "
                 "processor each; they are taken as floating"
             )
 
@@ -116,7 +117,7 @@ class _Draft:
                 self.warnings.append(f"vCPU {vcpu} is pinned to processor {cpu}, which is off-line")
         if allowed and not allowed & online:
             self.warnings.append(
-                f"processors {format_cpu_list(allowed)}, over which it floats, are all off-line"
+                f"processors {format_cpus(allowed)}, over which it floats, are all off-line"
             )
         return Placement(dedicated & online, (allowed - dedicated) & online, tuple(self.warnings))
 

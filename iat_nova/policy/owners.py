@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Set
 
+from iat_nova.cpulist import format_cpus
 from iat_nova.model import Facts, Guest
 
 STACK = "stack"
@@ -102,18 +103,18 @@ class _Settlement:
             if usable:
                 floats[guest_id(guest)] = usable
             elif wanted:
-                what = f"all of its shared processors {cpu_list(wanted)}"
+                what = f"all of its shared processors {format_cpus(wanted)}"
                 self._note(guest_id(guest), f"{what} are off-line or belong to others")
             if usable and (others := wanted & self.owner.keys()):
-                where = f"processors {cpu_list(others)}, which are dedicated to others"
+                where = f"processors {format_cpus(others)}, which are dedicated to others"
                 self._note(POOL, f"{guest.display_name} may also run on {where}")
         return floats, frozenset().union(*floats.values())
 
     def _note_unusable(self, key: str, wanted: frozenset[int]) -> None:
         if offline := wanted - self.online:
-            self._note(key, f"processors {cpu_list(offline)} are off-line")
+            self._note(key, f"processors {format_cpus(offline)} are off-line")
         if outside := wanted & self.online - self.usable:
-            self._note(key, f"processors {cpu_list(outside)} are in no cache domain")
+            self._note(key, f"processors {format_cpus(outside)} are in no cache domain")
 
     def _homeless(self, guest: Guest) -> None:
         notes = "; ".join(self.notes.get(guest_id(guest), ["no processors of it are known"]))
@@ -121,14 +122,3 @@ class _Settlement:
 
     def _note(self, key: str, text: str) -> None:
         self.notes.setdefault(key, []).append(text)
-
-
-def cpu_list(cpus: Iterable[int]) -> str:
-    """Write processors as the kernel does: ``0-3,8``."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from iat_nova.control import words as figures
 from iat_nova.control.state import DDIO
+from iat_nova.cpulist import format_cpus
 from iat_nova.history_reader import HistoryReader, Recorded
 from iat_nova.model import DomainInventory, Rates
 from iat_nova.records import Iteration
@@ -86,7 +87,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             ],
             events=reader.events(EVENTS, axis.begin_s),
             moment=words.moment,
-            cpu_ranges=view.cpu_ranges,
+            cpu_ranges=format_cpus,
         )
     )
 

@@ -148,16 +148,5 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
     }
 
 
-def cpu_ranges(cpus: list[int]) -> str:
-    """Return processors as the kernel lists them: ``0-3,8``."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
-
-
 def _whole(value: float) -> int | None:
     return round(value) if math.isfinite(value) else None

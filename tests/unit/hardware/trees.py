@@ -7,8 +7,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from iat_nova.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
-from iat_nova.hardware.topology import Topology, format_cpus, parse_cpus
+from iat_nova.hardware.topology import Topology
 
 
 def folder(case):
