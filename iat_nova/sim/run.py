@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import os
 import pathlib
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from iat_nova import policy, strategies
 from iat_nova.agent import Agent
 from iat_nova.clock import Clock
 from iat_nova.enforce import Enforcer
+from iat_nova.hardware.api import DomainCounts
 from iat_nova.history import History
 from iat_nova.history_reader import HistoryReader
 from iat_nova.journal import Journal
@@ -28,6 +30,7 @@ from iat_nova.model import (
     Switches,
 )
 from iat_nova.records import Iteration, Status
+from iat_nova.sim import nic
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer, WorkloadMetrics
 
@@ -40,8 +43,9 @@ class WorkloadResult:
     """What a workload achieved, in rates over the whole run.
 
     `work_per_s` counts packets for network workloads, accesses for the others. `latency_us` is
-    the mean time of a packet in the host, or None; `access_cycles` the mean latency of an access
-    to the workload's own memory, or None. `loss`: packets refused of those offered, 0..1.
+    the mean time of a packet in the host and `latency_p95_us`, `latency_p99_us` its percentiles
+    (to an eighth of an octave), or None; `access_cycles` the mean latency of an access to the
+    workload's own memory, or None. `loss`: packets refused of those offered, 0..1.
     """
 
     name: str
@@ -49,6 +53,8 @@ class WorkloadResult:
     gbps: float
     loss: float
     latency_us: float | None
+    latency_p95_us: float | None
+    latency_p99_us: float | None
     access_cycles: float | None
     ipc: float
     references_per_s: float
@@ -56,10 +62,24 @@ class WorkloadResult:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """What happened between two moments of a run, in rates; emulated seconds."""
+
+    from_s: float
+    to_s: float
+    workloads: Mapping[str, WorkloadResult]
+    ddio_hits_per_s: float
+    ddio_misses_per_s: float
+    memory_bytes_per_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Result:
     """A run: where it came from, what the workloads achieved, what the strategy did.
 
-    `step_us`: time passes in steps of this length, so a shorter latency is not resolved.
+    `windows` are the stretches between the marks that were asked for; without marks one, the
+    whole run. `step_us`: time passes in steps of this length, so a shorter latency is not
+    resolved.
     """
 
     scenario: str
@@ -69,6 +89,7 @@ class Result:
     step_us: float
     metadata: Mapping[str, object]
     workloads: tuple[WorkloadResult, ...]
+    windows: tuple[Window, ...]
     way_changes: int  # iterations in which a mask moved, the first layout not counted
     transitions: tuple[tuple[float, int], ...]  # (emulated second, the paper's number)
     last: Decision | None
@@ -86,13 +107,26 @@ class _Tenants:
         return self._facts
 
 
-class _TellingClock:
-    """The server's clock, which tells how far it is."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """All totals at one moment."""
 
-    def __init__(self, server: EmulatedServer, total_s: float, progress: Progress) -> None:
+    at_s: float
+    workloads: Mapping[str, WorkloadMetrics]
+    domain: DomainCounts
+
+
+class _TellingClock:
+    """The server's clock, which tells how far it is and takes the totals at each mark."""
+
+    def __init__(
+        self, server: EmulatedServer, total_s: float, marks: Sequence[float], progress: Progress
+    ) -> None:
         self._server = server
         self._total_s = total_s
+        self._due = [mark for mark in sorted(marks) if 0 < mark < total_s] + [total_s]
         self._progress = progress
+        self.snapshots = [_snapshot(server)]
 
     def now(self) -> float:
         return self._server.now()
@@ -101,9 +135,37 @@ class _TellingClock:
         return self._server.wall()
 
     def wait(self, wake: threading.Event, seconds: float) -> bool:
-        woken = self._server.wait(wake, min(seconds, self._total_s - self._server.now()))
+        end_s = min(self._server.now() + seconds, self._total_s)
+        while self._due and self._due[0] <= end_s and not wake.is_set():
+            if not self._server.wait(wake, self._due[0] - self._server.now()):
+                self._due.pop(0)
+                self.snapshots.append(_snapshot(self._server))
+        woken = self._server.wait(wake, end_s - self._server.now())
         self._progress(self._server.now(), self._total_s)
         return woken
+
+
+def _snapshot(server: EmulatedServer) -> _Snapshot:
+    counts = server.read_counts()
+    return _Snapshot(server.now(), server.metrics(), next(iter(counts.domains.values())))
+
+
+def _window(before: _Snapshot, after: _Snapshot) -> Window:
+    """Turn what two moments differ by into rates."""
+    seconds = after.at_s - before.at_s
+    rates = [
+        ((getattr(after.domain, name) or 0) - (getattr(before.domain, name) or 0)) / seconds
+        for name in ("ddio_hits", "ddio_misses", "memory_bytes")
+    ]
+    return Window(
+        before.at_s,
+        after.at_s,
+        {
+            name: _workload(name, metrics.since(before.workloads.get(name)), seconds)
+            for name, metrics in after.workloads.items()
+        },
+        *rates,
+    )
 
 
 def run(
@@ -112,13 +174,15 @@ def run(
     seed: int | None = None,
     *,
     seconds: float | None = None,
+    marks: Sequence[float] = (),
     history_path: str | os.PathLike[str] | None = None,
     progress: Progress = lambda done_s, total_s: None,
 ) -> Result:
     """Run a scenario (a file, or the name of one that ships) to its end and measure it.
 
-    `strategy`, `seed` and `seconds` default to the scenario's. The history stays when a path is
-    given. Raises `ScenarioError`, `StrategyError`, `PolicyError`.
+    `strategy`, `seed` and `seconds` default to the scenario's. `marks` (emulated seconds) divide
+    the run into windows that are measured apart. The history stays when a path is given. Raises
+    `ScenarioError`, `StrategyError`, `PolicyError`.
     """
     if not isinstance(scenario, Scenario):
         scenario = Scenario.load(scenario)
@@ -129,7 +193,7 @@ def run(
         if history_path is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="iat-nova-"))
             history_path = pathlib.Path(folder) / "history.sqlite"
-        clock = _TellingClock(server, total_s, progress)
+        clock = _TellingClock(server, total_s, marks, progress)
         _agent(scenario, name, server, clock, history_path).run(total_s)
         iterations, inventory = _iterations(history_path)
     return Result(
@@ -142,6 +206,7 @@ def run(
         workloads=tuple(
             _workload(workload, metrics, total_s) for workload, metrics in server.metrics().items()
         ),
+        windows=tuple(_window(*pair) for pair in itertools.pairwise(clock.snapshots)),
         way_changes=sum(1 for one in iterations if one.decision.moved) - 1,
         transitions=tuple(
             (round(one.at_s, 3), one.decision.transition)
@@ -208,8 +273,20 @@ def _workload(name: str, done: WorkloadMetrics, seconds: float) -> WorkloadResul
         gbps=done.bytes * 8 / seconds / 1e9,
         loss=done.dropped / done.offered if done.offered else 0.0,
         latency_us=done.latency_ns / done.packets / 1e3 if done.packets else None,
+        latency_p95_us=_percentile_us(done.latency_histogram, 0.95),
+        latency_p99_us=_percentile_us(done.latency_histogram, 0.99),
         access_cycles=done.access_cycles / done.accesses if done.accesses else None,
         ipc=done.instructions / done.cycles if done.cycles else 0.0,
         references_per_s=done.references / seconds,
         misses_per_s=done.misses / seconds,
     )
+
+
+def _percentile_us(histogram: Sequence[int], share: float) -> float | None:
+    """Return the latency below which `share` of the packets lie, at the middle of its bin."""
+    below = 0
+    for bin_number, count in enumerate(histogram):
+        below += count
+        if count and below >= share * sum(histogram):
+            return float(2.0 ** ((bin_number + 0.5) / nic.BINS_PER_OCTAVE)) / 1e3
+    return None

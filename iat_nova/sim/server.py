@@ -7,7 +7,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -54,6 +54,20 @@ class WorkloadMetrics:
     latency_histogram: tuple[int, ...]
     access_cycles: float
     accesses: float
+
+    def since(self, before: WorkloadMetrics | None) -> WorkloadMetrics:
+        """Return what was done since an earlier moment, None being the start."""
+        if before is None:
+            return self
+        differences: dict[str, Any] = {
+            field.name: getattr(self, field.name) - getattr(before, field.name)
+            for field in dataclasses.fields(self)
+            if field.name != "latency_histogram"
+        }
+        pairs = zip(self.latency_histogram, before.latency_histogram, strict=True)
+        return WorkloadMetrics(
+            **differences, latency_histogram=tuple(now - then for now, then in pairs)
+        )
 
 
 class EmulatedServer:

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of a scenario under a strategy: windows between marks."""
+
+import unittest
+
+from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.run import run
+from tests.unit.sim import scenes
+
+TEXT = (
+    scenes.HEAD
+    + "compression: 1%\n"
+    + scenes.FORWARDER.format(ring=256, rate="4Gb/s", packet=1024)
+    + "events:\n  - {at: 1500ms, set: traffic.fwd.rate, to: 8Gb/s}\n"
+)
+
+
+class WindowsTest(unittest.TestCase):
+    def test_marks(self):
+        """Each window has the rates of its own time; one that ends off the loop's beat, too."""
+        scenario = read_scenario(TEXT, "test", "test.yaml")
+        result = run(scenario, "baseline", seconds=3.0, marks=(1.5,))
+        first, second = result.windows
+        self.assertEqual((0.0, 1.5, 3.0), (first.from_s, first.to_s, second.to_s))
+        goodput = 1024 / 1044
+        self.assertAlmostEqual(4 * goodput, first.workloads["fwd"].gbps, delta=0.1)
+        self.assertAlmostEqual(8 * goodput, second.workloads["fwd"].gbps, delta=0.2)
+        whole = next(one for one in result.workloads if one.name == "fwd")
+        self.assertAlmostEqual(6 * goodput, whole.gbps, delta=0.15)
+        self.assertGreater(first.ddio_hits_per_s + first.ddio_misses_per_s, 1e6)
+
+    def test_without_marks(self):
+        """Without marks the one window is the whole run."""
+        scenario = read_scenario(TEXT, "test", "test.yaml")
+        (window,) = run(scenario, "baseline", seconds=1.0, marks=(0.0, 7.0)).windows
+        self.assertEqual((0.0, 1.0), (window.from_s, window.to_s))
