@@ -10,7 +10,7 @@ from sphinx.util.nodes import nested_parse_with_titles
 from iat_nova.control import fsm
 from iat_nova.model import FsmState
 from iat_nova.policy.reference import reference
-from iat_nova.report import metrics
+from iat_nova.report import metrics_reference
 
 
 class FsmDiagram(Directive):
@@ -69,7 +69,7 @@ class MetricsReference(Directive):
 
     def run(self):
         node = nodes.container()
-        lines = StringList(metrics.reference().splitlines(), source="report/metrics.py")
+        lines = StringList(metrics_reference.reference().splitlines(), source="metrics.py")
         self.state.nested_parse(lines, self.content_offset, node)
         return node.children
 

@@ -13,8 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from iat_nova import exporter
 from iat_nova.conf import ConfigError
+from iat_nova.control.state import DDIO
 from iat_nova.model import DomainInventory
-from iat_nova.report import metrics
+from iat_nova.report import metrics, metrics_reference
 from iat_nova.report.observed import Observer
 from tests.unit import stories
 
@@ -204,6 +205,26 @@ class MetricsTest(unittest.TestCase):
         with self.assertRaises(urllib.error.URLError):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
 
+    def test_the_reference_says_how_many_series(self) -> None:
+        """Whatever happens on a host, no metric has more series than its documentation says."""
+        burst = stories.burst(1, stories.NIGHT)
+        burst = dataclasses.replace(
+            burst,
+            sample=dataclasses.replace(burst.sample, memory_bytes_per_s=1e9),
+            effective={**burst.effective, DDIO: burst.decision.layout.ddio},
+        )
+        seen = observer(burst, names=("be1", "be2", "be3"))
+        seen.event("error")
+        seen.status(stories.status(reason="r", degraded=tuple(f"trouble {n}" for n in range(20))))
+        tenants = len(seen.now.inventories[0].tenants)
+        for metric in metrics.METRICS:
+            most = metrics_reference.series(metric) * (
+                tenants if metrics_reference.scope(metric) == "tenant" else 1
+            )
+            served = len(list(metric.read(seen.now)))
+            self.assertLessEqual(served, most, metric.name)
+            self.assertGreaterEqual(served, 1, metric.name)
+
     def test_names_follow_prometheus(self) -> None:
         """One prefix, units in names, counters end in _total, no name twice."""
         names = [metric.name for metric in metrics.METRICS]
@@ -212,4 +233,4 @@ class MetricsTest(unittest.TestCase):
             self.assertTrue(metric.name.startswith("iat_nova_"))
             self.assertEqual(metric.kind == "counter", metric.name.endswith("_total"))
             self.assertTrue(metric.help.endswith("."), metric.name)
-            self.assertIn(f"``{metric.name}``", metrics.reference())
+            self.assertIn(f"``{metric.name}``", metrics_reference.reference())

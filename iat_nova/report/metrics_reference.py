@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation's tables of metrics, written from `metrics.METRICS`: they leave nothing out."""
+
+from __future__ import annotations
+
+import math
+
+from iat_nova.control.fsm import NUMBERED
+from iat_nova.model import Action, FsmState, Priority
+from iat_nova.report.metrics import GROUPS, METRICS, REASONS_MAX, Metric
+
+_VALUES = {
+    "about": 1,
+    "reason": REASONS_MAX,
+    "severity": 3,
+    "phase": 3,
+    "state": len(FsmState),
+    "transition": len(NUMBERED),
+    "action": len(Action),
+    "priority": len(Priority),
+}
+"""How many values a label takes; those not named take one for each `domain` or tenant."""
+
+
+def scope(metric: Metric) -> str:
+    """Return what a metric has series for: host, cache domain or tenant."""
+    if "tenant" in metric.labels:
+        return "tenant"
+    return "cache domain" if "domain" in metric.labels else "host"
+
+
+def series(metric: Metric) -> int:
+    """Return how many series a metric has at most for one of its `scope`."""
+    # A series of a tenant is one, whatever its further labels say of it.
+    own = () if scope(metric) == "tenant" else metric.labels
+    return math.prod(_VALUES.get(label, 1) for label in own)
+
+
+def unit(metric: Metric) -> str:
+    """Return a metric's unit, which its name tells."""
+    for ending, meaning in _UNITS.items():
+        if metric.name.removesuffix("_total").endswith(ending):
+            return meaning
+    return ""
+
+
+_UNITS = {
+    "_bytes_per_second": "bytes/s",
+    "_per_second": "1/s",
+    "_seconds": "s",
+    "_bytes": "bytes",
+    "_ways": "ways",
+    "_mask": "bits",
+}
+
+
+def reference() -> str:
+    """Return the documentation's tables of metrics, as reStructuredText."""
+    lines: list[str] = []
+    for title, group in GROUPS.items():
+        lines += [f"**{title}**", "", ".. list-table::", "   :header-rows: 1"]
+        lines += ["   :widths: 52 10 8 18 12", "   :class: metrics", ""]
+        lines += ["   * - Metric", "     - Kind", "     - Unit", "     - Labels", "     - Series"]
+        for metric in group:
+            labels = ", ".join(f"``{label}``" for label in metric.labels)
+            lines += [
+                f"   * - | ``{metric.name}``",
+                f"       | {metric.help}",
+                f"     - {metric.kind}",
+                f"     - {unit(metric)}".rstrip(),
+                f"     - {labels}".rstrip(),
+                f"     - {series(metric)} a {scope(metric)}",
+            ]
+        lines.append("")
+    total = dict.fromkeys(("host", "cache domain", "tenant"), 0)
+    for metric in METRICS:
+        total[scope(metric)] += series(metric)
+    each = ", ".join(f"{count} a {what}" for what, count in total.items())
+    lines.append(f"At most, together: {each} (a tenant in two cache domains counts twice).")
+    return "\n".join(lines) + "\n"
