@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
+from iat_nova import files
 from iat_nova.model import PRESETS
 
 GROUP = "iat"
@@ -270,6 +271,8 @@ def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:
     Without files all options have their defaults, but the state directory may come from the
     environment variable IAT_NOVA_STATE_DIR. Raises `ConfigError`.
     """
+    for name in config_files:
+        _check_file(name)
     conf = cfg.ConfigOpts()
     conf.register_opts(IAT_OPTS, group=GROUP)
     conf.register_opts(COMPUTE_OPTS, group="compute")
@@ -295,6 +298,16 @@ def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:
         raise ConfigError(f"a configuration file is no UTF-8 text: {error}") from error
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.Error) as error:
         raise ConfigError(_LOCATION.sub(r"\1", str(error))) from error
+
+
+def _check_file(name: str | os.PathLike[str]) -> None:
+    """Refuse what never ends; of a file that cannot be reached oslo.config tells."""
+    try:
+        files.check_regular(os.fspath(name))
+    except (FileNotFoundError, PermissionError):
+        return
+    except OSError as error:
+        raise ConfigError(f"configuration file {name}: {error.strerror}") from error
 
 
 # oslo.config shows the place of a value as the repr of an internal tuple; keep the file's name.

@@ -15,6 +15,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Protocol
 
+from iat_nova import files
+
 _MOST_BYTES = 256 * 1024
 
 
@@ -39,14 +41,11 @@ class Spool:
         """Read one instance's file, None when there is none. Raises `SpoolError`."""
         path = self._path / f"{uuid}.json"
         try:
-            with path.open("rb") as file:
-                text = file.read(_MOST_BYTES + 1)
+            text = files.read_bytes(path, _MOST_BYTES)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise SpoolError(f"{path} cannot be read: {error.strerror}") from error
-        if len(text) > _MOST_BYTES:
-            raise SpoolError(f"{path} is larger than {_MOST_BYTES} bytes")
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:

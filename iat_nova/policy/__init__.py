@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
+from iat_nova import files
 from iat_nova.model import Facts, HostFacts, Parameters
 from iat_nova.policy import guarantee
 from iat_nova.policy.classify import Classified, classify
@@ -57,7 +58,7 @@ def load(path: str | Path | None, host: HostFacts) -> Policy:
     if path is None:
         return parse(default_text(), host, DEFAULT_NAME)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = files.read_bytes(path).decode("utf-8-sig")
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise PolicyError([Problem("", None, problem)], str(path)) from error

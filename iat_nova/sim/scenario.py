@@ -30,6 +30,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
+from iat_nova import files
 from iat_nova.model import (
     Facts,
     Guest,
@@ -149,9 +150,10 @@ class Scenario:
                     f"no scenario {str(path)!r} ships; there are: {', '.join(shipped())}"
                 )
         try:
-            text = source.read_text(encoding="utf-8")
+            text = files.read_bytes(source).decode()
         except (OSError, UnicodeDecodeError) as error:
-            raise ScenarioError(f"{source}: cannot be read: {error}") from error
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ScenarioError(f"{source}: cannot be read: {why}") from error
         return read_scenario(text, name=source.stem, source=str(source))
 
     def facts(self) -> Facts:

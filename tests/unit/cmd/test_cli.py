@@ -268,6 +268,17 @@ class TestOthers(CliCase):
         self.assertIn("line 2", err)
         self.assertEqual(1, self.run_it("policy", "check", "/nonexistent")[0])
 
+    def test_files_without_end(self):
+        """A device or a pipe in a file's place is refused, not read for ever."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for name in ("/dev/urandom", str(pipe), str(self.folder)):
+            for arguments in (("policy", "check", name), ("status", "--config-file", name)):
+                with self.subTest(arguments):
+                    status, _, err = self.run_it(*arguments)
+                    self.assertEqual(1, status)
+                    self.assertIn("is no regular file", err)
+
     def test_top_once(self):
         """One screen for scripts, without escape sequences."""
         self.tell(be_name=EVIL)
