@@ -28,8 +28,9 @@ class Finding:
     finding each, with `part` naming which (as ``4`` instances, or a mask). `measured`: a number in
     the claim's unit; the two ends of a spread where the published range is a spread over
     workloads; or, for an order, whether it holds. `reason` says in plain words what was seen and,
-    where the claim is not met, why as far as that is known. `published` is given for a part only:
-    the published number or interval.
+    where the claim is not met, why as far as that is known. `published` is given for a part whose
+    number is not in ``claims.yaml``. Parts that are there come in its order. `points`: a value as
+    near as this to the published one meets the claim, too, where the claim says so.
     """
 
     claim: str
@@ -37,6 +38,7 @@ class Finding:
     reason: str
     part: str | None = None
     published: float | tuple[float, float] | None = None
+    points: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class Figure:
     `points(seeds)` lists the measurements for so many runs (of seeds 1 to `seeds`); `measure`
     makes one (it must be a function at the top of a module, as it runs in another process);
     `judge` turns all rows (arguments and findings together) into findings; `draw` draws them in
-    the form of the original, with the published range beside or behind.
+    the form of the original, with the published range beside or behind. `alone`: nothing else may
+    run while its points are measured, because they are times of this machine.
     """
 
     name: str
@@ -59,3 +62,4 @@ class Figure:
     measure: Callable[[Point], Row]
     judge: Callable[[Sequence[Row]], Iterable[Finding]]
     draw: Callable[[Canvas, Sequence[Row]], None]
+    alone: bool = False

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova simulate figures."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
+from iat_nova.report import words
+
+if TYPE_CHECKING:
+    from iat_nova.sim.figures.api import Figure
+    from iat_nova.sim.figures.claims import Verdict
+
+COLUMNS = ("figure", "claim", "published", "measured", "met", "reason")
+# Runs of a figure by default, and in the papers.
+SEEDS, FULL_SEEDS = 3, 10
+
+
+class SimulateFigures(Lister):
+    """Measure published figures again on the emulated server and hold them against their claims.
+
+    A row a claim: what was published, what was measured, whether it is met, and what was seen.
+    Data (JSON, CSV), pictures (SVG) and a page of all of it go to a folder. What has been measured
+    is kept there, so a run that was stopped goes on where it was. Needs the extra iat-nova[sim].
+    """
+
+    _epilog = """
+examples:
+  iat-nova simulate figures --list                 which figures there are
+  iat-nova simulate figures                        all of them; half an hour on two cores
+  iat-nova simulate figures iat-3a iat-4           two of them
+  iat-nova simulate figures iat-10 --full          with the papers' 10 runs
+  iat-nova simulate figures -f json > verdicts.json
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("names", metavar="NAME", nargs="*", help="a figure; default: all")
+        parser.add_argument("--list", action="store_true", help="tell which figures there are")
+        parser.add_argument(
+            "--out",
+            metavar="DIR",
+            type=pathlib.Path,
+            default=pathlib.Path("iat-nova-figures"),
+            help="where data, pictures and the page go; default: ./%(default)s",
+        )
+        parser.add_argument("--seeds", metavar="N", type=_natural, help=f"runs; default: {SEEDS}")
+        parser.add_argument("--full", action="store_true", help=f"{FULL_SEEDS} runs, as published")
+        parser.add_argument(
+            "--jobs", metavar="N", type=_natural, help="processes at a time; default: one a core"
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+        """Return a row a verdict, or a row a figure."""
+        figures = _figures(parsed_args.names)
+        if parsed_args.list:
+            return ("figure", "title", "source"), (
+                (figure.name, figure.title, figure.source) for figure in figures.values()
+            )
+        verdicts = self._verdicts(figures, parsed_args)
+        machine = parsed_args.formatter in MACHINE_FORMATS
+        return COLUMNS, (_row(verdict, machine) for verdict in verdicts)
+
+    def _verdicts(
+        self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
+    ) -> list[Verdict]:
+        from iat_nova.sim.figures import pages, runner  # noqa: PLC0415 - compiles, takes seconds
+
+        seeds = parsed_args.seeds or (FULL_SEEDS if parsed_args.full else SEEDS)
+        folder: pathlib.Path = parsed_args.out
+        progress = _Progress()
+        try:
+            rows = runner.measure(
+                list(figures.values()), seeds, folder / "points", parsed_args.jobs, progress
+            )
+        except runner.PointError as error:
+            raise Failure(str(error)) from error
+        finally:
+            progress.end()
+        verdicts = pages.write(folder, catalogued(), rows)
+        met = sum(verdict.met for verdict in verdicts)
+        self.note(f"{met} of {len(verdicts)} claims met; see {folder / pages.PAGE}")
+        return verdicts
+
+
+def catalogued() -> Mapping[str, Figure]:
+    """Return all figures by name. Raises Failure where the emulated server is not installed."""
+    try:
+        from iat_nova.sim.figures import catalogue  # noqa: PLC0415 - compiles, takes seconds
+
+        return catalogue.figures()
+    except ImportError as error:
+        raise Failure(
+            f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
+        ) from error
+
+
+def _figures(names: list[str]) -> Mapping[str, Figure]:
+    """Return the figures of these names, all without any."""
+    known = catalogued()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise Failure(f"no figure {', '.join(unknown)}; there are: {', '.join(known)}", EXIT_USAGE)
+    return {name: known[name] for name in names or known}
+
+
+def _row(verdict: Verdict, machine: bool) -> tuple[object, ...]:
+    from iat_nova.sim.figures import pages  # noqa: PLC0415
+
+    published: object = verdict.published
+    measured: object = verdict.measured
+    if not machine:
+        published = pages.shown(verdict.published, verdict.unit)
+        measured = pages.shown(verdict.measured, verdict.unit)
+    met = verdict.met if machine else ("yes" if verdict.met else "no")
+    return verdict.figure, verdict.claim, published, measured, met, verdict.reason
+
+
+class _Progress:
+    """Tells on standard error how far the measuring is: live on a terminal, else each tenth."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._first = 0
+        self._told = 0
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        self._first = self._first or done
+        fresh = done - self._first + 1
+        left_s = (time.monotonic() - self._started) / fresh * (total - done)
+        text = f"{done} of {total} points, {name}, about {words.duration(left_s)} left"
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+        elif done * 10 // total > self._told:
+            self._told = done * 10 // total
+            print(text, file=sys.stderr)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+
+
+def _natural(text: str) -> int:
+    """Return a positive whole number. Raises what argparse shows."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
+    return int(text)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the points of figures side by side; what is measured is kept and not measured again."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import hashlib
+import json
+import multiprocessing
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+
+import iat_nova
+from iat_nova.sim.figures.api import Figure, Point, Row
+
+Progress = Callable[[str, int, int], None]
+"""Called with a figure's name, and how many of all points are done of how many."""
+
+_PACKAGE = pathlib.Path(iat_nova.__file__).parent
+
+
+class PointError(Exception):
+    """A point could not be measured; the text names the figure, the point and the reason."""
+
+
+class Store:
+    """The rows measured so far for one figure, in a file of one JSON object a line.
+
+    A row counts for the sources it was measured with only: a change to the emulated server, to
+    the controller or to the figure itself makes it worthless.
+    """
+
+    def __init__(self, folder: pathlib.Path, figure: Figure) -> None:
+        self._path = folder / f"{figure.name}.jsonl"
+        self._digest = _digest(figure.measure.__module__)
+        self._rows: dict[str, Row] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._path.exists():
+            for line in self._path.read_text(encoding="utf-8").splitlines():
+                self._take(line)
+
+    def get(self, point: Point) -> Row | None:
+        """Return what was measured at a point, None when nothing was."""
+        return self._rows.get(_key(point))
+
+    def put(self, point: Point, row: Row) -> None:
+        """Keep what was measured."""
+        self._rows[_key(point)] = row
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"sources": self._digest, "point": point, "row": row}) + "\n")
+
+    def _take(self, line: str) -> None:
+        try:
+            kept = json.loads(line)
+        except json.JSONDecodeError:
+            return  # the end of a run that was killed while it wrote
+        if kept["sources"] == self._digest:
+            self._rows[_key(kept["point"])] = kept["row"]
+
+
+def measure(
+    figures: Sequence[Figure],
+    seeds: int,
+    folder: pathlib.Path,
+    jobs: int | None = None,
+    progress: Progress = lambda name, done, total: None,
+) -> dict[str, list[Row]]:
+    """Return each figure's rows, in the order of its points; measure those that are not kept.
+
+    `jobs` processes at a time, one a core by default. Raises `PointError`.
+    """
+    stores = {figure.name: Store(folder, figure) for figure in figures}
+    points = {figure.name: list(figure.points(seeds)) for figure in figures}
+    due = [
+        (figure, point)
+        for figure in figures
+        for point in points[figure.name]
+        if stores[figure.name].get(point) is None
+    ]
+    total = sum(map(len, points.values()))
+    done = total - len(due)
+    for alone in (False, True):
+        part = [(figure, point) for figure, point in due if figure.alone is alone]
+        for figure, point, row in _measured(part, 1 if alone else jobs or os.cpu_count() or 1):
+            stores[figure.name].put(point, row)
+            done += 1
+            progress(figure.name, done, total)
+    return {
+        name: [{**point, **(stores[name].get(point) or {})} for point in points[name]]
+        for name in points
+    }
+
+
+def _measured(
+    due: Sequence[tuple[Figure, Point]], jobs: int
+) -> Iterator[tuple[Figure, Point, Row]]:
+    """Yield what was measured, as it comes."""
+    if not due:
+        return
+    # Fresh processes: a fork would inherit threads of numpy and numba in the middle of things.
+    context = multiprocessing.get_context("spawn")
+    pool = concurrent.futures.ProcessPoolExecutor(min(jobs, len(due)), mp_context=context)
+    try:
+        asked = {pool.submit(figure.measure, point): (figure, point) for figure, point in due}
+        for future in concurrent.futures.as_completed(asked):
+            figure, point = asked[future]
+            try:
+                row = future.result()
+            except (ArithmeticError, LookupError, OSError, RuntimeError, ValueError) as error:
+                where = f"figure {figure.name}, {_key(point)}"
+                raise PointError(f"{where}: {type(error).__name__}: {error}") from error
+            yield figure, point, row
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _key(point: Point) -> str:
+    return json.dumps(point, sort_keys=True)
+
+
+@functools.cache
+def _digest(module: str) -> str:
+    """Return a digest of all sources that a figure in `module` depends on."""
+    figures = pathlib.Path(__file__).parent
+    own = {"api.py", "bench.py", "runner.py", module.rpartition(".")[2] + ".py"}
+    digest = hashlib.sha256()
+    for source in sorted(_PACKAGE.rglob("*")):
+        if source.suffix not in {".py", ".yaml", ".j2"}:
+            continue
+        if source.parent == figures and source.name not in own:
+            continue
+        if {"cmd", "report"} & set(source.relative_to(_PACKAGE).parts):
+            continue
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]

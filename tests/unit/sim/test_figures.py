@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Published figures: claims are judged, points are kept, what came of it is written."""
+
+import csv
+import json
+import pathlib
+import tempfile
+import unittest
+
+from iat_nova.sim.figures import catalogue, claims, pages, runner
+from iat_nova.sim.figures.api import Figure, Finding
+
+
+def _points(seeds):
+    return [{"ring": ring, "seed": seed} for ring in (64, 1024) for seed in range(1, seeds + 1)]
+
+
+def _measure(point):
+    if point["ring"] == 7:
+        raise ValueError("no such ring")
+    return {"rate_mpps": point["ring"] / 64 + point["seed"]}
+
+
+def _judge(rows):
+    by_ring = {row["ring"]: row["rate_mpps"] for row in rows}
+    yield Finding("iat-3a-64", 100 * by_ring[64] / by_ring[1024], "made up")
+    yield Finding("iat-3a-mono", by_ring[64] < by_ring[1024], "made up")
+
+
+def _draw(canvas, rows):
+    canvas.subplots().plot([row["rate_mpps"] for row in rows])
+
+
+FIGURE = Figure("iat-3a", "Rings", "nowhere", "made up", _points, _measure, _judge, _draw)
+
+
+class ClaimsTest(unittest.TestCase):
+    def test_all_are_read(self):
+        """Each claim of the list has an id of its own, a figure, and a range if it is a value."""
+        found = claims.load()
+        self.assertEqual(claims.SOURCE.read_text().count("- {id:"), len(found))
+        self.assertEqual(-13.0, found["iat-3a-512"].published)
+        self.assertEqual((53.6, 111.5), found["iat-10a-base"].published)
+        self.assertEqual((95.0, 88.0, 81.0, 63.0, 42.0), found["pool-crcoff5"].parts)
+        self.assertIsNone(found["iat-9-knee"].published)
+
+    def test_the_allowance(self):
+        """From outside a range a quarter of its nearer end is allowed, whatever the sign."""
+        for measured, published, met in (
+            (-13, -13.0, True),
+            (-16.25, -13.0, True),
+            (-16.3, -13.0, False),
+            (-9.74, -13.0, False),
+            (0, (0.0, 10.0), True),
+            (-0.1, (0.0, 10.0), False),
+            (12.5, (0.0, 10.0), True),
+            (-65, (-52.2, -34.5), True),
+            (-65.3, (-52.2, -34.5), False),
+            (-26, (-52.2, -34.5), True),
+            (-25, (-52.2, -34.5), False),
+        ):
+            with self.subTest(measured=measured, published=published):
+                self.assertEqual(met, claims.meets(measured, published))
+        self.assertTrue(claims.meets(4.9, 0.3, points=5))
+        self.assertFalse(claims.meets(5.4, 0.3, points=5))
+
+    def test_parts_and_spreads(self):
+        """Parts come in the list's order; of a spread both ends count; an order is as found."""
+        verdicts = claims.judge(
+            [
+                Finding("a4-8b", 36.0, "", part="0x1e0"),
+                Finding("a4-8b", 10.0, "", part="0x1c0"),
+                Finding("iat-12-redis", (2.5, 30.0), ""),
+                Finding("iat-9-knee", True, ""),
+                Finding("a4-3b-min", 4.0, "", part="0x600", published=0.3, points=5.0),
+            ]
+        )
+        self.assertEqual(
+            [("a4-8b/0x1e0", 35.2, True), ("a4-8b/0x1c0", 29.3, False),
+             ("iat-12-redis", (2.5, 14.8), False), ("iat-9-knee", None, True),
+             ("a4-3b-min/0x600", 0.3, True)],
+            [(verdict.claim, verdict.published, verdict.met) for verdict in verdicts],
+        )  # fmt: skip
+
+    def test_what_nobody_measured(self):
+        """A claim without a finding is not met, and says so."""
+        found = claims.judge([Finding("iat-3a-mono", True, "")])
+        left = claims.missing("iat-3a", found)
+        self.assertEqual(["iat-3a-512", "iat-3a-64"], [verdict.claim for verdict in left])
+        self.assertFalse(any(verdict.met for verdict in left))
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="iat-figures-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def measure(self, figure=FIGURE, seeds=2):
+        told = []
+        rows = runner.measure([figure], seeds, self.folder / "points", 1, lambda *a: told.append(a))
+        return rows, told
+
+    def test_measured_once(self):
+        """Rows come in the order of the points; what is kept is not measured again."""
+        rows, told = self.measure()
+        self.assertEqual([2.0, 3.0, 17.0, 18.0], [row["rate_mpps"] for row in rows["iat-3a"]])
+        self.assertEqual([(("iat-3a"), done, 4) for done in range(1, 5)], told)
+        with (self.folder / "points" / "iat-3a.jsonl").open("a") as file:
+            file.write('{"sources": "half a li')  # killed while it wrote
+        again, told = self.measure()
+        self.assertEqual((rows, []), (again, told))
+
+    def test_other_sources(self):
+        """What other sources measured does not count."""
+        self.measure(seeds=1)
+        path = self.folder / "points" / "iat-3a.jsonl"
+        path.write_text(path.read_text().replace('"sources": "', '"sources": "0'))
+        _, told = self.measure(seeds=1)
+        self.assertEqual(2, len(told))
+
+    def test_a_point_that_fails(self):
+        """The error names figure and point."""
+        bad = Figure("iat-3a", "", "", "", lambda seeds: [{"ring": 7, "seed": 1}],
+                     _measure, _judge, _draw)  # fmt: skip
+        with self.assertRaisesRegex(runner.PointError, 'iat-3a, {"ring": 7.*no such ring'):
+            self.measure(bad)
+
+    def test_pages(self):
+        """Data, picture, verdicts and the page are there and agree."""
+        rows, _ = self.measure()
+        verdicts = pages.write(self.folder, {"iat-3a": FIGURE}, rows)
+        self.assertEqual([False, True, False], [verdict.met for verdict in verdicts])
+        record = json.loads((self.folder / "iat-3a.json").read_text())
+        self.assertEqual(rows["iat-3a"], record["rows"])
+        with (self.folder / "iat-3a.csv").open() as file:
+            self.assertEqual("18.0", list(csv.DictReader(file))[-1]["rate_mpps"])
+        self.assertIn("<svg", (self.folder / "iat-3a.svg").read_text())
+        page = (self.folder / pages.PAGE).read_text()
+        self.assertIn("1 of 3 claims are met", page)
+        kept = json.loads((self.folder / pages.VERDICTS).read_text())
+        self.assertEqual([verdict.claim for verdict in verdicts], [one["claim"] for one in kept])
+
+
+class CatalogueTest(unittest.TestCase):
+    def test_each_figure(self):
+        """A figure has points, each of them once, and its claims are in the list."""
+        for name, figure in catalogue.figures().items():
+            with self.subTest(name):
+                self.assertEqual(name, figure.name)
+                points = [json.dumps(point, sort_keys=True) for point in figure.points(3)]
+                self.assertTrue(points)
+                self.assertEqual(len(points), len(set(points)))
