@@ -5,8 +5,8 @@
                                       -> LLC Re-alloc ] -> Sleep -> ...
 
 One thread owns all of it. Others (libvirt's events, OVSDB's, signals) only set an event. What
-may fail (a source, a counter, a write, a policy) leaves the last good state standing, is shown,
-and the loop goes on.
+may fail (a source, a counter, a policy) leaves the last good state standing, is shown, and the
+loop goes on; a refused write puts the host back as it was found, and the loop only observes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the agent may write, and if not, why: other owners of the cache, foreign hands, refusals.
 
-While somebody else allocates cache on this host our own classes are given back and nothing is
-written; that ends when they have gone. A foreign hand on what is ours, or a refused write, is
-neither fought nor undone: only observing from then on, until the next start.
+Whatever the reason, the host is put back as it was found: masks that no longer follow the guests
+fit them by chance only. While somebody else allocates cache nothing is written; that ends when
+they have gone. After a foreign hand on what is ours, or a refused write, the agent only observes
+until its next start: it puts back once and fights nobody.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from iat_nova.model import Facts
 
 Tell = Callable[[], tuple[str, ...]]
 """Looks, and tells what it found, one sentence each. May raise `HardwareError`."""
+
+
+_FOR_GOOD = " (until the next start)"
 
 
 class Restraint:
@@ -50,7 +54,7 @@ class Restraint:
         return self._reasons
 
     def look(self, facts: Facts) -> None:
-        """Look for other owners and foreign hands; give our classes back where there are."""
+        """Look for other owners and foreign hands; put the host back where there are."""
         try:
             self._look(facts)
         except HardwareError as error:
@@ -65,8 +69,6 @@ class Restraint:
             "cachetune": f"libvirt allocates cache to {guests} (cachetune)" if guests else "",
             "owners": "; ".join(self._owners()),
         }
-        if any(reasons.values()) and self._enforcer.wrote:
-            self.restore()
         for cause, reason in reasons.items():
             if reason:
                 self._only_observe(cause, reason)
@@ -76,21 +78,28 @@ class Restraint:
         if not self._reasons:
             changes = (*self._changes(), *self._enforcer.foreign_ddio())
             if changes:
-                self._only_observe("foreign", f"another hand is at work: {'; '.join(changes)}")
+                what = "; ".join(changes)
+                self._only_observe("foreign", f"another hand is at work{_FOR_GOOD}: {what}")
+        if self._reasons and self._enforcer.wrote:
+            self.restore()  # tried again at each look while it fails
 
     def refused(self, error: HardwareError) -> None:
-        """Only observe from now on: a write was refused."""
-        self._only_observe("write", f"a write was refused, the last good masks stay: {error}")
+        """Put the host back and only observe from now on: a write was refused."""
+        self._only_observe("write", f"a write was refused{_FOR_GOOD}: {error}")
+        self.restore()
 
     def restore(self) -> None:
         """Put the hardware back; say what to do when that fails."""
+        wrote = self._enforcer.wrote
         try:
             self._enforcer.restore()
         except HardwareError as error:
             text = f"the hardware could not be restored: {error}; run `iat-nova restore`"
             self._journal.problem(self._clock.wall(), "restore", text)
         else:
-            self._journal.solved(self._clock.wall(), "restore", "the hardware is restored")
+            self._journal.solved(self._clock.wall(), "restore", "the hardware could be restored")
+            if wrote:
+                self._journal.tell(self._clock.wall(), "the host is as it was found")
 
     def _only_observe(self, cause: str, reason: str) -> None:
         self._reasons[cause] = reason

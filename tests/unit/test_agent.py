@@ -274,9 +274,14 @@ class AgentTest(unittest.TestCase):
         self.assertEqual("observe", self.status().status.mode)
 
     def test_a_refused_write_leads_to_observing(self) -> None:
-        """The last good masks stay, the reason is in the status, the loop goes on."""
-        planned = [lambda: None, lambda: setattr(self.allocator, "refuse", "first")]
+        """The host is put back at once, the reason is in the status, the loop goes on."""
+
+        def look() -> None:
+            self.seen = (dict(self.allocator.effective(0)), self.ddio.read(0))
+
+        planned = [lambda: None, lambda: setattr(self.allocator, "refuse", "first"), look]
         self.run_for(5.0, *planned)
+        self.assertEqual(({}, SKYLAKE.ddio_found), self.seen)
         self.assertEqual(6, len(self.decisions()))
         self.assertEqual(2, len(self.masks()))  # one good one, and its end
         self.assertIn("told to", self.status().status.reason)
@@ -400,29 +405,34 @@ class AgentTest(unittest.TestCase):
         self.assertIn("first", self.later)
         self.assertEqual({}, self.later_reasons)
 
-    def test_an_owner_who_comes_while_we_observe_for_another_reason(self) -> None:
-        """Masks that a refused write left standing are given back to the other owner, too."""
+    def test_a_restore_that_fails_is_tried_again(self) -> None:
+        """At every look while we only observe, until the host is as it was found."""
         owners: list[str] = []
 
         def come() -> None:
             owners.append("theirs")
             self.inventory.changed.set()
+            self.allocator.apply = self._refuse
+
+        def mend() -> None:
+            self.masks_before = dict(self.allocator.effective(0))
+            self.told = self.agent.journal.latest.degraded
+            del self.allocator.apply
+            self.inventory.changed.set()
 
         def look() -> None:
-            self.seen = dict(self.allocator.effective(0))
+            self.masks_after = dict(self.allocator.effective(0))
+            self.told_after = self.agent.journal.latest.degraded
 
-        planned = [
-            lambda: None,
-            lambda: setattr(self.allocator, "refuse", "first"),
-            lambda: None,
-            come,
-            look,
-        ]
-        self.run_for(8.0, *planned, other_owners=lambda: tuple(owners))
-        self.assertEqual({}, self.seen)
+        planned = [lambda: None, come, mend, look]
+        self.run_for(6.0, *planned, other_owners=lambda: tuple(owners))
+        self.assertIn("first", self.masks_before)
+        self.assertIn("run `iat-nova restore`", " ".join(self.told))
+        self.assertEqual({}, self.masks_after)
+        self.assertNotIn("restore", " ".join(self.told_after))
 
     def test_a_foreign_change_is_not_fought(self) -> None:
-        """Only observing until the next start, also when the change is gone."""
+        """The host is put back once; then only observing, also when the change is gone."""
         changes: list[str] = []
 
         def meddle() -> None:
@@ -430,6 +440,7 @@ class AgentTest(unittest.TestCase):
             self.inventory.changed.set()
 
         def mend() -> None:
+            self.seen = dict(self.allocator.effective(0))
             self.before = len(self.allocator.writes)
             changes.clear()
             self.inventory.changed.set()
@@ -439,17 +450,24 @@ class AgentTest(unittest.TestCase):
 
         planned = [lambda: None, meddle, mend, lambda: None, look]
         self.run_for(8.0, *planned, foreign_changes=lambda: tuple(changes))
+        self.assertEqual({}, self.seen)
         self.assertEqual(self.before, self.after)
         self.assertIn("we wrote 0xc", self.status().status.reason)
 
     def test_ddio_moved_by_another_hand(self) -> None:
-        """Found by reading what we left there."""
+        """Found by reading what we left there, put back once, and left alone from then on."""
 
         def meddle() -> None:
             self.ddio.write(0, WayMask(0x7C0))
             self.inventory.changed.set()
 
-        self.run_for(4.0, lambda: None, meddle)
+        def again() -> None:
+            self.seen = self.ddio.read(0)
+            meddle()
+
+        self.run_for(6.0, lambda: None, meddle, again)
+        self.assertEqual(SKYLAKE.ddio_found, self.seen)
+        self.assertEqual(0x7C0, self.ddio.read(0))
         self.assertRegex(self.status().status.reason, "DDIO was left at 0x600 and is at 0x7c0")
 
     def test_looking_that_fails_does_not_end_the_loop(self) -> None:
