@@ -7,15 +7,21 @@ import dataclasses
 
 import numpy as np
 
-from iat_nova.sim import cache, engine, memory, nic, rings
+from iat_nova.sim import cache, engine, memory, nic, nvme, rings
 from iat_nova.sim.machine import LINE_BYTES
-from iat_nova.sim.scenario import Scenario, Traffic, Workload
+from iat_nova.sim.scenario import DiskSpec, Scenario, Traffic, Workload
 from iat_nova.sim.workloads import poller
 from iat_nova.sim.workloads import threads as th
-from iat_nova.sim.workloads.profiles import L1_BYTES, Form
+from iat_nova.sim.workloads.profiles import L1_BYTES, NETWORKED, Form
 
 # Each thread's own memory has a stretch of the address space to itself, with room to grow.
 STRETCH_BYTES = 256 << 20
+_KINDS = {
+    Form.MEMORY: th.MEMORY_BOUND,
+    Form.NETWORK: th.POLLER,
+    Form.SWITCH: th.POLLER,
+    Form.STORAGE: th.STORAGE,
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class Plant:
         self.threads: dict[str, list[int]] = {}
         self.streams: dict[str, list[int]] = {}
         for workload in scenario.workloads:
-            if workload.profile.form is not Form.MEMORY:
+            if workload.profile.form in NETWORKED:
                 self._plan_network(workload)
         made = rings.make(self._pools, self._rings, scenario.sampling)
         threads = self._make_threads()
@@ -54,6 +60,7 @@ class Plant:
             memory.make(scenario.machine, scenario.sampling),
             made,
             self._make_nics(),
+            self._make_disks(),
             threads,
         )
         for workload in scenario.workloads:
@@ -138,7 +145,7 @@ class Plant:
             for lane, cpu in enumerate(workload.cpus):
                 self.threads[workload.name].append(len(ints))
                 mine = []
-                if workload.profile.form is not Form.MEMORY:
+                if workload.profile.form in NETWORKED:
                     mine = self._inputs(workload, lane)
                 ints.append(self._thread_ints(workload, cpu, len(inputs), len(mine)))
                 floats.append(_thread_floats(workload))
@@ -156,7 +163,7 @@ class Plant:
 
     def _thread_ints(self, workload: Workload, cpu: int, inputs: int, count: int) -> list[int]:
         row = [0] * th.INTS
-        row[th.KIND] = th.MEMORY_BOUND if workload.profile.form is Form.MEMORY else th.POLLER
+        row[th.KIND] = _KINDS[workload.profile.form]
         row[th.CORE] = cpu
         row[th.RANDOM] = int(self._random.integers(1, 2**62))
         row[th.FIRST_LINE] = self._stretch(STRETCH_BYTES // LINE_BYTES) // self.scenario.sampling
@@ -207,6 +214,37 @@ class Plant:
             np.zeros((len(self.owners), nic.BINS), np.int64),
         )
 
+    def _make_disks(self) -> nvme.Disks:
+        scenario = self.scenario
+        numbers = {disk.name: number for number, disk in enumerate(scenario.disks)}
+        jobs = []
+        for owner, workload in enumerate(scenario.workloads):
+            if workload.disk is None:
+                continue
+            lines = workload.depth * workload.block_bytes // LINE_BYTES
+            for thread, cpu in zip(self.threads[workload.name], workload.cpus, strict=True):
+                jobs.append(
+                    nvme.JobPlan(
+                        owner,
+                        thread,
+                        cpu,
+                        numbers[workload.disk],
+                        workload.depth,
+                        workload.block_bytes,
+                        self._stretch(lines) // scenario.sampling,
+                    )
+                )
+        return nvme.make(
+            [
+                nvme.DiskPlan(disk.bytes_per_s, _command_s(disk), disk.medium_s, disk.dca)
+                for disk in scenario.disks
+            ],
+            jobs,
+            sum(len(rows) for rows in self.threads.values()),
+            scenario.sampling,
+            int(self._random.integers(1, 2**62)) if scenario.disks else 1,
+        )
+
     # ------------------------------------------------------------------- changes
 
     def _sampled(self, size_bytes: float) -> int:
@@ -236,7 +274,7 @@ class Plant:
     def apply_flows(self) -> None:
         """Size the flow tables by the flows that pass; they are dealt out over the cores."""
         for workload in self.scenario.workloads:
-            if workload.profile.form is Form.MEMORY or not workload.profile.table_touches:
+            if workload.profile.form not in NETWORKED or not workload.profile.table_touches:
                 continue
             passing = {workload.name, *(client.name for client in self._clients(workload))}
             flows = sum(self.flows[t.name] for t in self.scenario.traffic if t.to in passing)
@@ -247,6 +285,13 @@ class Plant:
                 past_l1 = 1.0 - min(0.95, L1_BYTES / table)
                 touches = workload.profile.table_touches * past_l1
                 self.state.threads.floats[thread, th.TOUCHES] = touches
+
+
+def _command_s(disk: DiskSpec) -> float:
+    """Return what a command takes of a disk's time beside moving its bytes."""
+    if disk.commands_per_s is None:
+        return 0.0
+    return max(0.0, 1.0 / disk.commands_per_s - nvme.PAGE_BYTES / disk.bytes_per_s)
 
 
 def _thread_floats(workload: Workload) -> list[float]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from iat_nova.sim import cache, memory, nic, rings
+from iat_nova.sim import cache, memory, nic, nvme, rings
 from iat_nova.sim._compile import kernel
-from iat_nova.sim.workloads import memory_bound, poller
+from iat_nova.sim.workloads import fio, memory_bound, poller
 from iat_nova.sim.workloads import threads as th
 
 # Memory's latency follows its load, and the LRU clock is looked at, at this interval.
@@ -21,6 +21,7 @@ class State(NamedTuple):
     memory: memory.Memory
     rings: rings.Rings
     nics: nic.Nics
+    disks: nvme.Disks
     threads: th.Threads
 
 
@@ -37,11 +38,24 @@ def advance(
         seconds = length_ns * 1e-9
         cycles = seconds * frequency_hz
         nic.receive(s.nics, s.rings, s.caches, seconds, now_ns)
+        nvme.step(s.disks, s.caches, seconds, now_ns, sampling)
         for thread in range(s.threads.ints.shape[0]):
             if s.threads.ints[thread, th.KIND] == th.POLLER:
                 poller.step(
                     s.threads,
                     s.rings,
+                    s.caches,
+                    s.nics,
+                    s.memory.latency,
+                    thread,
+                    cycles,
+                    sampling,
+                    now_ns,
+                )
+            elif s.threads.ints[thread, th.KIND] == th.STORAGE:
+                fio.step(
+                    s.threads,
+                    s.disks,
                     s.caches,
                     s.nics,
                     s.memory.latency,

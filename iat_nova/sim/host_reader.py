@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from iat_nova.model import Attachment, AttachmentKind, Guest, SwitchPort, VirtualSwitch
@@ -10,7 +11,7 @@ from iat_nova.policy.problems import Path
 from iat_nova.sim import values
 from iat_nova.sim.fields import Fields
 from iat_nova.sim.machine import Machine
-from iat_nova.sim.scenario import NicSpec
+from iat_nova.sim.scenario import DiskSpec, NicSpec
 from iat_nova.sim.values import Check
 
 
@@ -28,6 +29,29 @@ def nics(f: Fields, value: object) -> dict[str, NicSpec]:
         if {"address", "speed"} <= got.keys():
             found[name] = NicSpec(
                 name, got["address"], got.get("name"), got["speed"], got.get("dca", True)
+            )
+    return found
+
+
+def disks(f: Fields, value: object) -> dict[str, DiskSpec]:
+    """Read the section ``disks``."""
+    found = {}
+    known = {
+        "address": values.text,
+        "speed": values.bytes_per_s,
+        "iops": values.IOPS,
+        "latency": values.MEDIUM,
+        "dca": values.flag,
+    }
+    for name, item in f.mapping(value, ("disks",)).items():
+        got = f.fields(item, ("disks", name), known, ("address", "speed"))
+        if {"address", "speed"} <= got.keys():
+            standard = DiskSpec(name, got["address"], got["speed"])
+            found[name] = dataclasses.replace(
+                standard,
+                commands_per_s=got.get("iops"),
+                medium_s=got.get("latency", standard.medium_s),
+                dca=got.get("dca", True),
             )
     return found
 

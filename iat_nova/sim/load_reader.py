@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iat_nova.model import WayMask
@@ -13,7 +13,7 @@ from iat_nova.sim.fields import Fields
 from iat_nova.sim.machine import Machine
 from iat_nova.sim.scenario import Event, NicSpec, Traffic, Workload
 from iat_nova.sim.values import Check
-from iat_nova.sim.workloads.profiles import PROFILES, Form, Profile
+from iat_nova.sim.workloads.profiles import NETWORKED, PROFILES, Form, Profile
 
 _EVENT_KEYS = {
     "workload": ("working_set", "duty"),
@@ -23,14 +23,17 @@ _EVENT_KEYS = {
 
 
 def workloads(
-    f: Fields, value: object, machine: Machine, cards: Iterable[str]
+    f: Fields, value: object, machine: Machine, devices: Mapping[str, Sequence[str]]
 ) -> dict[str, Workload]:
-    """Read the section ``workloads``; `cards` are the names of all cards, right or wrong."""
+    """Read the section ``workloads``; `devices`: the names of every ``nic`` and every ``disk``."""
     section = f.mapping(value, ("workloads",))
     known: dict[str, Check] = {
         "profile": values.one_of(*PROFILES),
         "cpus": values.cpus(machine.cores),
-        "nic": values.one_of(*cards),
+        "nic": values.one_of(*devices["nic"]),
+        "disk": values.one_of(*devices["disk"]),
+        "block": values.BLOCK,
+        "depth": values.DEPTH,
         "switch": values.one_of(*_names(section, Form.SWITCH)),
         "ring": values.RING,
         "buffers": values.whole(64, 1 << 20),
@@ -50,7 +53,7 @@ def workloads(
             taken[cpu] = name
         if isinstance(item, dict) and {"profile", "cpus"} <= got.keys():
             profile = PROFILES[got["profile"]]
-            places = [key for key in ("nic", "switch") if key in item]
+            places = [key for key in ("nic", "switch", "disk") if key in item]
             if _attached(f, path, profile, places) and all(key in got for key in places):
                 found[name] = _workload(f, path, name, got)
     return found
@@ -68,9 +71,15 @@ def _names(section: Mapping[str, object], *forms: Form) -> list[str]:
 
 
 def _attached(f: Fields, path: Path, profile: Profile, places: Sequence[str]) -> bool:
-    """Check where a workload is attached to the network."""
+    """Check what a workload is attached to."""
+    wrong = [place for place in places if (place == "disk") != (profile.form is Form.STORAGE)]
     if profile.form is Form.MEMORY and places:
-        f.complain((*path, places[0]), f"{profile.name} has no network")
+        wrong = list(places)
+    if wrong:
+        what = "disk" if wrong[0] == "disk" else "network"
+        f.complain((*path, wrong[0]), f"{profile.name} has no {what}")
+    elif profile.form is Form.STORAGE and places != ["disk"]:
+        f.complain(path, f"{profile.name} needs disk")
     elif profile.form is Form.NETWORK and len(places) != 1:
         f.complain(path, f"{profile.name} needs nic or switch, one of them")
     elif profile.form is Form.SWITCH and places != ["nic"]:
@@ -87,7 +96,7 @@ def _workload(f: Fields, path: Path, name: str, got: Mapping[str, Any]) -> Workl
     buffers = got.get("buffers", max(8192, 4 * ring * len(got["cpus"])))
     # Both rings of each queue must be able to be full, with a burst in hand.
     least = (2 * ring + 32) * len(got["cpus"])
-    if profile.form is not Form.MEMORY and buffers < least:
+    if profile.form in NETWORKED and buffers < least:
         f.complain((*path, "buffers"), f"too few for its rings: at least {least}")
     writes = round(100 * got["writes"]) if "writes" in got else profile.writes_percent
     return Workload(
@@ -102,6 +111,9 @@ def _workload(f: Fields, path: Path, name: str, got: Mapping[str, Any]) -> Workl
         working_set_bytes=got.get("working_set", profile.working_set_bytes),
         writes_percent=writes,
         duty=got.get("duty", profile.duty),
+        disk=got.get("disk"),
+        block_bytes=got.get("block", 4096),
+        depth=got.get("depth", 32),
     )
 
 

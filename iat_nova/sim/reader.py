@@ -28,6 +28,7 @@ _KEYS: Mapping[str, Check] = {
     "step": values.quantity(units.Kind.DURATION, 1e-7, 1e-3),
     "policy": values.anything,
     "nics": values.anything,
+    "disks": values.anything,
     "guests": values.anything,
     "switch": values.anything,
     "workloads": values.anything,
@@ -62,8 +63,14 @@ def _parts(f: Fields, value: object) -> dict[str, Any]:
     machine = MACHINES[top.get("machine", "gold-6140")]
     cards = top.get("nics", {})
     nics = host_reader.nics(f, cards)
+    drives = top.get("disks", {})
+    disks = host_reader.disks(f, drives)
     section = top.get("workloads", {})
-    workloads = load_reader.workloads(f, section, machine, cards if isinstance(cards, dict) else ())
+    devices = {
+        "nic": tuple(cards) if isinstance(cards, dict) else (),
+        "disk": tuple(drives) if isinstance(drives, dict) else (),
+    }
+    workloads = load_reader.workloads(f, section, machine, devices)
     traffic = load_reader.traffic(f, top.get("traffic", {}), section, nics, workloads)
     parts = {
         "machine": machine,
@@ -72,6 +79,7 @@ def _parts(f: Fields, value: object) -> dict[str, Any]:
         "strategy": top.get("strategy", "iat"),
         "policy": _policy(f, top.get("policy", {})),
         "nics": tuple(nics.values()),
+        "disks": tuple(disks.values()),
         "guests": host_reader.guests(f, top.get("guests", []), machine, nics),
         "switch": host_reader.switch(f, top["switch"], machine) if "switch" in top else None,
         "workloads": tuple(workloads.values()),

@@ -61,13 +61,30 @@ class NicSpec:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DiskSpec:
+    """An NVMe disk, or a striped array of them. `dca`: as of a card.
+
+    `commands_per_s`: how many commands of one page it completes; None: as its bandwidth allows.
+    `medium_s`: how long its medium takes to find a block.
+    """
+
+    name: str
+    address: str
+    bytes_per_s: float
+    commands_per_s: float | None = None
+    medium_s: float = 85e-6
+    dca: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Workload:
     """What runs on some processors, one thread each.
 
     A network workload is attached to a card (`nic`) or to the workload that is its `switch`.
     `ring` is the number of descriptors of each of its queues; `buffers` the size of its mempool
     and `pool` that pool's handler: ``stack`` (last in, first out, which is also what one core's
-    own cache of buffers makes of a ring) or ``ring``.
+    own cache of buffers makes of a ring) or ``ring``. A storage workload keeps `depth` commands
+    of `block_bytes` on its `disk` from each of its processors.
     """
 
     name: str
@@ -81,6 +98,9 @@ class Workload:
     working_set_bytes: int = 0
     writes_percent: int = 0
     duty: float = 1.0
+    disk: str | None = None
+    block_bytes: int = 4096
+    depth: int = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,6 +153,7 @@ class Scenario:
     sampling: int
     compression: float
     step_s: float
+    disks: tuple[DiskSpec, ...] = ()
 
     @classmethod
     def load(cls, path: str | pathlib.Path) -> Scenario:

@@ -13,6 +13,7 @@ from iat_nova.policy.problems import nearest
 # A thread's own memory lies in a stretch of this size (see build).
 WORKING_SET_MAX = 256 << 20
 _BITS = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKMG]?)(?:b/s|bps|bit/s)\s*")
+_BYTES = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKMG]?)B/s\s*")
 _FACTORS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 Check = Callable[[object], Any]
 """Returns a value in base units, or raises `NotAllowed`."""
@@ -79,11 +80,32 @@ def size(least: int, most: int) -> Check:
     return lambda value: int(bounded(value))
 
 
+def power_of_bytes(least: int, most: int) -> Check:
+    """Return a check of sizes that are powers of two, in bytes."""
+    bounded = size(least, most)
+
+    def check(value: object) -> int:
+        number: int = bounded(value)
+        if number & (number - 1):
+            raise NotAllowed(f"allowed: a power of two from {least} to {most} bytes")
+        return number
+
+    return check
+
+
 def bits_per_s(value: object) -> float:
     """Check a rate on the wire, in bits a second."""
     match = _BITS.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise NotAllowed("allowed: a rate such as 8Gb/s or 500Mb/s")
+    return float(match[1]) * _FACTORS[match[2]]
+
+
+def bytes_per_s(value: object) -> float:
+    """Check a disk's bandwidth, in bytes a second."""
+    match = _BYTES.fullmatch(value) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
+        raise NotAllowed("allowed: a bandwidth such as 3.2GB/s or 500MB/s")
     return float(match[1]) * _FACTORS[match[2]]
 
 
@@ -134,6 +156,10 @@ RING = power(32, 8192)
 PACKET = size(64, 2048)
 FLOWS = whole(1, 100_000_000)
 BURST = whole(1, 4096)
+BLOCK = power_of_bytes(4096, 4 << 20)
+DEPTH = whole(1, 1024)
+IOPS = whole(1, 1_000_000_000)
+MEDIUM = quantity(units.Kind.DURATION, 0.0, 1.0)
 BY_KEY: Mapping[str, Check] = {
     "working_set": working_set,
     "duty": SHARE,

@@ -20,6 +20,10 @@ class Form(enum.StrEnum):
     MEMORY = "memory"  # its own memory only
     NETWORK = "network"  # receives from a NIC or a switch and sends back
     SWITCH = "switch"  # forwards between a NIC and those attached to it
+    STORAGE = "storage"  # reads and writes blocks of a disk
+
+
+NETWORKED = (Form.NETWORK, Form.SWITCH)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,6 +84,10 @@ PROFILES: Mapping[str, Profile] = {
         # A receiver that reads every byte and sends nothing heavier than it received (A4's
         # DPDK-T): 100 ns of work a packet.
         Profile("touch", Form.NETWORK, 230.0, 400.0, payload_share=1.0),
+        # One of FIO's jobs with libaio: 3.75 us of system calls, block layer and interrupt a
+        # command, 270,000 commands/s a core. The reading (or filling) of a block is a stream that
+        # the prefetchers see: as many misses at a time as copying.
+        Profile("fio", Form.STORAGE, 8600.0, 8600.0, overlap=(1.0, 8.0, 8.0, 8.0)),
         # Open vSwitch's PMD. The EMC holds 8,192 flows a PMD (EM_FLOW_HASH_ENTRIES), of whose
         # entry a UDP packet touches 4 lines; the datapath flow with its statistics takes 6 more.
         # More flows than the EMC holds share wildcarded datapath flows. 220 cycles without

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from iat_nova.sim import cache
 from iat_nova.sim._compile import kernel
 
-MEMORY_BOUND, POLLER = range(2)
+MEMORY_BOUND, POLLER, STORAGE = range(3)
 
 # Columns of `Threads.ints`. LINES sampled lines from FIRST_LINE on are its own memory.
 KIND, CORE, RANDOM, FIRST_LINE, LINES, WRITES_PERCENT, POOL, INPUTS, INPUTS_COUNT, NEXT = range(10)

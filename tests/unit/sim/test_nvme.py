@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks and FIO: limits, conservation, where the data lands, and how a scenario names them."""
+
+import unittest
+
+from iat_nova.model import AttachmentKind
+from iat_nova.sim import ScenarioError, cache, nvme
+from iat_nova.sim.reader import read_scenario
+from tests.unit.sim import scenes
+
+FIO = """\
+length: 10s
+disks:
+  ssd: {{address: "0000:5e:00.0", speed: {speed}, dca: {dca}{more}}}
+workloads:
+  fio: {{profile: fio, cpus: {cpus}, disk: ssd, block: {block}, depth: {depth}{writes}}}
+"""
+
+
+def text(**changed):
+    standard = {
+        "speed": "10GB/s",
+        "dca": "true",
+        "more": "",
+        "cpus": "[0, 1, 2, 3]",
+        "block": "64KiB",
+        "depth": 32,
+        "writes": "",
+    }
+    return FIO.format(**(standard | changed))
+
+
+def measured(seconds=0.01, warm_s=0.01, **changed):
+    """Return the metrics and the cache's totals over `seconds`, in lines of the whole machine."""
+    machine = scenes.server(text(**changed))
+    scenes.run(machine, warm_s)
+    before = machine.plant.state.caches.totals.copy()
+    _, done = scenes.measured(machine, 0, seconds)
+    totals = (machine.plant.state.caches.totals - before) * machine.scenario.sampling
+    return done["fio"], dict(zip(cache.TOTAL_NAMES, totals, strict=True))
+
+
+class TestLimits(unittest.TestCase):
+    """What a disk and a core can do at most."""
+
+    def test_large_blocks_are_limited_by_bandwidth(self):
+        """Blocks of 64 KiB come at the disk's bandwidth, four cores being enough for them."""
+        done, _ = measured(speed="5GB/s")
+        self.assertAlmostEqual(5e9, done["work"] * 65536 / 0.01, delta=0.02 * 5e9)
+
+    def test_small_blocks_are_limited_by_the_cores(self):
+        """A core does so many commands a second, whatever the disk could; two do twice as many."""
+        one, _ = measured(block="4KiB", cpus="[0]")
+        two, _ = measured(block="4KiB", cpus="[0, 1]")
+        self.assertAlmostEqual(2.0, two["work"] / one["work"], delta=0.05)
+        self.assertLess(one["work"] / 0.01, 2.3e9 / 8600)
+        self.assertGreater(one["work"] / 0.01, 0.8 * 2.3e9 / 8600)
+
+    def test_commands_are_limited_by_iops(self):
+        """A disk of 100,000 IOPS completes no more commands of a page, four cores or not."""
+        done, _ = measured(block="4KiB", more=", iops: 100000")
+        self.assertAlmostEqual(1000, done["work"], delta=20)
+
+    def test_one_command_at_a_time_takes_the_mediums_latency(self):
+        """At depth 1 a command takes the medium's time, its own transfer and at most two steps."""
+        done, _ = measured(block="4KiB", cpus="[0]", depth=1, more=", latency: 200us")
+        latency_us = done["latency_ns"] / done["packets"] / 1e3
+        self.assertGreaterEqual(latency_us, 200)
+        self.assertLess(latency_us, 200 + 0.4 + 10)
+
+    def test_latency_follows_littles_law(self):
+        """Commands in flight are throughput times latency, less those the cores work on."""
+        done, _ = measured(seconds=0.02)
+        in_flight = done["packets"] / 0.02 * done["latency_ns"] / done["packets"] / 1e9
+        self.assertLess(in_flight, 128.5)
+        self.assertGreater(in_flight, 122)
+
+    def test_a_core_with_nothing_to_do_sleeps(self):
+        """Cores that wait for a slow disk spend few cycles."""
+        done, _ = measured(speed="500MB/s")
+        self.assertLess(done["cycles"], 0.1 * 4 * 0.01 * 2.3e9)
+
+
+class TestConservation(unittest.TestCase):
+    """Nothing is lost or made."""
+
+    def test_each_command_is_in_one_place(self):
+        """Waiting, in progress, done, in hand: together all 128, each once; pages add up."""
+        machine = scenes.server(text(writes=", writes: 50%", block="16KiB"))
+        for _ in range(5):
+            scenes.run(machine, 0.0007)
+            d = machine.plant.state.disks
+            v = d.devices[0]
+            places = [int(d.waiting[0, n % 128]) for n in range(v[nvme.STARTED], v[nvme.SUBMITTED])]
+            places += [int(n) for n in d.active[0, : v[nvme.ACTIVE]]]
+            for number, job in enumerate(d.jobs):
+                taken = range(job[nvme.TAKEN], job[nvme.COMPLETED])
+                places += [int(d.done[number, n % 32]) for n in taken]
+                places += [int(job[nvme.CURRENT])] if job[nvme.CURRENT] >= 0 else []
+            self.assertEqual(list(range(128)), sorted(places))
+            done = int(d.jobs[:, nvme.COMPLETED].sum())
+            partly = int(d.commands[d.active[0, : v[nvme.ACTIVE]], nvme.MOVED].sum())
+            moved = d.rates[0, nvme.MOVED_BYTES]
+            self.assertEqual((done * 4 + partly) * nvme.PAGE_BYTES, moved)
+
+    def test_reads_are_dma_writes_line_by_line(self):
+        """What FIO reads passes DDIO once, a line at a time; what it writes passes as DMA reads."""
+        for share, reads in (("", 1.0), (", writes: 100%", 0.0), (", writes: 50%", 0.5)):
+            done, totals = measured(seconds=0.02, warm_s=0.02, writes=share)
+            lines = done["work"] * 65536 / 64
+            inbound = totals["ddio_hits"] + totals["ddio_misses"]
+            outbound = totals["dma_read_hits"] + totals["dma_read_misses"]
+            self.assertAlmostEqual(reads, inbound / lines, delta=0.06, msg=share)
+            self.assertAlmostEqual(1 - reads, outbound / lines, delta=0.06, msg=share)
+
+
+class TestWhereDataLands(unittest.TestCase):
+    """A4's observations, in shape."""
+
+    def misses(self, block, dca):
+        done, totals = measured(seconds=0.02, warm_s=0.03, block=block, dca=dca, speed="10.5GB/s")
+        return done["misses"] / done["references"], totals
+
+    def test_without_dca_every_line_is_read_from_memory(self):
+        """A port without DCA writes memory, and DDIO counts nothing."""
+        ratio, totals = self.misses("16KiB", "false")
+        self.assertGreater(ratio, 0.99)
+        self.assertEqual(0, totals["ddio_hits"] + totals["ddio_misses"])
+        self.assertGreater(totals["dma_memory_writes"], 0)
+
+    def test_blocks_in_flight_that_outgrow_ddio_leak(self):
+        """128 blocks of 16 KiB (2 MB) stay in 4.5 MB; of 1 MiB (128 MB) most leak unread."""
+        small, _ = self.misses("16KiB", "true")
+        large, totals = self.misses("1MiB", "true")
+        self.assertLess(small, 0.05)
+        self.assertGreater(large, 0.6)
+        self.assertGreater(totals["leaked"], 0.6 * totals["ddio_misses"])
+
+    def test_small_blocks_come_faster_with_dca(self):
+        """The cores that touch every line are the limit at 4 KiB, and faster from the LLC."""
+        done = {dca: measured(block="4KiB", dca=dca)[0]["work"] for dca in ("true", "false")}
+        self.assertGreater(done["true"], 1.03 * done["false"])
+
+
+class TestScenario(unittest.TestCase):
+    """Disks in a scenario file."""
+
+    CASES = (
+        ("speed: 10GB/s", "speed: 10Gb/s", "line 3: disks.ssd.speed: allowed: a bandwidth such as"),
+        ("speed: 10GB/s", "speed: 0GB/s", "line 3: disks.ssd.speed: allowed"),
+        ('address: "0000:5e:00.0", ', "", "line 3: disks.ssd: the key address is missing"),
+        ("dca: true", "dca: perhaps", "line 3: disks.ssd.dca: allowed: true or false"),
+        ("dca: true", "iops: 0", "line 3: disks.ssd.iops: allowed: a whole number"),
+        ("disk: ssd", "disk: sdd", "line 5: workloads.fio.disk: allowed: ssd"),
+        (", disk: ssd", "", "line 5: workloads.fio: fio needs disk"),
+        ("profile: fio", "profile: xmem", "line 5: workloads.fio.disk: xmem has no disk"),
+        ("block: 64KiB", "block: 5000B", "line 5: workloads.fio.block: allowed: a power of two"),
+        ("block: 64KiB", "block: 512B", "line 5: workloads.fio.block: allowed: 4096 to"),
+        ("depth: 32", "depth: 0", "line 5: workloads.fio.depth: allowed: a whole number"),
+    )
+
+    def test_each_mistake_is_named_with_line_and_path(self):
+        """One mistake gives one line of text that tells where it is and what is allowed."""
+        for right, wrong, expected in self.CASES:
+            with self.subTest(wrong), self.assertRaises(ScenarioError) as caught:
+                read_scenario(text().replace(right, wrong, 1), "x", "x.yaml")
+            self.assertRegex(str(caught.exception), "^x.yaml: " + expected)
+            self.assertEqual(1, len(str(caught.exception).splitlines()))
+
+    def test_a_guest_with_a_disk_of_its_own_is_no_network_tenant(self):
+        """The inventory sees a PCI device that is no network card, as on a real host."""
+        guests = (
+            "guests: [{name: a, uuid: 00000001-1a7a-4000-8000-000000000001, cpus: [0, 1, 2, 3],\n"
+            '          attachments: [{kind: pci, device: "0000:5e:00.0"}]}]\n'
+        )
+        facts = read_scenario(text() + guests, "x", "x.yaml").facts()
+        self.assertEqual(AttachmentKind.PCI, facts.guests[0].attachments[0].kind)
+        self.assertEqual((), facts.host.nics)
