@@ -10,7 +10,7 @@ import numpy as np
 from iat_nova.sim import cache, engine, memory, nic, nvme, rings
 from iat_nova.sim.machine import LINE_BYTES
 from iat_nova.sim.scenario import DiskSpec, Scenario, Traffic, Workload
-from iat_nova.sim.workloads import poller
+from iat_nova.sim.workloads import locality, poller
 from iat_nova.sim.workloads import threads as th
 from iat_nova.sim.workloads.profiles import L1_BYTES, NETWORKED, Form
 
@@ -159,6 +159,7 @@ class Plant:
             overlap,
             np.array(inputs, np.int64).reshape(-1, 3),
             self._routes(),
+            np.ones((len(ints), locality.SLOTS, 2), np.int32),
         )
 
     def _thread_ints(self, workload: Workload, cpu: int, inputs: int, count: int) -> list[int]:
@@ -166,8 +167,9 @@ class Plant:
         row[th.KIND] = _KINDS[workload.profile.form]
         row[th.CORE] = cpu
         row[th.RANDOM] = int(self._random.integers(1, 2**62))
-        row[th.FIRST_LINE] = self._stretch(STRETCH_BYTES // LINE_BYTES) // self.scenario.sampling
-        row[th.LINES] = 1
+        memory_bytes = max(STRETCH_BYTES, locality.size_bytes(workload.profile.locality))
+        first = self._stretch(round(memory_bytes / LINE_BYTES))
+        row[th.FIRST_LINE] = first // self.scenario.sampling
         row[th.WRITES_PERCENT] = workload.writes_percent
         row[th.POOL] = self._pool_of.get(workload.name, -1)
         row[th.INPUTS] = inputs
@@ -247,15 +249,27 @@ class Plant:
 
     # ------------------------------------------------------------------- changes
 
-    def _sampled(self, size_bytes: float) -> int:
-        return max(1, round(size_bytes / LINE_BYTES / self.scenario.sampling))
+    def _set_locality(self, thread: int, spread: locality.Locality, touches: float) -> None:
+        """Set how a thread's accesses spread over its memory, and how many a unit of work has."""
+        t = self.state.threads
+        first = int(t.ints[thread, th.FIRST_LINE])
+        t.stretches[thread] = locality.table(spread, first, self.scenario.sampling)
+        t.ints[thread, th.SLOT_MASK] = 0 if len(spread) == 1 else locality.SLOTS - 1
+        t.floats[thread, th.TOUCHES] = touches
 
     def set_working_set(self, name: str, size_bytes: float) -> None:
-        """Set each thread's own memory; what fits in L1 is not simulated."""
+        """Set the size of each thread's own memory, every line alike; L1's share is not simulated.
+
+        A profile with a locality of its own keeps that.
+        """
+        profile = self._workload(name).profile
+        past_l1 = 1.0 - min(0.95, L1_BYTES / size_bytes)
         for thread in self.threads[name]:
-            self.state.threads.ints[thread, th.LINES] = self._sampled(size_bytes)
-            share = min(0.95, L1_BYTES / size_bytes)
-            self.state.threads.floats[thread, th.L1_SHARE] = share
+            if profile.locality:
+                self._set_locality(thread, profile.locality, profile.accesses)
+            else:
+                spread = locality.uniform(size_bytes)
+                self._set_locality(thread, spread, profile.accesses * past_l1)
 
     def set_duty(self, name: str, duty: float) -> None:
         """Set the share of the time for which a workload does not sleep."""
@@ -280,11 +294,10 @@ class Plant:
             flows = sum(self.flows[t.name] for t in self.scenario.traffic if t.to in passing)
             each = max(1, flows // len(workload.cpus))
             table = workload.profile.table_bytes(each)
+            past_l1 = 1.0 - min(0.95, L1_BYTES / table)
+            touches = workload.profile.table_touches * past_l1
             for thread in self.threads[workload.name]:
-                self.state.threads.ints[thread, th.LINES] = self._sampled(table)
-                past_l1 = 1.0 - min(0.95, L1_BYTES / table)
-                touches = workload.profile.table_touches * past_l1
-                self.state.threads.floats[thread, th.TOUCHES] = touches
+                self._set_locality(thread, locality.uniform(table), touches)
 
 
 def _command_s(disk: DiskSpec) -> float:

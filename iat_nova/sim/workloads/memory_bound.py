@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that only read and write memory of their own: X-Mem, an idle guest."""
+"""Threads that only read and write memory of their own: X-Mem, SPEC surrogates, RocksDB."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def step(
     """Let one thread work for `cycles` of its core's time."""
     f = t.floats[thread]
     awake = cycles * f[th.DUTY]
-    past_l1 = 1.0 - f[th.L1_SHARE]
-    each = f[th.OWN_CYCLES] + past_l1 * t.stalls[thread, th.OWN]
+    each = f[th.OWN_CYCLES] + f[th.TOUCHES] * t.stalls[thread, th.OWN]
     work = awake / each
-    th.own_accesses(t, c, latency, thread, work * past_l1 / sampling)
+    th.own_accesses(t, c, latency, thread, work * f[th.TOUCHES] / sampling)
     f[th.CYCLES] += awake
     f[th.INSTRUCTIONS] += work * f[th.OWN_INSTRUCTIONS]
     f[th.WORK] += work

@@ -11,6 +11,8 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 
+from iat_nova.sim.workloads.locality import Locality
+
 L1_BYTES = 32 << 10
 
 
@@ -33,7 +35,8 @@ class Profile:
     `overlap` is the memory-level parallelism of accesses to its own memory, to packets, and of
     the reads and writes of copying. `table_lines` a flow and `table_touches` a packet describe
     a flow table (`flows_held`: at most so many flows take room); a memory workload has a working
-    set instead.
+    set instead, of which it makes `accesses` a unit of work. With a `locality` those are the
+    accesses beyond L1; without one every line of the working set is alike.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Profile:
     own_instructions: float
     overlap: tuple[float, float, float, float] = (1.0, 4.0, 8.0, 8.0)
     working_set_bytes: int = 2 << 20
+    accesses: float = 1.0
+    locality: Locality = ()
     writes_percent: int = 0
     duty: float = 1.0
     payload_share: float = 0.0

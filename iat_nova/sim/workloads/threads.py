@@ -10,11 +10,15 @@ import numpy.typing as npt
 
 from iat_nova.sim import cache
 from iat_nova.sim._compile import kernel
+from iat_nova.sim.workloads.locality import SLOT_BITS
 
 MEMORY_BOUND, POLLER, STORAGE = range(3)
 
-# Columns of `Threads.ints`. LINES sampled lines from FIRST_LINE on are its own memory.
-KIND, CORE, RANDOM, FIRST_LINE, LINES, WRITES_PERCENT, POOL, INPUTS, INPUTS_COUNT, NEXT = range(10)
+# Columns of `Threads.ints`. FIRST_LINE is where its own memory starts; SLOT_MASK chooses among its
+# rows of `Threads.stretches`: 0 for one stretch, locality.SLOTS - 1 for a whole table.
+KIND, CORE, RANDOM, FIRST_LINE, SLOT_MASK, WRITES_PERCENT, POOL, INPUTS, INPUTS_COUNT, NEXT = range(
+    10
+)
 INTS = 10
 
 # Columns of `Threads.floats`.
@@ -24,8 +28,7 @@ INTS = 10
     OWN_CYCLES,  # own cycles a unit of work (an access, a packet)
     OWN_INSTRUCTIONS,
     DUTY,  # 0..1: share of the time it does not sleep
-    L1_SHARE,  # accesses that never leave L1
-    TOUCHES,  # accesses to its own memory a packet
+    TOUCHES,  # accesses to its own memory a unit of work, those not counted that L1 serves
     PAYLOAD_SHARE,  # 0..1: share of a packet's lines that the thread itself reads
     COPY_CYCLES,  # own cycles of copying a line
     SPIN_IPC,  # instructions a cycle while polling in vain
@@ -34,8 +37,8 @@ INTS = 10
     WORK,  # units of work done
     LATENCY_CYCLES,  # sum over sampled accesses to its own memory
     LATENCY_SAMPLES,
-) = range(15)
-FLOATS = 15
+) = range(14)
+FLOATS = 14
 
 # Classes of accesses, each with its running mean of stall cycles (`stalls`) and its own
 # memory-level parallelism (`overlap`: how many misses are served at a time).
@@ -54,6 +57,7 @@ class Threads(NamedTuple):
     overlap: npt.NDArray[np.float64]  # [thread, class]
     inputs: npt.NDArray[np.int64]  # see poller
     routes: npt.NDArray[np.int64]  # see poller
+    stretches: npt.NDArray[np.int32]  # [thread, slot, (first sampled line, lines)], see locality
 
 
 @kernel
@@ -77,7 +81,7 @@ def observe(t: Threads, thread: int, kind: int, cycles: float) -> None:
 def own_accesses(
     t: Threads, c: cache.Caches, latency: npt.NDArray[np.float64], thread: int, sampled: float
 ) -> None:
-    """Let a thread read its own memory at random, `sampled` (a fraction, too) sampled times."""
+    """Let a thread access its own memory `sampled` times (a fraction, too), as its table says."""
     f = t.floats[thread]
     i = t.ints[thread]
     f[ACCESS_CREDIT] += sampled
@@ -85,7 +89,10 @@ def own_accesses(
     f[ACCESS_CREDIT] -= count
     for _ in range(count):
         number = draw(t, thread)
-        line = i[FIRST_LINE] + ((number * i[LINES]) >> 31)
+        slot = number & i[SLOT_MASK]
+        start = int(t.stretches[thread, slot, 0])
+        lines = int(t.stretches[thread, slot, 1])
+        line = start + (((number >> SLOT_BITS) * lines) >> (31 - SLOT_BITS))
         write = 0
         if i[WRITES_PERCENT]:
             write = 1 if draw(t, thread) % 100 < i[WRITES_PERCENT] else 0
