@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
-from iat_nova.report import words
+from iat_nova.cmd.progress import Progress
 
 if TYPE_CHECKING:
     from iat_nova.sim.figures.api import Figure
@@ -78,15 +76,13 @@ examples:
 
         seeds = parsed_args.seeds or (FULL_SEEDS if parsed_args.full else SEEDS)
         folder: pathlib.Path = parsed_args.out
-        progress = _Progress()
         try:
-            rows = runner.measure(
-                list(figures.values()), seeds, folder / "points", parsed_args.jobs, progress
-            )
+            with Progress("{done} of {total} points") as progress:
+                rows = runner.measure(
+                    list(figures.values()), seeds, folder / "points", parsed_args.jobs, progress
+                )
         except runner.PointError as error:
             raise Failure(str(error)) from error
-        finally:
-            progress.end()
         verdicts = pages.write(folder, catalogued(), rows)
         met = sum(verdict.met for verdict in verdicts)
         self.note(f"{met} of {len(verdicts)} claims met; see {folder / pages.PAGE}")
@@ -124,32 +120,6 @@ def _row(verdict: Verdict, machine: bool) -> tuple[object, ...]:
         measured = pages.shown(verdict.measured, verdict.unit)
     met = verdict.met if machine else ("yes" if verdict.met else "no")
     return verdict.figure, verdict.claim, published, measured, met, verdict.reason
-
-
-class _Progress:
-    """Tells on standard error how far the measuring is: live on a terminal, else each tenth."""
-
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-        self._first = 0
-        self._told = 0
-
-    def __call__(self, name: str, done: int, total: int) -> None:
-        self._first = self._first or done
-        fresh = done - self._first + 1
-        left_s = (time.monotonic() - self._started) / fresh * (total - done)
-        text = f"{done} of {total} points, {name}, about {words.duration(left_s)} left"
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
-        elif done * 10 // total > self._told:
-            self._told = done * 10 // total
-            print(text, file=sys.stderr)
-
-    def end(self) -> None:
-        """Clear the line."""
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\x1b[K")
 
 
 def _natural(text: str) -> int:

@@ -43,6 +43,7 @@ COMMANDS = {
     "report": "report:Report",
     "restore": "host:Restore",
     "resume": "pause:Resume",
+    "simulate compare": "compare:SimulateCompare",
     "simulate figures": "figures:SimulateFigures",
     "simulate run": "simulate:SimulateRun",
     "status": "status:StatusCommand",

@@ -108,7 +108,7 @@ examples:
 
 def _page(result: Result) -> str:
     """Return the result for people."""
-    moved = f"{result.way_changes} way changes, {len(result.transitions)} transitions"
+    moved = f"{len(result.moves)} way changes, {len(result.transitions)} transitions"
     lines = [
         f"{result.scenario}, strategy {result.strategy}, seed {result.seed}, "
         f"{result.seconds:g} emulated s: {moved}",

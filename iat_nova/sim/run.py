@@ -90,7 +90,7 @@ class Result:
     metadata: Mapping[str, object]
     workloads: tuple[WorkloadResult, ...]
     windows: tuple[Window, ...]
-    way_changes: int  # iterations in which a mask moved, the first layout not counted
+    moves: tuple[float, ...]  # emulated seconds at which a mask moved; the first layout is none
     transitions: tuple[tuple[float, int], ...]  # (emulated second, the paper's number)
     last: Decision | None
     inventory: DomainInventory | None
@@ -161,7 +161,7 @@ def _window(before: _Snapshot, after: _Snapshot) -> Window:
         before.at_s,
         after.at_s,
         {
-            name: _workload(name, metrics.since(before.workloads.get(name)), seconds)
+            name: workload_result(name, metrics.since(before.workloads.get(name)), seconds)
             for name, metrics in after.workloads.items()
         },
         *rates,
@@ -204,10 +204,11 @@ def run(
         step_us=scenario.step_s * 1e6,
         metadata=scenario.metadata,
         workloads=tuple(
-            _workload(workload, metrics, total_s) for workload, metrics in server.metrics().items()
+            workload_result(workload, metrics, total_s)
+            for workload, metrics in server.metrics().items()
         ),
         windows=tuple(_window(*pair) for pair in itertools.pairwise(clock.snapshots)),
-        way_changes=sum(1 for one in iterations if one.decision.moved) - 1,
+        moves=tuple(round(one.at_s, 3) for one in iterations if one.decision.moved)[1:],
         transitions=tuple(
             (round(one.at_s, 3), one.decision.transition)
             for one in iterations
@@ -265,8 +266,8 @@ def _iterations(path: str | os.PathLike[str]) -> tuple[list[Iteration], DomainIn
         return found, None if known is None else known.domains[domain]
 
 
-def _workload(name: str, done: WorkloadMetrics, seconds: float) -> WorkloadResult:
-    """Turn totals into rates."""
+def workload_result(name: str, done: WorkloadMetrics, seconds: float) -> WorkloadResult:
+    """Turn a workload's totals over `seconds` into rates."""
     return WorkloadResult(
         name=name,
         work_per_s=done.work / seconds,

@@ -7,16 +7,15 @@ import concurrent.futures
 import functools
 import hashlib
 import json
-import multiprocessing
-import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import iat_nova
+from iat_nova.sim import pool
 from iat_nova.sim.figures.api import Figure, Point, Row
 
-Progress = Callable[[str, int, int], None]
-"""Called with a figure's name, and how many of all points are done of how many."""
+Progress = Callable[[int, int], None]
+"""Called with how many points are done of how many."""
 
 _PACKAGE = pathlib.Path(iat_nova.__file__).parent
 
@@ -65,7 +64,7 @@ def measure(
     seeds: int,
     folder: pathlib.Path,
     jobs: int | None = None,
-    progress: Progress = lambda name, done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> dict[str, list[Row]]:
     """Return each figure's rows, in the order of its points; measure those that are not kept.
 
@@ -82,38 +81,28 @@ def measure(
     total = sum(map(len, points.values()))
     done = total - len(due)
     for alone in (False, True):
-        part = [(figure, point) for figure, point in due if figure.alone is alone]
-        for figure, point, row in _measured(part, 1 if alone else jobs or os.cpu_count() or 1):
-            stores[figure.name].put(point, row)
+        part = [(f.name, f.measure, point) for f, point in due if f.alone is alone]
+        for (name, _, point), future in pool.completed(_measure, part, 1 if alone else jobs):
+            stores[name].put(point, _checked(name, point, future))
             done += 1
-            progress(figure.name, done, total)
+            progress(done, total)
     return {
         name: [{**point, **(stores[name].get(point) or {})} for point in points[name]]
         for name in points
     }
 
 
-def _measured(
-    due: Sequence[tuple[Figure, Point]], jobs: int
-) -> Iterator[tuple[Figure, Point, Row]]:
-    """Yield what was measured, as it comes."""
-    if not due:
-        return
-    # Fresh processes: a fork would inherit threads of numpy and numba in the middle of things.
-    context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(min(jobs, len(due)), mp_context=context)
+def _measure(due: tuple[str, Callable[[Point], Row], Point]) -> Row:
+    _, function, point = due
+    return function(point)
+
+
+def _checked(name: str, point: Point, future: concurrent.futures.Future[Row]) -> Row:
     try:
-        asked = {pool.submit(figure.measure, point): (figure, point) for figure, point in due}
-        for future in concurrent.futures.as_completed(asked):
-            figure, point = asked[future]
-            try:
-                row = future.result()
-            except (ArithmeticError, LookupError, OSError, RuntimeError, ValueError) as error:
-                where = f"figure {figure.name}, {_key(point)}"
-                raise PointError(f"{where}: {type(error).__name__}: {error}") from error
-            yield figure, point, row
-    finally:
-        pool.shutdown(cancel_futures=True)
+        return future.result()
+    except (ArithmeticError, LookupError, OSError, RuntimeError, ValueError) as error:
+        where = f"figure {name}, {_key(point)}"
+        raise PointError(f"{where}: {type(error).__name__}: {error}") from error
 
 
 def _key(point: Point) -> str:

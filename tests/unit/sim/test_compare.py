@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies side by side."""
+
+import pathlib
+import tempfile
+import unittest
+
+from iat_nova.sim import compare, compare_chart
+from iat_nova.sim.reader import read_scenario
+
+# A PC guest whose working set is larger than its ways, and a BE guest that streams beside it.
+TEXT = """\
+length: 3s
+compression: 1%
+guests:
+  - name: instance-00000001
+    uuid: 00000001-c03e-4000-8000-000000000001
+    extra_specs: {"iat:priority": PC}
+    cpus: [0]
+  - name: instance-00000002
+    uuid: 00000002-c03e-4000-8000-000000000001
+    extra_specs: {"iat:priority": BE}
+    cpus: [1]
+workloads:
+  pc: {profile: xmem, cpus: [0], working_set: 12MiB}
+  be: {profile: xmem, cpus: [1], working_set: 64MiB}
+"""
+
+
+class CompareTest(unittest.TestCase):
+    def test_rows(self):
+        """A row a strategy and seed; the baseline's BE throughput is 1, its ways do not move."""
+        scenario = read_scenario(TEXT, "test", "test.yaml")
+        self.assertEqual(["pc"], compare.critical(scenario))
+        told = []
+        rows = compare.compare(
+            scenario, ["iat", "baseline"], [1, 2], jobs=1, progress=lambda *a: told.append(a)
+        )
+        self.assertEqual(
+            [("iat", 1), ("iat", 2), ("baseline", 1), ("baseline", 2)],
+            [(row.strategy, row.seed) for row in rows],
+        )
+        self.assertEqual([(done, 5) for done in range(1, 6)], told)
+        self.assertEqual([1.0, 1.0], [row.be_throughput for row in rows[2:]])
+        self.assertEqual([0.0, 0.0], [row.way_changes_per_minute for row in rows[2:]])
+        for row in rows:
+            self.assertLess(row.pc_performance, 0.99)
+            self.assertGreater(row.pc_performance, 0.2)
+            self.assertGreater(row.memory_bandwidth, 0.1)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "picture.svg"
+            compare_chart.draw(path, "Title", rows)
+            self.assertIn("PC performance", path.read_text())
+
+    def test_settling(self):
+        """The longest time from an event to the last move before the next; no moves, no time."""
+        self.assertEqual(0.0, compare.settle_s([], [5.0], 20.0))
+        self.assertEqual(3.0, compare.settle_s([1.0, 6.0, 8.0], [5.0], 20.0))
+        self.assertEqual(4.0, compare.settle_s([4.0, 6.0], [5.0], 20.0))
+        self.assertEqual(1.0, compare.settle_s([6.0], [5.0, 5.0, 10.0], 20.0))
