@@ -95,7 +95,7 @@ def machine(settings: Settings) -> Machine:
         hands.allocator,
         hands.ddio,
         SystemClock(),
-        guard=_guard(settings, host, parts),
+        guard=guard(settings, host, parts),
         ports=ports,
         owners=lambda: probe.owners(host, cat=hands.choices[0].chosen),
         inspect=lambda: hands.inspect().foreign,
@@ -114,9 +114,10 @@ def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
     return backends.choose(host, SystemClock(), wanted)
 
 
-def _guard(
+def guard(
     settings: Settings, host: probe.Host, parts: Mapping[str, backends.Saves] | None = None
 ) -> Guard:
+    """Make what saves `parts`, and restores whatever any agent saved here."""
     return Guard(
         parts or {},
         snapshot=settings.snapshot_path,
@@ -125,9 +126,14 @@ def _guard(
     )
 
 
-def _all_back(guard: Guard) -> tuple[str, ...]:
+def writer(host: probe.Host) -> int | None:
+    """Return the process that writes this host's cache masks now, None when there is none."""
+    return probe.lock_holder(WRITER_LOCK, host.roots.proc)
+
+
+def _all_back(keeper: Guard) -> tuple[str, ...]:
     """Restore; tell what was done. Raises `HardwareError` with what could not be put back."""
-    restored = guard.restore()
+    restored = keeper.restore()
     if restored.failed:
         raise HardwareError("not restored: " + "; ".join(restored.failed))
     return restored.done
@@ -144,9 +150,9 @@ def restore(settings: Settings) -> tuple[str, ...]:
             return ()
     except OSError as error:
         raise HardwareError(f"{settings.snapshot_path}: {error.strerror}; be root") from error
-    guard = _guard(settings, probe.Host())
-    with guard.only_writer():
-        return _all_back(guard)
+    keeper = guard(settings, probe.Host())
+    with keeper.only_writer():
+        return _all_back(keeper)
 
 
 def _emulated(settings: Settings) -> Machine:

@@ -126,6 +126,7 @@ class Guard:
         """
         saved = self._read()
         if saved is None:
+            self._remove()  # of another boot
             return Restored()
         done: list[str] = []
         failed: list[str] = []
@@ -143,7 +144,10 @@ class Guard:
 
     @property
     def pending(self) -> bool:
-        """Whether a snapshot of this boot is on disk: the host may differ from how it was found."""
+        """Whether a snapshot of this boot is on disk: the host may differ from how it was found.
+
+        Raises `GuardError` for a file that cannot be read or is no snapshot.
+        """
         return self._read() is not None
 
     # ------------------------------------------------------------------------ the file
@@ -172,7 +176,6 @@ class Guard:
                 "host is as it should be"
             ) from error
         if boot != self._boot():
-            self._remove()
             return None
         if version != _FORMAT:
             raise GuardError(
@@ -199,12 +202,14 @@ class Guard:
             ) from error
 
     def _remove(self) -> None:
+        self._saved = False
         try:
-            self._snapshot.unlink(missing_ok=True)
+            self._snapshot.unlink()
             self._sync_folder()
+        except FileNotFoundError:
+            return
         except OSError as error:
             raise GuardError(f"{self._snapshot}: {error.strerror}") from error
-        self._saved = False
 
     def _sync_folder(self) -> None:
         fd = os.open(self._snapshot.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -174,6 +174,13 @@ class _Text(SingleFormatter):  # type: ignore[misc]
         stdout.write(f"{data[0]}\n")
 
 
+def add_text_format(loaded: Any, namespace: str, formatter: type) -> ExtensionManager[Any]:
+    """Add a format for people, named ``text``, to those that cliff found."""
+    place = EntryPoint("text", f"{formatter.__module__}:{formatter.__name__}", namespace)
+    text = Extension("text", place, formatter, formatter())
+    return ExtensionManager.make_test_instance([*loaded, text], namespace=namespace)
+
+
 class Page(Command, show.ShowOne):  # type: ignore[misc]
     """A command that prints a page for people, a record for machines."""
 
@@ -183,11 +190,7 @@ class Page(Command, show.ShowOne):  # type: ignore[misc]
         return "text"
 
     def _load_formatter_plugins(self) -> ExtensionManager[Any]:
-        loaded = super()._load_formatter_plugins()
-        place = EntryPoint("text", "iat_nova.cmd.base:_Text", self.formatter_namespace)
-        return ExtensionManager.make_test_instance(
-            [*loaded, Extension("text", place, _Text, _Text())], namespace=self.formatter_namespace
-        )
+        return add_text_format(super()._load_formatter_plugins(), self.formatter_namespace, _Text)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[Any]]:
         """Return the page or the record."""

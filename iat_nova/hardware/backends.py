@@ -210,7 +210,7 @@ def _ddio(
         reasons.append("io_alloc: this kernel or processor has none")
     why = "; ".join(reasons) or "asked for"
     if wanted not in ("auto", "none"):
-        raise HardwareError(f"ddio = {wanted} cannot be had: {why}")
+        raise HardwareError(f"ddio_interface = {wanted} cannot be had: {why}")
     return FixedDdio(_static_ddio(host), why), Choice("ddio", "none", why)
 
 
@@ -297,8 +297,9 @@ def _counters(
         return PerfCounters(SOFTWARE, clock), Choice("counters", "software", "asked for")
     if host.model is None:
         raise HardwareError(
-            f"counters = {wanted}: no event table for this processor ({host.processor.name}); "
-            "the agent cannot see what its decisions do"
+            f"counters_interface = {wanted}: no event table for this processor "
+            f"({host.processor.name}): the agent could not see what its decisions do; report the "
+            "processor to the project"
         )
     if wanted == "msr":
         counters = MsrCounters(host.msr, host.model.core, host.topology, clock, reader)
@@ -306,8 +307,8 @@ def _counters(
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is not None:
         raise HardwareError(
-            f"counters = {wanted}: perf: {refused}; or set counters = msr, which takes counters "
-            "the kernel does not know of"
+            f"counters_interface = {wanted}: perf: {refused}; or set it to msr, which takes "
+            "counters the kernel does not know of"
         )
     perf = PerfCounters(host.model.core, clock, domains=reader)
     return perf, Choice("counters", "perf", "one group and one system call a processor")

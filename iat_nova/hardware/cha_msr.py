@@ -92,7 +92,8 @@ class ChaMsr:
             if found & _ENABLE and found != selections.get(n):
                 raise HardwareError(
                     f"processor {cpu}: CHA {box} counter {n} (register {register:#x} = {found:#x}) "
-                    "is in use; end what counts there, or use the kernel's PMUs (counters = perf)"
+                    "is in use; end what counts there, or use the kernel's PMUs "
+                    "(counters_interface = perf)"
                 )
         control = self._at(box, self._registers.control)
         found = self._msr.read(cpu, control)

@@ -114,9 +114,10 @@ def _number() -> int:
         raise HardwareError(f"perf_event_open is not known on {machine}") from None
 
 
+_NO_RIGHT = "give the agent CAP_PERFMON, or: sysctl kernel.perf_event_paranoid=0"
 _ADVICE = {
-    errno.EACCES: "give the agent CAP_PERFMON, or lower kernel.perf_event_paranoid to 0",
-    errno.EPERM: "give the agent CAP_PERFMON, or lower kernel.perf_event_paranoid to 0",
+    errno.EACCES: _NO_RIGHT,
+    errno.EPERM: _NO_RIGHT,
     errno.EMFILE: "raise the limit of open files (LimitNOFILE= in the unit, ulimit -n)",
     errno.ENFILE: "raise fs.file-max",
     errno.ENOENT: "this processor or virtual machine does not offer the event",

@@ -9,15 +9,16 @@ from __future__ import annotations
 import dataclasses
 import enum
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from iat_nova.cpulist import format_cpus
 from iat_nova.hardware import events, perf_event
-from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha import cha_pmus
 from iat_nova.hardware.ddio import IoAllocDdio
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
+from iat_nova.hardware.pqos_lib import load
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.hardware.topology import Topology
@@ -30,6 +31,8 @@ class Level(enum.StrEnum):
     NOTE = "note"  # works, in part or with care
     MISSING = "missing"  # this interface cannot be used
     OBSERVE = "observe"  # the agent must not write while this holds
+    IMPOSSIBLE = "impossible"  # the agent cannot start
+    CHOSEN = "chosen"  # what the agent would take for a role
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,49 +81,54 @@ class Host:
         return self.processor.known
 
 
-def findings(host: Host) -> tuple[Finding, ...]:
-    """Look at everything, in the order in which a person would mend it."""
-    return (
-        _processor(host),
-        *_resctrl(host),
-        *_msr(host),
-        _ddio_register(host),
-        _io_alloc(host),
-        _perf(host),
-        _cha(host),
-        *_pqos(host),
-    )
+def findings(host: Host, *, cat: str = "resctrl", agent: int | None = None) -> list[Finding]:
+    """Look at everything, in the order in which a person would mend it.
+
+    `cat` is the interface cache is allocated through, `agent` the process of an agent that runs:
+    what these hold is no other owner's.
+    """
+    found = []
+    for look in (_processor, _resctrl, _msr, _ddio_register, _io_alloc, _perf, _cha):
+        try:
+            found += look(host)
+        except HardwareError as error:
+            found.append(refusal(look.__name__.strip("_"), error))
+    return _not_ours([*found, *_pqos_library(), *_pqos(host, agent)], cat)
 
 
 def owners(host: Host, *, cat: str = "resctrl") -> tuple[str, ...]:
     """Return who else allocates cache now, one sentence each; cheap enough for every reconcile.
 
-    `cat` is the interface we allocate through: with libpqos the groups it makes are ours.
+    `cat` is the interface we allocate through.
     """
-    found = [*_resctrl(host), *_pqos(host)]
-    if cat == "pqos-os":
-        found = [
-            one for one in found if one.subject != "classes" and not one.state.startswith("COS")
-        ]
-    return observe_reasons(found)
+    return reasons(_not_ours([*_resctrl(host), *_pqos(host)], cat), Level.OBSERVE)
 
 
-def observe_reasons(found: Iterable[Finding]) -> tuple[str, ...]:
-    """Return why the agent must not write now; empty when it may."""
-    return tuple(f"{one.subject}: {one.state}" for one in found if one.level is Level.OBSERVE)
+def _not_ours(found: list[Finding], cat: str) -> list[Finding]:
+    """Leave out what libpqos's OS interface makes for us: groups that take every class."""
+    if cat != "pqos-os":
+        return found
+    return [one for one in found if one.subject != "classes" and not one.state.startswith("COS")]
 
 
-def _processor(host: Host) -> Finding:
+def reasons(found: Iterable[Finding], level: Level) -> tuple[str, ...]:
+    """Return the findings of a level, one sentence each."""
+    return tuple(f"{one.subject}: {one.state}" for one in found if one.level is level)
+
+
+def refusal(subject: str, error: HardwareError, level: Level = Level.MISSING) -> Finding:
+    """Return a finding from an error, whose text ends with what to do."""
+    state, _, remedy = str(error).rpartition("; ")
+    return Finding(subject, level, state or remedy, remedy if state else None)
+
+
+def _processor(host: Host) -> list[Finding]:
     name = host.processor.name or host.processor.vendor or "unknown"
     if host.model is not None:
-        return Finding("processor", Level.OK, f"{name} ({host.model.name})")
+        return [Finding("processor", Level.OK, f"{name} ({host.model.name})")]
     which = f"{host.processor.vendor} family {host.processor.family} model {host.processor.model}"
-    return Finding(
-        "processor",
-        Level.NOTE,
-        f"{name}: no event table for {which:s}; no counters, hence observing only",
-        "report the processor to the project with its perfmon tables",
-    )
+    state = f"{name}: no event table for {which}: nothing can be counted"
+    return [Finding("processor", Level.MISSING, state, "report the processor to the project")]
 
 
 def _resctrl(host: Host) -> list[Finding]:
@@ -129,13 +137,14 @@ def _resctrl(host: Host) -> list[Finding]:
         if "resctrl" in _text(host.roots.proc / "filesystems").split():
             remedy = f"mount -t resctrl resctrl {root}"
             return [Finding("resctrl", Level.MISSING, "not mounted", remedy)]
-        state = "this kernel or processor has none"
-        return [Finding("resctrl", Level.MISSING, state, "boot with rdt=l3cat where CAT is off")]
-    try:
-        domains = host.resctrl.domains()
-        foreign = host.resctrl.foreign_groups()
-    except HardwareError as error:
-        return [Finding("resctrl", Level.MISSING, str(error))]
+        if "cat_l3" in _text(host.roots.proc / "cpuinfo").split():
+            state = "this kernel has none, though the processor can allocate cache"
+            return [Finding("resctrl", Level.MISSING, state, "boot with rdt=l3cat")]
+        state = "the kernel sees no cache allocation here (no cat_l3 in /proc/cpuinfo)"
+        remedy = "another processor; virtual machines have none; Haswell: boot with rdt=l3cat"
+        return [Finding("resctrl", Level.MISSING, state, remedy)]
+    domains = host.resctrl.domains()
+    foreign = host.resctrl.foreign_groups()
     each = ", ".join(f"domain {d.id}: {d.ways} ways" for d in domains)
     found = [Finding("resctrl", Level.OK, f"{each}; {domains[0].classes} classes for us")]
     if domains[0].classes < 2:
@@ -153,16 +162,18 @@ def _resctrl(host: Host) -> list[Finding]:
 def _foreign(host: Host, name: str) -> Finding:
     path = host.roots.resctrl / name
     if name.startswith("qemu-"):
-        remedy = "remove <cachetune> from the guest (virsh edit) and restart it"
+        guest = name.removeprefix("qemu-").partition("-vcpus")[0].partition("-")[2] or "GUEST"
+        remedy = f"virsh edit {guest}: remove <cachetune>; then virsh shutdown and start it"
         return Finding("foreign group", Level.OBSERVE, f"{name}: libvirt allocates cache", remedy)
     state = f"{name}: somebody else allocates cache"
     return Finding("foreign group", Level.OBSERVE, state, f"rmdir {path}, if nobody needs it")
 
 
 def _msr(host: Host) -> list[Finding]:
-    if not (host.roots.msr / "0/msr").exists():
-        return [Finding("msr driver", Level.MISSING, "not loaded", "modprobe msr")]
-    found = [Finding("msr driver", Level.OK, "loaded")]
+    if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
+        found = [Finding("msr driver", Level.OK, "loaded")]
+    else:
+        found = [Finding("msr driver", Level.MISSING, "not loaded", "modprobe msr")]
     writes = host.roots.msr_parameters / "allow_writes"
     if _text(writes) == "off":
         remedy = f"echo on > {writes}, or boot with msr.allow_writes=on"
@@ -174,55 +185,61 @@ def _msr(host: Host) -> list[Finding]:
     return found
 
 
-def _ddio_register(host: Host) -> Finding:
+def _ddio_register(host: Host) -> list[Finding]:
     subject = "DDIO register 0xc8b"
     if host.model is None or not host.model.ddio_msr:
-        return Finding(subject, Level.MISSING, "not known on this processor")
+        return [Finding(subject, Level.MISSING, "not known on this processor")]
     try:
         caches = host.topology.caches()
         masks = {cache.id: host.msr.read(cache.cpus[0], IIO_LLC_WAYS) for cache in caches}
     except HardwareError as error:
-        return Finding(subject, Level.MISSING, str(error))
+        return [refusal(subject, error)]
     each = ", ".join(f"domain {number}: {mask:#x}" for number, mask in masks.items())
-    return Finding(subject, Level.OK, each or "no cache domain")
+    return [Finding(subject, Level.OK, each or "no cache domain")]
 
 
-def _io_alloc(host: Host) -> Finding:
+def _io_alloc(host: Host) -> list[Finding]:
     state = IoAllocDdio(host.fs, host.resctrl.domains).state()
-    level = Level.MISSING if state == "not supported" else Level.OK
-    return Finding("io_alloc", level, state)
+    if state == "not supported":
+        return [Finding("io_alloc", Level.MISSING, "not offered (AMD's way, Linux 6.19)")]
+    return [Finding("io_alloc", Level.OK, state)]
 
 
-def _perf(host: Host) -> Finding:
+def _perf(host: Host) -> list[Finding]:
     if host.model is None:
-        return Finding("perf", Level.MISSING, "no event table for this processor")
+        return [Finding("perf", Level.MISSING, "no event table for this processor")]
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is None:
-        return Finding("perf", Level.OK, f"{host.model.core.name} events open")
-    paranoid = _text(host.roots.proc / "sys/kernel/perf_event_paranoid")
-    state = f"{refused} (kernel.perf_event_paranoid = {paranoid or 'unknown'})"
-    remedy = "sysctl kernel.perf_event_paranoid=0, or give the agent CAP_PERFMON"
-    return Finding("perf", Level.MISSING, state, remedy)
+        return [Finding("perf", Level.OK, f"{host.model.core.name} events open")]
+    paranoid = _text(host.roots.proc / "sys/kernel/perf_event_paranoid") or "unknown"
+    found = refusal("perf", HardwareError(refused))
+    state = f"{found.state} (kernel.perf_event_paranoid = {paranoid})"
+    return [dataclasses.replace(found, state=state)]
 
 
-def _cha(host: Host) -> Finding:
-    try:
-        pmus = cha_pmus(host.roots.pmus)
-    except HardwareError as error:
-        return Finding("CHA PMUs", Level.MISSING, str(error))
+def _cha(host: Host) -> list[Finding]:
+    pmus = cha_pmus(host.roots.pmus)
     if pmus:
         cpus = format_cpus(pmus[0].cpumask)
-        return Finding("CHA PMUs", Level.OK, f"{len(pmus)} slices, counted on processors {cpus}")
+        return [Finding("CHA PMUs", Level.OK, f"{len(pmus)} slices, counted on processors {cpus}")]
     state = "none: DDIO's hits and misses cannot be counted through the kernel"
-    return Finding("CHA PMUs", Level.MISSING, state, "modprobe intel_uncore")
+    return [Finding("CHA PMUs", Level.MISSING, state, "modprobe intel_uncore")]
 
 
-def _pqos(host: Host) -> list[Finding]:
+def _pqos_library() -> list[Finding]:
+    try:
+        name = load()._name
+    except HardwareError as error:
+        return [refusal("libpqos", error)]
+    return [Finding("libpqos", Level.OK, f"{name}, for cat_interface = pqos-msr and pqos-os")]
+
+
+def _pqos(host: Host, agent: int | None = None) -> list[Finding]:
     owner = lock_holder(host.roots.pqos_lock, host.roots.proc)
-    if owner in (None, os.getpid()):  # the agent itself may work through libpqos
+    if owner in (None, os.getpid(), agent):  # the agent itself may work through libpqos
         return []
     state = f"process {owner} holds {host.roots.pqos_lock}: it allocates cache, or is about to"
-    return [Finding("libpqos", Level.OBSERVE, state, f"end process {owner} (ps -p {owner})")]
+    return [Finding("libpqos's lock", Level.OBSERVE, state, f"ps -p {owner}; kill {owner}")]
 
 
 def lock_holder(path: Path, proc: Path = Path("/proc")) -> int | None:
@@ -242,33 +259,28 @@ def lock_holder(path: Path, proc: Path = Path("/proc")) -> int | None:
     return None
 
 
-def split_siblings(topology: Topology, classes: Sequence[ClassMask]) -> tuple[Finding, ...]:
-    """Tell which hyper-threads of one core lie in different classes: they share more than LLC."""
-    owner = {cpu: item.name for item in classes for cpu in item.cpus}
-    cores = {frozenset(topology.siblings(cpu)) for cpu in owner}
-    return tuple(
+def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding]:
+    """Tell which cores have hyper-threads of different owners: their classes cannot part them.
+
+    `owner` names who has a processor. Threads share the core's own caches, and the ways of one
+    class are filled through them by the other. One finding for each set of owners.
+    """
+    cores = {topology.siblings(cpu) for cpu in owner}
+    split: dict[tuple[str, ...], list[frozenset[int]]] = {}
+    for core in sorted(cores, key=min):
+        owners = tuple(sorted({owner[cpu] for cpu in core if cpu in owner}))
+        if len(owners) > 1:
+            split.setdefault(owners, []).append(core)
+    return [
         Finding(
             "hyper-threads",
             Level.NOTE,
-            f"processors {format_cpus(core)} of one core are in classes "
-            + ", ".join(sorted({owner.get(cpu, "default") for cpu in core})),
-            "pin guests to whole cores (hw:cpu_thread_policy=require or isolate)",
+            f"{' and '.join(owners)} share cores: processors "
+            + ", ".join(format_cpus(core) for core in cores),
+            "openstack flavor set --property hw:cpu_thread_policy=require (or isolate) FLAVOR; "
+            "choose whole cores in cpu_dedicated_set and pmd-cpu-mask",
         )
-        for core in sorted(cores, key=min)
-        if len({owner.get(cpu) for cpu in core}) > 1
-    )
-
-
-def as_rows(found: Iterable[Finding]) -> list[Mapping[str, str | None]]:
-    """Return findings as plain rows for a table or JSON."""
-    return [
-        {
-            "subject": one.subject,
-            "level": one.level.value,
-            "state": one.state,
-            "remedy": one.remedy,
-        }
-        for one in found
+        for owners, cores in split.items()
     ]
 
 

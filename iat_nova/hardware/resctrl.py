@@ -112,6 +112,10 @@ class Resctrl:
         """Return the control groups others made; monitoring groups do not count."""
         return tuple(name for name in self._fs.groups() if not name.startswith(PREFIX))
 
+    def own_groups(self) -> tuple[str, ...]:
+        """Return the control groups that carry our name, whoever made them."""
+        return tuple(name for name in self._fs.groups() if name.startswith(PREFIX))
+
     def effective(self, domain: int) -> Mapping[str, WayMask]:
         """Read the masks of our classes back; see `api.CacheAllocator`."""
         found = rules.find(self._limits(), domain)
@@ -361,10 +365,9 @@ class Resctrl:
             return ()
         done = []
         with self._fs.locked():
-            for name in self._fs.groups():
-                if name.startswith(PREFIX):
-                    self._fs.remove(name)
-                    done.append(f"removed {self._fs.root / name}")
+            for name in self.own_groups():
+                self._fs.remove(name)
+                done.append(f"removed {self._fs.root / name}")
             info = self._fs.info()
             for resource in info.resources:
                 text = ";".join(f"{d}={m}" for d, m in saved["default"].get(resource, {}).items())

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's hands on a whole host in a folder: guarded, restored, shown by doctor."""
+"""The agent's hands on a whole host in a folder: guarded and restored."""
 
 import dataclasses
 import io
-import json
 from unittest import mock
 
 from iat_nova import assembly, conf
@@ -150,35 +149,3 @@ class Restore(MachineCase):
             status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
         self.assertIn("end it first", err)
-
-
-class Doctor(MachineCase):
-    """iat-nova doctor."""
-
-    def rows(self):
-        status, out, _ = self.run_it("doctor", "-f", "json")
-        return status, {row["subject"]: row for row in json.loads(out)}
-
-    def test_all_is_well(self):
-        """Status 0; findings and choices as data; nothing is changed."""
-        status, rows = self.rows()
-        self.assertEqual(0, status)
-        self.assertEqual("ok", rows["resctrl"]["level"])
-        self.assertEqual("chosen", rows["cat"]["level"])
-        self.assertRegex(rows["ddio"]["state"], "^msr: ")
-        self.assertEqual((self.found, []), (self.tree.state(), self.msr.writes))
-        self.assertFalse((self.folder / "state").exists())
-
-    def test_somebody_else_allocates(self):
-        """Status 1 with the command that mends it."""
-        self.tree.mkdir("theirs")
-        status, rows = self.rows()
-        self.assertEqual((1, "observe"), (status, rows["foreign group"]["level"]))
-        self.assertIn("rmdir", rows["foreign group"]["remedy"])
-
-    def test_no_agent_could_start(self):
-        """Status 1 with the reason."""
-        self.be("strange")
-        status, rows = self.rows()
-        self.assertEqual((1, "impossible"), (status, rows["agent"]["level"]))
-        self.assertIn("no event table", rows["agent"]["state"])

@@ -11,8 +11,9 @@ from unittest import mock
 
 from iat_nova.clock import SystemClock
 from iat_nova.hardware import backends, probe
-from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.backends import Preferences
+from iat_nova.hardware.pqos_lib import PqosError
 from iat_nova.hardware.probe import Level, Roots
 from iat_nova.model import WayMask
 from tests.unit.hardware import trees
@@ -55,9 +56,19 @@ class HostCase(unittest.TestCase):
             for name, place in SKX_FORMATS.items():
                 self.put(pmu / "format" / name, f"{place}\n")
         self.perf = None  # why perf refuses
-        patch = mock.patch("iat_nova.hardware.perf_event.available", lambda *_arguments: self.perf)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.pqos = mock.Mock(_name="libpqos.so.4")
+        for target, value in (
+            ("iat_nova.hardware.perf_event.available", lambda *_arguments: self.perf),
+            ("iat_nova.hardware.probe.load", self.load_pqos),
+        ):
+            patch = mock.patch(target, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def load_pqos(self):
+        if self.pqos is None:
+            raise PqosError("no libpqos on this host; apt install intel-cmt-cat")
+        return self.pqos
 
     @staticmethod
     def put(path, text):
@@ -94,14 +105,13 @@ class Findings(HostCase):
         found = probe.findings(self.host())
         bad = [one.subject for one in found if one.level is not Level.OK]
         self.assertEqual(["io_alloc"], bad)
-        self.assertEqual((), probe.observe_reasons(found))
+        self.assertEqual((), probe.reasons(found, Level.OBSERVE))
         self.assertEqual((before, []), (self.tree.state(), self.msr.writes))
-        json.dumps(probe.as_rows(found))
 
     def test_strange_processor(self):
         """A processor without event tables is named with family and model."""
         self.be("strange")
-        self.check("processor", Level.NOTE, "E5-2650: .*family 6 model 45", "perfmon")
+        self.check("processor", Level.MISSING, "E5-2650: .*family 6 model 45", "report")
         self.assertEqual(Level.MISSING, self.findings()["perf"].level)
 
     def test_resctrl_not_mounted(self):
@@ -113,7 +123,11 @@ class Findings(HostCase):
         """A kernel or processor without resctrl is told from one where it is not mounted."""
         (self.roots.resctrl / "schemata").unlink()
         self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
-        self.check("resctrl", Level.MISSING, "has none", "rdt=l3cat")
+        self.check("resctrl", Level.MISSING, "no cat_l3", "virtual machines have none")
+        cpuinfo = self.roots.proc / "cpuinfo"
+        flags = "\nflags\t\t: rdt_a cat_l3 cdp_l3\n\n"
+        cpuinfo.write_text(cpuinfo.read_text().replace("\n\n", flags))
+        self.check("resctrl", Level.MISSING, "this kernel has none", "rdt=l3cat")
 
     def test_foreign_groups(self):
         """Somebody's group, and libvirt's, force observing; a monitoring group does not."""
@@ -123,7 +137,8 @@ class Findings(HostCase):
         self.check("foreign group", Level.OBSERVE, "theirs: somebody", "^rmdir .*/theirs")
         self.tree.rmdir("theirs")
         self.tree.mkdir("qemu-3-instance-0000001a-vcpus_0-1")
-        self.check("foreign group", Level.OBSERVE, "libvirt", "<cachetune>.*virsh edit")
+        remedy = "^virsh edit instance-0000001a: .*<cachetune>"
+        self.check("foreign group", Level.OBSERVE, "libvirt", remedy)
 
     def test_no_class_left(self):
         """When others hold all classes that is told."""
@@ -146,10 +161,24 @@ class Findings(HostCase):
         self.check("lockdown", Level.MISSING, "integrity", "boot without")
         (self.roots.msr / "0/msr").unlink()
         self.check("msr driver", Level.MISSING, "not loaded", "^modprobe msr$")
+        self.check("lockdown", Level.MISSING, "integrity", "boot without")
+
+    def test_a_register_that_refuses(self):
+        """What the register says is split into state and remedy."""
+        self.msr.off = {2}
+        state = "0xc8b: read: No such device or address"
+        self.check("DDIO register 0xc8b", Level.MISSING, state, "off-line, or .*modprobe msr")
+
+    def test_no_sysfs(self):
+        """What cannot be looked at is a finding of its own, and the rest is looked at."""
+        (self.roots.cpus / "online").unlink()
+        found = self.findings()
+        self.assertEqual("is sysfs mounted?", found["msr"].remedy)
+        self.assertIn("libpqos", found)
 
     def test_perf_refused(self):
         """The kernel's refusal is shown with the setting and what to change."""
-        self.perf = "processor 0, perf event: Permission denied"
+        self.perf = "processor 0, perf event: Permission denied; or: sysctl this=0"
         self.check("perf", Level.MISSING, r"denied \(kernel.perf_event_paranoid = 2\)", "sysctl")
 
     def test_no_cha(self):
@@ -161,7 +190,7 @@ class Findings(HostCase):
     def test_lock_of_libpqos(self):
         """A process that holds libpqos's lock is found without disturbing it."""
         self.put(self.roots.pqos_lock, "")
-        self.assertNotIn("libpqos", self.findings())
+        self.assertNotIn("libpqos's lock", self.findings())
         self.check_lock()
 
     def check_lock(self):
@@ -176,8 +205,16 @@ class Findings(HostCase):
             self.assertEqual("held\n", owner.stdout.readline())
             self.assertEqual(owner.pid, probe.lock_holder(self.roots.pqos_lock))
             self.put(self.roots.proc / "locks", Path("/proc/locks").read_text())
-            self.check("libpqos", Level.OBSERVE, f"process {owner.pid} holds", "end process")
+            subject = "libpqos's lock"
+            self.check(subject, Level.OBSERVE, f"process {owner.pid} holds", f"kill {owner.pid}")
+            found = probe.findings(self.host(), agent=owner.pid)
+            self.assertNotIn(subject, [one.subject for one in found])  # our agent holds it
             owner.stdin.close()
+
+    def test_no_libpqos(self):
+        """The package that brings it is named; nothing else depends on it."""
+        self.pqos = None
+        self.check("libpqos", Level.MISSING, "no libpqos", "^apt install intel-cmt-cat$")
 
     def test_own_lock_of_libpqos(self):
         """The agent that works through libpqos is not another owner."""
@@ -201,9 +238,10 @@ class Findings(HostCase):
         """Hyper-threads of one core in different classes are told, whole cores are not."""
         for cpu, siblings in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
             self.put(self.roots.cpus / f"cpu{cpu}/topology/thread_siblings_list", siblings)
-        classes = (ClassMask("a", (0,), WayMask(1)), ClassMask("b", (2, 3), WayMask(2)))
-        (one,) = probe.split_siblings(self.cpus.topology, classes)
-        self.assertIn("processors 0-1 of one core are in classes a, default", one.state)
+        owner = {0: "a", 1: "b", 2: "b", 3: "b"}
+        (one,) = probe.split_siblings(self.cpus.topology, owner)
+        self.assertEqual("a and b share cores: processors 0-1", one.state)
+        self.assertIn("cpu_thread_policy", one.remedy)
 
 
 class Choosing(HostCase):
@@ -249,7 +287,7 @@ class Choosing(HostCase):
         self.assertIn("refuses writes", made.choices[1].why)
         domain = made.allocator.domains()[0]
         self.assertEqual((0x600, False), (domain.ddio_found, domain.ddio_resizable))
-        with self.assertRaisesRegex(HardwareError, "ddio = msr cannot be had: msr: .*refuses"):
+        with self.assertRaisesRegex(HardwareError, "ddio_interface = msr cannot be had: msr: .*refuses"):
             self.choose(ddio="msr")
 
     def test_io_alloc(self):
@@ -279,7 +317,7 @@ class Choosing(HostCase):
     def test_perf_refused(self):
         """When perf cannot be used that stops the start, with the way out."""
         self.perf = "Permission denied; give the agent CAP_PERFMON"
-        with self.assertRaisesRegex(HardwareError, "CAP_PERFMON; or set counters = msr"):
+        with self.assertRaisesRegex(HardwareError, "CAP_PERFMON; or set it to msr"):
             self.choose()
 
     def test_strange_processor(self):

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent with these settings would find on this host, and whether it could enforce.
+
+Joins what the hardware offers (`hardware.probe`) with the configuration, the policy, who runs here,
+and what an earlier agent left. Looks only; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+
+from iat_nova import assembly, policy, strategies
+from iat_nova.clock import SystemClock
+from iat_nova.conf import ConfigError, Settings
+from iat_nova.cpulist import format_cpus
+from iat_nova.hardware import backends, probe
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.backends import Backends
+from iat_nova.hardware.probe import Finding, Host, Level
+from iat_nova.inventory.host import read_host
+from iat_nova.model import CacheDomain, Facts
+
+_SOURCES = {  # how a source's warnings begin -> its name, and what mends it
+    "libvirt": ("libvirt", "systemctl start libvirtd (or virtqemud); [iat] libvirt_uri"),
+    "OVSDB": (
+        "Open vSwitch",
+        "systemctl start openvswitch-switch; without one: [iat] ovsdb_connection = none",
+    ),
+}
+
+
+_NOT_ROOT = Finding(
+    "rights", Level.NOTE, "not root: what only root may see looks missing", "sudo iat-nova doctor"
+)
+
+
+def examine(settings: Settings, host: Host) -> list[Finding]:
+    """Look at everything, in the order in which a person would mend it; the last is the verdict."""
+    hands, refused = _choose(settings, host)
+    agent = assembly.writer(host)
+    cat = hands.choices[0].chosen if hands else settings.cat_interface
+    found = [] if os.geteuid() == 0 else [_NOT_ROOT]
+    found += probe.findings(host, cat=cat, agent=agent)
+    found += _left_behind(settings, host, agent)
+    found += _tenants(settings, host, hands)
+    found += _configuration(settings)
+    found += refused
+    if hands is not None:
+        found += [
+            Finding(one.role, Level.CHOSEN, f"{one.chosen}: {one.why}") for one in hands.choices
+        ]
+    return [*found, _verdict(found, settings)]
+
+
+def can_enforce(found: list[Finding]) -> bool:
+    """Tell whether nothing keeps an agent from starting and writing here."""
+    return not any(one.level in (Level.IMPOSSIBLE, Level.OBSERVE) for one in found)
+
+
+def _choose(settings: Settings, host: Host) -> tuple[Backends | None, list[Finding]]:
+    """Choose the interfaces as the agent would; without them tell why it could not start."""
+    try:
+        hands = assembly.hardware(settings, host)
+        if settings.port_dca:
+            backends.root_ports(host, settings.dca_off_ports)
+    except HardwareError as error:
+        return None, [probe.refusal("interfaces", error, Level.IMPOSSIBLE)]
+    return hands, []
+
+
+def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Finding]:
+    """Tell whether an agent runs, and whether one ended without putting the host back."""
+    if agent is not None:
+        return [Finding("agent", Level.OK, f"runs as process {agent}")]
+    try:
+        pending = assembly.guard(settings, host).pending
+    except HardwareError as error:
+        return [probe.refusal("snapshot", error, Level.IMPOSSIBLE)]
+    if pending:
+        state = "an agent ended without putting the host back"
+        return [Finding("snapshot", Level.NOTE, state, "iat-nova restore")]
+    if host.roots.resctrl.joinpath("schemata").exists() and (left := host.resctrl.own_groups()):
+        folders = " ".join(str(host.roots.resctrl / name) for name in left)
+        state = f"groups of an earlier agent, without its snapshot: {', '.join(left)}"
+        return [Finding("left behind", Level.NOTE, state, f"rmdir {folders}")]
+    return []
+
+
+def _configuration(settings: Settings) -> list[Finding]:
+    """Tell what the configuration keeps from being driven."""
+    found = []
+    if settings.hardware == "emulated":
+        state = "hardware = emulated: an emulated server is driven, nothing of this host"
+        found.append(Finding("configuration", Level.NOTE, state, "[iat] hardware = auto"))
+    if settings.mode == "observe":
+        state = "mode = observe: decides and records, writes nothing"
+        found.append(Finding("configuration", Level.NOTE, state, "[iat] mode = enforce"))
+    return found
+
+
+# --------------------------------------------------------------------------- who runs here
+
+
+def _tenants(settings: Settings, host: Host, hands: Backends | None) -> list[Finding]:
+    """Look at guests, virtual switch and policy."""
+    found: list[Finding] = []
+    domains: tuple[CacheDomain, ...] = ()
+    if hands is not None:
+        try:
+            domains = hands.allocator.domains()
+        except HardwareError as error:
+            found.append(probe.refusal("cache domains", error))
+    try:
+        facts = _facts(settings, domains)
+    except (OSError, ValueError, ConfigError) as error:
+        return [*found, Finding("inventory", Level.IMPOSSIBLE, str(error))]
+    found += _sources(settings, facts)
+    found += [
+        Finding(
+            "cachetune",
+            Level.OBSERVE,
+            f"{guest.name}: libvirt allocates cache to it",
+            f"virsh edit {guest.name}: remove <cachetune>; then virsh shutdown and start it",
+        )
+        for guest in facts.guests
+        if guest.cachetune
+    ]
+    return found + (_policy(settings, host, facts) if domains else [])
+
+
+def _facts(settings: Settings, domains: tuple[CacheDomain, ...]) -> Facts:
+    """Read the full picture once."""
+    source = assembly.inventory(
+        settings, lambda: read_host(domains, settings.sysfs_root), SystemClock()
+    )
+    with _quiet("iat_nova.inventory"), contextlib.closing(source):
+        source.start()
+        return source.facts()
+
+
+@contextlib.contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Keep a logger from telling what will be a finding."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _sources(settings: Settings, facts: Facts) -> list[Finding]:
+    """Tell what libvirt and Open vSwitch show, or why they show nothing."""
+    found = []
+    silent = set()
+    for text in facts.warnings:
+        name, remedy = _SOURCES.get(text.split()[0], ("inventory", None))
+        silent.add(name)
+        state = text.removesuffix("; no guests have been seen yet")
+        found.append(Finding(name, Level.MISSING, state, remedy))
+    if "libvirt" not in silent:
+        state = f"{len(facts.guests)} guests at {settings.libvirt_uri}"
+        found.append(Finding("libvirt", Level.OK, state))
+    if facts.switch is not None and "Open vSwitch" not in silent:
+        cpus = format_cpus(facts.switch.pmd_cpus)
+        state = f"{len(facts.switch.bridges)} bridges, " + (
+            f"PMD threads on processors {cpus}" if cpus else "no PMD threads"
+        )
+        found.append(Finding("Open vSwitch", Level.OK, state))
+    return found
+
+
+def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
+    """Check policy and strategy, and look for cores shared by tenants they make."""
+    check = f"iat-nova policy check {settings.policy_path or ''}".strip()
+    try:
+        loaded = policy.load(settings.policy_path, facts.host)
+        strategies.make(settings.strategy, loaded.parameters)
+    except policy.PolicyError as error:
+        state = " ".join(str(error).splitlines())
+        return [Finding("policy", Level.IMPOSSIBLE, state, check)]
+    except strategies.StrategyError as error:
+        return [Finding("strategy", Level.IMPOSSIBLE, str(error), "[iat] strategy")]
+    found = [Finding("policy", Level.OK, loaded.source)]
+    classified = loaded.classify(facts, {})
+    owner = {
+        cpu: tenant.name
+        for inventory in classified.domains.values()
+        for tenant in inventory.tenants
+        for cpu in tenant.cpus
+    }
+    return found + probe.split_siblings(host.topology, owner)
+
+
+def _verdict(found: list[Finding], settings: Settings) -> Finding:
+    for level, says in (
+        (Level.IMPOSSIBLE, "the agent cannot start"),
+        (Level.OBSERVE, "the agent would only observe"),
+    ):
+        if reasons := probe.reasons(found, level):
+            return Finding("verdict", level, f"{says}: {'; '.join(reasons)}")
+    state = "the agent can enforce here"
+    return Finding("verdict", Level.OK, state + ("" if settings.mode == "enforce" else ", if told"))

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova doctor on a whole host in a folder, with a libvirt inside this process."""
+
+import json
+import subprocess
+import sys
+from unittest import mock
+
+from iat_nova import assembly
+from tests.unit import test_restore
+
+NODE = """<node>{}</node>"""
+DOMAIN = """<domain type='test'><name>{name}</name><uuid>{number:032x}</uuid>
+<memory unit='MiB'>64</memory><vcpu>{vcpus}</vcpu><cputune>{pins}{more}</cputune>
+<os><type>hvm</type></os></domain>"""
+TUNED = "<cachetune vcpus='0'><cache id='0' level='3' type='both' size='2' unit='MiB'/></cachetune>"
+
+
+class DoctorCase(test_restore.MachineCase):
+    """All is well: no guests, no Open vSwitch, no agent."""
+
+    def setUp(self):
+        super().setUp()
+        self.put(self.folder / "sys/bus/pci/devices/none", "")
+        (self.folder / "sys/devices/system").mkdir(parents=True)
+        (self.folder / "sys/devices/system/cpu").symlink_to(self.roots.cpus)
+        self.guests()
+        self.configure()
+
+    def configure(self, **options):
+        options = {
+            "state_dir": self.folder / "state",
+            "sysfs_root": self.folder / "sys",
+            "libvirt_uri": f"test://{self.folder}/node.xml",
+            "ovsdb_connection": "none",
+            **options,
+        }
+        lines = [f"{name} = {value}" for name, value in options.items()]
+        self.config.write_text("\n".join(["[iat]", *lines, "[compute]", "cpu_dedicated_set = 0-3"]))
+
+    def guests(self, *cpus, more=""):
+        """Define guests with a vCPU on each of the processors."""
+        domains = [
+            DOMAIN.format(
+                name=f"instance-{number:08x}",
+                number=number,
+                vcpus=len(own),
+                pins="".join(f"<vcpupin vcpu='{n}' cpuset='{cpu}'/>" for n, cpu in enumerate(own)),
+                more=more,
+            )
+            for number, own in enumerate(cpus, 1)
+        ]
+        (self.folder / "node.xml").write_text(NODE.format("".join(domains)))
+
+    def rows(self):
+        status, out, err = self.run_it("doctor", "-f", "json")
+        self.assertNotIn("trying again", err)
+        return status, {row["subject"]: row for row in json.loads(out)}
+
+    def check(self, subject, level, state, remedy="", status=0):
+        """Check one finding and the exit status; return the verdict."""
+        found, rows = self.rows()
+        row = rows[subject]
+        self.assertEqual((level, status), (row["level"], found), row)
+        self.assertRegex(row["state"], state)
+        self.assertRegex(row["remedy"] or "", remedy or "^$")
+        return rows["verdict"]
+
+
+class Host(DoctorCase):
+    """What the hardware offers, and the verdict."""
+
+    def test_all_is_well(self):
+        """Status 0; findings and choices as data; nothing is changed."""
+        status, rows = self.rows()
+        self.assertEqual((0, "ok"), (status, rows["verdict"]["level"]))
+        self.assertEqual("ok", rows["resctrl"]["level"])
+        self.assertEqual("chosen", rows["cat"]["level"])
+        self.assertRegex(rows["ddio"]["state"], "^msr: ")
+        self.assertEqual((self.found, []), (self.tree.state(), self.msr.writes))
+        self.assertFalse((self.folder / "state").exists())
+
+    def test_somebody_else_allocates(self):
+        """Status 1 with the command that mends it, and a verdict."""
+        self.tree.mkdir("theirs")
+        verdict = self.check("foreign group", "observe", "theirs", "rmdir .*theirs", status=1)
+        self.assertRegex(verdict["state"], "would only observe: foreign group: theirs")
+
+    def test_no_agent_could_start(self):
+        """Status 1 with the reason."""
+        self.be("strange")
+        verdict = self.check("interfaces", "impossible", "no event table", "report", status=1)
+        self.assertIn("cannot start", verdict["state"])
+
+    def test_groups_that_libpqos_makes(self):
+        """COS groups are ours when the agent allocates through libpqos's OS interface."""
+        for number in range(1, 8):
+            self.tree.mkdir(f"COS{number}")
+        self.assertEqual(1, self.rows()[0])
+        self.configure(cat_interface="pqos-os")
+        self.assertEqual(0, self.rows()[0])
+
+    def test_not_root(self):
+        """Who may not see everything is told so first."""
+        for user, told in ((0, False), (1000, True)):
+            with mock.patch("os.geteuid", return_value=user):
+                self.assertEqual(told, "rights" in self.rows()[1])
+
+    def test_root_ports(self):
+        """Ports that the agent could not switch are found before it starts."""
+        self.configure(port_dca="true", dca_off_ports="0000:3a:00.0")
+        self.check("interfaces", "impossible", "0000:3a:00.0", status=1)
+
+    def test_people_read_text(self):
+        """A paragraph a finding, the remedy in one piece behind an arrow, the verdict last."""
+        self.tree.mkdir("theirs")
+        status, out, _ = self.run_it("doctor", "--max-width", "70")
+        self.assertEqual(1, status)
+        lines = out.splitlines()
+        self.assertTrue(any(line.startswith("observe     foreign group ") for line in lines), out)
+        self.assertIn(f"--> rmdir {self.roots.resctrl}/theirs, if nobody needs it", out)
+        self.assertLessEqual(max(len(line) for line in lines if "/" not in line), 70)
+        self.assertIn("verdict", out[out.index("theirs") :])
+        status, out, _ = self.run_it("doctor", "-f", "value", "-c", "level")
+        self.assertEqual({"ok", "missing", "observe", "chosen"}, set(out.split()))
+
+
+class Around(DoctorCase):
+    """Configuration, policy, guests, and what an agent left."""
+
+    def test_cachetune(self):
+        """A guest to which libvirt allocates cache is named with what to edit."""
+        self.guests([1], more=TUNED)
+        verdict = self.check(
+            "cachetune", "observe", "^instance-00000001: ", "^virsh edit instance-00000001: ", 1
+        )
+        self.assertIn("cachetune", verdict["state"])
+
+    def test_hyper_threads(self):
+        """Guests on one core are told, and that alone keeps nobody from enforcing."""
+        for cpu, siblings in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
+            self.put(self.roots.cpus / f"cpu{cpu}/topology/thread_siblings_list", siblings)
+        self.guests([0, 1], [2], [3])
+        pair = "instance-00000002 and instance-00000003 share cores: processors 2-3$"
+        self.check("hyper-threads", "note", pair, "cpu_thread_policy")
+
+    def test_no_libvirt(self):
+        """An absent libvirt is a finding, without a warning beside it."""
+        self.configure(libvirt_uri=f"qemu+unix:///system?socket={self.folder}/none")
+        self.check("libvirt", "missing", "No such file", "^systemctl start libvirtd")
+
+    def test_no_open_vswitch(self):
+        """So is an absent Open vSwitch."""
+        self.configure(ovsdb_connection=f"unix:{self.folder}/none")
+        self.check("Open vSwitch", "missing", "OVSDB at unix:", "ovsdb_connection = none")
+
+    def test_policy(self):
+        """A policy or a strategy with which the agent would not start."""
+        self.put(self.folder / "policy.yaml", "parameters: 3\n")
+        self.configure(policy_file=self.folder / "policy.yaml")
+        remedy = f"^iat-nova policy check {self.folder}/policy.yaml$"
+        self.check("policy", "impossible", "policy.yaml", remedy, 1)
+        self.configure(strategy="magic")
+        self.check("strategy", "impossible", "magic", "strategy", 1)
+
+    def test_modes(self):
+        """What the configuration keeps from being driven is noted; the host itself is well."""
+        self.configure(mode="observe")
+        verdict = self.check("configuration", "note", "mode = observe", "mode = enforce")
+        self.assertEqual("the agent can enforce here, if told", verdict["state"])
+        self.configure(hardware="emulated", emulated_scenario="x")
+        self.check("configuration", "note", "hardware = emulated", "hardware = auto")
+
+    def test_after_a_crash(self):
+        """A snapshot that nobody restored is found, and left there."""
+        self.crash()
+        self.check("snapshot", "note", "without putting the host back", "^iat-nova restore$")
+        self.assertTrue(self.settings().snapshot_path.exists())
+        self.settings().snapshot_path.write_text("{}")
+        self.check("snapshot", "impossible", "not a snapshot", "remove it", 1)
+        self.settings().snapshot_path.unlink()
+        self.check("left behind", "note", r"iat-nova\.1", r"^rmdir .*iat-nova\.1$")
+
+    def test_an_agent_runs(self):
+        """It is named, and what it holds is nobody else's."""
+        code = (
+            "import sys; from pathlib import Path; from iat_nova.guard import Guard\n"
+            "with Guard({}, snapshot=Path('x'), lock=Path(sys.argv[1])).only_writer():\n"
+            "    print('held', flush=True); sys.stdin.read()\n"
+        )
+        self.crash()
+        with subprocess.Popen(
+            [sys.executable, "-c", code, self.lock],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as agent:  # fmt: skip
+            self.assertEqual("held\n", agent.stdout.readline())
+            with open("/proc/locks", encoding="ascii") as locks:
+                self.put(self.roots.proc / "locks", locks.read())
+            self.assertEqual(agent.pid, assembly.writer(self.host()))
+            self.check("agent", "ok", f"^runs as process {agent.pid}$")
+            self.assertNotIn("snapshot", self.rows()[1])
+            agent.stdin.close()
