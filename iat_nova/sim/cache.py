@@ -423,9 +423,16 @@ def renumber(c: Caches) -> None:
 
 
 @kernel
+def memory_writes(c: Caches) -> int:
+    """Return the sampled lines that have been written to memory."""
+    total: int = c.totals[WRITE_BACKS] + c.totals[DMA_MEMORY_WRITES]
+    return total
+
+
+@kernel
 def memory_lines(c: Caches) -> int:
     """Return the sampled lines that have crossed the memory bus, both ways."""
-    total: int = c.totals[WRITE_BACKS] + c.totals[DMA_READ_MISSES] + c.totals[DMA_MEMORY_WRITES]
+    total: int = memory_writes(c) + c.totals[DMA_READ_MISSES]
     for core in range(c.served.shape[0]):
         total += c.served[core, MEMORY]
     return total

@@ -18,8 +18,8 @@ class Machine:
     Latencies are load-to-use times; memory's is the one without load. `inclusive_ways` are the
     LLC ways tied to the shared part of the directory (facts of A4, section 1): 0 where a machine
     has none. Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60);
-    memory latency and 70 % of the DIMMs' peak as what streams reach are published measurements
-    of Skylake-SP, rounded.
+    memory's latency is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the
+    DIMMs' peak; see `iat_nova.sim.memory` for what can be had of it.
     """
 
     name: str
@@ -88,7 +88,7 @@ GOLD_6140 = Machine(
     ddio_ways=WayMask(0x600),
     inclusive_ways=WayMask(0x003),
     coerced_ways=WayMask(0x600),
-    memory_bytes_per_s=90e9,
+    memory_bytes_per_s=128e9,
 )
 GOLD_6148 = dataclasses.replace(
     GOLD_6140,
@@ -112,7 +112,7 @@ GOLD_6338 = Machine(
     ddio_ways=WayMask(0xC00),
     inclusive_ways=WayMask(0x003),
     coerced_ways=WayMask(0),
-    memory_bytes_per_s=143e9,
+    memory_bytes_per_s=205e9,
 )
 
 MACHINES: Mapping[str, Machine] = {
