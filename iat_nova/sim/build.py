@@ -148,7 +148,7 @@ class Plant:
                 if workload.profile.form in NETWORKED:
                     mine = self._inputs(workload, lane)
                 ints.append(self._thread_ints(workload, cpu, len(inputs), len(mine)))
-                floats.append(_thread_floats(workload))
+                floats.append(_thread_floats(workload, self.scenario.machine.frequency_hz))
                 overlaps.append(workload.profile.overlap)
                 inputs += mine
         overlap = np.array(overlaps, np.float64)
@@ -198,6 +198,8 @@ class Plant:
                         self.owners.index(traffic.to),
                         traffic.burst,
                         0,
+                        traffic.burst,
+                        int(self._random.integers(1, 2**62)),
                     ]
                 )
         cards = {card.name: number for number, card in enumerate(scenario.nics)}
@@ -209,7 +211,7 @@ class Plant:
         ]
         return nic.Nics(
             np.array(flow, np.float64).reshape(-1, 2),
-            np.array(streams, np.int64).reshape(-1, 5),
+            np.array(streams, np.int64).reshape(-1, 7),
             np.array([[c.speed_bits_per_s / 8, 0.0, 0.0] for c in scenario.nics]).reshape(-1, 3),
             np.array(tx, np.int64).reshape(-1, 2),
             np.zeros((len(self.owners), 3)),
@@ -307,7 +309,7 @@ def _command_s(disk: DiskSpec) -> float:
     return max(0.0, 1.0 / disk.commands_per_s - nvme.PAGE_BYTES / disk.bytes_per_s)
 
 
-def _thread_floats(workload: Workload) -> list[float]:
+def _thread_floats(workload: Workload, frequency_hz: float) -> list[float]:
     profile = workload.profile
     row = [0.0] * th.FLOATS
     row[th.OWN_CYCLES] = profile.own_cycles
@@ -316,4 +318,5 @@ def _thread_floats(workload: Workload) -> list[float]:
     row[th.PAYLOAD_SHARE] = profile.payload_share
     row[th.COPY_CYCLES] = profile.copy_cycles
     row[th.SPIN_IPC] = profile.spin_ipc
+    row[th.OFF_MAX_CYCLES] = workload.jitter_s * frequency_hz
     return row

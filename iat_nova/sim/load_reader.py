@@ -41,6 +41,7 @@ def workloads(
         "working_set": values.working_set,
         "writes": values.SHARE,
         "duty": values.SHARE,
+        "jitter": values.JITTER,
     }
     found: dict[str, Workload] = {}
     taken: dict[int, str] = {}
@@ -114,6 +115,7 @@ def _workload(f: Fields, path: Path, name: str, got: Mapping[str, Any]) -> Workl
         disk=got.get("disk"),
         block_bytes=got.get("block", 4096),
         depth=got.get("depth", 32),
+        jitter_s=got.get("jitter", 0.0),
     )
 
 

@@ -16,7 +16,8 @@ OVERHEAD_BYTES = 20
 
 # Columns of `Nics.flow` (float64) and `Nics.streams` (int64).
 PACKETS_PER_S, CREDIT = range(2)
-RING, FRAME_BYTES, TARGET, BURST, OFFERED = range(5)
+# BURST is the mean length of bursts, NEXT that of the coming one.
+RING, FRAME_BYTES, TARGET, BURST, OFFERED, NEXT, RANDOM = range(7)
 # Columns of `Nics.ports` (float64).
 BYTES_PER_S, TX_CREDIT, TX_BYTES = range(3)
 # Columns of `Nics.tx`: send rings and the card each belongs to.
@@ -45,13 +46,28 @@ def packets_per_s(bits_per_s: float, frame_bytes: int) -> float:
 
 
 @kernel
+def _due(s: npt.NDArray[np.int64], credit: float) -> int:
+    """Return how many packets of a stream come now: whole bursts of 1 to 2 BURST - 1 packets.
+
+    A burst is held back until it is complete, then comes at once.
+    """
+    if s[BURST] == 1:
+        return int(credit)
+    count = 0
+    while credit >= count + s[NEXT]:
+        count += s[NEXT]
+        s[RANDOM] = (s[RANDOM] * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
+        s[NEXT] = 1 + (s[RANDOM] >> 32) % (2 * s[BURST] - 1)
+    return count
+
+
+@kernel
 def receive(n: Nics, r: rings.Rings, c: cache.Caches, seconds: float, now_ns: int) -> None:
     """Let every stream's packets of one step arrive; a full ring drops."""
     for stream in range(n.streams.shape[0]):
         s = n.streams[stream]
         n.flow[stream, CREDIT] += n.flow[stream, PACKETS_PER_S] * seconds
-        # A burst is held back until it is complete, then comes at once.
-        count = int(n.flow[stream, CREDIT]) // s[BURST] * s[BURST]
+        count = _due(s, n.flow[stream, CREDIT])
         n.flow[stream, CREDIT] -= count
         s[OFFERED] += count
         ring = r.state[s[RING]]

@@ -34,6 +34,9 @@ DATA_LINE = 5
 # A sender reclaims when fewer descriptors than this are free, as many at a time (DPDK's
 # tx_free_thresh and tx_rs_thresh of i40e).
 RECLAIM = 32
+# A receiver gives the device new buffers when so many descriptors are free, not one by one
+# (DPDK's rx_free_thresh, and RTE_I40E_RXQ_REARM_THRESH of its vector receive).
+REARM = 32
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -148,8 +151,10 @@ def post(r: Rings, ring: int, buffer: int) -> None:
 
 @kernel
 def refill(r: Rings, ring: int) -> None:
-    """Post empty buffers on a receive ring until it is full or its pool empty."""
+    """Post empty buffers on a receive ring until it is full or its pool empty, `REARM` at least."""
     s = r.state[ring]
+    if s[SIZE] - (s[POSTED] - s[TAKEN]) < REARM:
+        return
     while s[POSTED] - s[TAKEN] < s[SIZE]:
         buffer = allocate(r, s[POOL])
         if buffer < 0:

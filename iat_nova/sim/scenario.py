@@ -84,7 +84,8 @@ class Workload:
     `ring` is the number of descriptors of each of its queues; `buffers` the size of its mempool
     and `pool` that pool's handler: ``stack`` (last in, first out, which is also what one core's
     own cache of buffers makes of a ring) or ``ring``. A storage workload keeps `depth` commands
-    of `block_bytes` on its `disk` from each of its processors.
+    of `block_bytes` on its `disk` from each of its processors. `jitter_s` is the longest time for
+    which its threads lose their core now and then.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Workload:
     disk: str | None = None
     block_bytes: int = 4096
     depth: int = 32
+    jitter_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

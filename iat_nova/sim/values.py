@@ -151,6 +151,7 @@ def cpus(cores: int) -> Check:
 
 DURATION = quantity(units.Kind.DURATION, 0.001, 86400.0)
 MOMENT = quantity(units.Kind.DURATION, 0.0, 86400.0)
+JITTER = quantity(units.Kind.DURATION, 0.0, 0.01)
 SHARE = quantity(units.Kind.FRACTION, 0.001, 1.0)
 RING = power(32, 8192)
 PACKET = size(64, 2048)

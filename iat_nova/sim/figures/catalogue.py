@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from iat_nova.sim.figures.api import Figure
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("iat_3",)
 
 
 @functools.cache

@@ -202,7 +202,7 @@ def step(
     f = t.floats[thread]
     i = t.ints[thread]
     f[th.CYCLES] += cycles
-    f[th.CREDIT_CYCLES] += cycles
+    f[th.CREDIT_CYCLES] += th.on_core(t, thread, cycles)
     served = 0
     idle_inputs = 0
     while f[th.CREDIT_CYCLES] > 0 and idle_inputs < i[th.INPUTS_COUNT]:

@@ -37,8 +37,15 @@ INTS = 10
     WORK,  # units of work done
     LATENCY_CYCLES,  # sum over sampled accesses to its own memory
     LATENCY_SAMPLES,
-) = range(14)
-FLOATS = 14
+    OFF_MAX_CYCLES,  # the longest time for which it loses its core now and then; 0: it never does
+    OFF_CYCLES,  # time for which it is still off its core
+    ON_CYCLES,  # time until it loses its core again
+) = range(17)
+FLOATS = 17
+
+# A thread loses its core once in so many cycles on average (4 ms at 2.3 GHz: the tick of a kernel
+# with HZ=250), for a time evenly spread up to OFF_MAX_CYCLES. Chosen.
+OFF_EVERY_CYCLES = 9.2e6
 
 # Classes of accesses, each with its running mean of stall cycles (`stalls`) and its own
 # memory-level parallelism (`overlap`: how many misses are served at a time).
@@ -68,6 +75,22 @@ def draw(t: Threads, thread: int) -> int:
     )
     t.ints[thread, RANDOM] = state
     return state >> 32
+
+
+@kernel
+def on_core(t: Threads, thread: int, cycles: float) -> float:
+    """Return how many of a step's `cycles` a thread has its core for (scheduling jitter)."""
+    f = t.floats[thread]
+    if f[OFF_MAX_CYCLES] == 0.0:
+        return cycles
+    f[ON_CYCLES] -= cycles
+    if f[ON_CYCLES] < 0.0:
+        f[OFF_CYCLES] += draw(t, thread) / 2147483648.0 * f[OFF_MAX_CYCLES]
+        f[ON_CYCLES] = OFF_EVERY_CYCLES * (0.5 + draw(t, thread) / 2147483648.0)
+    off = min(cycles, f[OFF_CYCLES])
+    f[OFF_CYCLES] -= off
+    left: float = cycles - off
+    return left
 
 
 @kernel

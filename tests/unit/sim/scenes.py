@@ -7,6 +7,7 @@ import threading
 
 from iat_nova.sim import EmulatedServer
 from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.scenario import Scenario
 
 HEAD = """\
 length: 10s
@@ -29,9 +30,14 @@ traffic:
 """
 
 
+def scenario(text: str) -> Scenario:
+    """Read a scenario's text."""
+    return read_scenario(text, "test", "test.yaml")
+
+
 def server(text: str, **options: object) -> EmulatedServer:
     """Start an emulated server on a scenario's text."""
-    return EmulatedServer(read_scenario(text, "test", "test.yaml"), **options)
+    return EmulatedServer(scenario(text), **options)
 
 
 def run(machine: EmulatedServer, seconds: float) -> None:

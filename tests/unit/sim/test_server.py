@@ -50,14 +50,15 @@ class TestPhenomena(unittest.TestCase):
         self.assertLess(work["0x600"], 0.9 * work["0x060"])
 
     def test_more_flows_more_misses_in_the_switch(self):
-        """The switch's LLC misses a packet rise with the flows it sees."""
+        """The switch misses the LLC only where its flow table has outgrown its ways."""
         rates = []
         for flows in (1, 1000, 100000):
             text = scenes.HEAD + scenes.SWITCHED.format(flows=flows)
             _, done = scenes.measured(scenes.server(text), 0.03, 0.02)
             rates.append(done["ovs"]["misses"] / done["ovs"]["work"])
-        self.assertLess(rates[0], rates[1])
-        self.assertLess(rates[1] + 1, rates[2])
+        self.assertLess(rates[0], 0.1)
+        self.assertLess(rates[1], 0.1)
+        self.assertGreater(rates[2], 1)
 
     def test_more_ways_fewer_misses(self):
         """X-Mem's misses fall with each way that it gets."""

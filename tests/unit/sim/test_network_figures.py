@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network figures measure what their columns say, and judge and draw made-up rows."""
+
+import unittest
+
+from matplotlib.figure import Figure as Canvas
+
+from iat_nova.sim.figures import catalogue, claims
+
+
+class NetworkFigureTest(unittest.TestCase):
+    def holds(self, name, rows):
+        """Judge and draw rows; every claim of the figure is answered. Returns the findings."""
+        figure = catalogue.figures()[name]
+        found = list(figure.judge(rows))
+        asked = {one.id for one in claims.load().values() if one.figure == name}
+        self.assertEqual(asked, {finding.claim for finding in found})
+        canvas = Canvas()
+        figure.draw(canvas, rows)
+        self.assertTrue(canvas.axes)
+        return {finding.claim: finding.measured for finding in found}
+
+    def measured(self, name, point):
+        """Measure one point; its row holds numbers under the columns that are judged."""
+        row = catalogue.figures()[name].measure(point)
+        self.assertTrue(row)
+        return {**point, **row}
+
+
+class TestRings(NetworkFigureTest):
+    def rows(self, packet, rates):
+        return [
+            {"packet_bytes": packet, "ring": ring, "seed": 1, "zero_loss_mpps": rate}
+            for ring, rate in zip((1024, 512, 256, 128, 64), rates, strict=True)
+        ]
+
+    def test_small_packets(self):
+        """The loss at ring 512, the share left at 64 and the order are read off the rates."""
+        found = self.holds("iat-3a", self.rows(64, (10.0, 8.0, 4.0, 2.0, 0.5)))
+        self.assertAlmostEqual(-20.0, found["iat-3a-512"])
+        self.assertAlmostEqual(5.0, found["iat-3a-64"])
+        self.assertTrue(found["iat-3a-mono"])
+
+    def test_large_packets(self):
+        """A rate that falls at ring 256 already refutes the claim."""
+        self.assertTrue(self.holds("iat-3b", self.rows(1500, (3, 3, 3, 2, 1)))["iat-3b-128"])
+        self.assertFalse(self.holds("iat-3b", self.rows(1500, (3, 3, 2, 2, 1)))["iat-3b-128"])
+
+    def test_a_point(self):
+        """At 1.5 KB and ring 1,024 one core carries the line without loss."""
+        row = self.measured("iat-3b", {"packet_bytes": 1500, "ring": 1024, "seed": 1})
+        self.assertEqual(1.0, row["share_of_line"])
