@@ -274,7 +274,7 @@ class Plant:
                 self._set_locality(thread, spread, profile.accesses * past_l1)
 
     def set_duty(self, name: str, duty: float) -> None:
-        """Set the share of the time for which a workload does not sleep."""
+        """Set the share of the time for which a workload does not sleep; at 0 it does not run."""
         self.state.threads.floats[self.threads[name], th.DUTY] = duty
 
     def set_traffic(self, traffic: Traffic) -> None:

@@ -40,6 +40,8 @@ def advance(
         nic.receive(s.nics, s.rings, s.caches, seconds, now_ns)
         nvme.step(s.disks, s.caches, seconds, now_ns, sampling)
         for thread in range(s.threads.ints.shape[0]):
+            if s.threads.floats[thread, th.DUTY] == 0.0:
+                continue
             if s.threads.ints[thread, th.KIND] == th.POLLER:
                 poller.step(
                     s.threads,

@@ -11,8 +11,11 @@ from iat_nova.policy.problems import Path
 from iat_nova.sim import values
 from iat_nova.sim.fields import Fields
 from iat_nova.sim.machine import Machine
-from iat_nova.sim.scenario import DiskSpec, NicSpec
+from iat_nova.sim.scenario import DiskSpec, NicSpec, Stay
 from iat_nova.sim.values import Check
+
+# Keys of a guest that is not there from the start to the end.
+_STAY = ("arrives", "leaves")
 
 
 def nics(f: Fields, value: object) -> dict[str, NicSpec]:
@@ -74,6 +77,7 @@ def guests(
             "cpus": values.cpus(machine.cores),
             "floating": values.cpus(machine.cores),
             "attachments": values.anything,
+            **dict.fromkeys(_STAY, values.MOMENT),
         }
         got = f.fields(item, path, known, ("name", "uuid"))
         if not {"name", "uuid"} <= got.keys():
@@ -99,6 +103,23 @@ def guests(
             )
         )
     return tuple(found)
+
+
+def stays(f: Fields, value: object) -> dict[str, Stay]:
+    """Read from the section ``guests``, which `guests` has checked, who comes or goes when."""
+    found = {}
+    for number, item in enumerate(value if isinstance(value, list) else ()):
+        if not isinstance(item, dict) or not set(_STAY) & item.keys():
+            continue
+        try:
+            given = {f"{key}_s": values.MOMENT(item[key]) for key in _STAY if key in item}
+        except values.NotAllowed:
+            continue  # `guests` has complained
+        stay = Stay(**given)
+        if stay.leaves_s <= stay.arrives_s:
+            f.complain(("guests", number, "leaves"), "the guest must arrive before it leaves")
+        found[str(item.get("uuid"))] = stay
+    return found
 
 
 def _specs(f: Fields, value: object, path: Path) -> dict[str, str] | None:

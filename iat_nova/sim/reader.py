@@ -81,6 +81,7 @@ def _parts(f: Fields, value: object) -> dict[str, Any]:
         "nics": tuple(nics.values()),
         "disks": tuple(disks.values()),
         "guests": host_reader.guests(f, top.get("guests", []), machine, nics),
+        "stays": host_reader.stays(f, top.get("guests", [])),
         "switch": host_reader.switch(f, top["switch"], machine) if "switch" in top else None,
         "workloads": tuple(workloads.values()),
         "traffic": tuple(traffic.values()),

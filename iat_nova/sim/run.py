@@ -97,14 +97,14 @@ class Result:
 
 
 class _Tenants:
-    """A host whose tenants are the scenario's."""
+    """A host whose tenants are the scenario's, as they come and go."""
 
-    def __init__(self, facts: Facts) -> None:
-        self.changed = threading.Event()
-        self._facts = facts
+    def __init__(self, server: EmulatedServer) -> None:
+        self.changed = server.guests_changed
+        self._server = server
 
     def facts(self) -> Facts:
-        return self._facts
+        return self._server.scenario.facts(self._server.now())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def _agent(
     )
     history = History(history_path, max_age_s=1e12, max_bytes=1 << 40, clock=server)
     return Agent(
-        inventory=_Tenants(facts),
+        inventory=_Tenants(server),
         read_policy=lambda: chosen,
         make_strategy=lambda numbers: strategies.make(name, numbers),
         counters=server,

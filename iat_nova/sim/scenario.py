@@ -27,6 +27,7 @@ What is wrong with a file is reported all at once, each with line and path.
 from __future__ import annotations
 
 import dataclasses
+import math
 import pathlib
 from collections.abc import Mapping
 
@@ -129,6 +130,18 @@ class Event:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Stay:
+    """From when until when a guest is on the host, in seconds; its workloads run only then."""
+
+    arrives_s: float = 0.0
+    leaves_s: float = math.inf
+
+    def covers(self, at_s: float) -> bool:
+        """Tell whether the guest is there at a moment."""
+        return self.arrives_s <= at_s < self.leaves_s
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Scenario:
     """A scenario, read and checked.
 
@@ -156,6 +169,7 @@ class Scenario:
     compression: float
     step_s: float
     disks: tuple[DiskSpec, ...] = ()
+    stays: Mapping[str, Stay] = dataclasses.field(default_factory=dict)  # by UUID, if not for ever
 
     @classmethod
     def load(cls, path: str | pathlib.Path) -> Scenario:
@@ -179,14 +193,24 @@ class Scenario:
             raise ScenarioError(f"{source}: cannot be read: {why}") from error
         return read_scenario(text, name=source.stem, source=str(source))
 
-    def facts(self) -> Facts:
-        """Return what an inventory of this host would show at the start."""
+    def facts(self, at_s: float = 0.0) -> Facts:
+        """Return what an inventory of this host would show at a moment."""
         domain = self.machine.domain
         nics = tuple(
             Nic(nic.address, nic.device, 0, nic.speed_bits_per_s / 1e9) for nic in self.nics
         )
         host = HostFacts(self.name, (domain,), domain.cpus, nics)
-        return Facts(host, self.guests, self.switch)
+        guests = tuple(guest for guest in self.guests if self.is_here(guest, at_s))
+        return Facts(host, guests, self.switch)
+
+    def is_here(self, guest: Guest, at_s: float) -> bool:
+        """Tell whether a guest is on the host at a moment."""
+        return self.stays.get(guest.uuid, Stay()).covers(at_s)
+
+    def workloads_of(self, guest: Guest) -> tuple[str, ...]:
+        """Return the names of the workloads that run on a guest's processors."""
+        cpus = {*guest.dedicated_cpus, *guest.floating_cpus}
+        return tuple(one.name for one in self.workloads if cpus & set(one.cpus))
 
     @property
     def metadata(self) -> Mapping[str, object]:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, overload
 
 import numpy as np
@@ -101,8 +102,13 @@ class EmulatedServer:
         self._now_ns = 0
         self._engine_ns = 0
         self._started = time.monotonic()
-        self._events: list[Event] = list(scenario.events)
+        self._events: list[Event] = sorted(
+            [*scenario.events, *_comings_and_goings(scenario)], key=lambda event: event.at_s
+        )
         self._traffic: dict[str, Traffic] = {t.name: t for t in scenario.traffic}
+        self._duty = {workload.name: workload.duty for workload in scenario.workloads}
+        self._absent: set[str] = set()  # workloads whose guest is not here
+        self.guests_changed = threading.Event()
         self._random = np.random.default_rng([self.seed, 1])
         self._watched: tuple[int, ...] = ()
         self._seen: dict[tuple[str, int], tuple[float, float]] = {}
@@ -184,11 +190,33 @@ class EmulatedServer:
         elif event.subject.startswith("traffic."):
             name = event.subject.removeprefix("traffic.")
             self._traffic[name] = _changed(self._traffic[name], event)
-            self.plant.set_traffic(self._traffic[name])
+            self._send(self._traffic[name])
+        elif event.key == "present":
+            self._come_or_go(event.subject, bool(event.value))
         elif event.key == "working_set":
             self.plant.set_working_set(event.subject, event.value)
         else:
-            self.plant.set_duty(event.subject, event.value)
+            self._duty[event.subject] = event.value
+            if event.subject not in self._absent:
+                self.plant.set_duty(event.subject, event.value)
+
+    def _come_or_go(self, uuid: str, present: bool) -> None:
+        """Let a guest's workloads and their traffic begin or end."""
+        guest = next(guest for guest in self.scenario.guests if guest.uuid == uuid)
+        names = set(self.scenario.workloads_of(guest))
+        self._absent = self._absent - names if present else self._absent | names
+        for name in names:
+            self.plant.set_duty(name, self._duty[name] if present else 0.0)
+        for traffic in self._traffic.values():
+            if traffic.to in names:
+                self._send(traffic)
+        self.guests_changed.set()
+
+    def _send(self, traffic: Traffic) -> None:
+        """Bring a traffic to what it says; to a guest that is not here nothing is sent."""
+        if traffic.to in self._absent:
+            traffic = dataclasses.replace(traffic, rate_bits_per_s=0.0)
+        self.plant.set_traffic(traffic)
 
     def _start_masks(self) -> None:
         """Lay the scenario's first masks on the machine, as classes named after workloads."""
@@ -376,6 +404,16 @@ class EmulatedServer:
 
 
 _CORE = ("instructions", "cycles", "references", "misses")
+
+
+def _comings_and_goings(scenario: Scenario) -> Iterator[Event]:
+    """Yield an event for each guest that is not here yet, comes, or goes."""
+    for uuid, stay in scenario.stays.items():
+        if stay.arrives_s > 0:
+            yield Event(0.0, uuid, "present", 0.0)
+            yield Event(stay.arrives_s, uuid, "present", 1.0)
+        if stay.leaves_s < math.inf:
+            yield Event(stay.leaves_s, uuid, "present", 0.0)
 
 
 def _changed(traffic: Traffic, event: Event) -> Traffic:

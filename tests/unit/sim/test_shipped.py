@@ -26,3 +26,29 @@ class TestMoreTenantsThanWays(unittest.TestCase):
             self.assertFalse(any(masks[name] & mask for mask in others), name)
             self.assertFalse(masks[name] & layout.ddio, name)
         self.assertLess(len(set(masks.values())), len(tenants))
+
+
+class TestTenantChurn(unittest.TestCase):
+    def test_guests_come_and_go(self):
+        """Who is there has ways within the loop's beat; who has left runs and receives no more."""
+        scenario = Scenario.load("tenant-churn")
+        scenario = dataclasses.replace(scenario, compression=0.01)
+        present = {}
+        for seconds in (5.0, 22.5):
+            result = run(scenario, seconds=seconds)
+            tenants = {one.name: one.id for one in result.inventory.tenants}
+            present[seconds] = set(tenants) - {"host"}
+            self.assertTrue(all(result.last.layout.mask_of(one) for one in tenants.values()))
+        self.assertEqual({"stays", "batch1"}, present[5.0])
+        self.assertEqual(
+            {"stays", "batch1", "database", "batch2", "second-forwarder"}, present[22.5]
+        )
+        windows = run(scenario, seconds=39.0, marks=(10.0, 20.0, 25.0, 36.0)).windows
+        work = {
+            name: [window.workloads[name].work_per_s > 0 for window in windows]
+            for name in ("database", "batch1", "second-forwarder")
+        }
+        self.assertEqual([False, True, True, True, True], work["database"])
+        self.assertEqual([True, True, True, False, False], work["batch1"])
+        self.assertEqual([False, False, True, True, False], work["second-forwarder"])
+        self.assertEqual(0.0, windows[0].workloads["second-forwarder"].gbps)
