@@ -16,6 +16,12 @@ The rules, in the order in which an access meets them:
   off it goes to memory and the LLC's copy is dropped too.
 * A device's read hits or goes to memory, and places nothing.
 
+Two things differ by machine. An LLC that *fills* is the ordinary kind: what a core misses is placed
+in it as well, a line that hits stays, and only dirty victims of L2 come back. With ADCA a device's
+write is let in, if it is not a hit, only while its set holds fewer device lines than the ways that
+the cores leave (`adaptive`); once it has learnt that cores read them once, a device's line that
+was read goes next, and devices write through to memory.
+
 Not modelled: what invalidates L2 when the directory is full; the dead-block predictor that lets
 some clean victims bypass the LLC; read-sharing (a line that two cores read moves between them).
 
@@ -32,16 +38,29 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from iat_nova.sim import adaptive
 from iat_nova.sim._compile import inlined, kernel
-from iat_nova.sim.machine import Machine
+from iat_nova.sim.machine import Io, Machine
+from iat_nova.sim.ways import (
+    CLOCK_LIMIT,
+    LAST_WAY,
+    NEVER,
+    find,
+    oldest_way,
+    padded,
+    rank,
+    stamp_of,
+    victim_way,
+)
 
 # The level that served an access: columns of `Caches.served`.
 L2, LLC, PEER, MEMORY = range(4)
 LEVELS = 4
 
 # `Caches.registers`: a clock for LRU; whether the machine has inclusive ways; the factor and the
-# shift that divide by the number of LLC sets (see llc_set).
-CLOCK, MIGRATES, FACTOR, SHIFT = range(4)
+# shift that divide by the number of LLC sets (see llc_set); whether the LLC fills, whether it has
+# ADCA, and whether either.
+CLOCK, MIGRATES, FACTOR, SHIFT, FILLS, ADAPTS, OPTIONS = range(7)
 # Rows of `Caches.forbidden`: DDIO's ways, the inclusive ones, then each core's mask.
 DDIO, INCLUSIVE, MASKS = range(3)
 
@@ -51,8 +70,9 @@ DDIO, INCLUSIVE, MASKS = range(3)
     DDIO_MISSES,
     DMA_READ_HITS,
     DMA_READ_MISSES,
-    DMA_MEMORY_WRITES,  # DCA off
+    DMA_MEMORY_WRITES,  # DCA off, or not let in
     FLUSHED,  # LLC copies dropped because DCA is off
+    FILLED,
     VICTIMS_PLACED,
     VICTIMS_MERGED,
     MIGRATED,
@@ -60,7 +80,9 @@ DDIO, INCLUSIVE, MASKS = range(3)
     EVICTED,
     WRITE_BACKS,
     LEAKED,  # DMA-written lines evicted before a core had touched them
-) = range(13)
+    WRITTEN_THROUGH,  # DMA-written lines that went to memory as well
+    DMA_WRITE_BACKS,  # of WRITE_BACKS, those that a device's write had to wait for
+) = range(16)
 TOTAL_NAMES = (
     "ddio_hits",
     "ddio_misses",
@@ -68,6 +90,7 @@ TOTAL_NAMES = (
     "dma_read_misses",
     "dma_memory_writes",
     "flushed",
+    "filled",
     "victims_placed",
     "victims_merged",
     "migrated",
@@ -75,6 +98,8 @@ TOTAL_NAMES = (
     "evicted",
     "write_backs",
     "leaked",
+    "written_through",
+    "dma_write_backs",
 )
 TOTALS = len(TOTAL_NAMES)
 
@@ -82,15 +107,6 @@ TOTALS = len(TOTAL_NAMES)
 DIRTY, UNREAD, SHARED = 1, 2, 4
 # An L2 entry is line << 2, DIRTY and this: the LLC had a copy when the line came; else it has none.
 COPY = 2
-# A stamp is a clock and, in its low bits, the way; 2^26 ticks fit beside them.
-_WAY_BITS = 5
-_LAST_WAY = (1 << _WAY_BITS) - 1
-_CLOCK_LIMIT = 1 << 25
-_NEVER = np.int32((1 << 31) - 1)
-# Ways are padded to a multiple of this, so that vector instructions need no remainder; the ways
-# that do not exist are empty and never replaced.
-LANES = 8
-
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
@@ -101,15 +117,12 @@ class Caches(NamedTuple):
     # [core, set, 0, way]: line << 2 | COPY | DIRTY, -1 is empty; [core, set, 1, way]: `stamp_of`
     l2: Int32
     llc: Int32  # [set, 0, way]: entry; [set, 1, way]: stamp of the last use
-    forbidden: Int32  # [see DDIO ..., way]: 0 in the mask, _NEVER outside (see victim_way)
+    forbidden: Int32  # [see DDIO ..., way]: 0 in the mask, NEVER outside (see victim_way)
     registers: Int64  # see CLOCK ...
     served: Int64  # [core, level]: accesses that reached a tag array
     totals: Int64  # see DDIO_HITS ...
     ddio: Int64  # [slice, 0 hits | 1 misses]: the CHAs' counters
-
-
-def _padded(ways: int) -> int:
-    return -(-ways // LANES) * LANES
+    adaptive: adaptive.Adaptive
 
 
 def make(machine: Machine, sampling: int) -> Caches:
@@ -120,17 +133,21 @@ def make(machine: Machine, sampling: int) -> Caches:
         )
     sets = machine.llc_sets // sampling
     l2 = np.empty(
-        (machine.cores, machine.l2_sets // sampling, 2, _padded(machine.l2_ways)), np.int32
+        (machine.cores, machine.l2_sets // sampling, 2, padded(machine.l2_ways)), np.int32
     )
-    llc = np.empty((sets, 2, _padded(machine.llc_ways)), np.int32)
+    llc = np.empty((sets, 2, padded(machine.llc_ways)), np.int32)
     for sets_of, ways in ((l2, machine.l2_ways), (llc, machine.llc_ways)):
         sets_of[..., 0, :] = -1
-        sets_of[..., 1, :] = _NEVER
-        sets_of[..., 1, :ways] = _LAST_WAY - np.arange(ways)
-    registers = np.zeros(4, np.int64)
+        sets_of[..., 1, :] = NEVER
+        sets_of[..., 1, :ways] = LAST_WAY - np.arange(ways)
+    registers = np.zeros(7, np.int64)
     registers[MIGRATES] = machine.inclusive_ways != 0
     registers[SHIFT] = 32 + sets.bit_length()
     registers[FACTOR] = (1 << int(registers[SHIFT])) // sets + 1
+    adapts = machine.io is Io.ADCA
+    registers[FILLS] = machine.llc_fills
+    registers[ADAPTS] = adapts
+    registers[OPTIONS] = machine.llc_fills or adapts
     made = Caches(
         l2,
         llc,
@@ -139,6 +156,7 @@ def make(machine: Machine, sampling: int) -> Caches:
         np.zeros((machine.cores, LEVELS), np.int64),
         np.zeros(TOTALS, np.int64),
         np.zeros((machine.slices, 2), np.int64),
+        adaptive.make(machine.adca, sets if adapts else 0, machine.llc_ways, sampling),
     )
     set_mask(made, DDIO, machine.ddio_ways)
     set_mask(made, INCLUSIVE, machine.inclusive_ways)
@@ -148,7 +166,7 @@ def make(machine: Machine, sampling: int) -> Caches:
 def set_mask(c: Caches, row: int, mask: int) -> None:
     """Set the ways into which DDIO, migrating lines or a core (row MASKS + core) may place."""
     for way in range(c.forbidden.shape[1]):
-        c.forbidden[row, way] = 0 if mask >> way & 1 else _NEVER
+        c.forbidden[row, way] = 0 if mask >> way & 1 else NEVER
 
 
 def mask_of(c: Caches, row: int) -> int:
@@ -180,52 +198,6 @@ def slice_of(line: int, slices: int) -> int:
 
 
 @inlined
-def find(entries: Int32, shift: int, line: int) -> int:
-    """Return the way of a set that holds a line, -1 when none does.
-
-    Without an early exit, and in 32 bits, so that LANES ways are compared at once.
-    """
-    wanted = np.int32(line << shift)
-    low = np.int32((1 << shift) - 1)
-    found = np.int32(-1)
-    for way in range(entries.size):
-        held = np.int32(entries[way] & ~low)
-        found = np.int32(way) if held == wanted else found
-    return int(found)
-
-
-@inlined
-def victim_way(stamps: Int32, forbidden: Int32) -> int:
-    """Return the way to replace among those that are not forbidden: empty or least recently used.
-
-    Replacement is here and in `touch`. A stamp ends in its way, see `stamp_of`, so the smallest
-    stamp names it; a forbidden way's reads as the largest number.
-    """
-    oldest = _NEVER
-    for way in range(stamps.size):
-        oldest = min(oldest, np.int32(stamps[way] | forbidden[way]))
-    return _LAST_WAY - int(oldest & _LAST_WAY)
-
-
-@inlined
-def _oldest_way(stamps: Int32) -> int:
-    """Return the way of an L2 to replace: `victim_way` without a mask."""
-    oldest = _NEVER
-    for way in range(stamps.size):
-        oldest = min(oldest, stamps[way])
-    return _LAST_WAY - int(oldest & _LAST_WAY)
-
-
-@inlined
-def stamp_of(clock: int, way: int) -> int:
-    """Return the stamp of a way last used at `clock`, 0 when it is empty.
-
-    Of ways with the same clock, which are the empty ones, the highest has the smallest stamp.
-    """
-    return clock << _WAY_BITS | (_LAST_WAY - way)
-
-
-@inlined
 def touch(c: Caches, stamps: Int32, way: int) -> None:
     """Make a way the most recently used one of its set."""
     c.registers[CLOCK] += 1
@@ -240,7 +212,7 @@ def drop(c: Caches, index: int, way: int) -> None:
 
 
 @inlined
-def place(c: Caches, index: int, entry: int, row: int) -> None:
+def place(c: Caches, index: int, entry: int, row: int) -> int:
     """Put an entry into a way that a row of `forbidden` allows, evicting what is there."""
     way = victim_way(c.llc[index, 1], c.forbidden[row])
     old = c.llc[index, 0, way]
@@ -250,6 +222,14 @@ def place(c: Caches, index: int, entry: int, row: int) -> None:
         c.totals[LEAKED] += (old & UNREAD) >> 1
     c.llc[index, 0, way] = entry
     touch(c, c.llc[index, 1], way)
+    return way
+
+
+@inlined
+def _put_up(c: Caches, index: int, way: int) -> None:
+    """Have a line of the LLC replaced next, if it is a device's and ADCA says that it is done."""
+    if c.registers[ADAPTS] and c.llc[index, 0, way] & SHARED and adaptive.prioritised(c.adaptive):
+        c.llc[index, 1, way] = stamp_of(0, way)
 
 
 @kernel
@@ -271,14 +251,18 @@ def take_from_l2(c: Caches, line: int, cores: int) -> int:
 
 
 @inlined
-def spill(c: Caches, core: int, entry: int) -> None:
+def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
     """Bring L2's victim into the LLC."""
+    if options and c.registers[FILLS] and not entry & DIRTY:
+        return
     line = entry >> 2
     index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line) if entry & COPY else -1
     if way >= 0:
         c.llc[index, 0, way] |= entry & DIRTY
         touch(c, c.llc[index, 1], way)
+        if options:
+            _put_up(c, index, way)
         c.totals[VICTIMS_MERGED] += 1
     else:
         place(c, index, line << 3 | (entry & DIRTY), MASKS + core)
@@ -286,36 +270,36 @@ def spill(c: Caches, core: int, entry: int) -> None:
 
 
 @inlined
-def _take_from_llc(c: Caches, index: int, way: int) -> int:
+def _take_from_llc(c: Caches, index: int, way: int, options: bool) -> int:
     """Serve an L2's miss from the LLC; return the bits that go to L2 with the line."""
     entry: int = c.llc[index, 0, way]
     if entry & (UNREAD | SHARED) == 0:
+        if options and c.registers[FILLS]:
+            touch(c, c.llc[index, 1], way)
+            return COPY
         drop(c, index, way)
         c.totals[MOVED] += 1
         return entry & DIRTY
     kept = (entry & ~UNREAD) | SHARED
     if c.registers[MIGRATES] and c.forbidden[INCLUSIVE, way]:
         drop(c, index, way)
-        place(c, index, kept, INCLUSIVE)
+        way = place(c, index, kept, INCLUSIVE)
         c.totals[MIGRATED] += 1
     else:
         c.llc[index, 0, way] = kept
         touch(c, c.llc[index, 1], way)
+    if options:
+        _put_up(c, index, way)
     return COPY
 
 
 @inlined
-def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
-    """Let a core read (`write` 0) or write (1) a line; return the level that served it."""
-    index = line & (c.l2.shape[1] - 1)
-    entries = c.l2[core, index, 0]
-    stamps = c.l2[core, index, 1]
-    place_in_l2 = find(entries, 2, line)
-    if place_in_l2 >= 0:
-        entries[place_in_l2] |= write
-        touch(c, stamps, place_in_l2)
-        c.served[core, L2] += 1
-        return L2
+def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, options: bool) -> int:
+    """Bring a line that a core's L2 lacks into it; return the level that served it.
+
+    `options`: whether to look at what differs by machine. It is a constant wherever this is
+    compiled in, so that the usual machine does not pay for what it lacks.
+    """
     level = MEMORY
     bits = write
     others = sharers & ~(1 << core)
@@ -324,24 +308,94 @@ def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> in
         if found >= 0:
             level = PEER
             bits |= found
-    shared_index = llc_set(c, line)
-    way = find(c.llc[shared_index, 0], 3, line)
+    index = llc_set(c, line)
+    way = find(c.llc[index, 0], 3, line)
+    if options and c.registers[ADAPTS]:
+        adaptive.core_used(c.adaptive, index, line)
     if way >= 0:
         level = LLC
-        bits |= _take_from_llc(c, shared_index, way)
+        bits |= _take_from_llc(c, index, way, options)
+    elif options and c.registers[FILLS]:
+        place(c, index, line << 3, MASKS + core)
+        c.totals[FILLED] += 1
+        bits |= COPY
     c.served[core, level] += 1
-    place_in_l2 = _oldest_way(stamps)
-    victim = entries[place_in_l2]
-    entries[place_in_l2] = line << 2 | bits
-    touch(c, stamps, place_in_l2)
+    own = line & (c.l2.shape[1] - 1)
+    stamps = c.l2[core, own, 1]
+    way = oldest_way(stamps)
+    victim = c.l2[core, own, 0, way]
+    c.l2[core, own, 0, way] = line << 2 | bits
+    touch(c, stamps, way)
     if victim >= 0:
-        spill(c, core, victim)
+        _spill(c, core, victim, options)
     return level
+
+
+@kernel
+def _serve_optional_miss(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
+    """Serve a miss on a machine whose LLC fills, or has ADCA."""
+    return _serve_miss(c, core, line, write, sharers, True)
+
+
+@inlined
+def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
+    """Let a core read (`write` 0) or write (1) a line; return the level that served it."""
+    index = line & (c.l2.shape[1] - 1)
+    way = find(c.l2[core, index, 0], 2, line)
+    if way >= 0:
+        c.l2[core, index, 0, way] |= write
+        touch(c, c.l2[core, index, 1], way)
+        c.served[core, L2] += 1
+        return L2
+    if c.registers[OPTIONS]:
+        return _serve_optional_miss(c, core, line, write, sharers)
+    return _serve_miss(c, core, line, write, sharers, False)
+
+
+@kernel
+def _of_devices(c: Caches, index: int) -> int:
+    """Return how many lines of an LLC set devices wrote, those not counted that are to go next."""
+    count = 0
+    for way in range(c.llc.shape[2]):
+        entry = c.llc[index, 0, way]
+        if entry >= 0 and entry & (UNREAD | SHARED) and c.llc[index, 1, way] > LAST_WAY:
+            count += 1
+    return count
+
+
+@inlined
+def _allocate(c: Caches, index: int, way: int, entry: int) -> None:
+    """Take a device's line into the LLC, where it is (`way`) or into DDIO's ways (-1)."""
+    cha = slice_of(entry >> 3, c.ddio.shape[0])
+    if way >= 0:
+        c.llc[index, 0, way] = entry
+        touch(c, c.llc[index, 1], way)
+        c.totals[DDIO_HITS] += 1
+        c.ddio[cha, 0] += 1
+    else:
+        before = c.totals[WRITE_BACKS]
+        place(c, index, entry, DDIO)
+        c.totals[DMA_WRITE_BACKS] += c.totals[WRITE_BACKS] - before
+        c.totals[DDIO_MISSES] += 1
+        c.ddio[cha, 1] += 1
+
+
+@kernel
+def _write_adaptively(c: Caches, index: int, way: int, line: int) -> None:
+    """Take a device's line in as ADCA decides."""
+    adaptive.device_wrote(c.adaptive, index, line)
+    if way < 0 and _of_devices(c, index) >= adaptive.left(c.adaptive):
+        c.totals[DMA_MEMORY_WRITES] += 1
+    elif adaptive.prioritised(c.adaptive):
+        c.totals[WRITTEN_THROUGH] += 1
+        _allocate(c, index, way, line << 3 | UNREAD)
+    else:
+        _allocate(c, index, way, line << 3 | UNREAD | DIRTY)
 
 
 @inlined
 def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
-    """Let a device write a whole line, through DDIO when `dca` is 1."""
+    """Let a device write a whole line, into the LLC when `dca` is 1."""
     if sharers:
         take_from_l2(c, line, sharers)
     index = llc_set(c, line)
@@ -351,17 +405,10 @@ def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
             drop(c, index, way)
             c.totals[FLUSHED] += 1
         c.totals[DMA_MEMORY_WRITES] += 1
-        return
-    cha = slice_of(line, c.ddio.shape[0])
-    if way >= 0:
-        c.llc[index, 0, way] = line << 3 | DIRTY | UNREAD
-        touch(c, c.llc[index, 1], way)
-        c.totals[DDIO_HITS] += 1
-        c.ddio[cha, 0] += 1
+    elif c.registers[ADAPTS]:
+        _write_adaptively(c, index, way, line)
     else:
-        place(c, index, line << 3 | DIRTY | UNREAD, DDIO)
-        c.totals[DDIO_MISSES] += 1
-        c.ddio[cha, 1] += 1
+        _allocate(c, index, way, line << 3 | UNREAD | DIRTY)
 
 
 @kernel
@@ -392,40 +439,22 @@ def dma_read(c: Caches, line: int, sharers: int) -> None:
 
 
 @kernel
-def _rank(stamps: Int32) -> None:
-    """Replace the clocks in the stamps of a set by their ranks, from 1; empty ways keep 0."""
-    # The way with the lowest old stamp left gets the next new one; new ones are negative until
-    # all have theirs.
-    for rank in range(1, stamps.size + 1):
-        lowest = -1
-        for way in range(stamps.size):
-            used = stamps[way] > _LAST_WAY and stamps[way] != _NEVER
-            if used and (lowest < 0 or stamps[way] < stamps[lowest]):
-                lowest = way
-        if lowest >= 0:
-            stamps[lowest] = -stamp_of(rank, lowest)
-    for way in range(stamps.size):
-        if stamps[way] < 0:
-            stamps[way] = -stamps[way]
-
-
-@kernel
 def renumber(c: Caches) -> None:
     """Start the LRU clock afresh, keeping the order of each set, before stamps overflow."""
-    if c.registers[CLOCK] < _CLOCK_LIMIT:
+    if c.registers[CLOCK] < CLOCK_LIMIT:
         return
     for index in range(c.llc.shape[0]):
-        _rank(c.llc[index, 1])
+        rank(c.llc[index, 1])
     for core in range(c.l2.shape[0]):
         for index in range(c.l2.shape[1]):
-            _rank(c.l2[core, index, 1])
+            rank(c.l2[core, index, 1])
     c.registers[CLOCK] = max(c.llc.shape[2], c.l2.shape[3])
 
 
 @kernel
 def memory_writes(c: Caches) -> int:
     """Return the sampled lines that have been written to memory."""
-    total: int = c.totals[WRITE_BACKS] + c.totals[DMA_MEMORY_WRITES]
+    total: int = c.totals[WRITE_BACKS] + c.totals[DMA_MEMORY_WRITES] + c.totals[WRITTEN_THROUGH]
     return total
 
 

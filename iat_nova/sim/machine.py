@@ -4,11 +4,28 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Mapping
 
 from iat_nova.model import CacheDomain, WayMask
 
 LINE_BYTES = 64
+
+
+class Io(enum.StrEnum):
+    """What becomes of a device's write: to memory, into the cache, or as ADCA decides."""
+
+    DMA = "dma"
+    DCA = "dca"
+    ADCA = "adca"
+
+
+class Choice(enum.StrEnum):
+    """Which of its monitors' shares ADCA takes: the largest, their mean, the smallest."""
+
+    AGGRESSIVE = "aggressive"
+    NORMAL = "normal"
+    CONSERVATIVE = "conservative"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -17,9 +34,12 @@ class Machine:
 
     Latencies are load-to-use times; memory's is the one without load. `inclusive_ways` are the
     LLC ways tied to the shared part of the directory (facts of A4, section 1): 0 where a machine
-    has none. Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60);
-    memory's latency is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the
-    DIMMs' peak; see `iat_nova.sim.memory` for what can be had of it.
+    has none. `llc_fills`: the LLC takes in what a core misses; else it takes L2's victims only.
+    `l1_bytes`: what of a working set is taken to hit before L2.
+
+    Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60); memory's
+    latency is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the DIMMs'
+    peak; see `iat_nova.sim.memory` for what can be had of it.
     """
 
     name: str
@@ -40,6 +60,10 @@ class Machine:
     memory_ns: float = 85.0
     llc_sets_per_slice: int = 2048
     classes: int = 16
+    llc_fills: bool = False
+    l1_bytes: int = 32 << 10
+    io: Io = Io.DCA
+    adca: Choice = Choice.NORMAL
 
     @property
     def l2_sets(self) -> int:

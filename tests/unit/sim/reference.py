@@ -15,7 +15,10 @@ L2, LLC, PEER, MEMORY = range(4)
 class ReferenceCache:
     """`l2[core][set]` and `llc[set]` are lists, least recently used first."""
 
-    def __init__(self, cores, l2_sets, l2_ways, llc_sets, llc_ways, ddio, inclusive, set_of):
+    def __init__(
+        self, cores, l2_sets, l2_ways, llc_sets, llc_ways, ddio, inclusive, set_of,
+        fills=False, adca=None,
+    ):  # fmt: skip
         self.l2 = [[[] for _ in range(l2_sets)] for _ in range(cores)]
         self.llc = [[] for _ in range(llc_sets)]
         self.l2_ways = l2_ways
@@ -23,6 +26,8 @@ class ReferenceCache:
         self.ddio = set(ddio)
         self.inclusive = set(inclusive)
         self.set_of = set_of
+        self.fills = fills
+        self.adca = adca
         self.counts = Counter()
         self.served = [Counter() for _ in range(cores)]
 
@@ -33,20 +38,35 @@ class ReferenceCache:
         ways = self.llc[self.set_of(entry["line"])]
         ways.remove(entry)
         ways.append(entry)
+        entry["next"] = False
 
     def _place(self, entry, allowed):
         ways = self.llc[self.set_of(entry["line"])]
-        free = sorted(allowed - {e["way"] for e in ways})
+        entry["next"] = False
+        free = allowed - {e["way"] for e in ways}
+        # A line that is to go next is as good as an empty way.
+        due = {e["way"]: e for e in ways if e["next"] and e["way"] in allowed}
+        free = sorted(free | due.keys())
+        if free and free[-1] in due:
+            self._evict(due[free[-1]])
         if free:
             entry["way"] = free[-1]  # any would do; the kernel takes the highest
         else:
             victim = next(e for e in ways if e["way"] in allowed)
-            ways.remove(victim)
-            self.counts["evicted"] += 1
-            self.counts["write_backs"] += victim["dirty"]
-            self.counts["leaked"] += victim["unread"]
+            self._evict(victim)
             entry["way"] = victim["way"]
         ways.append(entry)
+
+    def _evict(self, victim):
+        self.llc[self.set_of(victim["line"])].remove(victim)
+        self.counts["evicted"] += 1
+        self.counts["write_backs"] += victim["dirty"]
+        self.counts["leaked"] += victim["unread"]
+
+    def _done_with(self, entry):
+        """A device's line that was read goes next, where ADCA has learnt so."""
+        if self.adca and entry["shared"] and self.adca.prioritised:
+            entry["next"] = True
 
     def _l2_set(self, core, line):
         return self.l2[core][line % len(self.l2[core])]
@@ -73,14 +93,22 @@ class ReferenceCache:
         if other:
             level, dirty = PEER, write or other["dirty"]
         found = self._llc_line(line)
+        if self.adca:
+            self.adca.core_used(self.set_of(line), line)
         if found:
             level = LLC
             if found["unread"] or found["shared"]:
                 self._share(found)
+            elif self.fills:
+                self._use(found)
             else:
                 dirty = dirty or found["dirty"]
                 self.llc[self.set_of(line)].remove(found)
                 self.counts["moved"] += 1
+        elif self.fills:
+            filled = {"line": line, "dirty": False, "unread": False, "shared": False}
+            self._place(filled, self.masks[core])
+            self.counts["filled"] += 1
         self.served[core][level] += 1
         mine.append({"line": line, "dirty": bool(dirty)})
         if len(mine) > self.l2_ways:
@@ -96,12 +124,16 @@ class ReferenceCache:
             self.counts["migrated"] += 1
         else:
             self._use(entry)
+        self._done_with(entry)
 
     def _spill(self, core, victim):
+        if self.fills and not victim["dirty"]:
+            return
         found = self._llc_line(victim["line"])
         if found:
             found["dirty"] |= victim["dirty"]
             self._use(found)
+            self._done_with(found)
             self.counts["victims_merged"] += 1
         else:
             entry = dict(victim, unread=False, shared=False)
@@ -116,12 +148,25 @@ class ReferenceCache:
                 self.llc[self.set_of(line)].remove(found)
                 self.counts["flushed"] += 1
             self.counts["dma_memory_writes"] += 1
-        elif found:
-            found.update(dirty=True, unread=True, shared=False)
+            return
+        through = False
+        if self.adca:
+            self.adca.device_wrote(self.set_of(line), line)
+            through = self.adca.prioritised
+            held = [e for e in self.llc[self.set_of(line)] if e["unread"] or e["shared"]]
+            if not found and len([e for e in held if not e["next"]]) >= self.adca.left:
+                self.counts["dma_memory_writes"] += 1
+                return
+        self.counts["written_through"] += through
+        if found:
+            found.update(dirty=not through, unread=True, shared=False)
             self._use(found)
             self.counts["ddio_hits"] += 1
         else:
-            self._place({"line": line, "dirty": True, "unread": True, "shared": False}, self.ddio)
+            before = self.counts["write_backs"]
+            entry = {"line": line, "dirty": not through, "unread": True, "shared": False}
+            self._place(entry, self.ddio)
+            self.counts["dma_write_backs"] += self.counts["write_backs"] - before
             self.counts["ddio_misses"] += 1
 
     def dma_read(self, line):
@@ -133,3 +178,83 @@ class ReferenceCache:
             self.counts["dma_read_hits"] += 1
         else:
             self.counts["dma_read_misses"] += 1
+
+
+class ReferenceAdca:
+    """ADCA's monitors: a dict a monitored set, stacks with the latest use last.
+
+    Written against the rules in `iat_nova.sim.adaptive`'s documentation, not against its code.
+    """
+
+    def __init__(self, choice, ways, spacing):
+        self.choice, self.ways, self.spacing = choice, ways, spacing
+        self.monitors = {}
+        self.left = ways
+        self.counter = 15
+
+    @property
+    def prioritised(self):
+        return self.counter < 8
+
+    def _monitor(self, index):
+        if index % self.spacing:
+            return None
+        fresh = {"cores": [], "all": [], "watched": None, "deepest": 0, "room": None}
+        return self.monitors.setdefault(index, fresh)
+
+    def _end_watch(self, monitor):
+        monitor["watched"] = None
+        monitor["room"] = self.ways - monitor["deepest"]
+        rooms = [m["room"] for m in self.monitors.values() if m["room"] is not None]
+        mean = (max(rooms) + min(rooms)) // 2
+        self.left = {"aggressive": max(rooms), "conservative": min(rooms), "normal": mean}[
+            self.choice
+        ]
+
+    def _judge(self, entry):
+        reads = entry["reads"]  # None for a line that no device wrote
+        if reads:
+            step = -1 if reads == 1 else 1
+            self.counter = max(0, min(15, self.counter + step))
+
+    def _enter(self, monitor, line, by_device):
+        stack = monitor["all"]
+        found = next((e for e in stack if e["line"] == line), None)
+        if found:
+            stack.remove(found)
+            if by_device:
+                self._judge(found)
+            elif found["reads"] is not None:
+                found["reads"] += 1
+        elif len(stack) == self.ways:
+            self._judge(stack.pop(0))
+        entry = found or {"line": line, "reads": None}
+        if by_device:
+            entry["reads"] = 0
+        stack.append(entry)
+
+    def core_used(self, index, line):
+        monitor = self._monitor(index)
+        if monitor is None:
+            return
+        stack = monitor["cores"]
+        depth = len(stack) - stack.index(line) if line in stack else 0
+        if line in stack:
+            stack.remove(line)
+        stack.append(line)
+        del stack[: -self.ways]
+        self._enter(monitor, line, False)
+        if monitor["watched"] == line:
+            self._end_watch(monitor)
+        elif monitor["watched"] is not None:
+            monitor["deepest"] = max(monitor["deepest"], depth)
+
+    def device_wrote(self, index, line):
+        monitor = self._monitor(index)
+        if monitor is None:
+            return
+        self._enter(monitor, line, True)
+        if monitor["watched"] == line:
+            self._end_watch(monitor)
+        if monitor["watched"] is None:
+            monitor["watched"], monitor["deepest"] = line, 0

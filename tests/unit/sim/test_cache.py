@@ -4,12 +4,13 @@
 import dataclasses
 import random
 import unittest
+from collections import Counter
 
 import numpy as np
 
 from iat_nova.model import WayMask
-from iat_nova.sim import cache, machine
-from tests.unit.sim.reference import ReferenceCache
+from iat_nova.sim import adaptive, cache, machine
+from tests.unit.sim.reference import ReferenceAdca, ReferenceCache
 
 SMALL = dataclasses.replace(
     machine.GOLD_6140,
@@ -33,6 +34,12 @@ def small(**changes):
     return cache.make(dataclasses.replace(SMALL, **changes), 1)
 
 
+def monitored(c, choice, spacing_bits):
+    """Give every 2^spacing_bits-th set of a small cache a monitor."""
+    made = adaptive.make(choice, c.llc.shape[0], 6, 64 >> spacing_bits)
+    return c._replace(adaptive=made)
+
+
 def set_of(c):
     return lambda line: cache.llc_set(c, line)
 
@@ -50,12 +57,21 @@ def llc_lines(c):
 class TestAgainstReference(unittest.TestCase):
     """The kernel agrees with the obvious model to the last hit."""
 
-    def run_trace(self, seed, inclusive=0b11, lines=120, accesses=4000):
+    def run_trace(self, seed, inclusive=0b11, lines=120, accesses=4000, fills=False, choice=None):
         rng = random.Random(seed)
-        c = small(inclusive_ways=WayMask(inclusive))
+        changes = {"inclusive_ways": WayMask(inclusive), "llc_fills": fills}
+        adca = None
+        if choice:
+            # Two of eight sets have a monitor.
+            changes["io"] = machine.Io.ADCA
+            adca = ReferenceAdca(choice, 6, 4)
+        c = small(**changes)
+        if choice:
+            c = monitored(c, choice, 2)
         reference = ReferenceCache(
-            3, 4, 3, c.llc.shape[0], 6, ways(SMALL.ddio_ways), ways(inclusive), set_of(c)
-        )
+            3, 4, 3, c.llc.shape[0], 6, ways(SMALL.ddio_ways), ways(inclusive), set_of(c),
+            fills, adca,
+        )  # fmt: skip
         for step in range(accesses):
             if step % 500 == 0:  # masks move while lines lie everywhere
                 for core in range(3):
@@ -94,8 +110,25 @@ class TestAgainstReference(unittest.TestCase):
     def test_random_traces_with_masks_and_dma(self):
         """Every access is served by the same level and every line ends in the same way."""
         seen = [self.run_trace(seed) for seed in range(8)]
-        for name in cache.TOTAL_NAMES:
+        for name in set(cache.TOTAL_NAMES) - {"filled", "written_through"}:
             self.assertGreater(sum(counts[name] for counts in seen), 0, f"{name} never happened")
+
+    def test_llc_that_fills(self):
+        """An LLC that takes in what cores miss agrees, too, and takes no clean victims."""
+        counts = self.run_trace(5, fills=True)
+        self.assertGreater(counts["filled"], 0)
+        self.assertEqual(0, counts["moved"])
+
+    def test_adca(self):
+        """Whichever share ADCA takes, on either kind of LLC, lines end where the rules say."""
+        seen = Counter()
+        for seed, choice in enumerate(machine.Choice):
+            for fills in (False, True):
+                for inclusive in (0b11, 0):
+                    lines = 60 + 40 * seed
+                    seen += self.run_trace(seed, inclusive, lines, 6000, fills, choice)
+        for name in ("written_through", "dma_write_backs", "dma_memory_writes", "filled"):
+            self.assertGreater(seen[name], 0, f"{name} never happened")
 
     def test_machine_without_inclusive_ways(self):
         """Without inclusive ways a touched DMA line stays where it is."""

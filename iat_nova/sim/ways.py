@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One set of a cache: finding a line in it, and the way to replace.
+
+A set is two rows of as many numbers as it has ways, padded to a multiple of `LANES`: entries (a
+line shifted left, with bits of its state below; -1 is empty) and stamps (see `stamp_of`). The
+ways of the padding are empty and never replaced.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from iat_nova.sim._compile import inlined, kernel
+from iat_nova.sim._lanes import LANES, equal, first, least, least_of_both
+
+Int32 = npt.NDArray[np.int32]
+
+# A stamp is a clock and, in its low bits, the way; 2^26 ticks fit beside them.
+_WAY_BITS = 5
+LAST_WAY = (1 << _WAY_BITS) - 1
+CLOCK_LIMIT = 1 << 25
+NEVER = np.int32((1 << 31) - 1)
+
+
+def padded(ways: int) -> int:
+    """Return the next multiple of `LANES`."""
+    return -(-ways // LANES) * LANES
+
+
+@inlined
+def find(entries: Int32, shift: int, line: int) -> int:
+    """Return the way of a set that holds a line, -1 when none does.
+
+    Without an early exit, and in 32 bits, so that LANES ways are compared at once.
+    """
+    for start in range(0, entries.size, LANES):
+        found = equal(entries, start, np.int32(-1 << shift), np.int32(line << shift))
+        if found:
+            return start + int(first(found))
+    return -1
+
+
+@inlined
+def victim_way(stamps: Int32, forbidden: Int32) -> int:
+    """Return the way to replace among those that are not forbidden: empty or least recently used.
+
+    Replacement is here and where stamps are given. A stamp ends in its way, see `stamp_of`, so
+    the smallest stamp names it; a forbidden way's reads as the largest number.
+    """
+    oldest = NEVER
+    for start in range(0, stamps.size, LANES):
+        oldest = min(oldest, least_of_both(stamps, forbidden, start))
+    return LAST_WAY - int(oldest & LAST_WAY)
+
+
+@inlined
+def oldest_way(stamps: Int32) -> int:
+    """Return the way to replace when none is forbidden."""
+    oldest = NEVER
+    for start in range(0, stamps.size, LANES):
+        oldest = min(oldest, least(stamps, start))
+    return LAST_WAY - int(oldest & LAST_WAY)
+
+
+@inlined
+def stamp_of(clock: int, way: int) -> int:
+    """Return the stamp of a way last used at `clock`, 0 when it is empty or to go next.
+
+    Of ways with the same clock, which are these, the highest has the smallest stamp.
+    """
+    return clock << _WAY_BITS | (LAST_WAY - way)
+
+
+@kernel
+def rank(stamps: Int32) -> None:
+    """Replace the clocks in the stamps of a set by their ranks, from 1; a clock of 0 stays."""
+    # The way with the lowest old stamp left gets the next new one; new ones are negative until
+    # all have theirs.
+    for number in range(1, stamps.size + 1):
+        lowest = -1
+        for way in range(stamps.size):
+            used = stamps[way] > LAST_WAY and stamps[way] != NEVER
+            if used and (lowest < 0 or stamps[way] < stamps[lowest]):
+                lowest = way
+        if lowest >= 0:
+            stamps[lowest] = -stamp_of(number, lowest)
+    for way in range(stamps.size):
+        if stamps[way] < 0:
+            stamps[way] = -stamps[way]
