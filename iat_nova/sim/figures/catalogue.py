@@ -9,7 +9,10 @@ from collections.abc import Mapping
 
 from iat_nova.sim.figures.api import Figure
 
-MODULES: tuple[str, ...] = ("iat_3",)
+MODULES: tuple[str, ...] = (
+    "iat_3",
+    "iat_4",
+)
 
 
 @functools.cache

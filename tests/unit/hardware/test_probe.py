@@ -287,7 +287,9 @@ class Choosing(HostCase):
         self.assertIn("refuses writes", made.choices[1].why)
         domain = made.allocator.domains()[0]
         self.assertEqual((0x600, False), (domain.ddio_found, domain.ddio_resizable))
-        with self.assertRaisesRegex(HardwareError, "ddio_interface = msr cannot be had: msr: .*refuses"):
+        with self.assertRaisesRegex(
+            HardwareError, "ddio_interface = msr cannot be had: msr: .*refuses"
+        ):
             self.choose(ddio="msr")
 
     def test_io_alloc(self):

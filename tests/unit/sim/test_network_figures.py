@@ -50,3 +50,22 @@ class TestRings(NetworkFigureTest):
         """At 1.5 KB and ring 1,024 one core carries the line without loss."""
         row = self.measured("iat-3b", {"packet_bytes": 1500, "ring": 1024, "seed": 1})
         self.assertEqual(1.0, row["share_of_line"])
+
+
+class TestLatentContender(NetworkFigureTest):
+    def test_the_worst_working_set_is_judged(self):
+        """The largest loss and the largest rise over the working sets are compared."""
+        rows = [
+            {
+                "working_set_mb": size,
+                "ways": ways,
+                "seed": 1,
+                "xmem_accesses_per_s": rate,
+                "xmem_latency_cycles": 1e9 / rate,
+            }
+            for size, rates in ((4, (4e7, 3e7)), (8, (2e7, 1.8e7)), (16, (1e7, 1e7)))
+            for ways, rate in zip(("dedicated", "ddio"), rates, strict=True)
+        ]
+        found = self.holds("iat-4", rows)
+        self.assertAlmostEqual(-25.0, found["iat-4-thru"])
+        self.assertAlmostEqual(100 / 3, found["iat-4-lat"])
