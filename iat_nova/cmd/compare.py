@@ -43,7 +43,7 @@ class SimulateCompare(Lister):
     """
 
     _epilog = """
-SCENARIO is a file, or the name of a scenario that ships. A strategy is a preset (iat, core-only,
+SCENARIO is a file, or the name of one that ships (simulate list). A strategy is a preset (iat, core-only,
 io-iso, baseline) or a plug-in.
 
 examples:

@@ -45,6 +45,7 @@ COMMANDS = {
     "resume": "pause:Resume",
     "simulate compare": "compare:SimulateCompare",
     "simulate figures": "figures:SimulateFigures",
+    "simulate list": "simulate:SimulateList",
     "simulate run": "simulate:SimulateRun",
     "status": "status:StatusCommand",
     "tenants": "tenants:Tenants",

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova simulate run."""
+"""iat-nova simulate list, simulate run."""
 
 from __future__ import annotations
 
 import argparse
 import pathlib
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from iat_nova.cmd.base import EXIT_USAGE, Failure, Page
+from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page
 from iat_nova.control import words as figures
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, waymap, words
@@ -18,6 +19,40 @@ if TYPE_CHECKING:
     from iat_nova.sim.run import Result
 
 
+class SimulateList(Lister):
+    """Show the scenarios that ship: for simulate run and simulate compare.
+
+    Needs the extra iat-nova[sim].
+    """
+
+    _epilog = """
+examples:
+  iat-nova simulate list
+"""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+        """Return a row a scenario."""
+        try:
+            from iat_nova.sim.scenario import SHIPPED, Scenario, shipped  # noqa: PLC0415 - compiles
+        except ImportError as error:
+            raise Failure(
+                f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
+            ) from error
+        scenarios = [Scenario.load(name) for name in shipped()]
+        return ("scenario", "title", "machine", "length_s", "file"), (
+            (
+                one.name,
+                one.title,
+                one.machine.name,
+                one.length_s,
+                str(SHIPPED / f"{one.name}.yaml"),
+            )
+            for one in scenarios
+        )
+
+
 class SimulateRun(Page):
     """Run a scenario on the emulated server: the real loop, policy and controller, virtual time.
 
@@ -25,7 +60,7 @@ class SimulateRun(Page):
     """
 
     _epilog = """
-SCENARIO is a file, or the name of a scenario that ships. STRATEGY is a preset (iat, core-only,
+SCENARIO is a file, or the name of one that ships (simulate list). STRATEGY is a preset (iat, core-only,
 io-iso, baseline) or a plug-in.
 
 examples:

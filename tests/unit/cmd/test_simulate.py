@@ -45,3 +45,14 @@ class TestSimulateRun(CliCase):
         record = json.loads(self.simulate("-f", "json"))
         self.assertEqual(5.0, record["step_us"])
         self.assertLess(record["workloads"][0]["latency_us"], record["step_us"])
+
+
+class TestSimulateList(CliCase):
+    def test_what_ships(self):
+        """Each scenario has a row with its title and its file, to be copied."""
+        status, out, err = self.run_it("simulate", "list", "-f", "json")
+        self.assertEqual(0, status, err)
+        rows = {row["scenario"]: row for row in json.loads(out)}
+        self.assertGreaterEqual(len(rows), 11)
+        self.assertTrue(pathlib.Path(rows["leaky-dma"]["file"]).exists())
+        self.assertIn("Leaky DMA", rows["leaky-dma"]["title"])
