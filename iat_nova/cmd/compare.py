@@ -43,8 +43,8 @@ class SimulateCompare(Lister):
     """
 
     _epilog = """
-SCENARIO is a file, or the name of one that ships (simulate list). A strategy is a preset (iat, core-only,
-io-iso, baseline) or a plug-in.
+SCENARIO is a file, or the name of one that ships (simulate list). A strategy is a preset (iat,
+core-only, io-iso, baseline) or a plug-in.
 
 examples:
   iat-nova simulate compare leaky-dma

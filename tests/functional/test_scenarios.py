@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Longer scenarios that ship show what their titles say; a hundredth of each second is simulated."""
+"""Longer scenarios show what their titles say; a hundredth of each second is simulated."""
 
 import dataclasses
 import unittest
