@@ -7,6 +7,9 @@ is then replaced by prepared figures, so that an iteration is stable, or is not,
 Sampling, decision, layout, enforcement and recording are the agent's own; masks are written to
 hardware in memory. The *floor* is the bare cost of the same reads on the same descriptors in the
 same run; the *overhead* is everything in an iteration that is neither the floor nor a mask write.
+
+On this host's own hardware (`rows` with a `Machine`) the counters are those the agent would take,
+and masks and DDIO's ways are really written, on one cache domain, under the agent's guard.
 """
 
 from __future__ import annotations
@@ -18,15 +21,18 @@ import statistics
 import tempfile
 import threading
 import time
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from unittest import mock
 
+from iat_nova import assembly, conf
 from iat_nova.agent import Agent
+from iat_nova.clock import SystemClock
 from iat_nova.control import controller, layout
 from iat_nova.enforce import Enforcer
 from iat_nova.hardware import events, fake
-from iat_nova.hardware.api import ClassMask, CoreCounts, Counts, DomainCounts
+from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, HardwareError
 from iat_nova.hardware.perf import PerfCounters
 from iat_nova.history import History
 from iat_nova.journal import Journal
@@ -41,7 +47,6 @@ from iat_nova.model import (
     Priority,
     Tenant,
     TenantKind,
-    WayMask,
     WayRequest,
 )
 from iat_nova.policy import Classified
@@ -84,14 +89,37 @@ def rows(
     phases: Iterable[str] = PHASES,
     iterations: int = ITERATIONS,
     progress: Callable[[str], None] = lambda text: None,
+    machine: assembly.Machine | None = None,
 ) -> Iterator[Row]:
-    """Measure every combination. Raises `HardwareError` where perf cannot be opened at all."""
+    """Measure every combination. Raises `HardwareError` where perf cannot be opened at all.
+
+    With a `machine`, which the caller holds as its only writer, combinations that need more
+    processors than its first cache domain has are left out.
+    """
     for count in tenants:
         for width in cores:
+            hands = _Memory(count * width) if machine is None else _Real(machine)
+            if count * width > len(hands.domain.cpus):
+                progress(f"{count} tenants, {width} cores each: more than the cache domain has")
+                continue
             for phase in phases:
                 progress(f"{count} tenants, {width} cores each, {phase}")
                 with tempfile.TemporaryDirectory(prefix="iat-nova-bench-") as folder:
-                    yield _Case(count, width, phase, folder).measure(iterations)
+                    yield _Case(count, width, phase, folder, hands).measure(iterations)
+
+
+def real_machine(settings: conf.Settings) -> assembly.Machine:
+    """Open this host's hardware as the agent would. Raises `HardwareError`.
+
+    It is refused where the agent would only observe: somebody else allocates cache.
+    """
+    machine = assembly.machine(dataclasses.replace(settings, hardware="auto"))
+    if not isinstance(machine.counters, PerfCounters):
+        raise HardwareError("the bench reads perf's counters: unset [iat] counters_interface")
+    owners = machine.owners()
+    if owners:
+        raise HardwareError("; ".join(owners))
+    return machine
 
 
 class _Clock:
@@ -160,16 +188,40 @@ class _Stopwatch:
         return spent * 1e6
 
 
-class _Counters:
-    """Reads the real descriptors and hands out prepared figures instead of what they say."""
+class _Memory:
+    """One socket in memory, as large as need be; perf's software events on real processors."""
 
-    def __init__(self, clock: _Clock) -> None:
+    guard = None
+
+    def __init__(self, cpus: int) -> None:
+        self.domain = dataclasses.replace(fake.SKYLAKE, cpus=tuple(range(cpus)))
+        self.allocator = fake.FakeAllocator((self.domain,))
+        self.ddio = fake.FakeDdio((self.domain,))
         processors = sorted(os.sched_getaffinity(0))
         self.perf = PerfCounters(
             events.SOFTWARE,
-            clock,
+            SystemClock(),
             real_cpu=lambda cpu: processors[cpu % len(processors)],
         )
+
+
+class _Real:
+    """The first cache domain of this host, and what drives it."""
+
+    def __init__(self, machine: assembly.Machine) -> None:
+        assert isinstance(machine.counters, PerfCounters)  # `real_machine` has seen to it
+        self.domain = machine.allocator.domains()[0]
+        self.allocator = machine.allocator
+        self.ddio = machine.ddio
+        self.guard = machine.guard
+        self.perf = machine.counters
+
+
+class _Counters:
+    """Reads the real descriptors and hands out prepared figures instead of what they say."""
+
+    def __init__(self, perf: PerfCounters) -> None:
+        self.perf = perf
         self.prepared = Counts(0.0, {}, {})
 
     def watch(self, cpus: Iterable[int]) -> None:
@@ -183,27 +235,17 @@ class _Counters:
         self.perf.close()
 
 
-class _Allocator(fake.FakeAllocator):
-    """Hardware in memory whose writes are timed and not kept."""
-
-    def __init__(self, domain: CacheDomain, watch: _Stopwatch) -> None:
-        super().__init__((domain,))
-        self._timed = watch.wrap(super().apply)
-
-    def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
-        self.writes.clear()
-        masks: Mapping[str, WayMask] = self._timed(domain, classes)
-        return masks
-
-
 class _Case:
     """One combination: its agent, its clock and its stopwatches."""
 
-    def __init__(self, tenants: int, cores: int, phase: str, folder: str) -> None:
+    def __init__(
+        self, tenants: int, cores: int, phase: str, folder: str, hands: _Memory | _Real
+    ) -> None:
         self.tenants, self.cores, self.phase = tenants, cores, phase
-        self.inventory = _inventory(tenants, cores)
+        self.hands = hands
+        self.inventory = _inventory(hands.domain, tenants, cores)
         self.clock = _Clock()
-        self.counters = _Counters(self.clock)
+        self.counters = _Counters(hands.perf)
         self.read, self.step, self.layout, self.write, self.record = (
             _Stopwatch() for _ in range(5)
         )
@@ -219,19 +261,26 @@ class _Case:
         journal = Journal(self.history, _status())
         journal.iteration = self.record.wrap(journal.iteration)  # type: ignore[method-assign]
         journal.status = self.record.wrap(journal.status)  # type: ignore[method-assign]
-        domain = self.inventory.domain
         agent = Agent(
             inventory=_Inventory(),
             read_policy=lambda: policy,  # type: ignore[arg-type,return-value]
             make_strategy=lambda parameters: strategy,
             counters=self.counters,
-            enforcer=Enforcer(_Allocator(domain, self.write), fake.FakeDdio((domain,))),
+            enforcer=self._enforcer(),
             journal=journal,
             clock=self.clock,
             paused=lambda: None,
         )
         agent.poll = self.read.wrap(agent.poll)  # type: ignore[method-assign]
         return agent
+
+    def _enforcer(self) -> Enforcer:
+        """Have the enforcer's calls of the hardware timed."""
+        allocator: Any = types.SimpleNamespace(apply=self.write.wrap(self.hands.allocator.apply))
+        ddio: Any = types.SimpleNamespace(
+            read=self.write.wrap(self.hands.ddio.read), write=self.write.wrap(self.hands.ddio.write)
+        )
+        return Enforcer(allocator, ddio, self.hands.guard)
 
     def measure(self, iterations: int) -> Row:
         """Run the iterations and take the medians."""
@@ -245,6 +294,7 @@ class _Case:
             self.layout.calls = 0
             taken = [self._iterate(WARM_UP + number) for number in range(iterations)]
             self.counters.close()
+            self.agent.enforcer.restore()
         return self._row(taken)
 
     def _iterate(self, number: int) -> dict[str, float]:
@@ -286,12 +336,13 @@ class _Case:
                     old.references + 1_000_000 * rank,
                     old.misses + 400_000 * rank,
                 )
-        ddio = before.domains.get(0, DomainCounts(0, 0, 0))
+        domain = self.inventory.domain.id
+        ddio = before.domains.get(domain, DomainCounts(0, 0, 0))
         self.counters.prepared = Counts(
             self.clock.now_s,
             cores,
             {
-                0: DomainCounts(
+                domain: DomainCounts(
                     (ddio.ddio_hits or 0) + 10_000_000,
                     (ddio.ddio_misses or 0) + (3_000_000 if swing else 500_000),
                     (ddio.memory_bytes or 0) + 10_000_000_000,
@@ -315,15 +366,14 @@ class _Case:
         )
 
 
-def _inventory(tenants: int, cores: int) -> DomainInventory:
-    """A stack and guests, PC and BE in turn, every other one with I/O, on one 11-way LLC."""
-    domain = dataclasses.replace(fake.SKYLAKE, cpus=tuple(range(tenants * cores)))
-    return DomainInventory(domain, tuple(_tenant(number, cores) for number in range(tenants)))
+def _inventory(domain: CacheDomain, tenants: int, cores: int) -> DomainInventory:
+    """A stack and guests, PC and BE in turn, every other one with I/O, in one cache domain."""
+    places = [domain.cpus[number * cores : (number + 1) * cores] for number in range(tenants)]
+    return DomainInventory(domain, tuple(_tenant(n, cpus) for n, cpus in enumerate(places)))
 
 
-def _tenant(number: int, cores: int) -> Tenant:
+def _tenant(number: int, cpus: tuple[int, ...]) -> Tenant:
     stack = number == 0
-    cpus = tuple(range(number * cores, (number + 1) * cores))
     io = stack or number % 4 in (1, 2)
     priority = Priority.PC if number % 4 in (1, 3) else Priority.BE
     return Tenant(
