@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import cattrs
 from cattrs.preconf.json import make_converter
 
-from iat_nova.control.state import State
+from iat_nova.control.state import DDIO, State
 from iat_nova.model import (
     Decision,
     DomainInventory,
@@ -67,6 +67,20 @@ class Iteration:
             or bool(decision.moved)
             or any(step.action != "hold" for step in decision.steps)
         )
+
+    @property
+    def coerced(self) -> Mapping[str, tuple[WayMask, WayMask]]:
+        """Where the machine made something else of a mask: (decided, read back) by subject."""
+        layout = self.decision.layout
+        pairs = {
+            subject: (layout.ddio if subject == DDIO else layout.mask_of(subject), mask)
+            for subject, mask in (self.effective or {}).items()
+        }
+        return {
+            subject: (decided, mask)
+            for subject, (decided, mask) in pairs.items()
+            if decided is not None and decided != mask
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -119,6 +119,8 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
             waymap.text(domain.layout, domain.inventory, width=width - _INDENT, colour=colour),
         ),
     ]
+    coerced = words.coerced(domain.latest.iteration, domain.inventory)
+    lines += [_field("", text) for text in coerced]
     if domain.decision is not None:
         last = domain.decision.iteration
         ago = words.duration(wall_s - last.wall_s)
@@ -141,7 +143,12 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         "recorded_s": latest.wall_s,
         "written": latest.effective is not None,
         "ddio_mask": str(domain.ddio) if domain.ddio is not None else None,
+        "ddio_mask_requested": str(domain.layout.ddio),
         "ddio_ways": domain.ddio.count if domain.ddio is not None else None,
+        "coerced": [
+            {"subject": subject, "requested": str(decided), "effective": str(mask)}
+            for subject, (decided, mask) in latest.coerced.items()
+        ],
         "ddio_hits_per_s": latest.sample.ddio_hits_per_s,
         "ddio_misses_per_s": latest.sample.ddio_misses_per_s,
         "way_map": waymap.text(domain.layout, domain.inventory),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from iat_nova.control import words as figures
 from iat_nova.history_reader import HistoryReader, Recorded
-from iat_nova.model import DomainInventory, Layout, Rates, Tenant
+from iat_nova.model import DomainInventory, Layout, Rates, Tenant, WayMask
 from iat_nova.report import escape, status, view, waymap, words
 from iat_nova.report.view import DomainView, View
 
@@ -136,8 +136,8 @@ def _domain_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
     ddio = domain.ddio or domain.layout.ddio
     state = words.STATE_NAMES[latest.decision.state_after]
     text = (
-        f" domain {cache.id}{of}   {state}   DDIO {figures.ways(ddio.count)} {ddio}   "
-        f"{status.ddio_rates(latest.sample)}"
+        f" domain {cache.id}{of}   {state}   DDIO {figures.ways(ddio.count)} {ddio}"
+        f"{_asked(ddio, domain.layout.ddio)}   {status.ddio_rates(latest.sample)}"
     )
     drawn = _map(domain.layout, domain.inventory, screen.width - 2, screen)
     return ["", _styled(text, _BOLD, screen), "", f" {drawn}", ""]
@@ -187,6 +187,7 @@ def _tenant_line(domain: DomainView, tenant: Tenant, name_width: int) -> str:
     mask, ddio = domain.mask_of(tenant.id), domain.ddio
     rates = _rates(domain, tenant)
     shared = " ~ddio" if mask and ddio and mask.overlaps(ddio) else ""
+    shared += _asked(mask, domain.decided_mask(tenant.id))
     priority = tenant.priority + (" I/O" if tenant.io else "")
     ways, shown = (str(mask.count), str(mask)) if mask is not None else ("-", "-")
     figures_shown = (
@@ -197,6 +198,11 @@ def _tenant_line(domain: DomainView, tenant: Tenant, name_width: int) -> str:
     )
     name = escape.fit(escape.plain(tenant.name), name_width)
     return f" {name} {priority:<9} {ways:>4} {shown:>8} {figures_shown}{shared}"
+
+
+def _asked(has: WayMask | None, decided: WayMask | None) -> str:
+    """Tell what was asked for where the machine has something else."""
+    return f" (asked for {decided})" if has and decided and has != decided else ""
 
 
 def _sorted(domain: DomainView, key: str) -> list[Tenant]:

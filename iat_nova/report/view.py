@@ -34,6 +34,10 @@ class DomainView:
         effective = (self.latest.iteration.effective or {}).get(tenant)
         return effective or self.latest.iteration.decision.layout.mask_of(tenant)
 
+    def decided_mask(self, tenant: str) -> WayMask | None:
+        """Return the mask that was decided for a tenant, whatever the machine made of it."""
+        return self.layout.mask_of(tenant) if self.layout else None
+
     @property
     def ddio(self) -> WayMask | None:
         """DDIO's mask, as the machine has it where that was read back."""
@@ -113,6 +117,7 @@ LONG_COLUMNS = (
     "project",
     "members",
     "requested",
+    "mask_requested",
     "ipc",
     "references_per_s",
     "misses_per_s",
@@ -122,6 +127,7 @@ LONG_COLUMNS = (
 def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
     """Return a tenant as plain values under `TENANT_COLUMNS` and `LONG_COLUMNS`."""
     mask, ddio = domain.mask_of(tenant.id), domain.ddio
+    decided = domain.decided_mask(tenant.id)
     rates = domain.latest.iteration.sample.tenants.get(tenant.id) if domain.latest else None
     return {
         "name": tenant.name,
@@ -134,8 +140,9 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "domain": domain.inventory.domain.id,
         "ways": mask.count if mask is not None else None,
         "mask": str(mask) if mask is not None else None,
+        "mask_requested": str(decided) if decided is not None else None,
         "overlaps_ddio": mask.overlaps(ddio) if mask is not None and ddio is not None else None,
-        "warnings": list(tenant.warnings),
+        "warnings": [*tenant.warnings, *_coerced(mask, decided)],
         "kind": str(tenant.kind),
         "class": tenant.class_name or None,
         "flavor": tenant.flavor,
@@ -146,6 +153,12 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "references_per_s": _whole(rates.references_per_s) if rates else None,
         "misses_per_s": _whole(rates.misses_per_s) if rates else None,
     }
+
+
+def _coerced(mask: WayMask | None, decided: WayMask | None) -> list[str]:
+    if mask is None or decided in (None, mask):
+        return []
+    return [f"mask {decided} was asked for, the machine has {mask}"]
 
 
 def _whole(value: float) -> int | None:

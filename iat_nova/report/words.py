@@ -237,12 +237,16 @@ def _map_block(
     names = Names(inventory)
     if decision.moved:
         lines.append(f"  moved  {', '.join(map(names, decision.moved))}")
-    wanted = {tenant.id: decision.layout.mask_of(tenant.id) for tenant in inventory.tenants}
-    wanted[DDIO] = decision.layout.ddio
-    for subject, mask in (iteration.effective or {}).items():
-        if wanted.get(subject) not in (None, mask):
-            lines.append(f"  {names(subject)}: asked for {wanted[subject]}, the machine has {mask}")
-    return lines
+    return lines + [f"  {text}" for text in coerced(iteration, inventory)]
+
+
+def coerced(iteration: Iteration, inventory: DomainInventory) -> list[str]:
+    """Tell of which masks the machine made something else, one sentence each."""
+    names = Names(inventory)
+    return [
+        f"{names(subject)}: asked for {decided}, the machine has {mask}"
+        for subject, (decided, mask) in iteration.coerced.items()
+    ]
 
 
 def _inputs_block(sample: Sample, inventory: DomainInventory, layout: Layout) -> list[str]:

@@ -12,8 +12,9 @@ import tempfile
 import time
 import unittest
 
+from iat_nova.control.state import DDIO
 from iat_nova.history import History, HistoryReader
-from iat_nova.model import DomainInventory
+from iat_nova.model import DomainInventory, WayMask
 from iat_nova.pause import Pause
 from iat_nova.report import charts, escape, status, top
 from iat_nova.report import html as report
@@ -78,6 +79,31 @@ class TestStatus(StoryCase):
         self.assertEqual([False, False, True], [row["overlaps_ddio"] for row in rows])
         self.assertEqual(["0x3", "0x1c", "0xe0"], [row["mask"] for row in rows])
         self.assertEqual(EVIL, rows[2]["name"])
+
+    def test_coerced(self):
+        """What the machine made something else of is told wherever masks are shown."""
+        view = self.view()
+        (domain,) = view.domains
+        effective = {stories.BE: WayMask(0x7E0), DDIO: WayMask(0x780)}
+        iteration = dataclasses.replace(domain.latest.iteration, effective=effective)
+        latest = dataclasses.replace(domain.latest, iteration=iteration)
+        domain = dataclasses.replace(domain, latest=latest)
+        view = dataclasses.replace(view, domains=(domain,))
+        decided = iteration.decision.layout.ddio
+
+        page = status.page(view, time.time())
+        self.assertIn("asked for 0xe0, the machine has 0x7e0", page)
+        self.assertIn(f"ddio: asked for {decided}, the machine has 0x780", page)
+        (record,) = status.record(view)["domains"]
+        self.assertEqual((str(decided), "0x780"),
+                         (record["ddio_mask_requested"], record["ddio_mask"]))  # fmt: skip
+        self.assertEqual({"0xe0", str(decided)}, {one["requested"] for one in record["coerced"]})
+        row = tenant_row(domain, domain.inventory.tenants[2])
+        self.assertEqual(("0x7e0", "0xe0"), (row["mask"], row["mask_requested"]))
+        self.assertIn("mask 0xe0 was asked for, the machine has 0x7e0", row["warnings"])
+        shown = "\n".join(top.frame(view, domain, top.Trace(0), top.Screen(120, 24)))
+        self.assertIn(f"0x780 (asked for {decided})", shown)
+        self.assertIn("(asked for 0xe0)", shown)
 
 
 class TestTop(StoryCase):
