@@ -11,12 +11,16 @@ copyright = "iat-nova contributors"
 extensions = [
     "openstackdocstheme",
     "oslo_config.sphinxext",
+    "reno.sphinxext",
     "sphinx.ext.graphviz",
+    "commands",
     "from_code",
+    "message",
 ]
 html_theme = "openstackdocs"
 openstackdocs_auto_name = False
 openstackdocs_use_storyboard = False
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 graphviz_output_format = "svg"
 nitpicky = False

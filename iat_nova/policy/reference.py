@@ -19,10 +19,10 @@ def reference() -> str:
 
 
 def _page() -> Iterator[str]:
-    yield from _heading("Keys of the policy", "-")
+    yield from _heading("Keys of the policy", "=")
     yield from (SCHEMA["description"] + " Every key may be left out unless it says otherwise.", "")
     for name, schema in SCHEMA["properties"].items():
-        yield from _heading(name, "~")
+        yield from _heading(name, "-")
         yield from (schema["description"], "")
         if schema.get("type") == "array" and "properties" in schema["items"]:
             yield from _keys(schema["items"], f"{name}[].")
@@ -31,10 +31,10 @@ def _page() -> Iterator[str]:
         else:
             yield from _facts_of(schema, required=False)
             yield ""
-    yield from _heading("Extra specs of flavors", "-")
+    yield from _heading("Extra specs of flavors", "=")
     for key in extra_specs.KEYS:
         yield from (f"``{key.name}``", f"   {key.description}", f"   Allowed: {key.allowed}.", "")
-    yield from _heading("Facts of the host, for the template", "-")
+    yield from _heading("Facts of the host, for the template", "=")
     for fact, meaning in FACTS.items():
         yield from (f"``{{{{ {fact} }}}}``", f"   {meaning}", "")
 

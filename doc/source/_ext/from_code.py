@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directives that draw from the code, so that the pages cannot say anything else than it does."""
 
+import csv
+
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 from sphinx.ext.graphviz import graphviz
 from sphinx.util.nodes import nested_parse_with_titles
 
+from iat_nova import extra_specs
 from iat_nova.control import fsm
 from iat_nova.model import FsmState
 from iat_nova.policy.reference import reference
@@ -64,6 +67,18 @@ class PolicyReference(Directive):
         return node.children
 
 
+class ExtraSpecs(Directive):
+    """The flavor extra specs with what they take, from where the agent and Nova read them."""
+
+    def run(self):
+        lines = []
+        for key in extra_specs.KEYS:
+            lines += [f"``{key.name}``", f"   {key.description} It takes {key.allowed}.", ""]
+        node = nodes.container()
+        self.state.nested_parse(StringList(lines, "extra_specs.py"), self.content_offset, node)
+        return node.children
+
+
 class MetricsReference(Directive):
     """Every metric with its kind, labels and meaning, from the table that serves them."""
 
@@ -74,7 +89,29 @@ class MetricsReference(Directive):
         return node.children
 
 
+class BenchLoop(Directive):
+    """What `iat-nova bench loop -f csv` printed, with headings short enough for a page."""
+
+    HEADINGS = ("tenants", "cores", "phase", "read", "decide", "layout", "write", "record")
+    HEADINGS += ("overhead", "p99", "floor")
+
+    def run(self):
+        env = self.state.document.settings.env
+        name, path = env.relfn2path("output/bench-loop.csv")
+        env.note_dependency(name)
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))[1:]
+        lines = [".. list-table::", "   :header-rows: 1", ""]
+        for row in (self.HEADINGS, *rows):
+            lines += [f"   {'* ' if not number else '  '}- {cell}" for number, cell in enumerate(row)]
+        node = nodes.container()
+        self.state.nested_parse(StringList(lines, path), self.content_offset, node)
+        return node.children
+
+
 def setup(app):
+    app.add_directive("iat-bench-loop", BenchLoop)
+    app.add_directive("iat-extra-specs", ExtraSpecs)
     app.add_directive("iat-metrics", MetricsReference)
     app.add_directive("iat-policy-reference", PolicyReference)
     app.add_directive("iat-fsm-diagram", FsmDiagram)
