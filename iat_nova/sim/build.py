@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 
-from iat_nova.sim import cache, engine, memory, nic, nvme, rings
+from iat_nova.sim import cache, clients, engine, memory, nic, nvme, rings
 from iat_nova.sim.machine import LINE_BYTES
 from iat_nova.sim.scenario import DiskSpec, Scenario, Traffic, Workload
 from iat_nova.sim.workloads import locality, poller
@@ -60,11 +60,12 @@ class Plant:
             memory.make(scenario.machine, scenario.sampling),
             made,
             self._make_nics(),
+            self._make_clients(),
             self._make_disks(),
             threads,
         )
         for workload in scenario.workloads:
-            if workload.profile.form is Form.MEMORY:
+            if workload.profile.form is Form.MEMORY or workload.profile.locality:
                 self.set_working_set(workload.name, workload.working_set_bytes)
         self.flows = {traffic.name: traffic.flows for traffic in scenario.traffic}
         self.apply_flows()
@@ -189,7 +190,7 @@ class Plant:
             for queue in queues:
                 self.streams[traffic.name].append(len(streams))
                 # Streams start at random phases, or all would send in the same step.
-                phase = float(self._random.random()) * traffic.burst
+                phase = float(self._random.random()) * (0 if traffic.clients else traffic.burst)
                 flow.append([rate / len(queues), phase])
                 streams.append(
                     [
@@ -217,6 +218,19 @@ class Plant:
             np.zeros((len(self.owners), 3)),
             np.zeros((len(self.owners), nic.BINS), np.int64),
         )
+
+    def _make_clients(self) -> clients.Clients:
+        plans = [
+            clients.LoopPlan(
+                self.owners.index(traffic.to),
+                self.streams[traffic.name],
+                traffic.clients,
+                traffic.round_trip_s,
+            )
+            for traffic in self.scenario.traffic
+            if traffic.clients
+        ]
+        return clients.make(plans, np.random.default_rng(self._random.integers(2**32)))
 
     def _make_disks(self) -> nvme.Disks:
         scenario = self.scenario
@@ -319,4 +333,5 @@ def _thread_floats(workload: Workload, frequency_hz: float) -> list[float]:
     row[th.COPY_CYCLES] = profile.copy_cycles
     row[th.SPIN_IPC] = profile.spin_ipc
     row[th.OFF_MAX_CYCLES] = workload.jitter_s * frequency_hz
+    row[th.REPLY_BYTES] = profile.reply_bytes
     return row

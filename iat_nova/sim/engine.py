@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from iat_nova.sim import cache, memory, nic, nvme, rings
+from iat_nova.sim import cache, clients, memory, nic, nvme, rings
 from iat_nova.sim._compile import kernel
 from iat_nova.sim.workloads import fio, memory_bound, poller
 from iat_nova.sim.workloads import threads as th
@@ -21,6 +21,7 @@ class State(NamedTuple):
     memory: memory.Memory
     rings: rings.Rings
     nics: nic.Nics
+    clients: clients.Clients
     disks: nvme.Disks
     threads: th.Threads
 
@@ -69,6 +70,7 @@ def advance(
             else:
                 memory_bound.step(s.threads, s.caches, s.memory.latency, thread, cycles, sampling)
         nic.transmit(s.nics, s.rings, s.caches, seconds, now_ns)
+        clients.step(s.clients, s.nics, now_ns - length_ns, now_ns)
         if now_ns >= memory_due_ns or now_ns == end_ns:
             cache.renumber(s.caches)
             memory.update(s.memory, s.caches, now_ns * 1e-9)

@@ -134,23 +134,52 @@ def traffic(
         "packet": values.PACKET,
         "flows": values.FLOWS,
         "burst": values.BURST,
+        "clients": values.CLIENTS,
+        "round_trip": values.ROUND_TRIP,
     }
     found = {}
     offered: dict[str, float] = {}
     for name, item in f.mapping(value, ("traffic",)).items():
         path = ("traffic", name)
-        got = f.fields(item, path, known, ("to", "rate", "packet"))
+        closed = isinstance(item, dict) and "clients" in item
+        got = f.fields(item, path, known, ("to",) if closed else ("to", "rate", "packet"))
         target = workloads.get(got.get("to", ""))
         entry = target if target is None or target.nic else workloads.get(target.switch or "")
         card = nics.get(entry.nic or "") if entry else None
-        if card is None or not {"rate", "packet"} <= got.keys():
+        if card is None:
+            continue
+        if closed:
+            _closed_loop(f, path, got, target)
+        if not {"rate", "packet"} <= got.keys():
             continue
         offered[card.name] = offered.get(card.name, 0.0) + got["rate"]
         if offered[card.name] > card.speed_bits_per_s:
             f.complain((*path, "rate"), f"more than {card.name} can carry")
-        flows, burst = got.get("flows", 1), got.get("burst", 1)
-        found[name] = Traffic(name, card.name, got["to"], got["rate"], got["packet"], flows, burst)
+        found[name] = Traffic(
+            name,
+            card.name,
+            got["to"],
+            got["rate"],
+            got["packet"],
+            got.get("flows", 1),
+            got.get("burst", 1),
+            got.get("clients", 0),
+            got.get("round_trip", 50e-6),
+        )
     return found
+
+
+def _closed_loop(f: Fields, path: Path, got: dict[str, Any], target: Workload | None) -> None:
+    """Complete what is given of clients that wait for their replies."""
+    for key in ("rate", "burst"):
+        if key in got:
+            f.complain((*path, key), "clients send when they are answered: leave it out")
+    if "packet" not in got and target is not None:
+        if target.profile.request_bytes:
+            got["packet"] = target.profile.request_bytes
+        else:
+            f.complain(path, f"the key packet is missing: {target.profile.name} tells no size")
+    got["rate"] = 0.0
 
 
 def events(

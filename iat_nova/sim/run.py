@@ -27,6 +27,8 @@ from iat_nova.model import (
     Decision,
     DomainInventory,
     Facts,
+    Group,
+    Layout,
     Switches,
 )
 from iat_nova.records import Iteration, Status
@@ -246,13 +248,40 @@ def _agent(
     return Agent(
         inventory=_Tenants(server),
         read_policy=lambda: chosen,
-        make_strategy=lambda numbers: strategies.make(name, numbers),
+        make_strategy=lambda numbers: _Found(strategies.make(name, numbers), scenario),
         counters=server,
         enforcer=Enforcer(server, server),
         journal=Journal(history, status),
         clock=clock,
         paused=lambda: None,
     )
+
+
+class _Found:
+    """A strategy that finds the scenario's masks on the hardware when it begins."""
+
+    def __init__(self, strategy: strategies.Strategy, scenario: Scenario) -> None:
+        self.step = strategy.step
+        self._strategy = strategy
+        self._masks = {
+            cpu: scenario.masks[workload.name]
+            for workload in scenario.workloads
+            if workload.name in scenario.masks
+            for cpu in workload.cpus
+        }
+        self._ddio = scenario.machine.ddio_ways
+
+    def initial(self, inventory: DomainInventory, at_s: float, layout: Layout | None = None) -> Any:
+        """Return the strategy's first state; a tenant without a mask of its own is not there."""
+        found = {
+            tenant.id: mask
+            for tenant in inventory.tenants
+            if (mask := next((self._masks[c] for c in tenant.cpus if c in self._masks), None))
+        }
+        if layout is None and found:
+            groups = tuple(Group((tenant,), mask) for tenant, mask in found.items())
+            layout = Layout(self._ddio, groups)
+        return self._strategy.initial(inventory, at_s, layout)
 
 
 def _iterations(path: str | os.PathLike[str]) -> tuple[list[Iteration], DomainInventory | None]:

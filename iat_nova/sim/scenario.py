@@ -108,7 +108,11 @@ class Workload:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traffic:
-    """Packets from the wire to a workload, in bursts of `burst`, spread over its queues."""
+    """Packets from the wire to a workload, in bursts of `burst`, spread over its queues.
+
+    With `clients` it is a closed loop instead: so many requests are under way, each followed by
+    the next a round trip after its reply has left.
+    """
 
     name: str
     nic: str
@@ -117,6 +121,8 @@ class Traffic:
     packet_bytes: int
     flows: int = 1
     burst: int = 1
+    clients: int = 0
+    round_trip_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

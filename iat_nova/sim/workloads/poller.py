@@ -126,6 +126,26 @@ def _forward(
 
 
 @kernel
+def _reply(
+    t: th.Threads,
+    r: rings.Rings,
+    c: cache.Caches,
+    latency: npt.NDArray[np.float64],
+    thread: int,
+    buffer: int,
+    sharers: int,
+) -> float:
+    """Write the answer over the request; return the cycles."""
+    size = int(t.floats[thread, th.REPLY_BYTES])
+    lines = rings.payload_lines(size)
+    last = rings.DATA_LINE + lines
+    _touch(t, r, c, latency, thread, buffer, sharers, th.COPY_TO, last, 1)
+    r.packets[buffer, rings.BYTES] = size
+    a_line: float = t.floats[thread, th.COPY_CYCLES] + t.stalls[thread, th.COPY_TO]
+    return lines * a_line
+
+
+@kernel
 def _serve(
     t: th.Threads,
     r: rings.Rings,
@@ -159,6 +179,8 @@ def _serve(
         + (HEADER_TOUCHES - 1 + read) * t.stalls[thread, th.PACKET]
         + f[th.TOUCHES] * t.stalls[thread, th.OWN]
     )
+    if f[th.REPLY_BYTES] > 0:
+        cycles += _reply(t, r, c, latency, thread, buffer, sharers)
     output = t.inputs[source, OUTPUT]
     if output == BY_TARGET:
         output = t.routes[r.packets[buffer, rings.TARGET], t.inputs[source, LANE]]

@@ -32,6 +32,7 @@ INTS = 10
     PAYLOAD_SHARE,  # 0..1: share of a packet's lines that the thread itself reads
     COPY_CYCLES,  # own cycles of copying a line
     SPIN_IPC,  # instructions a cycle while polling in vain
+    REPLY_BYTES,  # size of the frame with which a request is answered; 0: the request's own
     INSTRUCTIONS,
     CYCLES,
     WORK,  # units of work done
@@ -40,8 +41,8 @@ INTS = 10
     OFF_MAX_CYCLES,  # the longest time for which it loses its core now and then; 0: it never does
     OFF_CYCLES,  # time for which it is still off its core
     ON_CYCLES,  # time until it loses its core again
-) = range(17)
-FLOATS = 17
+) = range(18)
+FLOATS = 18
 
 # A thread loses its core once in so many cycles on average (4 ms at 2.3 GHz: the tick of a kernel
 # with HZ=250), for a time evenly spread up to OFF_MAX_CYCLES. Chosen.
