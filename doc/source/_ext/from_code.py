@@ -103,7 +103,8 @@ class BenchLoop(Directive):
             rows = list(csv.reader(file))[1:]
         lines = [".. list-table::", "   :header-rows: 1", ""]
         for row in (self.HEADINGS, *rows):
-            lines += [f"   {'* ' if not number else '  '}- {cell}" for number, cell in enumerate(row)]
+            marks = ["*", *" " * (len(row) - 1)]
+            lines += [f"   {mark} - {cell}" for mark, cell in zip(marks, row, strict=True)]
         node = nodes.container()
         self.state.nested_parse(StringList(lines, path), self.content_offset, node)
         return node.children
