@@ -24,3 +24,4 @@ html_static_path = ["_static"]
 templates_path = ["_templates"]
 graphviz_output_format = "svg"
 nitpicky = False
+smartquotes = False  # two dashes before an option stay two

@@ -23,10 +23,12 @@ class Commands(Directive):
 
     def run(self):
         application = Application()
-        parsers = {name: _parser(application, name) for name in sorted(COMMANDS)}
+        names = sorted(COMMANDS, key=lambda name: (name.startswith(("bench", "simulate")), name))
+        parsers = {name: _parser(application, name) for name in names}
         lines = []
         for name, (parser, command) in parsers.items():
-            lines += [*_title(f"iat-nova {name}"), *inspect.getdoc(command).splitlines(), ""]
+            about = re.sub(r"(?<!`)(`[^`]+`)(?!`)", r"`\1`", inspect.getdoc(command))
+            lines += [*_title(f"iat-nova {name}"), *about.splitlines(), ""]
             lines += [*_usage(parser), *_options(_own(parser)), *_formats(parser)]
             lines += _literal(parser.epilog)
         lines += [*_title("Options of every command"), *_options(_shared(parsers, "where the"))]
