@@ -21,9 +21,6 @@ Tell = Callable[[], tuple[str, ...]]
 """Looks, and tells what it found, one sentence each. May raise `HardwareError`."""
 
 
-_FOR_GOOD = " (until the next start)"
-
-
 class Restraint:
     """Holds the reasons for which the loop only observes; called from its thread.
 
@@ -79,13 +76,15 @@ class Restraint:
             changes = (*self._changes(), *self._enforcer.foreign_ddio())
             if changes:
                 what = "; ".join(changes)
-                self._only_observe("foreign", f"another hand is at work{_FOR_GOOD}: {what}")
+                self._only_observe(
+                    "foreign", f"another hand is at work (until the next start): {what}"
+                )
         if self._reasons and self._enforcer.wrote:
             self.restore()  # tried again at each look while it fails
 
     def refused(self, error: HardwareError) -> None:
         """Put the host back and only observe from now on: a write was refused."""
-        self._only_observe("write", f"a write was refused{_FOR_GOOD}: {error}")
+        self._only_observe("write", f"a write was refused (until the next start): {error}")
         self.restore()
 
     def restore(self) -> None:
