@@ -24,8 +24,8 @@ BYTES_PER_S, TX_CREDIT, TX_BYTES = range(3)
 TX_RING, TX_PORT = range(2)
 # Columns of `Nics.served` (float64), a row a target: the workload whose packets they are.
 PACKETS, SERVED_BYTES, LATENCY_NS = range(3)
-# Latency histogram: 8 bins an octave of nanoseconds.
-BINS_PER_OCTAVE = 8
+# Latency histogram: 32 bins an octave of nanoseconds, 2 % each.
+BINS_PER_OCTAVE = 32
 BINS = 40 * BINS_PER_OCTAVE
 
 

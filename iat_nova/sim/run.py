@@ -46,7 +46,7 @@ class WorkloadResult:
 
     `work_per_s` counts packets for network workloads, accesses for the others. `latency_us` is
     the mean time of a packet in the host and `latency_p95_us`, `latency_p99_us` its percentiles
-    (to an eighth of an octave), or None; `access_cycles` the mean latency of an access to the
+    (to 2 %), or None; `access_cycles` the mean latency of an access to the
     workload's own memory, or None. `loss`: packets refused of those offered, 0..1.
     """
 

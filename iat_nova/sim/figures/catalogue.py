@@ -12,6 +12,9 @@ from iat_nova.sim.figures.api import Figure
 MODULES: tuple[str, ...] = (
     "iat_3",
     "iat_4",
+    "iat_12",
+    "iat_13",
+    "iat_14",
 )
 
 

@@ -11,14 +11,20 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from iat_nova.model import WayMask
-from iat_nova.sim.figures.api import Point, Row, Scalar
+from iat_nova.sim.figures.api import Point, Row
+from iat_nova.sim.figures.summary import number
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.run import Window, run
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.workloads.stores import REDIS_MIXES, ROCKSDB_MIXES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SPEC = ("bzip2", "gcc", "mcf", "milc", "zeusmp", "cactusADM", "leslie3d", "GemsFDTD", "lbm",
         "omnetpp", "astar", "sphinx3", "xalancbmk")  # fmt: skip
@@ -106,6 +112,7 @@ def scenario(
     *,
     redis: str = "redis-a",
     best_effort: bool = True,
+    step: str = "5us",
 ) -> Scenario:
     """Return a run of these figures; without a network or an application that is left out."""
     guests = "".join(
@@ -127,7 +134,7 @@ def scenario(
     owners = {name: name if name in masks else "net" for name in parts}
     laid = "".join(f"  {name}: {masks[owner]:#x}\n" for name, owner in owners.items())
     text = (
-        f"length: {LENGTH_S:g}s\ncompression: {COMPRESSION:g}\n"
+        f"length: {LENGTH_S:g}s\ncompression: {COMPRESSION:g}\nstep: {step}\n"
         "policy: {ddio_ways_min: 1, ddio_ways_max: 6}\n"
         'nics:\n  nic0: {address: "0000:3b:00.0", speed: 40Gb/s}\n'
         '  nic1: {address: "0000:5e:00.0", speed: 40Gb/s}\n'
@@ -144,6 +151,7 @@ def settled(
     seed: int,
     *,
     redis: str = "redis-a",
+    step: str = "5us",
 ) -> Window:
     """Run until the strategy has settled, and return what is measured from then on.
 
@@ -154,36 +162,58 @@ def settled(
     if alone:
         masks = {"app": WayMask.span(2, 2), "net": WayMask.span(4, 3)}
         network = None if app else network
-    made = scenario(network, app, masks, redis=redis, best_effort=not alone)
+    made = scenario(network, app, masks, redis=redis, best_effort=not alone, step=step)
     result = run(made, "baseline" if alone else strategy, seed, marks=(SETTLED_S,))
     return result.windows[-1]
 
 
-def points(
-    networks: Sequence[str], apps: Sequence[str], seeds: int, key: str = "app"
-) -> list[Point]:
-    """List the runs: solo once a seed, the strategies beside each network."""
+def points(networks: Sequence[str], apps: Sequence[str], seeds: int) -> list[Point]:
+    """List the runs of figures 12 and 13: the application solo, then beside each network."""
     made: list[Point] = []
     for seed, app in itertools.product(range(1, seeds + 1), apps):
-        made.append({key: app, "network": "none", "strategy": "solo", "seed": seed})
+        made.append({"app": app, "network": "none", "strategy": "solo", "seed": seed})
         made += [
-            {key: app, "network": network, "strategy": strategy, "seed": seed}
+            {"app": app, "network": network, "strategy": strategy, "seed": seed}
             for network, strategy in itertools.product(networks, STRATEGIES[1:])
         ]
     return made
 
 
-def change_percent(
-    rows: Sequence[Row], key: str, network: str, strategy: str, column: str
-) -> dict[Scalar, list[float]]:
-    """Return by application the change of a column against solo, percent, one a seed."""
-    solo: dict[tuple[Scalar, Scalar], float] = {}
-    for row in rows:
-        if row["strategy"] == "solo":
-            solo[row[key], row["seed"]] = float(row[column] or 0.0)
-    found: dict[Scalar, list[float]] = {}
+def against_solo(
+    rows: Sequence[Row], column: str, network: str, strategy: str
+) -> dict[str, list[float]]:
+    """Return by application the ratios of a column to the same seed's solo run."""
+    solo = {
+        (row["app"], row["seed"]): number(row, column) for row in rows if row["strategy"] == "solo"
+    }
+    found: dict[str, list[float]] = {}
     for row in rows:
         if row["network"] == network and row["strategy"] == strategy:
-            before = solo[row[key], row["seed"]]
-            found.setdefault(row[key], []).append(100 * (float(row[column] or 0.0) / before - 1))
+            ratio = number(row, column) / solo[row["app"], row["seed"]]
+            found.setdefault(str(row["app"]), []).append(ratio)
     return found
+
+
+def spread(values: Iterable[float]) -> tuple[float, float]:
+    """Return the least and the largest."""
+    listed = list(values)
+    return min(listed), max(listed)
+
+
+def bars(
+    axes: Axes, labels: Sequence[str], groups: Mapping[str, Mapping[str, Sequence[float]]]
+) -> None:
+    """Draw for each label a bar of each group: the median, and a line from least to largest."""
+    colours = {"baseline": "tab:gray", "iat": "tab:blue"}
+    for position, (group, by_label) in enumerate(groups.items()):
+        places = [place + (position - 0.5) * 0.4 for place in range(len(labels))]
+        middles = [statistics.median(by_label[label]) for label in labels]
+        reach = [
+            [middle - min(by_label[label]) for label, middle in zip(labels, middles, strict=True)],
+            [max(by_label[label]) - middle for label, middle in zip(labels, middles, strict=True)],
+        ]
+        axes.bar(
+            places, middles, 0.38, yerr=reach, capsize=2, label=group, color=colours.get(group)
+        )
+    axes.set_xticks(range(len(labels)), labels, rotation=60, ha="right", fontsize=8)
+    axes.axhline(0, color="black", linewidth=0.8)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""IAT's figures 12 to 14: starts, runs, judgement and drawing."""
+
+import itertools
+import unittest
+from unittest import mock
+
+import matplotlib.figure
+
+from iat_nova.model import WayMask
+from iat_nova.sim.figures import claims, consolidation, iat_12, iat_13, iat_14
+
+
+class TestStarts(unittest.TestCase):
+    """Where tenants lie at first."""
+
+    def test_everybody_has_his_ways_for_himself(self):
+        """Masks have the tenants' sizes and do not overlap, whatever the seed."""
+        for seed in range(1, 41):
+            masks = consolidation.start_masks(seed)
+            self.assertEqual(consolidation.WAYS, {n: mask.count for n, mask in masks.items()})
+            self.assertTrue(all(mask.is_contiguous for mask in masks.values()))
+            self.assertFalse(any(a & b for a, b in itertools.combinations(masks.values(), 2)))
+
+    def test_ddios_ways_go_round(self):
+        """Four seeds put each tenant on DDIO's ways once; the others' places differ by seed."""
+        tops = [
+            name
+            for seed in range(1, 5)
+            for name, mask in consolidation.start_masks(seed).items()
+            if mask.overlaps(WayMask(0x600))
+        ]
+        self.assertEqual(sorted(consolidation.WAYS), sorted(tops))
+        starts = {consolidation.start_masks(seed)["net"] for seed in range(1, 41)}
+        self.assertGreater(len(starts), 4)
+
+
+class TestFigures(unittest.TestCase):
+    """Each figure measures, judges all of its claims and draws."""
+
+    def rows(self, figure, columns):
+        """Make up what a run finds: the worse the less managed."""
+        harm = {"solo": 1.0, "iat": 0.98, "baseline": 0.9}
+        for point in figure.points(2):
+            share = harm[point["strategy"]] - (0.02 * point["seed"] if "b" in point["app"] else 0)
+            yield {**point, **{name: 1 / share if sign < 0 else share for name, sign in columns}}
+
+    def check(self, figure, columns):
+        rows = list(self.rows(figure, columns))
+        expected = {id for id, claim in claims.load().items() if claim.figure == figure.name}
+        self.assertEqual(expected, {finding.claim for finding in figure.judge(rows)})
+        canvas = matplotlib.figure.Figure(figsize=(9, 5))
+        figure.draw(canvas, rows)
+        self.assertTrue(all(axes.has_data() for axes in canvas.axes))
+
+    def test_judge_and_draw(self):
+        """Findings name the figure's claims, all of them; every panel shows something."""
+        self.check(iat_12.FIGURE, [("work_per_s", 1)])
+        self.check(iat_13.FIGURE, [("weighted_latency_us", -1)])
+        columns = [("requests_per_s", 1), ("latency_us", -1), ("latency_p95_us", -1)]
+        self.check(iat_14.FIGURE, columns)
+
+    def test_measure(self):
+        """A moment of a run through the real loop gives the columns of each figure."""
+        with (
+            mock.patch.object(consolidation, "LENGTH_S", 0.3),
+            mock.patch.object(consolidation, "SETTLED_S", 0.2),
+        ):
+            for figure, column in (
+                (iat_12.FIGURE, "work_per_s"),
+                (iat_13.FIGURE, "weighted_latency_us"),
+                (iat_14.FIGURE, "latency_p95_us"),
+            ):
+                row = figure.measure(figure.points(1)[-1])
+                self.assertGreater(row[column], 0, figure.name)
+
+    def test_only_a_strategy_that_shuffles_leaves_ddios_ways(self):
+        """Baseline keeps the random start; IAT brings the application out of DDIO's ways."""
+        masks = consolidation.start_masks(1)
+        made = consolidation.scenario("redis", "mcf", masks)
+        for strategy, overlaps in (("baseline", True), ("iat", False)):
+            last = consolidation.run(made, strategy, 1, seconds=0.3).last
+            (app,) = [group for group in last.layout.groups if group.tenants[0].endswith("/2")]
+            self.assertEqual(overlaps, app.mask.overlaps(last.layout.ddio), strategy)
+            if strategy == "baseline":
+                self.assertEqual(masks["app"], app.mask)
