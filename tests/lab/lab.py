@@ -1,24 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests inside the rdt-lab: a virtual machine with emulated RDT registers and a real kernel.
 
-The lab is looked for beside the project (``../shared/rdt-lab``) and at ``$IAT_NOVA_RDT_LAB``.
-Its README tells what it models; the emulator is Debian's qemu with the patch that lies there.
+The lab is looked for at ``$IAT_NOVA_RDT_LAB`` and beside the project (``../shared/rdt-lab``).
+tools/rdt-lab tells what it models, and builds one.
+Nothing here can wait for ever: every guest has its time, and all guests of a run have a budget.
 """
 
 import contextlib
 import dataclasses
-import importlib
+import functools
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 VARIABLE = "IAT_NOVA_RDT_LAB"
+TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "360"))  # of one guest
+BUDGET_S = float(os.environ.get("IAT_NOVA_LAB_BUDGET_S", "1200"))  # of all guests of a run
+FIRST_BOOT_S = 240  # it may install packages and fetch a kernel
+
+# The emulator runs the guest's processors on several threads and may execute code that the kernel
+# has just patched: the breakpoint it patches with is then met when its handler is gone already.
+# That ends a boot, or a later mount of resctrl, now and then; no fault of what is tested.
+_EMULATOR_FAULT = "Oops: int3"
+_ATTEMPTS = 4
+
+_BEGIN = time.monotonic()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +41,7 @@ class Outcome:
 
     test: str
     status: str  # passed, failed, skipped
+    seconds: float
     text: str = ""
 
 
@@ -38,85 +53,106 @@ def find():
     return None
 
 
+@functools.cache
 def missing():
-    """Return why the lab cannot be used here, None when it can."""
+    """Return why the lab cannot be used here, None when it can: then a guest has been seen."""
     if find() is None:
-        return f"no rdt-lab beside the project or at ${VARIABLE}"
+        return f"no rdt-lab at ${VARIABLE} or beside the project (tools/rdt-lab/README.md)"
     if platform.machine() != "x86_64":
         return f"the rdt-lab's emulator is built for x86_64, this is {platform.machine()}"
     if os.geteuid() != 0:
         return "the rdt-lab reads root's files and installs packages: run as root"
-    return None
-
-
-# The emulator runs the guest's processors on several threads and may execute code that the kernel
-# has just patched: the breakpoint it patches with is then met when its handler is gone already.
-# That ends a boot, or a later mount of resctrl, now and then; no fault of what is tested.
-_EMULATOR_FAULT = "Oops: int3"
-_ATTEMPTS = 4
-
-
-def registers(shm):
-    """Open the shared file of a guest: its registers and counters (the lab's own `rdtlab`)."""
-    sys.path.insert(0, str(find()))
-    try:
-        return importlib.import_module("rdtlab").Lab(str(shm))
-    finally:
-        sys.path.pop(0)
+    for _ in range(_ATTEMPTS):
+        status, words = _run_lab(["--timeout", "180"], ["true"], FIRST_BOOT_S)
+        if status == 0:
+            return None
+        if _EMULATOR_FAULT not in words:
+            break
+    last = [*words.split("\n"), ""]
+    return f"the rdt-lab does not start here (status {status}): {' / '.join(last[-5:])}"
 
 
 def run(
-    module,
+    modules,
     *,
     sockets=1,
     cpus=4,
-    timeout_s=400,
-    arguments=(),
+    timeout_s=TIMEOUT_S,
     share=None,
     beside=lambda share: contextlib.nullcontext(),
 ):
-    """Run a module of tests.lab.guest in a guest; return its outcomes.
+    """Run modules of tests.lab.guest in one guest; return their outcomes.
 
     `share` is the folder that is /mnt in the guest, else a temporary one; `beside(share)` is
     entered for as long as each guest runs.
     When the emulator fails (see above) another guest runs the tests that have no outcome yet.
-    Raises `AssertionError` with the guest's last words when it ends early otherwise.
+    Raises `AssertionError` with the guest's last words when it ends early otherwise, or late.
     """
-    options = ["--sockets", str(sockets), "--cpus", str(cpus), "--timeout", str(timeout_s)]
+    end = time.monotonic() + timeout_s
     with contextlib.ExitStack() as stack:
         if share is None:
             share = stack.enter_context(tempfile.TemporaryDirectory(prefix="iat-nova-lab-"))
         for attempt in range(1, _ATTEMPTS + 1):
+            left_s = min(end, _BEGIN + BUDGET_S) - time.monotonic()
+            if left_s <= 0:
+                raise AssertionError(
+                    f"no time is left for {modules}: a guest has {timeout_s:.0f} s, all guests of "
+                    f"a run {BUDGET_S:.0f} s (IAT_NOVA_LAB_TIMEOUT_S, IAT_NOVA_LAB_BUDGET_S)"
+                )
             with beside(share):
-                status, words = _start(share, options, [module, *arguments], timeout_s)
+                status, words = _start(share, modules, sockets, cpus, left_s)
             lines = [json.loads(line) for line in _lines(Path(share) / "results")]
             if {"end": True} in lines or _EMULATOR_FAULT not in words:
                 break
-            print(f"rdt-lab: the emulator failed, guest {attempt} of {module}", file=sys.stderr)
+            print(f"rdt-lab: the emulator failed, guest {attempt} of {modules}", file=sys.stderr)
     outcomes = [Outcome(**line) for line in lines if "test" in line]
     if {"end": True} in lines:
         return outcomes
+    done = "".join(
+        f"  {one.seconds:5.1f} s {one.status} {one.test}\n{one.text}" for one in outcomes
+    )
     raise AssertionError(
-        f"the guest ended early (status {status}) after {len(outcomes)} tests\n{words[-5000:]}"
+        f"the guest ended early (status {status}; 124: its time was over); it had done\n{done}"
+        f"and its last words were\n{words[-5000:]}"
     )
 
 
-def _start(share, options, module, timeout_s):
-    lab = find()
+def _start(share, modules, sockets, cpus, left_s):
     amounts = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("IAT_NOVA_LAB_")]
-    done = subprocess.run(
+    return _run_lab(
         [
-            str(lab / "rdt-lab"), *options, "--shm", f"{share}/shm", "--share", str(share), "--",
-            "env", f"{VARIABLE}={lab}", "PYTHONDONTWRITEBYTECODE=1", *amounts,
-            sys.executable, "-m", "tests.lab.guest", *module,
+            "--sockets", str(sockets), "--cpus", str(cpus), "--timeout", str(left_s),
+            "--shm", f"{share}/shm", "--share", str(share),
         ],
-        check=False,
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s + 60,
+        [
+            "env", "PYTHONDONTWRITEBYTECODE=1", *amounts,
+            sys.executable, "-m", "tests.lab.guest", *modules,
+        ],
+        left_s + 15,
     )  # fmt: skip
-    return done.returncode, done.stdout + done.stderr
+
+
+def _run_lab(options, command, timeout_s):
+    """Run a command in a guest; return its status and all that was said. Ends in time."""
+    with tempfile.TemporaryFile("w+") as said:
+        lab = subprocess.Popen(
+            [find() / "rdt-lab", *options, "--", *command],
+            cwd=PROJECT,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
+        try:
+            status = lab.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            status = 124
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # the emulator is in its group
+                os.killpg(lab.pid, signal.SIGKILL)
+            lab.wait()
+        said.seek(0)
+        return status, said.read()
 
 
 def _lines(path):
@@ -124,7 +160,7 @@ def _lines(path):
 
 
 class GuestCase(unittest.TestCase):
-    """A test case each test of which is a guest running a module of tests."""
+    """A test case each test of which is a guest running modules of tests."""
 
     @classmethod
     def setUpClass(cls):
@@ -133,9 +169,9 @@ class GuestCase(unittest.TestCase):
         if reason:
             raise unittest.SkipTest(reason)
 
-    def guest(self, module, *, least, **options):
+    def guest(self, *modules, least, **options):
         """All tests of a guest passed, and there were at least so many of them."""
-        outcomes = run(module, **options)
+        outcomes = run(modules, **options)
         for outcome in outcomes:
             with self.subTest(outcome.test):
                 self.assertNotEqual("failed", outcome.status, outcome.text)

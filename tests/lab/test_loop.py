@@ -16,6 +16,7 @@ from iat_nova.sim import Scenario
 from iat_nova.sim.run import run as emulate
 from tests.lab import lab
 from tests.lab.feeder import Feeder
+from tests.lab.registers import Registers
 from tools import demo_host
 
 _MAC = "<mac address='fa:16:3e:00:00:{number:02x}'/>"
@@ -130,8 +131,10 @@ class Loop(lab.GuestCase):
     def beside(self, scenario, sockets, feeders, share):
         """Describe the host and feed a guest that is about to start."""
         (share / "host.json").write_text(json.dumps(described(scenario)))
-        registers = lab.registers(share / "shm")
-        with Feeder(registers, scenario, share, sockets=sockets) as feeder:
+        with (
+            contextlib.closing(Registers(share / "shm")) as registers,
+            Feeder(registers, scenario, share, sockets=sockets) as feeder,
+        ):
             feeders.append(feeder)
             yield
 

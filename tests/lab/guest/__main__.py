@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.lab.guest MODULE [TEST...]``: run tests, tell the host through ``/mnt``."""
+"""``python -m tests.lab.guest MODULE...``: run tests, tell the host through ``/mnt``."""
 
 import json
 import sys
+import time
 import unittest
 
 RESULTS = "/mnt/results"
@@ -11,31 +12,41 @@ RESULTS = "/mnt/results"
 class Reporter(unittest.TextTestResult):
     """Writes each outcome where the host reads it."""
 
+    _begin = 0.0
+
     def _tell(self, **what):
         with open(RESULTS, "a") as file:
             file.write(json.dumps(what) + "\n")
 
+    def _outcome(self, test, status, **what):
+        seconds = round(time.monotonic() - self._begin, 1)
+        self._tell(test=test.id(), status=status, seconds=seconds, **what)
+
+    def startTest(self, test):
+        super().startTest(test)
+        self._begin = time.monotonic()
+
     def addSuccess(self, test):
         super().addSuccess(test)
-        self._tell(test=test.id(), status="passed")
+        self._outcome(test, "passed")
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self._tell(test=test.id(), status="failed", text=self.failures[-1][1])
+        self._outcome(test, "failed", text=self.failures[-1][1])
 
     def addError(self, test, err):
         super().addError(test, err)
-        self._tell(test=test.id(), status="failed", text=self.errors[-1][1])
+        self._outcome(test, "failed", text=self.errors[-1][1])
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is not None:
             bad = (self.failures + self.errors)[-1]
-            self._tell(test=subtest.id(), status="failed", text=bad[1])
+            self._outcome(subtest, "failed", text=bad[1])
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self._tell(test=test.id(), status="skipped", text=reason)
+        self._outcome(test, "skipped", text=reason)
 
     def stopTestRun(self):
         super().stopTestRun()
@@ -58,11 +69,9 @@ def remaining(suite):
     return unittest.TestSuite(left(suite))
 
 
-def main(module, *names):
-    loader = unittest.TestLoader()
-    full = f"tests.lab.guest.{module}"
-    wanted = [f"{full}.{name}" for name in names] or [full]
-    suite = loader.loadTestsFromNames(wanted)
+def main(*modules):
+    """Run the modules, or a class or test in them; return the exit status."""
+    suite = unittest.TestLoader().loadTestsFromNames([f"tests.lab.guest.{one}" for one in modules])
     runner = unittest.TextTestRunner(resultclass=Reporter, verbosity=1)
     return 0 if runner.run(remaining(suite)).wasSuccessful() else 1
 

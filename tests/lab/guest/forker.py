@@ -1,28 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.lab.guest.forker CONFIG LOG``: an iat-nova-agent a line, its pid on stdout.
+"""``python -m tests.lab.guest.forker``: starts what an operator types, without its start-up time.
 
-To import the agent takes seconds on the lab's slow processors; a fork of a process that has done so
-is there at once. The parent starts no thread, so that the children are like any other.
+To import the agent takes ten seconds on the lab's slow processors; a fork of a process that has
+done so is there at once. The parent starts no thread, so its children are like any other process.
+Each line on stdin is a JSON object, `do` and its arguments; each answer is a JSON value.
 """
 
+import json
 import os
+import select
 import signal
 import sys
 
+import iat_nova.cmd.host  # noqa: F401 - the command "restore", else imported when it is asked for
 from iat_nova.cmd import agent
+from iat_nova.cmd import main as program
+
+DEADLINE_S = 120.0
 
 
-def main(config, log):
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead are taken away at once
-    for _ in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), 2)
-            os._exit(agent.main(["--config-file", config]))
-        print(child, flush=True)
+def start(main, argv, log):
+    """Run `main(argv)` in a process of its own, its output at the end of `log`; return its id."""
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        os._exit(main(argv))
+    return child
+
+
+def wait(pid):
+    """Return the exit status of a process, negative: its signal; one that stays is killed."""
+    fd = os.pidfd_open(pid)
+    if not select.select([fd], [], [], DEADLINE_S)[0]:
+        os.kill(pid, signal.SIGKILL)
+        print(f"process {pid} did not end in {DEADLINE_S:.0f} s", file=sys.stderr)
+    os.close(fd)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+DO = {
+    "agent": lambda config, log: start(agent.main, ["--config-file", config], log),
+    "restore": lambda config, log: wait(
+        start(program.main, ["restore", "--config-file", config], log)
+    ),
+    "wait": wait,
+}
+
+
+def main():
+    for line in sys.stdin:
+        told = json.loads(line)
+        print(json.dumps(DO[told.pop("do")](**told)), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -1,40 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest's machine: the registers behind it, and what tests need to have mounted."""
 
-import os
-import struct
 import subprocess
-import sys
 from pathlib import Path
-
-sys.path.insert(0, os.environ["IAT_NOVA_RDT_LAB"])
-
-import rdtlab
 
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
 from iat_nova.hardware.topology import Topology
+from tests.lab import registers
 
 RESCTRL = DEFAULT_ROOT
 TOPOLOGY = Topology()
 
 
-class Registers(rdtlab.Lab):
-    """The lab's shared file from inside the guest, where it cannot be mapped, only read."""
+class Registers(registers.Registers):
+    """The registers of this guest, looked at from outside the kernel."""
 
     def __init__(self, path="/mnt/shm"):
-        self._fd = os.open(path, os.O_RDWR)
-
-    def _get(self, word):
-        return struct.unpack("<Q", os.pread(self._fd, 8, word * 8))[0]
-
-    def _put(self, word, value):
-        os.pwrite(self._fd, struct.pack("<Q", int(value) & (1 << 64) - 1), word * 8)
+        super().__init__(path)
 
     def everything(self):
         """Return what a restore must bring back: masks, DDIO's ways, classes of processors."""
         sockets = sorted({cache.package for cache in TOPOLOGY.caches()})
         return {
-            "cbm": [[self.cbm(n, s) for n in range(rdtlab.COS)] for s in sockets],
+            "cbm": [[self.cbm(n, s) for n in range(registers.CLASSES)] for s in sockets],
             "ddio": [self.ddio_ways(s) for s in sockets],
             "classes": {cpu: self.pqr_assoc(cpu)[0] for cpu in sorted(TOPOLOGY.online())},
         }

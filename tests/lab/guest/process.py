@@ -1,148 +1,119 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's process on a real kernel: killed, ended, and in trouble with others."""
+"""The agent's process on a real kernel: killed, ended, processors and guests come and go."""
 
-import contextlib
 import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 import unittest
-from pathlib import Path
 
-from iat_nova import assembly, conf
-from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
-from iat_nova.history import HistoryReader
-from iat_nova.history_db import HistoryError
-from tests.lab.guest.host import REGISTERS, HostCase, found
+from iat_nova.hardware.resctrl_fs import ResctrlFs
+from tests.lab.guest.agents import COMERS, PC_CPU, AgentCase
+from tests.lab.guest.host import BIN, found
 from tests.lab.guest.machine import plug
-from tools import demo_host
 
 KILLS = int(os.environ.get("IAT_NOVA_LAB_KILLS", "20"))
 ARRIVALS = int(os.environ.get("IAT_NOVA_LAB_ARRIVALS", "200"))
-DEADLINE_S = 60.0
-PINNED = {"hw:cpu_policy": "dedicated"}
 
 
-class Process(HostCase, unittest.TestCase):
-    """Two guests that stay and one that comes and goes."""
-
-    guests = (
-        demo_host.Guest(1, "pc", "m1", PINNED | {"iat:priority": "PC"}, (1,), ""),
-        demo_host.Guest(2, "be", "m1", PINNED | {"iat:priority": "BE"}, (2,), ""),
-        demo_host.Guest(3, "guest", "m1", PINNED | {"iat:priority": "BE"}, (3,), ""),
-    )
-    dedicated = "1-3"
-
-    def setUp(self):
-        super().setUp()
-        self.found = found()
-        self.log = self.folder / "agent.log"
-        self.log.touch()
-        self.config = self.configure(reconcile_s=1.0)
-        self.forker = subprocess.Popen(
-            [sys.executable, "-m", "tests.lab.guest.forker", self.config, self.log],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.addCleanup(self.forker.wait)
-        self.addCleanup(self.forker.stdout.close)
-        self.addCleanup(self.forker.stdin.close)
-
-    def start(self):
-        """Start an agent; return its process id."""
-        self.forker.stdin.write("\n")
-        self.forker.stdin.flush()
-        return int(self.forker.stdout.readline())
-
-    def end(self, pid, how=signal.SIGTERM):
-        """End an agent and wait until it has gone."""
-        os.kill(pid, how)
-        self.until(lambda: not Path(f"/proc/{pid}").exists(), f"the end of {pid}")
-
-    def until(self, condition, what):
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            if condition():
-                return
-            threading.Event().wait(0.02)
-        self.fail(f"not seen within {DEADLINE_S:.0f} s: {what}\n{self.log.read_text()}")
-
-    def in_class(self, cpu, yes=True):
-        self.until(
-            lambda: (REGISTERS.pqr_assoc(cpu)[0] != 0) is yes,
-            f"processor {cpu} {'in' if yes else 'in no'} class of ours",
-        )
-
-    def reason(self):
-        """Return why the agent says that it only observes."""
-        with contextlib.suppress(HistoryError), HistoryReader(self.state / "history.sqlite") as r:
-            status = r.status()
-            return status.status.reason or "" if status else ""
-        return ""
+class Process(AgentCase, unittest.TestCase):
+    """One agent after the other."""
 
     def test_killed_at_random(self):
-        """kill -9 at random moments; restore, or the next agent's end, leaves all as found."""
+        """kill -9 at random moments; restore, or the next agent, leaves all as found.
+
+        By turns anywhere from the start to some time at work, and while a guest comes or goes.
+        """
         dice = random.Random(1410)
+        started = time.monotonic()
+        self.end_as_found(self.working())
+        a_life_s = time.monotonic() - started
         changed = 0
         for number in range(KILLS):
-            pid = self.start()
             if number % 2:
-                self.in_class(1)
-            threading.Event().wait(dice.uniform(0.0, 2.0))  # the moment is what is random here
-            self.end(pid, signal.SIGKILL)
+                pid = self.working()
+                guest = self.guest(dice.choice(list(COMERS)))
+                guest.destroy() if guest.isActive() else guest.create()
+                threading.Event().wait(dice.uniform(0.0, 1.0))  # the moment is what is random
+            else:
+                pid = self.start()
+                threading.Event().wait(dice.uniform(0.0, a_life_s))
+            self.kill(pid)
             changed += found() != self.found
             if number % 5 == 4:  # nobody restores: the next one does, before anything else
-                pid = self.start()
-                self.in_class(2)
-                self.end(pid)
+                self.end(self.working())
             else:
-                assembly.restore(conf.load([self.config]))
+                self.assertEqual(0, self.restore(), self.log.read_text())
             self.assertEqual(self.found, found(), f"kill {number}")
+            self.assertFalse((self.state / "snapshot.json").exists())
         self.assertGreaterEqual(changed, KILLS // 2)
-        self.assertEqual((), assembly.restore(conf.load([self.config])))
 
-    def test_a_foreign_group(self):
-        """While somebody else has a group the agent gives its own back and says why."""
-        pid = self.start()
-        self.in_class(1)
-        foreign = DEFAULT_ROOT / "foreign"
-        foreign.mkdir()
-        self.addCleanup(lambda: foreign.exists() and foreign.rmdir())
-        self.in_class(1, False)
-        self.until(lambda: "foreign" in self.reason(), "the reason in the status")
-        self.assertEqual(("foreign",), found()["groups"])
-        foreign.rmdir()
-        self.in_class(1)
-        self.end(pid)
+    def test_what_an_operator_types(self):
+        """The programs themselves: killed, restored, restored again, and started anew."""
+        with open(self.log, "a") as log:
+            agent = subprocess.Popen(
+                [BIN / "iat-nova-agent", "--config-file", self.config], stdout=log, stderr=log
+            )
+        self.addCleanup(agent.wait)
+        self.addCleanup(agent.kill)
+        self.in_class(PC_CPU)
+        busy = self.type_restore()
+        self.assertEqual(1, busy.returncode)
+        self.assertIn(f"process {agent.pid} writes this host's cache masks", busy.stderr)
+        agent.send_signal(signal.SIGKILL)
+        agent.wait()
+        self.assertNotEqual(self.found, found())
+        first, second = self.type_restore(), self.type_restore()
+        self.assertEqual((0, 0), (first.returncode, second.returncode), first.stderr)
+        self.assertIn("removed /sys/fs/resctrl/iat-nova.1\n", first.stdout)
+        self.assertEqual("nothing to restore\n", second.stdout)
         self.assertEqual(self.found, found())
 
-    def test_a_processor_comes_back(self):
-        """A processor that was off-line is in its class again."""
-        pid = self.start()
-        self.in_class(2)
-        plug(2, False)
-        plug(2, True)
-        self.in_class(2)
-        self.end(pid)
-        self.assertEqual(self.found, found())
+    def type_restore(self):
+        return subprocess.run(
+            [BIN / "iat-nova", "restore", "--config-file", self.config],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+
+    def test_processors_come_and_go(self):
+        """A processor that was off-line is in its class again, whosever it is."""
+        pid = self.working()
+        for cpu in (PC_CPU, max(COMERS.values())):
+            self.in_class(cpu)
+            plug(cpu, False)
+            self.iterations(2)  # the loop goes on without it
+            plug(cpu, True)
+            self.in_class(cpu)
+        self.end_as_found(pid)
 
     def test_arrivals_and_departures(self):
         """Many guests come and go: no group, class or descriptor is left behind."""
-        pid = self.start()
-        self.in_class(3)
-        domain = self.connection.lookupByName("instance-00000003")
-        counts = []
-        for _ in range(ARRIVALS):
-            domain.destroy()
-            self.in_class(3, False)
-            counts.append((len(found()["groups"]), len(os.listdir(f"/proc/{pid}/fd"))))
-            domain.create()
-            self.in_class(3)
-        self.assertEqual(1, len({groups for groups, _ in counts[1:]}))
-        self.assertLessEqual(counts[-1][1], counts[1][1])
-        self.end(pid)
-        self.assertEqual(self.found, found())
+        dice = random.Random(200)
+        pid = self.working()
+        self.in_class(*COMERS.values())
+        groups, descriptors = ResctrlFs().groups(), self.descriptors(pid)
+        arrivals = 0
+        while arrivals < ARRIVALS:
+            who = dice.sample(list(COMERS), dice.randint(3, len(COMERS)))
+            for number in who:
+                self.guest(number).destroy()
+            self.in_class(*(COMERS[number] for number in who), yes=False)
+            self.assertEqual(len(groups) - len(who), len(ResctrlFs().groups()))
+            for number in reversed(who):
+                self.guest(number).create()
+            self.in_class(*COMERS.values())
+            self.assertEqual(groups, ResctrlFs().groups())
+            arrivals += len(who)
+        # A file may be open just now; what is leaked is open for ever.
+        self.until(lambda: self.descriptors(pid) <= descriptors, "as few descriptors as before")
+        self.end_as_found(pid)
+
+    def guest(self, number):
+        return self.connection.lookupByName(f"instance-{number:08x}")
+
+    def descriptors(self, pid):
+        return len(os.listdir(f"/proc/{pid}/fd"))

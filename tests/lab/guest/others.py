@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Others on the host: who allocates cache as well, and who forbids the agent to write."""
+
+import os
+import time
+import unittest
+from pathlib import Path
+
+from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT, ResctrlFs
+from tests.lab.guest.agents import BE, PC_CPU, AgentCase
+from tests.lab.guest.host import REGISTERS, found
+from tests.lab.guest.machine import TOPOLOGY
+from tools import demo_host
+
+ALLOW_WRITES = Path("/sys/module/msr/parameters/allow_writes")
+CACHETUNE = (
+    "<cachetune vcpus='0'><cache id='0' level='3' type='both' size='5632' unit='KiB'/></cachetune>"
+)
+
+
+class Others(AgentCase, unittest.TestCase):
+    """The agent yields, says why, goes round, and comes back when it may."""
+
+    def group(self, name):
+        """Make a resctrl group that is not the agent's; return its folder."""
+        folder = DEFAULT_ROOT / name
+        folder.mkdir()
+        self.addCleanup(lambda: folder.exists() and folder.rmdir())
+        return folder
+
+    def let_alone(self):
+        """Nobody writes a mask while the loop goes round and round."""
+        sockets = {cache.package for cache in TOPOLOGY.caches()}
+        before = [REGISTERS.mask_writes(socket) for socket in sockets]
+        self.iterations(4)
+        self.assertEqual(before, [REGISTERS.mask_writes(socket) for socket in sockets])
+
+    def test_a_foreign_group(self):
+        """While somebody has a group the agent gives its own back; then it takes up again."""
+        pid = self.working()
+        foreign = self.group("foreign")
+        self.in_class(PC_CPU, yes=False)
+        self.observes("foreign: somebody else allocates cache")
+        self.assertEqual({**self.found, "groups": ("foreign",)}, found())
+        self.let_alone()
+        foreign.rmdir()
+        self.in_class(PC_CPU)
+        self.end_as_found(pid)
+
+    def test_libvirts_cachetune(self):
+        """A guest for which libvirt allocates cache gets it, in libvirt's order of doing things."""
+        pid = self.working()
+        xml = demo_host.domain_xml(demo_host.Guest(9, "tuned", "m1", BE, (7,), ""))
+        domain = self.connection.defineXML(xml.replace("</cputune>", f"{CACHETUNE}</cputune>"))
+        self.addCleanup(lambda: [domain.isActive() and domain.destroy(), domain.undefine()])
+        theirs = self.group("qemu-9-instance-00000009-vcpus_0")
+        ways = ";".join(f"{cache.id}=f" for cache in TOPOLOGY.caches())
+        ResctrlFs().write(f"{theirs.name}/schemata", f"L3:{ways}\n")
+        ResctrlFs().write(f"{theirs.name}/tasks", f"{os.getpid()}\n")
+        domain.create()
+        self.in_class(PC_CPU, yes=False)
+        self.observes("libvirt allocates cache to instance-00000009 (cachetune)")
+        self.observes(f"{theirs.name}: libvirt allocates cache")
+        self.let_alone()
+        self.assertIn(f"L3:{ways.replace('f', '00f')}", ResctrlFs().read(f"{theirs.name}/schemata"))
+        self.assertIn(str(os.getpid()), (theirs / "tasks").read_text().split())
+        domain.destroy()
+        theirs.rmdir()
+        self.in_class(PC_CPU)
+        self.end_as_found(pid)
+
+    def test_register_writes_refused(self):
+        """Switched off under way: the loop goes on and says so; allowed again, restore mends."""
+        pid = self.working()
+        socket = max(cache.package for cache in TOPOLOGY.caches())
+        self.feeding(lambda: REGISTERS.ddio_ways(socket) not in (0, 0x600), "DDIO's growth", socket)
+        self.addCleanup(ALLOW_WRITES.write_text, ALLOW_WRITES.read_text())
+        ALLOW_WRITES.write_text("off")
+        refused = "the msr driver refuses writes: echo on >"
+        self.feeding(lambda: refused in (self.status("reason") or ""), "the reason", socket)
+        stays = found()
+        self.let_alone()
+        self.assertEqual(stays, found())
+        self.end(pid, status=1)
+        self.assertEqual(1, self.restore())
+        self.assertEqual((), ResctrlFs().groups())  # what could be put back was
+        ALLOW_WRITES.write_text("on")
+        self.assertEqual(0, self.restore(), self.log.read_text())
+        self.assertEqual(self.found, found())
+        self.assertIn(refused, self.log.read_text())
+
+    def feeding(self, condition, what, socket):
+        """Wait for a condition while inbound writes press a socket, then stop as suddenly."""
+        last = time.monotonic()
+
+        def fed():
+            nonlocal last
+            now, before = time.monotonic(), last
+            last = now
+            writes = int((now - before) * 9e6)
+            REGISTERS.add_pcie(write_hits=writes // 3, write_misses=writes, socket=socket)
+            return condition()
+
+        self.until(fed, what)

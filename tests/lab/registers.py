@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shared file of a lab's guest: masks the guest wrote, counters it will read.
+
+64-bit words, little-endian; ``rdt_lab.h`` in tools/rdt-lab's patch is their definition. Read and
+written with pread and pwrite, so the same code serves beside the guest and, through 9p, inside it.
+"""
+
+import os
+import struct
+
+SOCKETS, CLASSES, SLICES = 4, 16, 18
+_BYTES = (4096 + SOCKETS * 4096) * 8
+_CPU, _CPU_WORDS = 128, 16
+_SOCKET, _SOCKET_WORDS = 4096, 4096
+_DDIO, _WRITES, _CBM, _CHA, _CHA_WORDS = 16, 17, 32, 128, 16
+
+
+class Registers:
+    """The file at a path; made where missing, so that it may be opened before the guest starts.
+
+    `socket` counts from 0, as do processors and classes.
+    """
+
+    def __init__(self, path):
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if os.fstat(self._fd).st_size < _BYTES:
+            os.ftruncate(self._fd, _BYTES)
+
+    def close(self):
+        """Give the descriptor back."""
+        os.close(self._fd)
+
+    def ddio_ways(self, socket=0):
+        """Return IIO_LLC_WAYS, 0xC8B."""
+        return self._get(_at(socket, _DDIO))
+
+    def mask_writes(self, socket=0):
+        """Return how often the guest wrote a mask of CAT or DDIO."""
+        return self._get(_at(socket, _WRITES))
+
+    def cbm(self, number, socket=0):
+        """Return the L3 mask of a class."""
+        return self._get(_at(socket, _CBM + number))
+
+    def pqr_assoc(self, cpu):
+        """Return (class, RMID) of a processor."""
+        word = self._get(_CPU + cpu * _CPU_WORDS)
+        return word >> 32, word & 0x3FF
+
+    def add_core(self, cpu, *counts):
+        """Add to a processor's instructions, cycles, LLC references and LLC misses."""
+        for place, count in enumerate(counts, start=1):
+            self._add(_CPU + cpu * _CPU_WORDS + place, count)
+
+    def add_pcie(self, write_hits=0, write_misses=0, read_hits=0, read_misses=0, *, socket=0):
+        """Add a socket's PCIe transactions, the same share to each slice, rounded down."""
+        for cha in range(SLICES):
+            for place, count in enumerate((write_hits, write_misses, read_hits, read_misses)):
+                self._add(_at(socket, _CHA + cha * _CHA_WORDS + place), count // SLICES)
+
+    def _get(self, word):
+        return struct.unpack("<Q", os.pread(self._fd, 8, word * 8))[0]
+
+    def _add(self, word, count):
+        if count:
+            value = (self._get(word) + count) % (1 << 64)
+            os.pwrite(self._fd, struct.pack("<Q", value), word * 8)
+
+
+def _at(socket, word):
+    return _SOCKET + socket * _SOCKET_WORDS + word
