@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.sim import cache, rings
-from iat_nova.sim._compile import kernel
+from iat_nova.sim._compile import inlined, kernel
 
 # Bytes on the wire beside the frame: preamble, start delimiter, inter-frame gap.
 OVERHEAD_BYTES = 20
@@ -45,7 +45,7 @@ def packets_per_s(bits_per_s: float, frame_bytes: int) -> float:
     return bits_per_s / 8 / (frame_bytes + OVERHEAD_BYTES)
 
 
-@kernel
+@inlined
 def _due(s: npt.NDArray[np.int64], credit: float) -> int:
     """Return how many packets of a stream come now: whole bursts of 1 to 2 BURST - 1 packets.
 
@@ -89,7 +89,7 @@ def receive(n: Nics, r: rings.Rings, c: cache.Caches, seconds: float, now_ns: in
         ring[rings.PEAK] = max(ring[rings.PEAK], waiting)
 
 
-@kernel
+@inlined
 def count_served(n: Nics, target: int, size: int, latency_ns: int) -> None:
     """Book a packet that has been served."""
     n.served[target, PACKETS] += 1

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.sim import cache
-from iat_nova.sim._compile import kernel
+from iat_nova.sim._compile import inlined
 
 # Columns of `Rings.state`.
 POSTED, DONE, TAKEN, SIZE, POOL, DROPPED, PASSED, PEAK, DCA = range(9)
@@ -118,7 +118,7 @@ def _sampled_lines(pool: PoolPlan, first_buffer: int, sampling: int) -> Int64:
     return np.stack([buffers + first_buffer, groups[inside], places], axis=1)
 
 
-@kernel
+@inlined
 def allocate(r: Rings, pool: int) -> int:
     """Take a buffer out of a pool; -1 when it is empty."""
     p = r.pools[pool]
@@ -132,7 +132,7 @@ def allocate(r: Rings, pool: int) -> int:
     return buffer
 
 
-@kernel
+@inlined
 def release(r: Rings, pool: int, buffer: int) -> None:
     """Give a buffer back to its pool."""
     p = r.pools[pool]
@@ -141,7 +141,7 @@ def release(r: Rings, pool: int, buffer: int) -> None:
     p[TAIL] += 1
 
 
-@kernel
+@inlined
 def post(r: Rings, ring: int, buffer: int) -> None:
     """Put a buffer on a ring that has room."""
     s = r.state[ring]
@@ -149,7 +149,7 @@ def post(r: Rings, ring: int, buffer: int) -> None:
     s[POSTED] += 1
 
 
-@kernel
+@inlined
 def refill(r: Rings, ring: int) -> None:
     """Post empty buffers on a receive ring until it is full or its pool empty, `REARM` at least."""
     s = r.state[ring]
@@ -162,7 +162,7 @@ def refill(r: Rings, ring: int) -> None:
         post(r, ring, buffer)
 
 
-@kernel
+@inlined
 def send(r: Rings, ring: int, buffer: int) -> bool:
     """Post a full buffer on a send ring, reclaiming sent ones; free it when there is no room."""
     s = r.state[ring]
@@ -180,7 +180,7 @@ def send(r: Rings, ring: int, buffer: int) -> bool:
     return True
 
 
-@kernel
+@inlined
 def payload_lines(size: int) -> int:
     """Return how many lines a packet of `size` bytes covers."""
     return (size + 63) >> 6

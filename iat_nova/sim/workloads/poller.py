@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.sim import cache, nic, rings
-from iat_nova.sim._compile import kernel
+from iat_nova.sim._compile import inlined, kernel
 from iat_nova.sim.workloads import threads as th
 
 # Columns of `Threads.inputs`: the ring, and where its packets go: a ring, or by each packet's
@@ -28,7 +28,7 @@ BURST = 32  # packets a poll (DPDK's MAX_PKT_BURST, OVS's NETDEV_MAX_BURST)
 HEADER_TOUCHES = 3.0
 
 
-@kernel
+@inlined
 def _touch(
     t: th.Threads,
     r: rings.Rings,
@@ -45,12 +45,11 @@ def _touch(
     core = t.ints[thread, th.CORE]
     for i in range(r.first[buffer], r.first[buffer + 1]):
         place = r.lines[i, 1]
-        if rings.MBUF_LINE <= place < rings.MBUF_LINE + 2:
-            level = cache.core_access(c, core, r.lines[i, 0], 1, sharers)
-            th.observe(t, thread, th.PACKET, latency[level])
-        elif rings.DATA_LINE <= place < last:
-            level = cache.core_access(c, core, r.lines[i, 0], write, sharers)
-            th.observe(t, thread, kind, latency[level])
+        is_mbuf = rings.MBUF_LINE <= place < rings.MBUF_LINE + 2
+        if is_mbuf or rings.DATA_LINE <= place < last:
+            written = 1 if is_mbuf else write
+            level = cache.core_access(c, core, r.lines[i, 0], written, sharers)
+            th.observe(t, thread, th.PACKET if is_mbuf else kind, latency[level])
 
 
 @kernel
@@ -69,8 +68,11 @@ def _copy(
     size = r.packets[source, rings.BYTES]
     lines = rings.payload_lines(size)
     last = rings.DATA_LINE + lines
-    _touch(t, r, c, latency, thread, source, source_sharers, th.COPY_FROM, last, 0)
-    _touch(t, r, c, latency, thread, target, target_sharers, th.COPY_TO, last, 1)
+    for write in range(2):  # one call, as it is inlined
+        buffer = target if write else source
+        sharers = target_sharers if write else source_sharers
+        kind = th.COPY_TO if write else th.COPY_FROM
+        _touch(t, r, c, latency, thread, buffer, sharers, kind, last, write)
     for column in range(r.packets.shape[1]):
         r.packets[target, column] = r.packets[source, column]
     a_line: float = (
@@ -81,7 +83,7 @@ def _copy(
     return lines * a_line
 
 
-@kernel
+@inlined
 def _forward(
     t: th.Threads,
     r: rings.Rings,
@@ -98,20 +100,18 @@ def _forward(
     source_sharers = r.pools[r.state[source_ring, rings.POOL], rings.SHARERS]
     out = r.state[output]
     out_sharers = r.pools[out[rings.POOL], rings.SHARERS]
-    if out[rings.POOL] == pool:
-        if own_source:
-            rings.send(r, output, buffer)
-            return 0.0
-        copy = rings.allocate(r, pool)
-        if copy < 0:
-            out[rings.DROPPED] += 1
-            return 0.0
-        cycles = _copy(
-            t, r, c, latency, thread, buffer, source_sharers, copy, r.pools[pool, rings.SHARERS]
-        )
-        rings.send(r, output, copy)
-        return cycles
     cycles = 0.0
+    if out[rings.POOL] == pool:
+        if not own_source:
+            copy = rings.allocate(r, pool)
+            if copy < 0:
+                out[rings.DROPPED] += 1
+                return 0.0
+            own_sharers = r.pools[pool, rings.SHARERS]
+            cycles = _copy(t, r, c, latency, thread, buffer, source_sharers, copy, own_sharers)
+            buffer = copy
+        rings.send(r, output, buffer)
+        return cycles
     if out[rings.DONE] < out[rings.POSTED]:
         slot = r.slots[output, out[rings.DONE] & (out[rings.SIZE] - 1)]
         cycles = _copy(t, r, c, latency, thread, buffer, source_sharers, slot, out_sharers)
@@ -145,7 +145,7 @@ def _reply(
     return lines * a_line
 
 
-@kernel
+@inlined
 def _serve(
     t: th.Threads,
     r: rings.Rings,
@@ -197,7 +197,7 @@ def _serve(
     return cycles + copying
 
 
-@kernel
+@inlined
 def _waiting(t: th.Threads, r: rings.Rings, thread: int, source: int) -> int:
     """Return how many packets wait at an input."""
     ring = r.state[t.inputs[source, RING]]
