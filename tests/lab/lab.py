@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import platform
+import shlex
 import signal
 import subprocess
 import sys
@@ -119,15 +120,18 @@ def run(
 
 def _start(share, modules, sockets, cpus, left_s):
     amounts = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("IAT_NOVA_LAB_")]
+    command = [
+        "env", "PYTHONDONTWRITEBYTECODE=1", *amounts,
+        sys.executable, "-m", "tests.lab.guest", *modules,
+    ]  # fmt: skip
+    if PROJECT.is_relative_to("/tmp"):  # the guest has another /tmp, in front of ours
+        command = ["sh", "-c", f"umount /tmp && cd {PROJECT} && exec {shlex.join(command)}"]
     return _run_lab(
         [
             "--sockets", str(sockets), "--cpus", str(cpus), "--timeout", str(left_s),
             "--shm", f"{share}/shm", "--share", str(share),
         ],
-        [
-            "env", "PYTHONDONTWRITEBYTECODE=1", *amounts,
-            sys.executable, "-m", "tests.lab.guest", *modules,
-        ],
+        command,
         left_s + 15,
     )  # fmt: skip
 
