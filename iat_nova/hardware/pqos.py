@@ -18,6 +18,7 @@ from iat_nova.hardware.pqos_lib import Interface, Pqos
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.hardware.topology import Topology
+from iat_nova.hardware.undo import Step, undoing
 from iat_nova.model import CacheDomain, WayMask
 
 _COS_GROUP = re.compile(r"COS\d+")
@@ -131,33 +132,20 @@ class PqosAllocator:
         found = rules.find(self.domains(), domain)
         rules.check_classes(found, classes)
         named = {item.name: item for item in classes}
-        numbers = self._assign(domain, named)
-        undo: list[Callable[[], None]] = []
-        try:
+        numbers = rules.numbered(named, self._numbers.get(domain, {}), self._taken)
+        with undoing() as undo:
             self._program(found, named, numbers, undo)
-        except HardwareError as error:
-            raise _undone(undo, error) from error
         self._classes[domain], self._numbers[domain] = named, numbers
         if DEFAULT_CLASS not in named:
             self._default_found.pop(domain, None)
         return self.effective(domain)
-
-    def _assign(self, domain: int, named: Mapping[str, ClassMask]) -> dict[str, int]:
-        """Give every class a number: the one it has, else the lowest that is free here."""
-        numbers = {n: k for n, k in self._numbers.get(domain, {}).items() if n in named}
-        used = set(numbers.values()) | self._taken
-        free = (k for k in range(1, len(used) + len(named) + 1) if k not in used)
-        for name in named:
-            if name not in numbers:
-                numbers[name] = 0 if name == DEFAULT_CLASS else next(free)
-        return numbers
 
     def _program(
         self,
         domain: CacheDomain,
         named: Mapping[str, ClassMask],
         numbers: Mapping[str, int],
-        undo: list[Callable[[], None]],
+        undo: list[Step],
     ) -> None:
         library, l3cat = self._library(), self._l3cat(domain)
         before = library.masks(l3cat)
@@ -181,7 +169,7 @@ class PqosAllocator:
         for cpu in sorted(self._topology.online() & set(domain.cpus)):
             self._move(cpu, owner.get(cpu, 0), undo)
 
-    def _move(self, cpu: int, number: int, undo: list[Callable[[], None]]) -> None:
+    def _move(self, cpu: int, number: int, undo: list[Step]) -> None:
         was, _ = self._written.get(cpu, (0, None))
         if was == number:
             return
@@ -297,17 +285,3 @@ class PqosAllocator:
         if self._opened is not None:
             self._opened.close()
             self._opened = None
-
-
-def _undone(undo: list[Callable[[], None]], error: HardwareError) -> HardwareError:
-    failed = []
-    for step in reversed(undo):
-        try:
-            step()
-        except HardwareError as second:
-            failed.append(str(second))
-    if not failed:
-        return error
-    return HardwareError(
-        f"{error}; and undoing it failed too: {'; '.join(failed)}; run iat-nova restore"
-    )

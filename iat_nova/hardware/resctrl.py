@@ -12,7 +12,7 @@ name `api.DEFAULT_CLASS` is applied, and gets back what it had when that class i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from iat_nova.cpulist import format_cpus, parse_cpus
@@ -20,6 +20,7 @@ from iat_nova.hardware import rules
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.hardware.resctrl_fs import Info, ResctrlFs, parse_masks
 from iat_nova.hardware.topology import Topology
+from iat_nova.hardware.undo import Step, undoing
 from iat_nova.model import CacheDomain, WayMask
 
 PREFIX = "iat-nova."
@@ -152,33 +153,20 @@ class Resctrl:
         found = rules.find(self._limits(), domain)
         rules.check_classes(found, classes)
         named = {item.name: item for item in classes}
-        slots = self._assign(domain, named)
-        with self._fs.locked():
-            undo: list[Callable[[], None]] = []
-            try:
-                self._program(domain, named, slots, undo)
-            except HardwareError as error:
-                raise self._undone(undo, error) from error
+        slots = rules.numbered(named, self._slots.get(domain, {}))
+        with self._fs.locked(), undoing() as undo:
+            self._program(domain, named, slots, undo)
         self._classes[domain], self._slots[domain] = named, slots
         if DEFAULT_CLASS not in named:
             self._default_found.pop(domain, None)
         return self.effective(domain)
-
-    def _assign(self, domain: int, named: Mapping[str, ClassMask]) -> dict[str, int]:
-        """Give every class a group: the one it has, else the lowest that is free here."""
-        slots = {name: n for name, n in self._slots.get(domain, {}).items() if name in named}
-        free = (n for n in range(1, len(named) + len(slots) + 1) if n not in slots.values())
-        for name in named:
-            if name not in slots:
-                slots[name] = 0 if name == DEFAULT_CLASS else next(free)
-        return slots
 
     def _program(
         self,
         domain: int,
         named: Mapping[str, ClassMask],
         slots: Mapping[str, int],
-        undo: list[Callable[[], None]],
+        undo: list[Step],
     ) -> None:
         cpus = self._wanted_cpus(
             {**self._classes, domain: dict(named)}, {**self._slots, domain: slots}
@@ -222,12 +210,12 @@ class Resctrl:
                     "which is not ours; remove it (rmdir), or leave its processors alone"
                 )
 
-    def _add(self, number: int, undo: list[Callable[[], None]]) -> None:
+    def _add(self, number: int, undo: list[Step]) -> None:
         self._fs.add(_group(number))
         self._made.add(number)
         undo.append(lambda: self._remove(number, []))
 
-    def _remove(self, number: int, undo: list[Callable[[], None]]) -> None:
+    def _remove(self, number: int, undo: list[Step]) -> None:
         self._fs.remove(_group(number))
         self._made.discard(number)
         self._cpus.pop(number, None)
@@ -240,9 +228,7 @@ class Resctrl:
 
         undo.append(put_back)
 
-    def _set_mask(
-        self, domain: int, number: int, mask: WayMask, undo: list[Callable[[], None]]
-    ) -> None:
+    def _set_mask(self, domain: int, number: int, mask: WayMask, undo: list[Step]) -> None:
         info = self._limits_info()
         group = _group(number)
         before = self._fs.masks(group, info.resources[0])[domain]
@@ -262,20 +248,6 @@ class Resctrl:
             self._cpus[number] = wanted
             for cpu in wanted:
                 self._plugged[cpu] = self._topology.plugged(cpu)
-
-    def _undone(self, undo: Sequence[Callable[[], None]], error: HardwareError) -> HardwareError:
-        """Undo what was done, as far as it can be; return the error to raise."""
-        failed = []
-        for step in reversed(undo):
-            try:
-                step()
-            except HardwareError as second:
-                failed.append(str(second))
-        if not failed:
-            return error
-        return HardwareError(
-            f"{error}; and undoing it failed too: {'; '.join(failed)}; run iat-nova restore"
-        )
 
     # --------------------------------------------------------------- watching and ending
 

@@ -6,7 +6,8 @@ Sources: Intel SDM volume 3, "Cache Allocation Technology"; Linux, resctrl.rst.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.model import CacheDomain, WayMask
@@ -71,6 +72,23 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
                     f"{where}: processor {cpu} is in class {owner[cpu]!r} and in {item.name!r}"
                 )
             owner[cpu] = item.name
+
+
+def numbered(
+    names: Iterable[str], before: Mapping[str, int], taken: Iterable[int] = ()
+) -> dict[str, int]:
+    """Number classes: each has the number it had `before`, else the lowest that is free.
+
+    The default class is number 0; `taken` are the numbers of others.
+    """
+    wanted = list(names)
+    numbers = {name: before[name] for name in wanted if name in before}
+    used = {0, *numbers.values(), *taken}
+    free = (number for number in itertools.count(1) if number not in used)
+    for name in wanted:
+        if name not in numbers:
+            numbers[name] = 0 if name == DEFAULT_CLASS else next(free)
+    return numbers
 
 
 def check_ddio(domain: CacheDomain, mask: WayMask) -> None:
