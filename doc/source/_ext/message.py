@@ -16,7 +16,7 @@ import iat_nova
 
 VARIABLE = re.compile(r"\.\.\.|\b[A-Z][A-Z_]*[A-Z]\b|\bN\b")
 LEAST = 4  # shorter parts would be found anywhere
-PROGRAM_NAMES = ("PMD", "MSR", "CHA", "PC", "DPDK", "XML", "OVSDB", "LLC", "DDIO", "LLC", "CPU")
+PROGRAM_NAMES = ("PMD", "MSR", "CHA", "PC", "DPDK", "XML", "OVSDB", "LLC", "DDIO", "CPU")
 
 
 @functools.cache
