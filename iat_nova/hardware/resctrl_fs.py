@@ -102,7 +102,7 @@ class ResctrlFs:
             closids=min(limits),
             shareable_bits=WayMask(int(self._get(f"{first}/shareable_bits", "0"), 16)),
             sparse_masks=self._get(f"{first}/sparse_masks", "0") == "1",
-            io_alloc=self._get("info/L3/io_alloc", "not supported") == "enabled",
+            io_alloc=self._get(f"{first}/io_alloc", "not supported") == "enabled",
         )
 
     def groups(self) -> tuple[str, ...]:

@@ -1,15 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's hands on a whole host in a folder: guarded and restored."""
 
+import contextlib
 import dataclasses
 import io
 from unittest import mock
 
 from iat_nova import assembly, conf
+from iat_nova.clock import SystemClock
 from iat_nova.cmd import main as program
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.hardware.probe import Host
-from iat_nova.model import WayMask
+from iat_nova.model import (
+    DomainInventory,
+    Facts,
+    Group,
+    HostFacts,
+    Layout,
+    Priority,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.restraint import Restraint
 from tests.unit.hardware import test_probe
 
 
@@ -149,3 +163,84 @@ class Restore(MachineCase):
             status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
         self.assertIn("end it first", err)
+
+
+class Journal:
+    """What was told."""
+
+    def __init__(self):
+        self.told = []
+
+    def problem(self, wall_s, what, text):
+        self.told.append(text)
+
+    def solved(self, wall_s, what, text):
+        pass
+
+    def tell(self, wall_s, text):
+        self.told.append(text)
+
+
+class Restrained(MachineCase):
+    """The agent may no longer write: the whole host, not a fake, is as it was found."""
+
+    def setUp(self):
+        super().setUp()
+        self.hands = self.enterContext(contextlib.ExitStack())
+        self.machine = assembly.machine(self.settings())
+        self.hands.enter_context(self.machine.ours())
+        self.enforcer = assembly.enforcer(self.machine)
+        self.journal = Journal()
+        self.restraint = Restraint(
+            self.enforcer, self.journal, SystemClock(), changes=self.machine.inspect
+        )
+        domain = self.machine.allocator.domains()[0]
+        guest = Tenant("g/1", "g", TenantKind.GUEST, Priority.BE, False, (1,), WayRequest())
+        self.inventory = DomainInventory(domain, (guest,))
+        self.enforce(0x3, 0x7C0)
+        self.assertNotEqual(self.found, self.tree.state())
+
+    def enforce(self, mask, ddio):
+        layout = Layout(WayMask(ddio), (Group(("g/1",), WayMask(mask)),))
+        return self.enforcer.apply(self.inventory, layout)
+
+    def look(self):
+        self.restraint.look(Facts(HostFacts("h", (), ()), (), None))
+
+    def test_a_failing_write(self):
+        """What was half-done is undone, and then everything."""
+        self.tree.fail_at = 1
+        with self.assertRaises(HardwareError) as caught:
+            self.enforce(0xC, 0x7C0)
+        self.restraint.refused(caught.exception)
+        self.assert_as_found()
+        self.assertIn("write", self.restraint.reasons)
+        self.assertRegex("\n".join(self.journal.told), "Input/output.*\n.*as it was found")
+
+    def test_a_foreign_change_of_a_mask(self):
+        """Found at the next look; our group goes with the change."""
+        self.tree.write("iat-nova.1/schemata", "L3:0=7f\n")
+        self.look()
+        self.assertIn("L3:0 is 0x7f, we wrote 0x3", self.restraint.reasons["foreign"])
+        self.assert_as_found()
+
+    def test_a_foreign_change_of_ddio(self):
+        """Put back once; what is written later, also after our end, is left alone."""
+        self.msr.set(0, 0xC8B, 0x400)
+        self.look()
+        self.assert_as_found()
+        self.msr.set(0, 0xC8B, 0x700)
+        self.look()
+        self.hands.close()
+        self.assertEqual(0x700, self.msr.get(0, 0xC8B))
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assertEqual(0x700, self.msr.get(0, 0xC8B))
+
+    def test_a_reboot(self):
+        """Nothing of before it is restored, by whatever way."""
+        boot = self.folder / "boot_id"
+        boot.write_text("another")
+        with mock.patch.object(self.machine.guard, "_boot_id", boot):
+            self.hands.close()
+        self.assertFalse(self.settings().snapshot_path.exists())
+        self.assertNotEqual(self.found, self.tree.state())

@@ -61,6 +61,13 @@ class CdpTree(Tree, contract.AllocatorContract, unittest.TestCase):
 
     tree_options = {"cdp": True, "mba_closids": None}
 
+    def test_io_alloc_takes_a_class(self):
+        """The highest class is the devices' also where code and data are apart."""
+        before = self.allocator.domains()[0].classes
+        for resource in ("L3CODE", "L3DATA"):
+            self.tree._put(f"info/{resource}/io_alloc", "enabled")
+        self.assertEqual(before - 1, self.allocator.domains()[0].classes)
+
     def test_code_and_data_get_the_same(self):
         """A class has its mask for code and for data."""
         self.apply(*self.classes(a=WayMask(0x3)))

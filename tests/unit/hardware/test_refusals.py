@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals that no other test comes across: each with its text, and nothing left half-done."""
+
+import errno
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from iat_nova import guard
+from iat_nova.hardware import cha, events, perf_event, rules
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cha_msr import ChaMsr
+from iat_nova.hardware.ddio import IoAllocDdio, MsrDdio
+from iat_nova.hardware.fake import SKYLAKE
+from iat_nova.hardware.msr import MsrError, SavedRegisters
+from iat_nova.hardware.perf_event import PerfEvent
+from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.rootport import RootPorts
+from iat_nova.hardware.topology import Topology
+from iat_nova.model import WayMask
+from tests.unit.hardware import trees
+from tests.unit.hardware.registers import FakeMsr
+from tests.unit.hardware.test_ddio import AmdTree
+from tests.unit.hardware.test_rootport import PORT, Tree
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = trees.folder(self)
+
+    def refused(self, text):
+        return self.assertRaisesRegex(HardwareError, text)
+
+
+class Files(Case):
+    """resctrl, sysfs and the snapshot, with something missing."""
+
+    def setUp(self):
+        super().setUp()
+        self.cpus = trees.Cpus(self.folder / "cpus")
+        self.tree = trees.KernelTree(self.folder / "resctrl", self.cpus)
+
+    def test_unmounted_meanwhile(self):
+        """Groups, files and the lock each name the path; the lock asks for the mount."""
+        gone = ResctrlFs(self.folder / "none")
+        with self.refused("none: No such file"):
+            gone.groups()
+        with self.refused("none/cpus_list: No such file"):
+            gone.cpus_list("")
+        with self.refused("is resctrl mounted"), gone.locked():
+            self.fail("locked")
+
+    def test_mounted_with_other_options(self):
+        """A resource that schemata no longer has."""
+        with self.refused("schemata has no line L3CODE"):
+            self.tree.masks("", "L3CODE")
+
+    def test_io_alloc_without_its_masks(self):
+        """The kernel says that it is enabled and shows no masks."""
+        amd = AmdTree(self.folder / "amd", self.cpus)
+        knob = amd.root / "info/L3"
+        (knob / "io_alloc").write_text("enabled\n")
+        (knob / "io_alloc_cbm").unlink()
+        with self.refused("io_alloc_cbm: No such file"):
+            IoAllocDdio(amd, lambda: (SKYLAKE,)).read(0)
+
+    def test_no_sysfs(self):
+        """Without sysfs nothing is known of processors."""
+        with self.refused("online: No such file.*is sysfs mounted"):
+            Topology(self.folder / "none").online()
+
+    def test_siblings_unknown(self):
+        """A processor whose core cannot be told is alone on it."""
+        self.assertEqual({7}, self.cpus.topology.siblings(7))
+
+    def test_a_pmu_that_vanishes(self):
+        """Half a PMU's folder is a refusal, not a crash."""
+        (self.folder / "uncore_cha_0").mkdir()
+        with self.refused("uncore_cha_0: No such file"):
+            cha.cha_pmus(self.folder)
+
+    def guard(self, boot_id=guard.BOOT_ID):
+        return guard.Guard(
+            {}, snapshot=self.folder / "snapshot.json", lock=self.folder / "l", boot_id=boot_id
+        )
+
+    def test_a_snapshot_that_cannot_be_read(self):
+        """Neither restored nor taken for absent."""
+        (self.folder / "snapshot.json").mkdir()
+        with self.refused("snapshot.json: Is a directory"):
+            self.guard().restore()
+
+    def test_a_snapshot_that_cannot_be_removed(self):
+        """The restore says so: it would be restored again."""
+        keeper = self.guard()
+        keeper.protect()
+        denied = PermissionError(errno.EACCES, "Permission denied")
+        with mock.patch.object(Path, "unlink", side_effect=denied), self.refused("Permission"):
+            keeper.restore()
+        self.assertTrue(keeper.pending)
+
+    def test_no_boot_id(self):
+        """Without it a snapshot could outlive its boot: none is written."""
+        with self.refused("none: No such file"):
+            self.guard(self.folder / "none").protect()
+        self.assertFalse((self.folder / "snapshot.json").exists())
+
+
+class Masks(Case):
+    """What is checked before anything is written."""
+
+    def test_no_such_domain(self):
+        """The domains that there are, are named."""
+        with self.refused(r"no cache domain 7 on this machine \(there are: 0\)"):
+            rules.find((SKYLAKE,), 7)
+        with self.refused("there are: none"):
+            rules.find((), 0)
+
+    def test_ddio(self):
+        """DDIO is given an unbroken run of existing ways only."""
+        for mask, text in ((0, "not within"), (0x800, "not within the 11 ways"), (0x500, "a gap")):
+            with self.subTest(mask), self.refused(text):
+                rules.check_ddio(SKYLAKE, WayMask(mask))
+
+
+class Registers(Case):
+    """Registers whose owner is away, or that refuse."""
+
+    def setUp(self):
+        super().setUp()
+        self.msr = FakeMsr({0: 0, 1: 0})
+
+    def test_an_owner_off_line(self):
+        """A register cannot be set without a processor to reach it by."""
+        with self.refused("0x38f: its owner is off-line"):
+            SavedRegisters(self.msr, lambda _: None).set(0, 0x38F, 1)
+
+    def test_a_whole_socket_off_line(self):
+        """DDIO's register is then out of reach."""
+        cpus = trees.Cpus(self.folder / "cpus", packages=((20, 21),))
+        with self.refused("cache domain 0: none of its processors is on-line"):
+            MsrDdio(self.msr, lambda: (SKYLAKE,), cpus.topology).read(0)
+
+    def test_a_right_that_is_taken_away(self):
+        """A CHA that refuses is told; one that went off-line is only absent."""
+        model = events.SKYLAKE
+        counted = ChaMsr(self.msr, model.cha_registers, model.cha, lambda: {0: 0}, slices=18)
+        counted.watch()
+        self.msr.off = {0}
+        self.assertEqual({}, counted.read())
+        self.msr.off = set()
+        denied = OSError(errno.EPERM, "no")
+        refuse = mock.patch.object(self.msr, "pread", side_effect=denied)
+        with refuse, self.assertRaises(MsrError) as caught:
+            counted.read()
+        self.assertIn("CAP_SYS_RAWIO", str(caught.exception))
+
+
+class Perf(Case):
+    """perf_event_open's refusals."""
+
+    EVENT = PerfEvent(4, 0xC0)
+
+    def test_every_errno_has_advice(self):
+        """What the kernel says, on which processor, and what to do."""
+        for code, advice in (
+            (errno.EACCES, "CAP_PERFMON, or: sysctl"),
+            (errno.EMFILE, "LimitNOFILE"),
+            (errno.ENOENT, "does not offer"),
+            (errno.EINVAL, "does not know the event"),
+            (errno.EBUSY, "another program"),
+            (errno.E2BIG, "see perf_event_open"),
+        ):
+            text = str(perf_event._refusal(code, self.EVENT, 3))
+            self.assertRegex(text, f"^processor 3, perf event type 4 config 0xc0: .*; .*{advice}")
+        gone = perf_event._refusal(errno.ENODEV, self.EVENT, 3)
+        self.assertIsInstance(gone, perf_event.CpuOffline)
+        self.assertRegex(str(gone), "the processor is off-line$")
+
+    def test_another_machine(self):
+        """A machine whose system call number is not known is told, not guessed."""
+        with mock.patch("platform.machine", return_value="vax"), self.refused("not known on vax"):
+            perf_event.Group((self.EVENT,), 0)
+
+    def test_available(self):
+        """The probe's question leaves nothing open and returns the reason."""
+        with mock.patch("platform.machine", return_value="vax"):
+            self.assertIn("vax", perf_event.available((self.EVENT,)))
+
+
+class Ports(Case):
+    """Root ports."""
+
+    def test_a_write_that_is_refused(self):
+        """The missing right is named."""
+        tree = Tree(self.folder)
+        tree.add(PORT)
+        ports = RootPorts((PORT,), tree.root)
+        denied = PermissionError(errno.EPERM, "Operation not permitted")
+        with mock.patch("os.pwrite", side_effect=denied), self.refused("write: .*CAP_SYS_ADMIN"):
+            ports.off()
