@@ -3,8 +3,8 @@
 
 Nova and what it brings take some 430 MB and 40 s, so the environment is made once:
 ``$IAT_NOVA_NOVA_VENV`` names one, or ``quickstart-run/nova-venv`` is made where ``$CI`` is true or
-the tests are asked for by ``tox -e openstack``. Neither is changed afterwards: iat-nova goes into
-an environment on top of it, as a controller would install it (``pip install --no-deps``).
+the tests are asked for by ``tox -e openstack`` or ``tox -e nova``. No test changes either: iat-nova
+goes into an environment on top of it, as a controller would install it (``pip install --no-deps``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = pathlib.Path(__file__).parent / "in_nova"
 VENV_VARIABLE = "IAT_NOVA_NOVA_VENV"
 
-NOVA = "nova>=32"
+# Placement and the database's driver are for tests/nova.
+PACKAGES = ("nova>=32", "openstack-placement", "pymysql")
 
 
 class NovaCase(unittest.TestCase):
@@ -36,7 +37,7 @@ class NovaCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.python = _installed(nova_venv())
+        cls.python = with_iat_nova(nova_venv())
 
     def run_in_nova(self, script: str, **arguments: Any) -> Any:
         """Run a script of `in_nova` with JSON in and JSON out."""
@@ -64,7 +65,7 @@ def nova_venv() -> pathlib.Path:
         return pathlib.Path(named)
     venv = ROOT / "quickstart-run/nova-venv"
     made = venv / ".installed"
-    if made.exists():
+    if _holds(made):
         return venv
     if os.environ.get("CI", "").lower() not in ("1", "true"):
         raise unittest.SkipTest(
@@ -74,16 +75,24 @@ def nova_venv() -> pathlib.Path:
     venv.parent.mkdir(exist_ok=True)
     with (venv.parent / "nova-venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            _run(sys.executable, "-m", "venv", "--clear", str(venv))
-            _run(str(venv / "bin/python"), "-m", "pip", *_QUIET, "install", NOVA)
-            made.touch()
+        if not _holds(made):
+            _run(sys.executable, "-m", "venv", str(venv))
+            _run(str(venv / "bin/python"), "-m", "pip", *_QUIET, "install", *PACKAGES)
+            made.write_text("\n".join(PACKAGES))
     return venv
 
 
+def _holds(made: pathlib.Path) -> bool:
+    """Tell whether the environment has all of `PACKAGES`."""
+    return made.exists() and made.read_text() == "\n".join(PACKAGES)
+
+
 @functools.cache
-def _installed(nova: pathlib.Path) -> pathlib.Path:
-    """Install iat-nova alone into an environment on top of Nova's; return its Python."""
+def with_iat_nova(nova: pathlib.Path, *more: str) -> pathlib.Path:
+    """Install iat-nova alone into an environment on top of Nova's; return its Python.
+
+    `more`: further packages beside it.
+    """
     folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-nova-openstack-"))
     atexit.register(shutil.rmtree, folder)
     overlay = folder / "venv"
@@ -94,7 +103,7 @@ def _installed(nova: pathlib.Path) -> pathlib.Path:
     extra = folder / "build.cfg"
     extra.write_text(f"[build]\nbuild_base = {folder}/build\n")
     pip = [str(nova / "bin/python"), "-m", "pip", "--python", str(python), *_QUIET]
-    _run(*pip, "install", "--no-deps", str(ROOT), DIST_EXTRA_CONFIG=str(extra))
+    _run(*pip, "install", "--no-deps", str(ROOT), *more, DIST_EXTRA_CONFIG=str(extra))
     return python
 
 

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One controller and one compute host of a real Nova on this machine, and the agent beside it.
+
+Real: nova-api, nova-scheduler, nova-conductor, nova-compute, Placement, RabbitMQ, MariaDB, libvirt,
+QEMU (by emulation), Open vSwitch with DPDK; nothing of Nova is patched. Stubs: Glance, Neutron
+(`web.py`). Absent: Keystone, Cinder. The agent is the real process over the emulated server.
+
+All daemons run in network, process and mount namespaces of their own (`up.sh`), so no port or
+interface of the machine is taken, and they end with the pipe they read from, whatever happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import select
+import shutil
+import signal
+import string
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from tests.functional import ovs_daemons
+from tests.functional.daemons import short_folder
+from tests.nova.api import Api
+from tests.openstack.nova_venv import VENV_VARIABLE, nova_venv, with_iat_nova
+
+HERE = pathlib.Path(__file__).parent
+BIN = pathlib.Path(sys.executable).parent
+
+START_S = 180.0
+DEADLINE_S = 60.0
+HUGE_PAGES_MB = 320  # DPDK's 128, a guest's 128 and a margin
+
+_CLONE_NEWNET = 0x40000000
+_PROGRAMS = (
+    "libvirtd", "virsh", "qemu-system-x86_64", "mariadbd", "mariadb", "mariadb-install-db", "epmd",
+    "rabbitmqctl", "ip", "unshare", "ovsdb-server", "ovs-vswitchd",
+)  # fmt: skip
+
+T = TypeVar("T")
+
+
+class CloudError(AssertionError):
+    """The cloud does not work; the text ends with its logs."""
+
+
+def why_not() -> str | None:
+    """Tell why this machine cannot run a Nova, None when it can."""
+    if os.geteuid() != 0:
+        return "a real Nova with QEMU guests needs root"
+    if len(os.sched_getaffinity(0)) < 2:
+        return "a dedicated and a shared processor make two; this machine has one"
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    absent = [program for program in _PROGRAMS if shutil.which(program, path=path) is None]
+    if absent:
+        return f"not installed: {', '.join(absent)}; see bindep.txt"
+    probe = ["unshare", "--net", "--pid", "--mount", "--fork", "--mount-proc", "true"]
+    done = subprocess.run(probe, capture_output=True, text=True, check=False)
+    return f"namespaces are not allowed here: {done.stderr.strip()}" if done.returncode else None
+
+
+def until(condition: Callable[[], T], what: str, deadline_s: float = DEADLINE_S) -> T:
+    """Ask until the answer is true and return it. Raises `CloudError`."""
+    deadline = time.monotonic() + deadline_s
+    pause = threading.Event()
+    while not (answer := condition()):
+        if time.monotonic() > deadline:
+            raise CloudError(f"not seen within {deadline_s:.0f} s: {what}")
+        pause.wait(0.05)
+    return answer
+
+
+class Cloud:
+    """A running cloud; `start` it once, `close` ends it and leaves nothing.
+
+    `dedicated` and `shared` are the processors Nova may use; Open vSwitch's PMD threads go onto the
+    shared one when `pmd` asks for them. `no_dpdk` tells why there is no DPDK.
+    """
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self.shared, self.dedicated = sorted(os.sched_getaffinity(0))[:2]
+        self.no_dpdk = ovs_daemons.why_no_dpdk()
+        self.api = Api()
+
+    def start(self) -> None:
+        """Start all but nova-compute and the agent. Raises `CloudError`, `SkipTest`."""
+        venv = nova_venv()
+        if not (venv / "etc/nova/api-paste.ini").exists() or not list(
+            venv.glob("lib/python3*/site-packages/placement")
+        ):
+            raise CloudError(f"{venv} ({VENV_VARIABLE}) has not both nova and openstack-placement")
+        self.folder = self._stack.enter_context(short_folder())
+        self.state = self.folder / "iat"
+        self.uri = f"qemu+unix:///system?socket={self.folder}/lv/run/libvirt-sock"
+        if self.no_dpdk is None:
+            try:
+                self._stack.enter_context(ovs_daemons.huge_pages(HUGE_PAGES_MB))
+            except ovs_daemons.DaemonError as error:
+                self.no_dpdk = str(error)
+        values = {
+            "DIR": str(self.folder),
+            "NOVA": str(venv),
+            # What nova-compute imports and a controller does not need.
+            "PYTHON": str(with_iat_nova(venv, "libvirt-python")),
+            "LIBVIRT_URI": self.uri,
+        }
+        self._configure(venv, values)
+        self._run(values | {"DPDK": "0" if self.no_dpdk else "1"})
+        self._stack.enter_context(self._network())
+
+    def close(self) -> None:
+        """End everything."""
+        self._stack.close()
+
+    def start_compute(self) -> None:
+        """Start nova-compute and wait until the scheduler may use it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"compute\n")
+        self._process.stdin.flush()
+        try:
+            until(lambda: self.api.nova("GET", "/os-hypervisors")["hypervisors"], "nova-compute")
+        except CloudError as error:
+            raise CloudError(f"{error}\n{self.log('nova-compute.log')}") from error
+
+    @contextlib.contextmanager
+    def agent(self) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the agent with Nova's own nova.conf."""
+        command = [BIN / "iat-nova-agent", "--config-file", self.folder / "etc/nova.conf"]
+        with (self.folder / "log/agent.log").open("ab") as log:
+            process = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            yield process
+            process.send_signal(signal.SIGTERM)
+            process.wait(DEADLINE_S)
+        finally:
+            process.kill()
+            process.wait()
+
+    def iat_nova(self, *arguments: str) -> str:
+        """Run the operator's command with Nova's nova.conf; return what it prints."""
+        config = ["--config-file", self.folder / "etc/nova.conf"]
+        done = subprocess.run(
+            [BIN / "iat-nova", *config, *arguments], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise CloudError(f"iat-nova {' '.join(arguments)}: {done.stderr}")
+        return done.stdout
+
+    @contextlib.contextmanager
+    def pmd(self) -> Iterator[None]:
+        """Have the PMD threads, if any, on the shared processor."""
+        key = "pmd-cpu-mask"
+        self._vsctl("set", "Open_vSwitch", ".", f"other_config:{key}={hex(1 << self.shared)}")
+        try:
+            yield
+        finally:
+            self._vsctl("remove", "Open_vSwitch", ".", "other_config", key)
+
+    def log(self, name: str, most: int = 3000) -> str:
+        """Return the end of a log."""
+        path = self.folder / "log" / name
+        return path.read_text(errors="replace")[-most:] if path.exists() else f"no {path}"
+
+    def _vsctl(self, *arguments: str) -> None:
+        # It waits for ovs-vswitchd, unlike a transaction of its own.
+        command = ["ovs-vsctl", "--timeout=20", f"--db=unix:{self.folder}/ovs/db.sock", *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def _configure(self, venv: pathlib.Path, values: dict[str, str]) -> None:
+        etc = self.folder / "etc"
+        etc.mkdir()
+        values = values | {"DEDICATED": str(self.dedicated), "SHARED": str(self.shared)}
+        for source in (HERE / "conf").iterdir():
+            text = string.Template(source.read_text()).safe_substitute(values)
+            (etc / source.name).write_text(text)
+        # There is no Keystone; Nova believes the headers.
+        paste = (venv / "etc/nova/api-paste.ini").read_text()
+        paste = paste.replace(" authtoken keystonecontext", " keystonecontext")
+        (etc / "api-paste.ini").write_text(paste)
+
+    def _run(self, environment: dict[str, str]) -> None:
+        """Start `up.sh` in its namespaces and wait for its word."""
+        errors = self._stack.enter_context((self.folder / "up.log").open("ab"))
+        namespaces = ["--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
+        self._process = subprocess.Popen(
+            ["unshare", *namespaces, str(HERE / "up.sh")],
+            env={"PATH": os.environ.get("PATH", ""), **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        self._stack.callback(self._end)
+        said = self._words()
+        if b"\nready\n" not in said:
+            log = (self.folder / "up.log").read_text(errors="replace")
+            outputs = "".join(
+                f"--- {path.name}\n{path.read_text(errors='replace')[-1500:]}"
+                for path in sorted(self.folder.glob("log/*.out"))
+            )
+            raise CloudError(f"the cloud did not start: {said.decode()}{log}\n{outputs}")
+
+    def _words(self) -> bytes:
+        """Return what `up.sh` says until it is ready, ends, or time is up."""
+        said = b""
+        stream = self._process.stdout
+        assert stream is not None
+        deadline = time.monotonic() + START_S
+        while b"\nready\n" not in said:
+            rest_s = deadline - time.monotonic()
+            if rest_s <= 0 or not select.select([stream], [], [], rest_s)[0]:
+                return said + b"\ntime is up\n"
+            if not (more := os.read(stream.fileno(), 4096)):
+                return said
+            said += more
+        return said
+
+    def _end(self) -> None:
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
+        self._process.kill()  # process 1 of the namespace goes with it, and all others with that
+        self._process.wait()
+
+    @contextlib.contextmanager
+    def _network(self) -> Iterator[None]:
+        """Let this thread, and processes it starts, reach the cloud's network."""
+        with open("/proc/thread-self/ns/net") as ours:
+            with open(f"/proc/{self._process.pid}/ns/net") as theirs:
+                _enter(theirs.fileno())
+            try:
+                yield
+            finally:
+                _enter(ours.fileno())
+
+
+def _enter(namespace: int) -> None:
+    """Call setns(2), which Python has from 3.12 on."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(namespace, _CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
