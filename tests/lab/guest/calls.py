@@ -89,8 +89,6 @@ class Calls(AgentCase, unittest.TestCase):
         writes_us = {row["phase"]: row["write_us"] for row in rows if row["tenants"] == 3}
         self.assertGreater(writes_us["unstable"], 10 * writes_us["stable"])
         self.assertEqual(self.found, found())
-        with open("/mnt/bench.json", "w") as file:
-            json.dump(rows, file)
 
     def test_bench_beside_an_agent(self):
         """The bench is refused beside a running agent, which goes on."""

@@ -2,8 +2,10 @@
 """Counters against a real kernel: what is fed into the registers is what is read."""
 
 import os
+import threading
 import unittest
 
+from iat_nova.agent import LEAST_SAMPLE_S
 from iat_nova.clock import SystemClock
 from iat_nova.hardware import events
 from iat_nova.hardware.api import CoreCounts, HardwareError
@@ -43,6 +45,11 @@ class CountersContract:
         self.addCleanup(self.counters.close)
         self.counters.watch(self.cpus)
 
+    def read(self):
+        """Read, no sooner than the loop would: the kernel's clock moves in ticks in here."""
+        threading.Event().wait(LEAST_SAMPLE_S)
+        return self.counters.read()
+
     def feed(self, cpu, *counts):
         REGISTERS.add_core(cpu, *counts)
 
@@ -58,10 +65,10 @@ class CountersContract:
 
     def test_cores(self):
         """Each processor's own counts arrive, all four of them, and nobody else's."""
-        before = self.counters.read()
+        before = self.read()
         for cpu in self.cpus:
             self.feed(cpu, 4_000_000 + cpu, 1_000_000 + cpu, 10_000 + cpu, 1_000 + cpu)
-        after = self.counters.read()
+        after = self.read()
         self.assertEqual(
             {
                 cpu: CoreCounts(4_000_000 + cpu, 1_000_000 + cpu, 10_000 + cpu, 1_000 + cpu)
@@ -69,18 +76,18 @@ class CountersContract:
             },
             self.core_deltas(before, after),
         )
-        rest = self.core_deltas(after, self.counters.read())
+        rest = self.core_deltas(after, self.read())
         self.assertEqual(dict.fromkeys(self.cpus, (0, 0, 0, 0)), rest)
 
     def test_ddio(self):
         """PCIe writes of each socket arrive as hits and misses of its domain."""
-        before = self.counters.read().domains
+        before = self.read().domains
         for socket in self.domains:
             REGISTERS.add_pcie(
                 write_hits=180_000 * (socket + 1), write_misses=18_000, read_hits=999_000,
                 read_misses=99_000, socket=socket,
             )  # fmt: skip
-        after = self.counters.read().domains
+        after = self.read().domains
         for socket in self.domains:
             hits = after[socket].ddio_hits - before[socket].ddio_hits
             misses = after[socket].ddio_misses - before[socket].ddio_misses
@@ -90,20 +97,20 @@ class CountersContract:
         """A processor that goes is absent, and counts on from its totals when it comes back."""
         cpu = self.cpus[-1]
         self.feed(cpu, 100, 100, 100, 100)
-        before = self.counters.read().cores[cpu]
+        before = self.read().cores[cpu]
         plug(cpu, False)
         try:
-            self.assertNotIn(cpu, self.counters.read().cores)
+            self.assertNotIn(cpu, self.read().cores)
             self.counters.watch(self.cpus)
-            self.assertEqual(set(self.cpus) - {cpu}, self.counters.read().cores.keys())
+            self.assertEqual(set(self.cpus) - {cpu}, self.read().cores.keys())
         finally:
             plug(cpu, True)
-        self.assertNotIn(cpu, self.counters.read().cores)
+        self.assertNotIn(cpu, self.read().cores)
         self.counters.watch(self.cpus)
-        again = self.counters.read().cores[cpu]
+        again = self.read().cores[cpu]
         self.assertTrue(all(b >= a for a, b in zip(before, again, strict=True)), (before, again))
         self.feed(cpu, 7, 6, 5, 4)
-        after = self.counters.read().cores[cpu]
+        after = self.read().cores[cpu]
         self.assertEqual((7, 6, 5, 4), tuple(b - a for a, b in zip(again, after, strict=True)))
 
     def test_off_and_on_between_two_readings(self):
@@ -112,21 +119,21 @@ class CountersContract:
         Registers may live through it (the lab's do), perf's events never do.
         """
         cpu = self.cpus[-1]
-        before = self.counters.read().cores[cpu]
+        before = self.read().cores[cpu]
         plug(cpu, False)
         plug(cpu, True)
-        self.assertEqual(self.survives, cpu in self.counters.read().cores)
+        self.assertEqual(self.survives, cpu in self.read().cores)
         self.counters.watch(self.cpus)
-        after = self.counters.read().cores[cpu]
+        after = self.read().cores[cpu]
         self.assertTrue(all(b >= a for a, b in zip(before, after, strict=True)), (before, after))
 
     def test_no_descriptor_is_leaked(self):
         """Many changes of the watched set end with as many descriptors as before."""
-        self.counters.read()
+        self.read()
         before = len(os.listdir("/proc/self/fd"))
         for n in range(8):
             self.counters.watch(self.cpus[n % 2 :: 2])
-            self.counters.read()
+            self.read()
         self.counters.watch(self.cpus)
         self.assertEqual(before, len(os.listdir("/proc/self/fd")))
 
