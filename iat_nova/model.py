@@ -157,7 +157,9 @@ class SwitchPort:
     mac: str | None = None
     vhost_path: str | None = None
     dpdk_device: str | None = None
-    rx_descriptors: int | None = None
+    rx_descriptors: int | None = None  # of a queue, where the operator set it
+    rx_queues: int | None = None  # where the operator set it
+    mtu: int | None = None  # bytes
     packets: int | None = None  # received and sent
 
 
@@ -174,6 +176,20 @@ class VirtualSwitch:
     pmd_cpus: tuple[int, ...]
     pmd_source: str | None = None  # pmd-cpu-mask, pmd-rxq-show, threads
     warnings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mempool:
+    """A mempool of packet buffers, as ``ovs-appctl netdev-dpdk/get-mempool-info`` tells."""
+
+    name: str
+    handler: str  # ring_mp_mc, stack, ...
+    buffers: int
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether buffers are used in turn, so that all of them circulate."""
+        return self.handler.startswith("ring")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

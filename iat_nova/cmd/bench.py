@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
+from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import MACHINE_FORMATS, Failure, Lister
 from iat_nova.hardware.api import HardwareError
 
@@ -42,13 +43,13 @@ examples:
             help="measure on this host's own hardware, chosen as the agent chooses",
         )
         parser.add_argument(
-            "--tenants", type=_natural, nargs="+", metavar="N", help="default: 1 2 4 8 16 64 256"
+            "--tenants", type=natural, nargs="+", metavar="N", help="default: 1 2 4 8 16 64 256"
         )
         parser.add_argument(
-            "--cores", type=_natural, nargs="+", metavar="N", help="a tenant; default: 1 2"
+            "--cores", type=natural, nargs="+", metavar="N", help="a tenant; default: 1 2"
         )
         parser.add_argument("--phase", choices=PHASES, help="default: both")
-        parser.add_argument("--iterations", type=_natural, metavar="N", help="default: 1000")
+        parser.add_argument("--iterations", type=natural, metavar="N", help="default: 1000")
         return parser
 
     def take_action(
@@ -123,10 +124,3 @@ examples:
 
 def _shares(*values: float) -> tuple[float, ...]:
     return tuple(round(value, 3) for value in values)
-
-
-def _natural(text: str) -> int:
-    """Return a positive whole number. Raises what argparse shows."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
-    return int(text)

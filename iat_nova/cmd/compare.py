@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
 from iat_nova.model import PRESETS
@@ -63,13 +64,13 @@ examples:
             help=f"may be repeated; default: {', '.join(PRESETS)}",
         )
         parser.add_argument(
-            "--seeds", type=_natural, metavar="N", default=SEEDS, help="default: %(default)s"
+            "--seeds", type=natural, metavar="N", default=SEEDS, help="default: %(default)s"
         )
         parser.add_argument(
-            "--seconds", type=_natural, metavar="S", help="default: each scenario's length"
+            "--seconds", type=natural, metavar="S", help="default: each scenario's length"
         )
         parser.add_argument(
-            "--jobs", type=_natural, metavar="N", help="processes at a time; default: one a core"
+            "--jobs", type=natural, metavar="N", help="processes at a time; default: one a core"
         )
         parser.add_argument(
             "--out",
@@ -148,10 +149,3 @@ def _cell(values: Sequence[float], form: str) -> str:
         f"{value:{form}}" for value in (min(values), statistics.median(values), max(values))
     )
     return middle if low == high else f"{middle} ({low}..{high})"
-
-
-def _natural(text: str) -> int:
-    """Return a positive whole number. Raises what argparse shows."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
-    return int(text)

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
 
@@ -49,10 +50,10 @@ examples:
             default=pathlib.Path("iat-nova-figures"),
             help="where data, pictures and the page go; default: ./%(default)s",
         )
-        parser.add_argument("--seeds", metavar="N", type=_natural, help=f"runs; default: {SEEDS}")
+        parser.add_argument("--seeds", metavar="N", type=natural, help=f"runs; default: {SEEDS}")
         parser.add_argument("--full", action="store_true", help=f"{FULL_SEEDS} runs, as published")
         parser.add_argument(
-            "--jobs", metavar="N", type=_natural, help="processes at a time; default: one a core"
+            "--jobs", metavar="N", type=natural, help="processes at a time; default: one a core"
         )
         return parser
 
@@ -120,10 +121,3 @@ def _row(verdict: Verdict, machine: bool) -> tuple[object, ...]:
         measured = pages.shown(verdict.measured, verdict.unit)
     met = verdict.met if machine else ("yes" if verdict.met else "no")
     return verdict.figure, verdict.claim, published, measured, met, verdict.reason
-
-
-def _natural(text: str) -> int:
-    """Return a positive whole number. Raises what argparse shows."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
-    return int(text)

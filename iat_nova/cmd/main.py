@@ -33,6 +33,7 @@ exit status:
 """
 
 COMMANDS = {
+    "advise": "advise:Advise",
     "bench llc": "bench:BenchLlc",
     "bench loop": "bench:BenchLoop",
     "doctor": "host:Doctor",

@@ -24,7 +24,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "Open_vSwitch": ("other_config", "dpdk_initialized"),
     "Bridge": ("name", "datapath_type", "ports"),
     "Port": ("interfaces",),
-    "Interface": ("name", "type", "external_ids", "options"),
+    "Interface": ("name", "type", "external_ids", "options", "mtu"),
 }
 """All that is followed. What is not here changes without waking anybody."""
 
@@ -153,22 +153,27 @@ class OvsSource:
 
     def _rxq_show(self, deadline: float) -> str:
         left_s = deadline - time.monotonic()
-        control = self._vswitchd_control or self._control_of_pid_file()
+        control = self._vswitchd_control or vswitchd_control(self._rundir)
         return str(ovs_rpc.call(f"unix:{control}", "dpif-netdev/pmd-rxq-show", [], left_s))
 
-    def _control_of_pid_file(self) -> str:
-        pid_file = self._rundir / "ovs-vswitchd.pid"
-        try:
-            pid = int(pid_file.read_text())
-        except OSError as error:
-            raise ovs_rpc.OvsUnavailableError(f"{pid_file}: {error.strerror}") from error
-        except ValueError as error:
-            raise ovs_rpc.OvsUnavailableError(f"{pid_file} holds no number") from error
-        # Its name begins with the program's, which may be ovs-vswitchd-dpdk.
-        control = next(self._rundir.glob(f"ovs-vswitchd*.{pid}.ctl"), None)
-        if control is None:
-            raise ovs_rpc.OvsUnavailableError(f"{self._rundir} has none of process {pid}")
-        return str(control)
+
+def vswitchd_control(rundir: pathlib.Path) -> str:
+    """Return ovs-vswitchd's control socket, to which its pid file in `rundir` leads.
+
+    Raises `ovs_rpc.OvsUnavailableError`.
+    """
+    pid_file = rundir / "ovs-vswitchd.pid"
+    try:
+        pid = int(pid_file.read_text())
+    except OSError as error:
+        raise ovs_rpc.OvsUnavailableError(f"{pid_file}: {error.strerror}") from error
+    except ValueError as error:
+        raise ovs_rpc.OvsUnavailableError(f"{pid_file} holds no number") from error
+    # Its name begins with the program's, which may be ovs-vswitchd-dpdk.
+    control = next(rundir.glob(f"ovs-vswitchd*.{pid}.ctl"), None)
+    if control is None:
+        raise ovs_rpc.OvsUnavailableError(f"{rundir} has none of process {pid}")
+    return str(control)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,10 +211,14 @@ def _port(interface: Any, bridge: str, warnings: list[str]) -> SwitchPort:
     name = getattr(interface, "name", "")
     ids = getattr(interface, "external_ids", {})
     options = getattr(interface, "options", {})
-    descriptors = options.get("n_rxq_desc")
-    if descriptors is not None and not descriptors.isdecimal():
-        warnings.append(f"port {name}: options:n_rxq_desc {descriptors!r} is not a number")
-        descriptors = None
+    numbers: dict[str, int] = {}
+    for key in ("n_rxq_desc", "n_rxq"):
+        value = options.get(key, "")
+        if value.isdecimal():
+            numbers[key] = int(value)
+        elif key in options:
+            warnings.append(f"port {name}: options:{key} {value!r} is not a number")
+    mtu = getattr(interface, "mtu", None)
     return SwitchPort(
         name=name,
         bridge=bridge,
@@ -219,7 +228,9 @@ def _port(interface: Any, bridge: str, warnings: list[str]) -> SwitchPort:
         mac=ids.get("attached-mac"),
         vhost_path=options.get("vhost-server-path"),
         dpdk_device=options.get("dpdk-devargs"),
-        rx_descriptors=None if descriptors is None else int(descriptors),
+        rx_descriptors=numbers.get("n_rxq_desc"),
+        rx_queues=numbers.get("n_rxq"),
+        mtu=mtu[0] if isinstance(mtu, list) and mtu else None,
     )
 
 

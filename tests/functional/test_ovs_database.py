@@ -42,7 +42,8 @@ class OvsDatabaseTest(OvsTestCase):
         ids = (f"external_ids:vm-uuid={uuid}", "external_ids:iface-id=port-1")
         mac = 'external_ids:attached-mac="fa:16:3e:00:00:01"'
         path = f"options:vhost-server-path=/run/{name}"
-        self.vsctl("add-port", "br-int", name, *set_, *ids, mac, path, "options:n_rxq_desc=2048")
+        rings = ("options:n_rxq_desc=2048", "options:n_rxq=2", "mtu=9000")
+        self.vsctl("add-port", "br-int", name, *set_, *ids, mac, path, *rings)
 
     def test_picture(self):
         """Bridges and ports are read with all that joins them to guests."""
@@ -59,6 +60,8 @@ class OvsDatabaseTest(OvsTestCase):
             mac="fa:16:3e:00:00:01",
             vhost_path="/run/vhu1",
             rx_descriptors=2048,
+            rx_queues=2,
+            mtu=9000,
         )
         self.assertEqual(expected, guest)
         self.assertEqual((), self.source.warnings)

@@ -3,7 +3,7 @@
 
 import os
 
-from iat_nova.inventory import pmd
+from iat_nova.inventory import mempools, pmd
 from tests.functional import ovs_daemons
 from tests.functional.ovs_case import OvsTestCase, affinity_of_pmd_threads
 
@@ -65,3 +65,17 @@ class DpdkTest(OvsTestCase):
         self.assertEqual("pmd-rxq-show", switch.pmd_source)
         self.assertNotEqual((), switch.pmd_cpus)
         self.all_agree(switch.pmd_cpus)
+
+    def test_mempool(self):
+        """A port of DPDK's has a mempool, and rings as they were asked for."""
+        self.until(lambda switch: switch and len(switch.ports) == 2)
+        self.daemons.vsctl(
+            *("add-port", "br-int", "null0", "--", "set", "Interface", "null0", "type=dpdk"),
+            *("options:dpdk-devargs=net_null0", "options:n_rxq_desc=512", "options:n_rxq=1"),
+        )
+        switch = self.until(lambda switch: len(switch.ports) == 3)
+        port = next(port for port in switch.ports if port.name == "null0")
+        self.assertEqual((512, 1), (port.rx_descriptors, port.rx_queues))
+        (pool,) = mempools.read_mempools(self.daemons.appctl(mempools.METHOD))
+        self.assertTrue(pool.in_turn, pool.handler)
+        self.assertGreater(pool.buffers, 512)

@@ -56,3 +56,23 @@ class TestSimulateList(CliCase):
         self.assertGreaterEqual(len(rows), 11)
         self.assertTrue(pathlib.Path(rows["leaky-dma"]["file"]).exists())
         self.assertIn("Leaky DMA", rows["leaky-dma"]["title"])
+
+
+class TestAdvise(CliCase):
+    def test_what_the_agent_found(self):
+        """The page names the device, what it needs and what would fit; JSON has the numbers."""
+        with tempfile.TemporaryDirectory() as folder:
+            kept = pathlib.Path(folder) / "state"
+            path = pathlib.Path(folder) / "short.yaml"
+            path.write_text(TEXT)
+            self.run_it("simulate", "run", str(path), "--keep", str(kept), "--seconds", "1")
+            asked = ("--state-dir", str(kept), "advise", "--guest-ring", "4096", "--no-estimate")
+            status, page, err = self.run_it(*asked)
+            self.assertEqual(0, status, err)
+            record = json.loads(self.run_it(*asked, "-f", "json")[1])
+        self.assertIn("0000:3b:02.0", page)
+        self.assertIn("It does not fit: 12.2 MiB", page)
+        self.assertIn("rings of 1024", page)
+        (domain,) = record["domains"]
+        self.assertEqual(2 * 4096 * (24 * 64 + 32), domain["footprint_bytes"])
+        self.assertEqual(["8 DDIO ways", "rings of 1024"], [c["what"] for c in domain["choices"]])

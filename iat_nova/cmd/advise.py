@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova advise."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from iat_nova import advice
+from iat_nova.advice import Advice, Assumed
+from iat_nova.cmd.arguments import natural
+from iat_nova.cmd.base import EXIT_NOT_RUNNING, Failure, Page
+from iat_nova.inventory import mempools, ovs, ovs_rpc
+from iat_nova.model import Mempool
+from iat_nova.report import escape, words
+
+if TYPE_CHECKING:
+    from iat_nova.sim.advise import Estimate
+
+MIB = 1 << 20
+_OVS_TIMEOUT_S = 2.0
+# A mempool handler that hands out the buffer freed last, as an argument of DPDK's.
+_STACK = "ovs-vsctl set Open_vSwitch . other_config:dpdk-extra=--mbuf-pool-ops-name=stack"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """Something that would help, and what it would change. `how`: what an operator does."""
+
+    what: str
+    how: str
+    needed_bytes: int
+    capacity_bytes: int
+    estimate: Estimate | None
+
+
+class Advise(Page):
+    """Tell whether packet buffers fit in DDIO's ways, and what would make them fit.
+
+    From what the agent found on this host: the rings of Open vSwitch's ports, the devices of
+    guests, and how much of the cache devices may write to. What a guest has inside is not seen
+    from outside: say it with --guest-ring and --guest-queues. With iat-nova[sim], each choice is
+    tried on the emulated server, every card at 80 % of its line rate.
+    """
+
+    _epilog = """
+examples:
+  iat-nova advise
+  iat-nova advise --guest-ring 2048 --guest-queues 4
+  iat-nova advise --no-estimate -f json
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        standard = Assumed()
+        for name, value, what in (
+            ("ring", standard.descriptors, "descriptors of a guest's receive queue"),
+            ("queues", standard.queues, "receive queues a guest has on its device"),
+            ("mtu", standard.mtu, "bytes; of guests' devices"),
+        ):
+            parser.add_argument(
+                f"--guest-{name}",
+                type=natural,
+                metavar="N",
+                default=value,
+                help=f"{what}; default: %(default)s",
+            )
+        parser.add_argument(
+            "--no-estimate", action="store_true", help="do not try it on the emulated server"
+        )
+        return parser
+
+    def page(self, parsed_args: argparse.Namespace) -> str:
+        """Word the advice."""
+        parts = []
+        for found in self._advice(parsed_args):
+            parts.append(_page(found, *self._choices(found, parsed_args)))
+        return "\n\n".join(parts)
+
+    def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Return the advice as data."""
+        domains = []
+        for found in self._advice(parsed_args):
+            now, choices = self._choices(found, parsed_args)
+            domains.append(
+                {
+                    **dataclasses.asdict(found),
+                    "capacity_bytes": found.capacity_bytes,
+                    "footprint_bytes": found.footprint_bytes,
+                    "fits": found.fits,
+                    "now": None if now is None else dataclasses.asdict(now),
+                    "choices": [dataclasses.asdict(choice) for choice in choices],
+                }
+            )
+        return {"domains": domains}
+
+    def _advice(self, parsed_args: argparse.Namespace) -> list[Advice]:
+        assumed = Assumed(parsed_args.guest_queues, parsed_args.guest_ring, parsed_args.guest_mtu)
+        with self.history(parsed_args) as reader:
+            known = reader.latest_inventory()
+            latest = {domain: reader.latest(domain) for domain in reader.domains()}
+        if known is None:
+            raise Failure("the agent has not recorded an inventory yet", EXIT_NOT_RUNNING)
+        switch = known.facts.switch
+        userspace = switch is not None and "netdev" in switch.bridges.values()
+        pools = self._pools(parsed_args) if userspace else ()
+        found = []
+        for domain in known.facts.host.domains:
+            recorded = latest.get(domain.id)
+            mask = domain.ddio_found
+            if recorded is not None:
+                mask = recorded.iteration.decision.layout.ddio
+            if mask is None:
+                self.note(f"cache domain {domain.id}: DDIO's ways are not known")
+                continue
+            one = advice.advise(known.facts, domain, mask.count, assumed, pools)
+            if one is None:
+                self.note(f"cache domain {domain.id}: the size of its ways is not known")
+            else:
+                found.append(one)
+        return found
+
+    def _pools(self, parsed_args: argparse.Namespace) -> tuple[Mempool, ...]:
+        """Ask ovs-vswitchd for its mempools; none where it has none or does not answer."""
+        settings = self.settings(parsed_args)
+        try:
+            control = settings.vswitchd_control or ovs.vswitchd_control(settings.ovs_rundir)
+            text = ovs_rpc.call(f"unix:{control}", mempools.METHOD, [], _OVS_TIMEOUT_S)
+        except ovs_rpc.OvsUnavailableError as error:
+            self.note(f"Open vSwitch's mempools are not known: {error}")
+            return ()
+        return mempools.read_mempools(str(text))
+
+    def _choices(
+        self, found: Advice, parsed_args: argparse.Namespace
+    ) -> tuple[Estimate | None, list[Choice]]:
+        """Return what is now, and what would help where things do not fit."""
+        if not found.rings:
+            return None, []
+        tried = _Emulated(found) if not parsed_args.no_estimate else None
+        if tried is not None and (reason := tried.why_not()):
+            self.note(reason)
+            tried = None
+        if tried is None:
+            return None, [] if found.fits else list(_helpful(found, _untried))
+        return tried.now(), [] if found.fits else list(_helpful(found, tried.with_))
+
+
+class _Emulated:
+    """Tries choices on the emulated server."""
+
+    def __init__(self, found: Advice) -> None:
+        self._found = found
+
+    def why_not(self) -> str | None:
+        """Return why nothing can be tried, None when it can."""
+        if any(one.mtu > 1986 for one in self._found.rings):
+            return "no estimates: the emulated server knows no packets beyond 2,048 B"
+        try:
+            import iat_nova.sim.advise  # noqa: F401, PLC0415 - compiles, takes seconds
+        except ImportError:
+            return "no estimates: they need the emulated server, pip install 'iat-nova[sim]'"
+        return None
+
+    def now(self) -> Estimate:
+        """Return what devices under load do as the host is."""
+        return self.with_(None, self._found.ddio_ways, True)
+
+    def with_(self, ring: int | None, ddio_ways: int, pool_in_turn: bool) -> Estimate:
+        """Return what they would do with other rings, ways or mempools."""
+        from iat_nova.sim.advise import estimate  # noqa: PLC0415
+
+        found = self._found
+        rings = found.rings if ring is None else advice.with_ring(found.rings, ring)
+        return estimate(found, rings, ddio_ways, pool_in_turn)
+
+
+def _untried(ring: int | None, ddio_ways: int, pool_in_turn: bool) -> None:
+    """Stand in for `_Emulated.with_`."""
+
+
+def _helpful(
+    found: Advice, tried: Callable[[int | None, int, bool], Estimate | None]
+) -> Iterator[Choice]:
+    """Yield what would make everything fit, the least intrusive first."""
+    walked = (found.pool_bytes or 0) > found.footprint_bytes
+    ways = found.ddio_ways
+    if walked:
+        yield Choice(
+            "a stack mempool",
+            f"{_STACK} and restart ovs-vswitchd",
+            found.footprint_bytes,
+            found.capacity_bytes,
+            tried(None, ways, False),
+        )
+    if found.footprint_bytes <= advice.HEADROOM * found.capacity_bytes:
+        return
+    if found.ways_that_fit is not None and found.ddio_resizable:
+        yield Choice(
+            f"{found.ways_that_fit} DDIO ways",
+            f"ddio_ways_max: {found.ways_that_fit} in the policy lets the agent go so far; it does "
+            "so by itself while misses are many",
+            found.footprint_bytes,
+            found.ways_that_fit * found.way_bytes,
+            tried(None, found.ways_that_fit, walked),
+        )
+    if found.ring_that_fits is not None:
+        rings = advice.with_ring(found.rings, found.ring_that_fits)
+        how = []
+        if ports := [one.device for one in found.rings if not one.assumed]:
+            how += [
+                f"ovs-vsctl set Interface {port} options:n_rxq_desc={found.ring_that_fits}"
+                for port in ports
+            ]
+        if len(ports) < len(found.rings):
+            how.append("in the guests: ethtool -G, or the application's own option")
+        yield Choice(
+            f"rings of {found.ring_that_fits}",
+            f"{'; '.join(how)}; short bursts may then be dropped",
+            sum(one.footprint_bytes for one in rings),
+            found.capacity_bytes,
+            tried(found.ring_that_fits, ways, walked),
+        )
+
+
+def _page(found: Advice, now: Estimate | None, choices: list[Choice]) -> str:
+    """Return the advice for one cache domain."""
+    lines = [
+        f"cache domain {found.domain}: DDIO has {found.ddio_ways} of {found.ways} ways, "
+        f"{_mib(found.capacity_bytes)}"
+    ]
+    if not found.rings:
+        return "\n".join([*lines, "no device writes packets here"])
+    rows: list[tuple[str, ...]] = [("device", "of", "queues", "ring", "MTU", "in circulation")]
+    for one in found.rings:
+        mark = " *" if one.assumed else ""
+        rows.append(
+            (
+                escape.plain(one.device),
+                escape.plain(one.owner),
+                f"{one.queues}{mark}",
+                f"{one.descriptors}{mark}",
+                f"{one.mtu}{mark}",
+                _mib(one.footprint_bytes),
+            )
+        )
+    rows.append(("together", "", "", "", "", _mib(found.footprint_bytes)))
+    lines += ["", *words.columns(rows, "llrrrr")]
+    if any(one.assumed for one in found.rings):
+        lines.append("* taken to be so: it is not seen from outside the guest (--guest-ring ...)")
+    for pool in found.pools:
+        order = "in turn, so all circulate" if pool.in_turn else "the one freed last first"
+        lines.append(f"mempool {escape.plain(pool.name)}: {pool.buffers} buffers, used {order}")
+    needed = max(found.footprint_bytes, found.pool_bytes or 0)
+    share = f"{needed / found.capacity_bytes:.0%} of what DDIO's ways hold"
+    lines.append("")
+    if found.fits:
+        lines.append(f"It fits: {_mib(needed)}, {share}.")
+    else:
+        lines.append(
+            f"It does not fit: {_mib(needed)}, {share}. Packets may be evicted to memory before "
+            "they are read."
+        )
+    if now is not None:
+        lines.append(f"Emulated, each card at 80 % of its line rate: {_worded(now)}.")
+    if choices:
+        lines += ["", "what would fit:"]
+    for choice in choices:
+        room = f"{_mib(choice.needed_bytes)} of {_mib(choice.capacity_bytes)}"
+        lines.append(f"  {choice.what}: {room}")
+        if choice.estimate is not None:
+            lines.append(f"    emulated: {_worded(choice.estimate)}")
+        lines.append(f"    {choice.how}")
+    return "\n".join(lines)
+
+
+def _worded(estimate: Estimate) -> str:
+    return (
+        f"{estimate.ddio_miss_ratio:.0%} of DDIO's writes miss, "
+        f"memory {estimate.memory_bytes_per_s / 1e9:.1f} GB/s"
+    )
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / MIB:.1f} MiB"
