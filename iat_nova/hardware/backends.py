@@ -215,10 +215,17 @@ def _ddio(
 
 
 def _static_ddio(host: Host) -> dict[int, WayMask]:
-    """Return the ways CPUID calls shared with I/O: where DDIO lies unless firmware moved it.
+    """Return where DDIO lies, by cache domain: the register's word where it can be read.
 
-    resctrl knows them; nothing is known without it.
+    Else the ways CPUID calls shared with I/O, as resctrl has them: right unless firmware moved
+    DDIO. Empty where nothing is known.
     """
+    if host.model is not None and host.model.ddio_msr:
+        knob = MsrDdio(host.msr, host.resctrl.domains, host.topology)
+        try:
+            return {domain.id: knob.mask_of(domain) for domain in host.resctrl.domains()}
+        except HardwareError:
+            pass  # no driver, no right: what CPUID says must do
     try:
         shareable = host.fs.info().shareable_bits
     except HardwareError:

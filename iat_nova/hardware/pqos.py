@@ -8,12 +8,15 @@ and wants all of them. Where resctrl is there, `resctrl` is the better choice.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from iat_nova.hardware import rules
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.pqos_lib import Interface, Pqos
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
@@ -40,6 +43,7 @@ class PqosAllocator:
         coupled: bool = False,
         complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
         open_library: Callable[[Interface, Iterable[int]], Pqos] = Pqos,
+        lock: Path = PQOS_LOCK,
     ) -> None:
         self._interface = interface
         self._topology = topology
@@ -47,6 +51,7 @@ class PqosAllocator:
         self._coupled = coupled
         self._complete = complete
         self._open_library = open_library
+        self._lock = lock
         self._opened: Pqos | None = None
         self._domains: dict[int, CacheDomain] = {}
         self._taken: frozenset[int] = frozenset()  # classes others use
@@ -92,6 +97,11 @@ class PqosAllocator:
 
     def _check_alone(self) -> None:
         mounted = (self._fs.root / "schemata").exists()
+        owner = lock_holder(self._lock)
+        if owner not in (None, os.getpid()):  # initialising could wait for it for ever
+            raise HardwareError(
+                f"process {owner} uses libpqos ({self._lock}); end it, or use resctrl"
+            )
         if self._interface is Interface.MSR and mounted:
             raise HardwareError(
                 f"{self._fs.root} is mounted: libpqos's MSR interface would write behind the "

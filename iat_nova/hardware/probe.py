@@ -17,6 +17,7 @@ from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha import cha_pmus
 from iat_nova.hardware.ddio import IoAllocDdio
+from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.pqos_lib import load
 from iat_nova.hardware.resctrl import Resctrl
@@ -56,7 +57,7 @@ class Roots:
     msr_parameters: Path = Path("/sys/module/msr/parameters")
     lockdown: Path = Path("/sys/kernel/security/lockdown")
     proc: Path = Path("/proc")
-    pqos_lock: Path = Path("/var/lock/libpqos")
+    pqos_lock: Path = PQOS_LOCK
     pci: Path = Path("/sys/bus/pci/devices")
 
 
@@ -240,23 +241,6 @@ def _pqos(host: Host, agent: int | None = None) -> list[Finding]:
         return []
     state = f"process {owner} holds {host.roots.pqos_lock}: it allocates cache, or is about to"
     return [Finding("libpqos's lock", Level.OBSERVE, state, f"ps -p {owner}; kill {owner}")]
-
-
-def lock_holder(path: Path, proc: Path = Path("/proc")) -> int | None:
-    """Return the process that holds a lock on a file, None when nobody does.
-
-    Read in ``/proc/locks`` by inode: asking for the lock could make its owner's next try fail.
-    """
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    for line in _text(proc / "locks").splitlines():
-        fields = line.split()
-        if device in fields and "->" not in fields:
-            return int(fields[fields.index(device) - 1])
-    return None
 
 
 def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
 import json
+import subprocess
+import sys
 import unittest
 from types import SimpleNamespace
 
@@ -283,6 +285,26 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual((2, 1), (self.registers.classes[0], self.registers.classes[3]))
         with self.assertRaisesRegex(HardwareError, "processor 3 is in class 1"):
             self.apply(a=((0, 3), 0x3))
+
+    def test_another_process_holds_the_lock(self):
+        """The library is not even initialised: that could wait for the other for ever."""
+        lock = self.folder / "libpqos"
+        code = (
+            "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX)\n"
+            "print('held', flush=True); sys.stdin.read()"
+        )
+        self.allocator = PqosAllocator(
+            Interface.MSR, self.cpus.topology, SimpleNamespace(root=self.folder / "resctrl"),
+            open_library=lambda _interface, _cpus: self.fail("initialised"), lock=lock,
+        )  # fmt: skip
+        with subprocess.Popen(
+            [sys.executable, "-c", code, lock],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as owner:  # fmt: skip
+            self.assertEqual("held\n", owner.stdout.readline())
+            with self.assertRaisesRegex(HardwareError, f"process {owner.pid} uses libpqos"):
+                self.allocator.domains()
+            owner.stdin.close()
 
     def test_mounted_resctrl(self):
         """While the kernel drives the registers through resctrl we do not."""

@@ -287,6 +287,10 @@ class Choosing(HostCase):
         self.assertIn("refuses writes", made.choices[1].why)
         domain = made.allocator.domains()[0]
         self.assertEqual((0x600, False), (domain.ddio_found, domain.ddio_resizable))
+        self.msr.set(0, 0xC8B, 0x700)  # it can still be read
+        self.assertEqual(0x700, self.choose().allocator.domains()[0].ddio_found)
+        self.msr.off = set(self.msr.cpus)  # nor that: what CPUID says
+        self.assertEqual(0x600, self.choose().allocator.domains()[0].ddio_found)
         with self.assertRaisesRegex(
             HardwareError, "ddio_interface = msr cannot be had: msr: .*refuses"
         ):

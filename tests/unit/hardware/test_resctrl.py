@@ -56,6 +56,12 @@ class HaswellTree(Tree, contract.AllocatorContract, unittest.TestCase):
     coupled = False
 
 
+class OddIdsTree(Tree, contract.AllocatorContract, unittest.TestCase):
+    """Cache domains whose numbers are neither from 0 nor without gaps."""
+
+    cpu_options = {"packages": ((0, 1, 2, 3), (4, 5, 6, 7)), "l3_ids": (4, 9)}
+
+
 class CdpTree(Tree, contract.AllocatorContract, unittest.TestCase):
     """Code and data prioritisation halves the classes; both masks are ours."""
 
