@@ -64,7 +64,8 @@ def _tap(number: int, name: str) -> str:
 
 _PINNED = {"hw:cpu_policy": "dedicated"}
 _PC, _BE = _PINNED | {"iat:priority": "PC"}, _PINNED | {"iat:priority": "BE"}
-_ONE_WAY = {"iat:llc_ways": "1"}  # they forward packets and keep little of their own
+# They forward packets and keep little of their own. Placement is told of the same number.
+_ONE_WAY = {"iat:llc_ways": "1", "resources:CUSTOM_IAT_LLC_WAY": "1"}
 
 GUESTS = (
     Guest(1, "web", "nfv.sriov", _PC | _ONE_WAY | {"iat:io": "true"}, (4, 5), _vf(1)),

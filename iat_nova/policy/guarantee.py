@@ -17,6 +17,9 @@ from iat_nova.model import CacheDomain, DomainInventory, Facts, Parameters, Prio
 from iat_nova.policy.owners import guest_id
 from iat_nova.policy.rules import Rules
 
+RESOURCE = "resources:CUSTOM_IAT_LLC_WAY"
+"""The extra spec by which a flavor asks Placement for guaranteed ways."""
+
 # Numbered and named groups (resources1:, resources_CACHE:) ask for the same thing.
 _RESOURCE = re.compile(r"resources[^:]*:CUSTOM_IAT_LLC_WAY")
 
@@ -117,12 +120,16 @@ def warnings(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Promise:
-    """What one guest's flavor says: to the agent (`ways`) and to Placement (`resources`)."""
+    """What one guest's flavor says: to the agent (`ways`) and to Placement (`resources`).
+
+    `complete`: all of the flavor's extra specs are known, not only what the policy's map holds.
+    """
 
     name: str
     flavor: str
     ways: int | None
     resources: int | None
+    complete: bool
 
 
 def _promises(facts: Facts, rules: Rules) -> dict[str, _Promise]:
@@ -136,7 +143,11 @@ def _promises(facts: Facts, rules: Rules) -> dict[str, _Promise]:
         resources = placement_ways(specs)
         if ways is not None or resources is not None:
             found[guest_id(guest)] = _Promise(
-                guest.display_name, guest.flavor or "(unknown)", ways, resources
+                guest.display_name,
+                guest.flavor or "(unknown)",
+                ways,
+                resources,
+                complete=guest.extra_specs is not None,
             )
     return found
 
@@ -152,19 +163,23 @@ def placement_ways(specs: Mapping[str, str]) -> int | None:
 
 
 def _disagreements(promises: Iterable[_Promise]) -> Iterable[str]:
-    """Yield one warning a flavor.
-
-    A flavor without the resource is no contradiction: its cloud may do without Placement's counts.
-    """
+    """Yield one warning a flavor whose two numbers are not the same."""
     flavors = {promise.flavor: promise for promise in promises}
     for name, promise in sorted(flavors.items()):
-        if promise.resources in (None, promise.ways):
+        if promise.resources == promise.ways:
             continue
-        promised = "does not set" if promise.ways is None else f"sets {promise.ways} as"
-        yield (
-            f"flavor {name} asks Placement for {promise.resources} ways "
-            f"(resources:CUSTOM_IAT_LLC_WAY) and {promised} {extra_specs.LLC_WAYS}: make them equal"
-        )
+        if promise.resources is not None:
+            sets = "does not set" if promise.ways is None else f"sets {promise.ways} as"
+            yield (
+                f"flavor {name} asks Placement for {promise.resources} ways "
+                f"({RESOURCE}) and {sets} {extra_specs.LLC_WAYS}: make them equal"
+            )
+        elif promise.complete:
+            yield (
+                f"flavor {name} sets {promise.ways} as {extra_specs.LLC_WAYS} and asks Placement "
+                f"for none: add {RESOURCE}={promise.ways}, or Nova may promise more ways than "
+                "there are"
+            )
 
 
 def _overcommitted(

@@ -88,6 +88,16 @@ class NovaTest(GuestCase):
         self.delete(first)
         self.boot(one)
 
+    def test_a_guarantee_that_placement_does_not_count(self):
+        """The agent tells the operator which flavor lacks which extra spec."""
+        self.boot(PINNED | PC | {"iat:llc_ways": "2"})
+        degraded = json.loads(self.cloud.iat_nova("status", "-f", "json"))["degraded"]
+        self.assertRegex(
+            "\n".join(degraded),
+            f"flavor {self._testMethodName}-[0-9]+ sets 2 as iat:llc_ways and asks Placement for "
+            f"none: add resources:{WAYS}=2",
+        )
+
     # -------------------------------------------------------------------- shapes
 
     def assert_own(self, uuid, priority, *, io=False, model=DeviceModel.NONE):

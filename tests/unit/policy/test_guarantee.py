@@ -78,7 +78,7 @@ class WarningsTest(unittest.TestCase):
     def test_beyond(self):
         """Both sides of the sum are told, and who was not counted by Placement."""
         two = facts(promised("a", 3, resources=3), promised("b", 2, cpus=(4, 5)))
-        (text,) = self.warnings(two)
+        _, text = self.warnings(two)
         self.assertEqual(
             "over-committed: cache domain 0: 11 ways - 6 that DDIO may take - 1 of the pool leave "
             "4 to be promised, but its guests are promised 5; Placement did not count b",
@@ -119,12 +119,24 @@ class WarningsTest(unittest.TestCase):
         self.assertIn("for 3 ways", text)
         self.assertIn("does not set iat:llc_ways", text)
 
-    def test_no_placement(self):
-        """A cloud without Placement's counting is not told to use it."""
-        self.assertEqual([], self.warnings(facts(promised("a", 3))))
+    def test_not_counted_by_placement(self):
+        """A guarantee of which Placement knows nothing can be given too often: the cure is told."""
+        (text,) = self.warnings(facts(promised("a", 3)))
+        self.assertEqual(
+            "flavor f.a sets 3 as iat:llc_ways and asks Placement for none: add "
+            "resources:CUSTOM_IAT_LLC_WAY=3, or Nova may promise more ways than there are",
+            text,
+        )
+
+    def test_one_warning_a_flavor(self):
+        """Many guests of a flavor are no reason for many words."""
+        specs = {"iat:llc_ways": "1"}
+        twins = [guest(name, extra_specs=specs, dedicated_cpus=(cpu,), flavor="f")
+                 for name, cpu in (("a", 2), ("b", 3))]  # fmt: skip
+        self.assertEqual(1, len(self.warnings(facts(*twins))))
 
     def test_flavors_of_the_policy(self):
-        """Where extra specs are unknown, those of the policy's map count."""
+        """Where extra specs are unknown, those of the policy's map count, which may be a part."""
         unknown = guest("a", extra_specs=None, flavor="f")
         (text,) = self.warnings(
             facts(unknown), 'flavors: {f: {"iat:priority": PC, "iat:llc_ways": 5}}'
@@ -133,5 +145,5 @@ class WarningsTest(unittest.TestCase):
 
     def test_floating_guests_have_no_ways_of_their_own(self):
         """Their flavor's wish is the pool's matter and has its own warning."""
-        floating = promised("a", 5, cpus=())
+        floating = promised("a", 5, resources=5, cpus=())
         self.assertEqual([], self.warnings(facts(floating)))
