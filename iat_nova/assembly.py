@@ -21,6 +21,7 @@ from iat_nova.enforce import Enforcer, Keeper
 from iat_nova.guard import Guard, Restored
 from iat_nova.hardware import backends, probe
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
+from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.rootport import RootPorts
 from iat_nova.history import History
 from iat_nova.inventory.cpusets import CpuSets
@@ -128,7 +129,7 @@ def guard(
 
 def writer(host: probe.Host) -> int | None:
     """Return the process that writes this host's cache masks now, None when there is none."""
-    return probe.lock_holder(WRITER_LOCK, host.roots.proc)
+    return lock_holder(WRITER_LOCK, host.roots.proc)
 
 
 def _all_back(keeper: Guard) -> tuple[str, ...]:

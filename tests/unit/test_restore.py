@@ -3,6 +3,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import io
 from unittest import mock
 
@@ -154,6 +155,14 @@ class Restore(MachineCase):
         self.msr.refuse = None
         self.assertEqual(0, self.run_it("restore")[0])
         self.assert_as_found()
+
+    def test_a_state_directory_of_others(self):
+        """Who may not look is told to be root."""
+        denied = PermissionError(errno.EACCES, "Permission denied")
+        with mock.patch("pathlib.Path.exists", side_effect=denied):
+            status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertRegex(err, "snapshot.json: Permission denied; be root")
 
     def test_while_an_agent_runs(self):
         """Refused: the agent's own end restores."""

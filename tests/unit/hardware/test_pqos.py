@@ -152,6 +152,14 @@ class Binding(unittest.TestCase):
         library.cores = library.cores[1:] * 2
         self.refused(library, "coreinfo of processor 0")
 
+    def test_no_capabilities(self):
+        """A library that says nothing of the machine is refused."""
+        library = Library()
+        library.do_pqos_cap_get = lambda cap, cpu: None
+        with self.assertRaisesRegex(PqosError, "returned no capabilities"):
+            Pqos(Interface.MSR, range(4), library)
+        self.assertEqual(1, library.ended)
+
     def test_no_allocation(self):
         """A machine without L3 allocation is refused."""
         library = Library()

@@ -13,6 +13,7 @@ from iat_nova.clock import SystemClock
 from iat_nova.hardware import backends, probe
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.backends import Preferences
+from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.pqos_lib import PqosError
 from iat_nova.hardware.probe import Level, Roots
 from iat_nova.model import WayMask
@@ -203,7 +204,7 @@ class Findings(HostCase):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         ) as owner:  # fmt: skip
             self.assertEqual("held\n", owner.stdout.readline())
-            self.assertEqual(owner.pid, probe.lock_holder(self.roots.pqos_lock))
+            self.assertEqual(owner.pid, lock_holder(self.roots.pqos_lock))
             self.put(self.roots.proc / "locks", Path("/proc/locks").read_text())
             subject = "libpqos's lock"
             self.check(subject, Level.OBSERVE, f"process {owner.pid} holds", f"kill {owner.pid}")
@@ -222,7 +223,7 @@ class Findings(HostCase):
         with self.roots.pqos_lock.open("r+") as file:
             fcntl.lockf(file, fcntl.LOCK_EX)
             self.put(self.roots.proc / "locks", Path("/proc/locks").read_text())
-            self.assertEqual(os.getpid(), probe.lock_holder(self.roots.pqos_lock))
+            self.assertEqual(os.getpid(), lock_holder(self.roots.pqos_lock))
             self.assertEqual((), probe.owners(self.host()))
 
     def test_owners(self):

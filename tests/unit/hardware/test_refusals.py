@@ -14,6 +14,7 @@ from iat_nova.hardware.ddio import IoAllocDdio, MsrDdio
 from iat_nova.hardware.fake import SKYLAKE
 from iat_nova.hardware.msr import MsrError, SavedRegisters
 from iat_nova.hardware.perf_event import PerfEvent
+from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.hardware.rootport import RootPorts
 from iat_nova.hardware.topology import Topology
@@ -72,6 +73,15 @@ class Files(Case):
     def test_siblings_unknown(self):
         """A processor whose core cannot be told is alone on it."""
         self.assertEqual({7}, self.cpus.topology.siblings(7))
+
+    def test_domains_that_sysfs_does_not_show(self):
+        """resctrl's cache domains have other numbers than sysfs's caches."""
+        self.cpus.ids = (7,)
+        self.tree.mkdir("other")  # its files have the new number, the default group's the old
+        text = (self.tree.root / "other/schemata").read_text()
+        (self.tree.root / "schemata").write_text(text)
+        with self.refused("no cache domain with processors on-line"):
+            Resctrl(self.tree, self.cpus.topology).domains()
 
     def test_a_pmu_that_vanishes(self):
         """Half a PMU's folder is a refusal, not a crash."""
