@@ -8,11 +8,11 @@ import dataclasses
 import numpy as np
 
 from iat_nova.sim import cache, clients, engine, memory, nic, nvme, rings
-from iat_nova.sim.machine import LINE_BYTES
+from iat_nova.sim.machine import LINE_BYTES, Io
 from iat_nova.sim.scenario import DiskSpec, Scenario, Traffic, Workload
 from iat_nova.sim.workloads import locality, poller
 from iat_nova.sim.workloads import threads as th
-from iat_nova.sim.workloads.profiles import L1_BYTES, NETWORKED, Form
+from iat_nova.sim.workloads.profiles import NETWORKED, Form
 
 # Each thread's own memory has a stretch of the address space to itself, with room to grow.
 STRETCH_BYTES = 256 << 20
@@ -97,7 +97,7 @@ class Plant:
         )
         self._pool_of[workload.name] = pool
         card = next((card for card in self.scenario.nics if card.name == workload.nic), None)
-        dca = card is None or card.dca
+        dca = self.scenario.machine.io is not Io.DMA and (card is None or card.dca)
         queues = []
         for _ in workload.cpus:
             first = len(self._rings)
@@ -113,7 +113,8 @@ class Plant:
         """Return the inputs of one of a workload's threads: ring, output, lane."""
         own = self.queues[workload.name][lane]
         if workload.profile.form is Form.NETWORK:
-            return [(own.receive, own.send, lane)]
+            output = own.send if workload.profile.sends else poller.CONSUME
+            return [(own.receive, output, lane)]
         inputs = [(own.receive, poller.BY_TARGET, lane)]
         lanes = len(workload.cpus)
         for client in self._clients(workload):
@@ -252,9 +253,10 @@ class Plant:
                         self._stretch(lines) // scenario.sampling,
                     )
                 )
+        dca = scenario.machine.io is not Io.DMA
         return nvme.make(
             [
-                nvme.DiskPlan(disk.bytes_per_s, _command_s(disk), disk.medium_s, disk.dca)
+                nvme.DiskPlan(disk.bytes_per_s, _command_s(disk), disk.medium_s, disk.dca and dca)
                 for disk in scenario.disks
             ],
             jobs,
@@ -279,7 +281,7 @@ class Plant:
         A profile with a locality of its own keeps that.
         """
         profile = self._workload(name).profile
-        past_l1 = 1.0 - min(0.95, L1_BYTES / size_bytes)
+        past_l1 = 1.0 - min(0.95, self.scenario.machine.l1_bytes / size_bytes)
         for thread in self.threads[name]:
             if profile.locality:
                 self._set_locality(thread, profile.locality, profile.accesses)
@@ -310,7 +312,7 @@ class Plant:
             flows = sum(self.flows[t.name] for t in self.scenario.traffic if t.to in passing)
             each = max(1, flows // len(workload.cpus))
             table = workload.profile.table_bytes(each)
-            past_l1 = 1.0 - min(0.95, L1_BYTES / table)
+            past_l1 = 1.0 - min(0.95, self.scenario.machine.l1_bytes / table)
             touches = workload.profile.table_touches * past_l1
             for thread in self.threads[workload.name]:
                 self._set_locality(thread, locality.uniform(table), touches)

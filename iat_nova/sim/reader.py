@@ -7,19 +7,21 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from iat_nova.model import PRESETS, Parameters
+from iat_nova.model import PRESETS, Parameters, WayMask
 from iat_nova.policy import document, units
 from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.render import Rendered
 from iat_nova.sim import host_reader, load_reader, values
 from iat_nova.sim.fields import Fields
-from iat_nova.sim.machine import MACHINES
+from iat_nova.sim.machine import MACHINES, Choice, Io, Machine
 from iat_nova.sim.scenario import Scenario, ScenarioError
 from iat_nova.sim.values import Check
 
 _KEYS: Mapping[str, Check] = {
     "title": values.text,
     "machine": values.one_of(*MACHINES),
+    "io": values.one_of(*Io),
+    "adca": values.one_of(*Choice),
     "length": values.DURATION,
     "seed": values.whole(0, 2**31 - 1),
     "strategy": values.one_of(*PRESETS),
@@ -60,7 +62,7 @@ def _listing(source: str, problems: Iterable[Problem]) -> str:
 def _parts(f: Fields, value: object) -> dict[str, Any]:
     """Return the arguments of `Scenario`; not complete where a problem was noted."""
     top = f.fields(value, (), _KEYS, required=("length", "workloads"))
-    machine = MACHINES[top.get("machine", "gold-6140")]
+    machine = _machine(top)
     cards = top.get("nics", {})
     nics = host_reader.nics(f, cards)
     drives = top.get("disks", {})
@@ -95,6 +97,17 @@ def _parts(f: Fields, value: object) -> dict[str, Any]:
     if "title" in top:
         parts["title"] = top["title"]
     return parts
+
+
+def _machine(top: Mapping[str, Any]) -> Machine:
+    """Return the machine, with another way of doing inbound I/O where one is given."""
+    machine = MACHINES[top.get("machine", "gold-6140")]
+    changes: dict[str, Any] = {"io": Io(top.get("io", machine.io))}
+    if "adca" in top:
+        changes["adca"] = Choice(top["adca"])
+    if changes["io"] is Io.ADCA:  # it limits devices in each set, not by a mask
+        changes["ddio_ways"] = WayMask.span(0, machine.llc_ways)
+    return dataclasses.replace(machine, **changes)
 
 
 def _policy(f: Fields, value: object) -> dict[str, object]:

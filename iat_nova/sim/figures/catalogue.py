@@ -15,6 +15,7 @@ MODULES: tuple[str, ...] = (
     "iat_12",
     "iat_13",
     "iat_14",
+    "adca",
 )
 
 

@@ -8,8 +8,6 @@ import enum
 
 from iat_nova.sim.workloads.locality import Locality
 
-L1_BYTES = 32 << 10
-
 
 class Form(enum.StrEnum):
     """Which compiled kind runs a profile and what it needs."""
@@ -33,7 +31,7 @@ class Profile:
     set instead, of which it makes `accesses` a unit of work. With a `locality` those are the
     accesses beyond L1; without one every line of the working set is alike. A server answers each
     request with `reply_bytes` (0: it sends what it received); `request_bytes` is what its clients
-    send.
+    send; one that only receives `sends` nothing.
     """
 
     name: str
@@ -52,6 +50,7 @@ class Profile:
     table_lines: float = 0.0
     table_touches: float = 0.0
     flows_held: int = 1 << 20
+    sends: bool = True
     request_bytes: int = 0
     reply_bytes: int = 0
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from iat_nova.sim.workloads import spec, stores
-from iat_nova.sim.workloads.profile import L1_BYTES, NETWORKED, Form, Profile
+from iat_nova.sim.workloads import adca, spec, stores
+from iat_nova.sim.workloads.profile import NETWORKED, Form, Profile
 
-__all__ = ["L1_BYTES", "NETWORKED", "PROFILES", "Form", "Profile"]
+__all__ = ["NETWORKED", "PROFILES", "Form", "Profile"]
 
 # X-Mem's random read: throughput and latency are each other's inverse in the paper (-26.0 %,
 # +32.0 %), hence no overlap. Address arithmetic of 8 cycles: chosen.
@@ -83,6 +83,9 @@ PROFILES: Mapping[str, Profile] = {
             table_touches=6.0,
         ),
         *spec.SURROGATES,
+        adca.NETPERF,
+        adca.SPEC_INT,
+        adca.SPEC_FP,
         *stores.ROCKSDB,
         *stores.REDIS,
     )
