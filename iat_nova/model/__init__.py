@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nouns of iat-nova: frozen values, no I/O, no clock.
+
+Three groups, in the order in which the loop meets them:
+
+* **facts**: what the inventory saw (`HostFacts`, `Guest`, `VirtualSwitch`, together `Facts`);
+* **tenants**: what the policy made of it (`Tenant`, one `DomainInventory` a cache domain);
+* **decisions**: what was measured and what was decided (`Sample`, `Allocation`, `Layout`,
+  `Decision`).
+
+Units are in the names. A value that could not be had is ``None``, never zero.
+"""
+
+from iat_nova.model.decisions import (
+    PRESETS,
+    Action,
+    Allocation,
+    Change,
+    Decision,
+    FsmState,
+    Group,
+    Layout,
+    Parameters,
+    Quantity,
+    Rates,
+    Sample,
+    Step,
+    Switches,
+)
+from iat_nova.model.facts import (
+    Attachment,
+    AttachmentKind,
+    CacheDomain,
+    DeviceModel,
+    Facts,
+    Guest,
+    HostFacts,
+    Mempool,
+    Nic,
+    SwitchPort,
+    VirtualSwitch,
+)
+from iat_nova.model.tenants import (
+    DomainInventory,
+    Priority,
+    Tenant,
+    TenantKind,
+    WayRequest,
+)
+from iat_nova.model.ways import (
+    WayMask,
+)
+
+__all__ = [
+    "PRESETS",
+    "Action",
+    "Allocation",
+    "Attachment",
+    "AttachmentKind",
+    "CacheDomain",
+    "Change",
+    "Decision",
+    "DeviceModel",
+    "DomainInventory",
+    "Facts",
+    "FsmState",
+    "Group",
+    "Guest",
+    "HostFacts",
+    "Layout",
+    "Mempool",
+    "Nic",
+    "Parameters",
+    "Priority",
+    "Quantity",
+    "Rates",
+    "Sample",
+    "Step",
+    "SwitchPort",
+    "Switches",
+    "Tenant",
+    "TenantKind",
+    "VirtualSwitch",
+    "WayMask",
+    "WayRequest",
+]

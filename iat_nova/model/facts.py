@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the inventory saw of a host."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+
+from iat_nova.model.ways import WayMask
+
+
+class AttachmentKind(enum.StrEnum):
+    """The forms in which a guest meets the network (facts of libvirt's domain XML)."""
+
+    VF = "vf"  # <interface type='hostdev'>, <hostdev> of a virtual function
+    PF = "pf"  # <hostdev> of a whole physical function
+    MACVTAP = "macvtap"  # <interface type='direct'>
+    VDPA = "vdpa"  # <interface type='vdpa'>
+    VHOST_USER = "vhost-user"  # <interface type='vhostuser'>
+    TAP = "tap"  # <interface type='bridge' | 'ethernet' | 'network'>
+    PCI = "pci"  # <hostdev> of a device that is no network card
+
+
+class DeviceModel(enum.StrEnum):
+    """How a tenant's buffers meet a device (ISCA 2021, section II-B)."""
+
+    AGGREGATION = "aggregation"  # a software stack owns the device and the buffers
+    SLICING = "slicing"  # the tenant owns a VF, or a device, and its buffers
+    NONE = "none"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attachment:
+    """One device of a guest.
+
+    `device` is the name people know it by: a PCI address (``0000:3b:02.1``), a target device
+    (``vhu1234``, ``tap1234``), a vhost-vdpa node. `packets` counts both directions since the
+    device was attached, `packets_per_s` is its rate between the last two inventories; both are
+    None where nobody counts (a VF).
+    """
+
+    kind: AttachmentKind
+    device: str
+    mac: str | None = None
+    pf: str | None = None  # PCI address of the physical function
+    numa_node: int | None = None  # of the device; None: unknown
+    port: str | None = None  # Neutron's port UUID
+    bridge: str | None = None
+    packets: int | None = None
+    packets_per_s: float | None = None
+
+    @property
+    def model(self) -> DeviceModel:
+        """Slicing when the tenant owns (a share of) the device, aggregation behind a switch."""
+        return _MODELS[self.kind]
+
+
+_MODELS = {
+    AttachmentKind.VF: DeviceModel.SLICING,
+    AttachmentKind.PF: DeviceModel.SLICING,
+    AttachmentKind.MACVTAP: DeviceModel.SLICING,
+    AttachmentKind.VDPA: DeviceModel.SLICING,
+    AttachmentKind.VHOST_USER: DeviceModel.AGGREGATION,
+    AttachmentKind.TAP: DeviceModel.NONE,  # the kernel's stack has no cores of its own
+    AttachmentKind.PCI: DeviceModel.NONE,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guest:
+    """A running domain as the hypervisor shows it.
+
+    `uuid` and `run` (libvirt's domain id) together are its identity: names are reused.
+    `extra_specs` None means unknown (Nova below 32), an empty mapping means none.
+    `dedicated_cpus` holds the processors that belong to this guest alone; `floating_cpus` the
+    set over which its other vCPUs float (empty when all are dedicated).
+    """
+
+    uuid: str
+    run: int
+    name: str  # the domain's name, instance-0000001a
+    display_name: str  # what its owner calls it; the domain's name where Nova says nothing
+    flavor: str | None
+    extra_specs: Mapping[str, str] | None
+    project: str | None  # UUID of the owner's project
+    dedicated_cpus: tuple[int, ...]
+    floating_cpus: tuple[int, ...]
+    emulator_cpus: tuple[int, ...] = ()
+    numa_nodes: tuple[int, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    cachetune: bool = False  # libvirt itself allocates cache to it: observe only
+    warnings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SwitchPort:
+    """One interface of Open vSwitch; `vm_uuid` joins it with a guest."""
+
+    name: str
+    bridge: str
+    type: str  # dpdk, dpdkvhostuserclient, system, internal, ...
+    vm_uuid: str | None = None
+    iface_id: str | None = None
+    mac: str | None = None
+    vhost_path: str | None = None
+    dpdk_device: str | None = None
+    rx_descriptors: int | None = None  # of a queue, where the operator set it
+    rx_queues: int | None = None  # where the operator set it
+    mtu: int | None = None  # bytes
+    packets: int | None = None  # received and sent
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mempool:
+    """A mempool of packet buffers, as ``ovs-appctl netdev-dpdk/get-mempool-info`` tells."""
+
+    name: str
+    handler: str  # ring_mp_mc, stack, ...
+    buffers: int
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether buffers are used in turn, so that all of them circulate."""
+        return self.handler.startswith("ring")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VirtualSwitch:
+    """Open vSwitch on this host: the software stack of the aggregation model.
+
+    It has cores of its own, and is managed, only with a userspace (netdev) datapath:
+    `pmd_cpus` is empty otherwise. `pmd_source` tells where they were read.
+    """
+
+    bridges: Mapping[str, str]  # name -> datapath type: netdev or system
+    ports: tuple[SwitchPort, ...]
+    pmd_cpus: tuple[int, ...]
+    pmd_source: str | None = None  # pmd-cpu-mask, pmd-rxq-show, threads
+    warnings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nic:
+    """A physical function that carries tenants' or the switch's traffic."""
+
+    address: str  # PCI
+    name: str | None  # net device; None when a userspace driver has it
+    numa_node: int | None
+    speed_gbps: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CacheDomain:
+    """The processors that share one LLC, and what that LLC can do.
+
+    `coerced_ways`: ways that come together, so that a mask with one of them takes all (Skylake
+    ties the two I/O ways: 0x400 reads back 0x600). Zero: none. `reserved_ways` are never
+    touched. `ddio_found` is the DDIO mask found on the hardware before the first write;
+    None when it cannot be read.
+    """
+
+    id: int  # L3 id
+    cpus: tuple[int, ...]
+    ways: int
+    classes: int  # usable classes of service, the default class included
+    min_ways: int = 1  # the least a mask may hold
+    sparse_masks: bool = False  # non-contiguous masks are allowed
+    coerced_ways: WayMask = WayMask(0)
+    reserved_ways: WayMask = WayMask(0)
+    ddio_found: WayMask | None = None
+    way_bytes: int | None = None
+    ddio_resizable: bool = True
+    ddio_counters: bool = True
+    numa_nodes: tuple[int, ...] = ()  # of its processors; empty: unknown
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What the policy template may ask about the host."""
+
+    hostname: str
+    domains: tuple[CacheDomain, ...]
+    online_cpus: tuple[int, ...]
+    nics: tuple[Nic, ...] = ()
+
+    def domain_of(self, cpu: int) -> CacheDomain | None:
+        """Return the cache domain of a processor, None when it is in none."""
+        return next((domain for domain in self.domains if cpu in domain.cpus), None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """One full picture of the host. Made anew at each reconcile, never a difference.
+
+    `switch` None: no Open vSwitch is configured or it has never been reached.
+    `warnings` concern the whole picture (a source that did not answer).
+    """
+
+    host: HostFacts
+    guests: tuple[Guest, ...]
+    switch: VirtualSwitch | None
+    warnings: tuple[str, ...] = ()
+
+
+# ------------------------------------------------------------------------- tenants
