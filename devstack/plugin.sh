@@ -21,6 +21,16 @@ function _iat_nova_hardware {
     fi
 }
 
+# Print the command iat-nova as the user who owns the agent's state and hardware.
+function _iat_nova_command {
+    local command
+    command="$(get_python_exec_prefix)/iat-nova"
+    if [[ $(_iat_nova_hardware) != emulated ]]; then
+        command="sudo $command"
+    fi
+    echo "$command"
+}
+
 # Installed wherever nova-api runs too: Nova finds the validators of iat:*.
 function install_iat_nova {
     local extras=metrics
@@ -53,15 +63,28 @@ function configure_iat_nova {
     fi
 }
 
+function open_iat_nova_hardware {
+    if [[ $(_iat_nova_hardware) != emulated ]]; then
+        sudo modprobe msr
+        if ! mountpoint -q "$IAT_NOVA_RESCTRL"; then
+            sudo mount -t resctrl resctrl "$IAT_NOVA_RESCTRL"
+        fi
+    fi
+}
+
+# nova-compute reads it as it starts, which is after post-config.
+function write_iat_nova_provider_config {
+    local folder=$NOVA_CONF_DIR/provider_config
+    sudo install -d -o "$STACK_USER" -m 0755 "$folder"
+    $(_iat_nova_command) --config-file "$NOVA_CONF" provider-config \
+        -o "$folder/iat-nova.yaml"
+}
+
 # The hardware's interfaces are root's; the emulated server needs libvirt alone.
 function start_iat_nova {
     local command user=$STACK_USER
     if [[ $(_iat_nova_hardware) != emulated ]]; then
         user=root
-        sudo modprobe msr
-        if ! mountpoint -q "$IAT_NOVA_RESCTRL"; then
-            sudo mount -t resctrl resctrl "$IAT_NOVA_RESCTRL"
-        fi
     fi
     sudo install -d -o "$user" -m 0755 "$IAT_NOVA_STATE_DIR"
     command="$(get_python_exec_prefix)/iat-nova-agent"
@@ -78,12 +101,8 @@ function create_iat_nova_flavors {
 
 # Fail while the logs are at hand, not in the first test that needs the agent.
 function check_iat_nova {
-    local iat_nova
-    iat_nova="$(get_python_exec_prefix)/iat-nova"
-    if [[ $(_iat_nova_hardware) != emulated ]]; then
-        iat_nova="sudo $iat_nova"
-    fi
-    test_with_retry "$iat_nova --state-dir $IAT_NOVA_STATE_DIR status" \
+    test_with_retry \
+        "$(_iat_nova_command) --state-dir $IAT_NOVA_STATE_DIR status" \
         "iat-nova-agent does not run; see its log" \
         "$IAT_NOVA_START_TIMEOUT" 1
 }
@@ -92,13 +111,13 @@ function stop_iat_nova {
     stop_process iat-nova-agent
     if [[ $(_iat_nova_hardware) != emulated ]]; then
         # The agent does so itself unless it was killed.
-        sudo "$(get_python_exec_prefix)/iat-nova" restore \
-            --config-file "$NOVA_CPU_CONF"
+        $(_iat_nova_command) restore --config-file "$NOVA_CPU_CONF"
     fi
 }
 
 function cleanup_iat_nova {
-    sudo rm -rf "$IAT_NOVA_STATE_DIR"
+    sudo rm -rf "$IAT_NOVA_STATE_DIR" \
+        "$NOVA_CONF_DIR/provider_config/iat-nova.yaml"
 }
 
 if is_service_enabled iat-nova-agent n-api; then
@@ -116,6 +135,10 @@ if is_service_enabled iat-nova-agent; then
     if [[ "$1" == stack && "$2" == post-config ]]; then
         echo_summary "Configuring iat-nova"
         configure_iat_nova
+        open_iat_nova_hardware
+        if [[ "$IAT_NOVA_PROVIDER_CONFIG" == True ]]; then
+            write_iat_nova_provider_config
+        fi
     elif [[ "$1" == stack && "$2" == extra ]]; then
         echo_summary "Starting iat-nova"
         start_iat_nova

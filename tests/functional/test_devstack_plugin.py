@@ -12,6 +12,8 @@ import subprocess
 import sys
 import unittest
 
+import yaml
+
 from iat_nova import conf, extra_specs
 from tests.functional.daemons import short_folder
 
@@ -82,9 +84,18 @@ class PluginTest(unittest.TestCase):
         self.cpuinfo = self.folder / "cpuinfo"
         self.cpuinfo.write_text("flags\t\t: fpu vme sse2 cat_l2x rdt_a\n")
         (self.folder / "iniset.py").write_text(INISET)
+        self.prefix = self.folder / "venv/bin"
+        self.prefix.mkdir(parents=True)
+        command = self.prefix / "iat-nova"
+        command.write_text('#!/bin/sh\necho "iat-nova $*" >>"$CALLS"\n')
+        command.chmod(0o755)
+        self.written = self.folder / "etc/provider_config/iat-nova.yaml"
 
-    def stack(self, *phases, disabled="", services="n-cpu,n-api,q-agt", **settings):
-        """Source the plug-in for each phase; return the calls by phase."""
+    def stack(self, *phases, disabled="", services="n-cpu,n-api,q-agt", said="", **settings):
+        """Source the plug-in for each phase; return the calls by phase.
+
+        `said`: what there is on standard error.
+        """
         phases = phases or STACK
         calls, order = self.folder / "calls", self.folder / "phases"
         calls.write_text("")
@@ -95,12 +106,13 @@ class PluginTest(unittest.TestCase):
         environment = {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "PLUGIN": DEVSTACK,
-            "PREFIX": "/opt/stack/venv/bin",
+            "PREFIX": self.prefix,
             "DEST": self.folder / "stack",
             "DATA_DIR": self.folder / "data",
             "STACK_USER": subprocess.check_output(["id", "-un"], text=True).strip(),
             "LIBVIRT_GROUP": "libvirt",
             "NOVA_CONF": self.nova_conf,
+            "NOVA_CONF_DIR": self.folder / "etc",
             "NOVA_CPU_CONF": self.folder / "nova-cpu.conf",
             "ENABLED_SERVICES": services,
             "DISABLED": disabled,
@@ -118,7 +130,7 @@ class PluginTest(unittest.TestCase):
             text=True,
             check=False,
         )
-        self.assertEqual((0, ""), (done.returncode, done.stderr), calls.read_text())
+        self.assertEqual((0, said), (done.returncode, done.stderr), calls.read_text())
         by_phase: dict[str, list[str]] = {"": []}
         current = ""
         for line in calls.read_text().splitlines():
@@ -140,7 +152,7 @@ class PluginTest(unittest.TestCase):
         )
         user = subprocess.check_output(["id", "-un"], text=True).strip()
         self.assertIn(
-            f"run_process iat-nova-agent|/opt/stack/venv/bin/iat-nova-agent "
+            f"run_process iat-nova-agent|{self.prefix}/iat-nova-agent "
             f"--config-file {self.folder}/nova-cpu.conf|libvirt|{user}",
             done["stack extra"],
         )
@@ -203,16 +215,24 @@ class PluginTest(unittest.TestCase):
         self.assertIn(" metrics", done["stack install"][0])
         self.assertNotIn("sim", done["stack install"][0])
         self.assertEqual("auto", conf.load([self.nova_conf]).hardware)
-        self.assertIn("sudo modprobe msr", done["stack extra"])
-        self.assertIn("sudo mount -t resctrl resctrl /sys/fs/resctrl", done["stack extra"])
+        *opened, folder, written = [c for c in done["stack post-config"] if "iniset" not in c]
+        self.assertEqual(
+            [
+                "sudo modprobe msr",
+                "mountpoint -q /sys/fs/resctrl",
+                "sudo mount -t resctrl resctrl /sys/fs/resctrl",
+            ],
+            opened,
+        )
+        self.assertTrue(folder.startswith("sudo install -d "), folder)
+        self.assertTrue(written.startswith(f"sudo {self.prefix}/iat-nova --config"), written)
         self.assertTrue(done["stack extra"][-1].endswith("|libvirt|root"))
         self.assertTrue(done["stack test-config"][0].startswith("test_with_retry sudo "))
         done = self.stack(("unstack",))
         self.assertEqual(
             [
                 "stop_process iat-nova-agent",
-                "sudo /opt/stack/venv/bin/iat-nova restore "
-                f"--config-file {self.folder}/nova-cpu.conf",
+                f"sudo {self.prefix}/iat-nova restore --config-file {self.folder}/nova-cpu.conf",
             ],
             done["unstack"],
         )
@@ -221,7 +241,26 @@ class PluginTest(unittest.TestCase):
         """Somebody else's mount, with its options, is not mounted over."""
         self.cpuinfo.write_text("flags\t\t: cat_l3\n")
         done = self.stack(MOUNTED="yes")
-        self.assertFalse([call for call in done["stack extra"] if "sudo mount" in call])
+        self.assertFalse([call for call in done["stack post-config"] if "sudo mount" in call])
+
+    def test_placement_is_told(self) -> None:
+        """The real command writes provider.yaml with what was configured just before."""
+        self.prefix = BIN
+        policy = self.folder / "policy.yaml"
+        policy.write_text("parameters: {ddio_ways_max: 4}\n")
+        said = f"iat-nova: {self.written} is written; restart nova-compute to use it\n"
+        self.stack(IAT_NOVA_POLICY_FILE=policy, said=said)
+        (provider,) = yaml.safe_load(self.written.read_text())["providers"]
+        (inventory,) = provider["inventories"]["additional"]
+        # 11 ways less 4 of DDIO, 1 of the stack and 1 of the pool.
+        self.assertEqual(5, inventory["CUSTOM_IAT_LLC_WAY"]["total"])
+        self.stack(("clean",))
+        self.assertFalse(self.written.exists())
+
+    def test_placement_is_not_told(self) -> None:
+        """Where that is not wanted."""
+        done = self.stack(IAT_NOVA_PROVIDER_CONFIG="False")
+        self.assertNotIn("provider", " ".join(done["stack post-config"]))
 
     def test_an_api_host_has_the_validators_only(self) -> None:
         """Where no agent runs, Nova gets the checks of iat:* and users the flavors."""
