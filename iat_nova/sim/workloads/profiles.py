@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from iat_nova.sim.workloads import adca, spec, stores
+from iat_nova.sim.workloads import a4, adca, spec, stores
 from iat_nova.sim.workloads.profile import NETWORKED, Form, Profile
 
 __all__ = ["NETWORKED", "PROFILES", "Form", "Profile"]
@@ -82,6 +82,7 @@ PROFILES: Mapping[str, Profile] = {
             table_lines=6.0,
             table_touches=6.0,
         ),
+        *a4.WORKLOADS,
         *spec.SURROGATES,
         adca.NETPERF,
         adca.SPEC_INT,
