@@ -19,7 +19,7 @@ from iat_nova.hardware.msr_counters import MsrCounters
 from iat_nova.hardware.perf import DomainReader, PerfCounters
 from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.pqos_lib import Interface, load
-from iat_nova.hardware.probe import Host
+from iat_nova.hardware.probe import Host, text_of
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.rootport import RootPorts
 from iat_nova.model import CacheDomain, WayMask
@@ -158,7 +158,7 @@ def _cat(host: Host, wanted: str) -> Choice:
     try:
         host.fs.info()
     except HardwareError as error:
-        kernel_has_it = "resctrl" in (host.roots.proc / "filesystems").read_text().split()
+        kernel_has_it = "resctrl" in text_of(host.roots.proc / "filesystems").split()
         if wanted != "auto" or kernel_has_it:
             raise
         load()
@@ -241,10 +241,10 @@ def _no_ddio_register(host: Host) -> str | None:
     if host.model is None or not host.model.ddio_msr:
         return "not known on this processor"
     parameter = host.roots.msr_parameters / "allow_writes"
-    if parameter.exists() and parameter.read_text().strip() == "off":
+    if text_of(parameter) == "off":
         return f"the msr driver refuses writes (echo on > {parameter})"
-    lockdown = host.roots.lockdown
-    if lockdown.exists() and "[none]" not in lockdown.read_text():
+    locked = text_of(host.roots.lockdown)
+    if locked and "[none]" not in locked:
         return "the kernel is locked down"
     try:
         for cache in host.topology.caches():

@@ -135,10 +135,10 @@ def _processor(host: Host) -> list[Finding]:
 def _resctrl(host: Host) -> list[Finding]:
     root = host.roots.resctrl
     if not (root / "schemata").exists():
-        if "resctrl" in _text(host.roots.proc / "filesystems").split():
+        if "resctrl" in text_of(host.roots.proc / "filesystems").split():
             remedy = f"mount -t resctrl resctrl {root}"
             return [Finding("resctrl", Level.MISSING, "not mounted", remedy)]
-        if "cat_l3" in _text(host.roots.proc / "cpuinfo").split():
+        if "cat_l3" in text_of(host.roots.proc / "cpuinfo").split():
             state = "this kernel has none, though the processor can allocate cache"
             return [Finding("resctrl", Level.MISSING, state, "boot with rdt=l3cat")]
         state = "the kernel sees no cache allocation here (no cat_l3 in /proc/cpuinfo)"
@@ -176,10 +176,10 @@ def _msr(host: Host) -> list[Finding]:
     else:
         found = [Finding("msr driver", Level.MISSING, "not loaded", "modprobe msr")]
     writes = host.roots.msr_parameters / "allow_writes"
-    if _text(writes) == "off":
+    if text_of(writes) == "off":
         remedy = f"echo on > {writes}, or boot with msr.allow_writes=on"
         found.append(Finding("msr writes", Level.MISSING, "switched off", remedy))
-    locked = _text(host.roots.lockdown)
+    locked = text_of(host.roots.lockdown)
     if locked and "[none]" not in locked:
         remedy = "boot without lockdown= (and without secure boot where it implies it)"
         found.append(Finding("lockdown", Level.MISSING, f"{locked}: no register writes", remedy))
@@ -212,7 +212,7 @@ def _perf(host: Host) -> list[Finding]:
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is None:
         return [Finding("perf", Level.OK, f"{host.model.core.name} events open")]
-    paranoid = _text(host.roots.proc / "sys/kernel/perf_event_paranoid") or "unknown"
+    paranoid = text_of(host.roots.proc / "sys/kernel/perf_event_paranoid") or "unknown"
     found = refusal("perf", HardwareError(refused))
     state = f"{found.state} (kernel.perf_event_paranoid = {paranoid})"
     return [dataclasses.replace(found, state=state)]
@@ -268,8 +268,9 @@ def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding
     ]
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return a setting of the kernel; empty where there is none, or not for us to read."""
     try:
-        return path.read_text().strip()
+        return path.readtext_of().strip()
     except OSError:
         return ""

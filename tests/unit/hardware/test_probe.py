@@ -297,6 +297,14 @@ class Choosing(HostCase):
         ):
             self.choose(ddio="msr")
 
+    def test_settings_that_only_root_reads(self):
+        """allow_writes is root's; who cannot read it finds out when writing."""
+        path = self.roots.msr_parameters / "allow_writes"
+        path.unlink()
+        path.mkdir()  # not readable as a file, whoever we are
+        self.assertEqual("msr", self.chosen(self.choose())["ddio"])
+        self.assertNotIn("msr writes", self.findings())
+
     def test_io_alloc(self):
         """AMD's knob is taken where it is offered, and where it lies is not known while off."""
         self.tree = AmdTree(self.folder / "amd", self.cpus)
