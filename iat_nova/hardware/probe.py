@@ -271,6 +271,6 @@ def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding
 def text_of(path: Path) -> str:
     """Return a setting of the kernel; empty where there is none, or not for us to read."""
     try:
-        return path.readtext_of().strip()
+        return path.read_text().strip()
     except OSError:
         return ""
