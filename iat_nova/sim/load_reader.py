@@ -174,6 +174,11 @@ def _closed_loop(f: Fields, path: Path, got: dict[str, Any], target: Workload | 
     for key in ("rate", "burst"):
         if key in got:
             f.complain((*path, key), "clients send when they are answered: leave it out")
+    if target is not None and got.get("clients", 0) > target.ring:
+        f.complain(
+            (*path, "clients"),
+            f"more requests than the ring of {target.name} ({target.ring}) holds: they get lost",
+        )
     if "packet" not in got and target is not None:
         if target.profile.request_bytes:
             got["packet"] = target.profile.request_bytes
@@ -210,6 +215,8 @@ def events(
                 ".flows, .burst, ddio.ways",
             )
             continue
+        if group == "traffic" and key in ("rate", "burst") and traffic[name].clients:
+            f.complain((*path, "set"), "clients send when they are answered: they have no rate")
         try:
             number_value = float(values.BY_KEY[key](got["to"]))
         except values.NotAllowed as error:

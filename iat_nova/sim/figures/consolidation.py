@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SPEC = ("bzip2", "gcc", "mcf", "milc", "zeusmp", "cactusADM", "leslie3d", "GemsFDTD", "lbm",
         "omnetpp", "astar", "sphinx3", "xalancbmk")  # fmt: skip
-ROCKSDB = tuple(f"rocksdb-{letter}" for letter in ROCKSDB_MIXES)
+ROCKSDB = tuple(f"rocksdb-{letter}" for letter in ROCKSDB_MIXES if letter != "e")  # no scans
 REDIS = tuple(f"redis-{letter}" for letter in REDIS_MIXES)
 NETWORKS = ("redis", "fastclick")
 STRATEGIES = ("solo", "baseline", "iat")
@@ -192,6 +192,12 @@ def against_solo(
             ratio = number(row, column) / solo[row["app"], row["seed"]]
             found.setdefault(str(row["app"]), []).append(ratio)
     return found
+
+
+def ddio_traffic(rows: Sequence[Row], network: str) -> str:
+    """Say how much the network puts through DDIO, which is what everything else follows from."""
+    lines = [number(row, "ddio_lines_per_s") for row in rows if row["network"] == network]
+    return f"beside {network} DDIO writes {statistics.median(lines) / 1e6:.1f} M lines/s"
 
 
 def spread(values: Iterable[float]) -> tuple[float, float]:

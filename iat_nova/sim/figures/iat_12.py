@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from iat_nova.sim.figures import consolidation
 from iat_nova.sim.figures.api import Figure, Finding, Point, Row
-from iat_nova.sim.figures.consolidation import NETWORKS, ROCKSDB, SPEC, spread
+from iat_nova.sim.figures.consolidation import NETWORKS, ROCKSDB, SPEC, ddio_traffic, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -32,7 +32,7 @@ def measure(point: Point) -> Row:
         "work_per_s": round(app.work_per_s),
         "instructions_per_cycle": round(app.ipc, 4),
         "misses_per_s": round(app.misses_per_s),
-        "ddio_misses_per_s": round(window.ddio_misses_per_s),
+        "ddio_lines_per_s": round(window.ddio_hits_per_s + window.ddio_misses_per_s),
         "memory_gb_per_s": round(window.memory_bytes_per_s / 1e9, 3),
     }
 
@@ -66,7 +66,8 @@ def judge(rows: Sequence[Row]) -> Iterator[Finding]:
     """Judge the spreads over applications, each at the worst of its random starts."""
     for claim, network in (("iat-12-redis", "redis"), ("iat-12-fc", "fastclick")):
         worst = _largest(slow_downs(rows, network, "baseline"), SPEC)
-        yield Finding(claim, spread(worst.values()), f"worst starts: {_listing(worst)}")
+        reason = f"{ddio_traffic(rows, network)}; worst starts: {_listing(worst)}"
+        yield Finding(claim, spread(worst.values()), reason)
     with_iat = {
         f"{app} beside {network}": value
         for network in NETWORKS
@@ -77,7 +78,9 @@ def judge(rows: Sequence[Row]) -> Iterator[Finding]:
     for claim, strategy in (("iat-12-rdb-b", "baseline"), ("iat-12-rdb-i", "iat")):
         lost = losses(rows, strategy)
         worst = _largest(lost, lost)
-        yield Finding(claim, spread(worst.values()), f"worst starts: {_listing(worst)}")
+        traffic = "; ".join(ddio_traffic(rows, network) for network in NETWORKS)
+        reason = f"{traffic}; worst starts: {_listing(worst)}"
+        yield Finding(claim, spread(worst.values()), reason)
     yield _judge_spread(rows)
 
 

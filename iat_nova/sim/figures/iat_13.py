@@ -36,6 +36,7 @@ def measure(point: Point) -> Row:
     return {
         "access_cycles": round(access_cycles, 2),
         "weighted_latency_us": round(cycles / GOLD_6140.frequency_hz * 1e6, 5),
+        "ddio_lines_per_s": round(window.ddio_hits_per_s + window.ddio_misses_per_s),
     }
 
 
@@ -54,7 +55,9 @@ def _top(rows: Sequence[Row], network: str, strategy: str) -> tuple[float, str]:
 def judge(rows: Sequence[Row]) -> Iterator[Finding]:
     """Judge the largest rise over mixes and starts, beside each network."""
     redis, fastclick = (_top(rows, network, "baseline") for network in NETWORKS)
-    yield Finding("iat-13-base", (redis[0], fastclick[0]), f"{redis[1]}; {fastclick[1]}")
+    traffic = "; ".join(consolidation.ddio_traffic(rows, network) for network in NETWORKS)
+    reason = f"{redis[1]}; {fastclick[1]}; {traffic}"
+    yield Finding("iat-13-base", (redis[0], fastclick[0]), reason)
     redis, fastclick = (_top(rows, network, "iat") for network in NETWORKS)
     largest = max(0.0, redis[0], fastclick[0])
     yield Finding("iat-13-iat", largest, f"{redis[1]}; {fastclick[1]}")

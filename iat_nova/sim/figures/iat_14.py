@@ -52,7 +52,7 @@ def measure(point: Point) -> Row:
             sum(server.latency_us or 0.0 for server in servers) / len(servers) + ROUND_TRIP_US, 4
         ),
         "latency_p95_us": round(p95 + ROUND_TRIP_US, 4),
-        "ddio_misses_per_s": round(window.ddio_misses_per_s),
+        "ddio_lines_per_s": round(window.ddio_hits_per_s + window.ddio_misses_per_s),
     }
 
 
@@ -70,7 +70,8 @@ def judge(rows: Sequence[Row]) -> Iterator[Finding]:
     ):
         worst = {app: max(each) for app, each in harms(rows, column, strategy).items()}
         listing = ", ".join(f"{app} {value:.1f} %" for app, value in worst.items())
-        yield Finding(f"iat-14-{name}-{letter}", spread(worst.values()), f"worst starts: {listing}")
+        reason = f"{consolidation.ddio_traffic(rows, 'redis')}; worst starts: {listing}"
+        yield Finding(f"iat-14-{name}-{letter}", spread(worst.values()), reason)
 
 
 def draw(canvas: Canvas, rows: Sequence[Row]) -> None:

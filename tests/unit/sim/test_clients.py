@@ -62,13 +62,24 @@ class TestClosedLoop(unittest.TestCase):
 
     def test_wrong_uses_are_refused(self):
         """Clients take no rate, and need a request's size where the server tells none."""
-        for wrong in ("clients: 4, rate: 1Gb/s", "clients: 0", "clients: 4, round_trip: 1s"):
+        for wrong in (
+            "clients: 4, rate: 1Gb/s",
+            "clients: 0",
+            "clients: 4, round_trip: 1s",
+        ):
             text = scenes.HEAD + (
                 "workloads: {fwd: {profile: testpmd, cpus: [0], nic: nic0}}\n"
                 f"traffic: {{fwd: {{to: fwd, packet: 64B, {wrong}}}}}\n"
             )
             with self.assertRaisesRegex(ScenarioError, r"test\.yaml:.*traffic\.fwd"):
                 scenes.server(text)
+        with self.assertRaisesRegex(ScenarioError, r"events\[0\].set: .* have no rate"):
+            scenes.server(
+                SERVER % ("redis-a", 4, "50us")
+                + "events: [{at: 1s, set: traffic.redis.rate, to: 1Gb/s}]\n"
+            )
+        with self.assertRaisesRegex(ScenarioError, "more requests than the ring"):
+            scenes.server(SERVER % ("redis-a", 300, "50us"))
         with self.assertRaisesRegex(ScenarioError, "packet is missing"):
             scenes.server(
                 scenes.HEAD + "workloads: {fwd: {profile: testpmd, cpus: [0], nic: nic0}}\n"

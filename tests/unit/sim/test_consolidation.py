@@ -43,7 +43,12 @@ class TestFigures(unittest.TestCase):
         harm = {"solo": 1.0, "iat": 0.98, "baseline": 0.9}
         for point in figure.points(2):
             share = harm[point["strategy"]] - (0.02 * point["seed"] if "b" in point["app"] else 0)
-            yield {**point, **{name: 1 / share if sign < 0 else share for name, sign in columns}}
+            traffic = {"ddio_lines_per_s": 1e6}
+            yield {
+                **point,
+                **traffic,
+                **{name: 1 / share if sign < 0 else share for name, sign in columns},
+            }
 
     def check(self, figure, columns):
         rows = list(self.rows(figure, columns))

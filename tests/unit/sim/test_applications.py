@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SPEC surrogates, key-value stores and the FastClick chain: constants and what they do."""
+
+import unittest
+
+from iat_nova.hardware.api import ClassMask
+from iat_nova.model import WayMask
+from iat_nova.sim.figures import consolidation
+from iat_nova.sim.workloads import spec, stores
+from iat_nova.sim.workloads.profiles import PROFILES
+from tests.unit.sim import scenes
+
+ALONE = "length: 10s\nworkloads:\n  app: {profile: %s, cpus: [0]}\n"
+
+
+class TestConstants(unittest.TestCase):
+    """What holds for the tables whatever their numbers."""
+
+    def test_the_papers_programs_are_there(self):
+        """All of figure 12's applications have a profile."""
+        for name in (*consolidation.SPEC, *consolidation.ROCKSDB, *consolidation.REDIS):
+            self.assertIn(name, PROFILES)
+
+    def test_a_surrogates_unit_is_an_access(self):
+        """A thousand instructions have the accesses and the cycles of the table."""
+        surrogate = spec.Surrogate("made-up", 600.0, 3.0, 30, (6.0, 0.0, 3.0, 1.0, 0.0))
+        profile = surrogate.profile()
+        self.assertAlmostEqual(100.0, profile.own_instructions)
+        self.assertAlmostEqual(60.0, profile.own_cycles)
+        self.assertEqual(
+            [(0.6, spec.PIECES[0]), (0.3, spec.PIECES[2]), (0.1, spec.PIECES[3])],
+            [(round(share, 9), size) for share, size in profile.locality],
+        )
+
+    def test_mixes_are_whole(self):
+        """The shares of each mix's operations add up to one."""
+        for mixes in (stores.ROCKSDB_MIXES, stores.REDIS_MIXES):
+            for letter, mix in mixes.items():
+                self.assertAlmostEqual(1.0, sum(mix.values()), msg=letter)
+
+
+class TestBehaviour(unittest.TestCase):
+    """What they do on the emulated caches."""
+
+    def alone(self, name, ways=2):
+        machine = scenes.server(ALONE % name)
+        machine.apply(0, (ClassMask("app", (0,), WayMask.span(2, ways)),))
+        _, done = scenes.measured(machine, 0.02, 0.01)
+        return done["app"]
+
+    def misses(self, name, ways):
+        """Return misses in a thousand instructions."""
+        done = self.alone(name, ways)
+        return 1000 * done["misses"] / done["instructions"]
+
+    def test_ways_help_whom_they_should(self):
+        """Who reuses some megabytes misses less with more ways; who streams does not."""
+        self.assertLess(self.misses("xalancbmk", 6), 0.7 * self.misses("xalancbmk", 1))
+        self.assertGreater(self.misses("milc", 6), 0.8 * self.misses("milc", 1))
+
+    def test_misses_are_the_curves(self):
+        """With most of the LLC, only what no LLC holds is missed much."""
+        beyond = 22.0
+        self.assertLess(abs(self.misses("milc", 9) / beyond - 1), 0.1)
+
+    def test_scans_cost_more_than_reads(self):
+        """RocksDB scans fewer times than it reads, by more than ten."""
+        self.assertGreater(self.alone("rocksdb-c")["work"], 10 * self.alone("rocksdb-e")["work"])
+
+    def test_fastclick_carries_20_gbps_a_core(self):
+        """A chain forwards 1.5 KB at 20 Gb/s on one core without loss."""
+        text = scenes.HEAD + (
+            "workloads: {nf: {profile: fastclick, cpus: [0], nic: nic0}}\n"
+            "traffic: {nf: {to: nf, rate: 20Gb/s, packet: 1500B, flows: 10000}}\n"
+        )
+        _, done = scenes.measured(scenes.server(text), 0.01, 0.01)
+        self.assertEqual(0, done["nf"]["dropped"])
+        self.assertGreater(done["nf"]["packets"], 0.99 * done["nf"]["offered"])
