@@ -12,7 +12,7 @@ from pathlib import Path
 from iat_nova.hardware import rules
 from iat_nova.history import HistoryReader
 from iat_nova.model import AttachmentKind
-from iat_nova.sim import Scenario
+from iat_nova.sim import Scenario, warm
 from iat_nova.sim.run import run as emulate
 from tests.lab import lab
 from tests.lab.feeder import Feeder
@@ -95,6 +95,11 @@ def _masks(moment):
 
 class Loop(lab.GuestCase):
     """The real agent decides in the guest on what an emulated server here counts."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        warm.warm()  # to compile takes longer than a guest waits for its first second
 
     def test_aggregation_on_one_socket(self):
         """Figure 7 A: the flow table outgrows the switch's ways; core demand, then back."""

@@ -16,7 +16,7 @@ from iat_nova import assembly
 from iat_nova.cmd import agent
 
 CLOCK = "/mnt/clock"
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 LOOK_S = 0.005
 
 

@@ -6,6 +6,8 @@ import time
 import unittest
 from pathlib import Path
 
+from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
+from iat_nova.hardware.resctrl import PREFIX
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT, ResctrlFs
 from tests.lab.guest.agents import BE, PC_CPU, AgentCase
 from tests.lab.guest.host import REGISTERS, found
@@ -68,6 +70,37 @@ class Others(AgentCase, unittest.TestCase):
         theirs.rmdir()
         self.in_class(PC_CPU)
         self.end_as_found(pid)
+
+    def test_another_hand_on_a_group(self):
+        """Our groups go when somebody changes one of them."""
+        self.disturbed(
+            lambda: ResctrlFs().write(f"{PREFIX}1/schemata", "L3:0=1f\n"),
+            f"another hand is at work (until the next start): {PREFIX}1: L3:0 is 0x1f",
+        )
+
+    def test_another_hand_on_the_register(self):
+        """DDIO's ways are put back once; whoever writes them again is let alone."""
+        msr = Msr()
+        self.addCleanup(msr.close)
+        self.addCleanup(msr.write, 0, IIO_LLC_WAYS, msr.read(0, IIO_LLC_WAYS))
+
+        def hand():
+            msr.write(0, IIO_LLC_WAYS, 0x7E0)
+
+        why = "domain 0: DDIO was left at 0x600 and is at 0x7e0"
+        self.disturbed(hand, f"another hand is at work (until the next start): {why}", again=hand)
+
+    def disturbed(self, hand, why, again=lambda: None):
+        """An agent finds that a hand was at work, says so, and puts the host back, once."""
+        pid = self.working()
+        hand()
+        self.observes(why)
+        self.assertEqual(self.found, found())
+        again()
+        disturbed = found()
+        self.let_alone()
+        self.end(pid)
+        self.assertEqual(disturbed, found())
 
     def test_register_writes_refused(self):
         """Switched off under way: the loop goes on and says so; allowed again, restore mends."""
