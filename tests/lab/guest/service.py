@@ -19,7 +19,7 @@ import unittest
 from pathlib import Path
 
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
-from tests.lab.guest.machine import Registers, unmount
+from tests.lab.guest.machine import Registers, mount, unmount
 
 PROJECT = Path(__file__).resolve().parents[3]
 UNIT = PROJECT / "etc/iat-nova/iat-nova-agent.service"
@@ -137,6 +137,7 @@ class Service(unittest.TestCase):
         (UNITS / "story.service").write_text(STORY)
         # with the kernel's usual setting the capability is what lets the agent count
         Path("/proc/sys/kernel/perf_event_paranoid").write_text("2")
+        mount()  # the emulator's registers begin with anything
         unmount()
         subprocess.run(["mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup"], check=True)
 
