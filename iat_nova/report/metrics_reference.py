@@ -7,7 +7,8 @@ import math
 
 from iat_nova.control.fsm import NUMBERED
 from iat_nova.model import Action, FsmState, Priority
-from iat_nova.report.metrics import GROUPS, METRICS, REASONS_MAX, Metric
+from iat_nova.report.metric_values import REASONS_MAX
+from iat_nova.report.metrics import GROUPS, METRICS, Metric
 
 _VALUES = {
     "about": 1,

@@ -15,7 +15,7 @@ from iat_nova import exporter
 from iat_nova.conf import ConfigError
 from iat_nova.control.state import DDIO
 from iat_nova.model import DomainInventory
-from iat_nova.report import metrics, metrics_reference
+from iat_nova.report import metric_values, metrics, metrics_reference
 from iat_nova.report.observed import Observer
 from tests.unit import stories
 
@@ -131,19 +131,21 @@ class MetricsTest(unittest.TestCase):
             "line\\nbreak\\riat_nova_paused 1".replace("\\n", "\\x0a").replace("\\r", "\\x0d"),
             names,
         )
-        self.assertLessEqual(max(map(len, names)), metrics.NAME_MAX)
+        self.assertLessEqual(max(map(len, names)), metric_values.NAME_MAX)
         self.assertEqual(0, self.value(got, "iat_nova_paused"))
 
     def test_the_number_of_series_is_bounded(self) -> None:
         """Tenants past the bound are counted, not shown, and those who matter come first."""
-        many = [f"be{number}" for number in range(3 * metrics.TENANTS_MAX)]
+        many = [f"be{number}" for number in range(3 * metric_values.TENANTS_MAX)]
         got = self.values(observer(stories.quiet(1, stories.NIGHT), names=many))
         shown = [dict(labels) for name, labels in got if name == "iat_nova_tenant_info"]
-        self.assertEqual(metrics.TENANTS_MAX, len(shown))
+        self.assertEqual(metric_values.TENANTS_MAX, len(shown))
         self.assertEqual({"stack", "PC", "BE"}, {labels["priority"] for labels in shown})
         total = len(many) + 2
-        self.assertEqual(total - metrics.TENANTS_MAX, self.value(got, "iat_nova_tenants_omitted"))
-        self.assertLess(len(got), 80 + 11 * metrics.TENANTS_MAX)
+        self.assertEqual(
+            total - metric_values.TENANTS_MAX, self.value(got, "iat_nova_tenants_omitted")
+        )
+        self.assertLess(len(got), 80 + 11 * metric_values.TENANTS_MAX)
 
     def test_reasons_are_bounded(self) -> None:
         """A long list of long troubles is cut; how many there are is still known."""
@@ -159,8 +161,8 @@ class MetricsTest(unittest.TestCase):
         )
         got = self.values(seen)
         reasons = [dict(labels) for name, labels in got if name == "iat_nova_reason_info"]
-        self.assertEqual(metrics.REASONS_MAX, len(reasons))
-        self.assertLessEqual(max(len(one["reason"]) for one in reasons), metrics.REASON_MAX)
+        self.assertEqual(metric_values.REASONS_MAX, len(reasons))
+        self.assertLessEqual(max(len(one["reason"]) for one in reasons), metric_values.REASON_MAX)
         self.assertIn({"about": "observe", "reason": "libvirt allocates cache"}, reasons)
         self.assertEqual(51, self.value(got, "iat_nova_degraded"))
         self.assertEqual(0, self.value(got, "iat_nova_enforcing"))

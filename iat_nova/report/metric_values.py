@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How metrics are read from what was observed: samples, each with its labels' values.
+
+The number of series is bounded: at most `TENANTS_MAX` tenants a cache domain (the switch and
+performance-critical tenants first), at most `REASONS_MAX` reasons, both cut to a length. A value
+that is not known has no sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from iat_nova.control.fsm import NUMBERED
+from iat_nova.control.state import DDIO
+from iat_nova.model import (
+    Action,
+    CacheDomain,
+    FsmState,
+    Priority,
+    Rates,
+    Tenant,
+    WayMask,
+)
+from iat_nova.records import Iteration
+from iat_nova.report import escape
+from iat_nova.report.observed import Observed, Totals
+
+TENANTS_MAX = 128
+NAME_MAX = 64  # columns of a tenant's name
+REASONS_MAX = 8
+REASON_MAX = 200  # columns of a reason
+
+Sample = tuple[tuple[str, ...], float]  # the labels' values, the value
+
+
+def agent_info(seen: Observed) -> Iterator[Sample]:
+    """Yield the agent's version and strategy."""
+    if seen.status is not None:
+        yield (seen.status.version, escape.plain(seen.status.strategy)), 1
+
+
+def status(value: Callable[[Observed], float]) -> Callable[[Observed], Iterator[Sample]]:
+    """Read one value without labels; nothing before the agent's first status."""
+
+    def read(seen: Observed) -> Iterator[Sample]:
+        if seen.status is not None:
+            yield (), value(seen)
+
+    return read
+
+
+def reasons(seen: Observed) -> Iterator[Sample]:
+    """Yield why the agent only observes, is paused or degraded, the same text once."""
+    status = seen.status
+    if status is None:
+        return
+    told = [("observe", status.reason), ("paused", status.paused_reason)]
+    told += [("degraded", text) for text in status.degraded]
+    short = [(about, escape.cut(escape.plain(text), REASON_MAX)) for about, text in told if text]
+    for labels in list(dict.fromkeys(short))[:REASONS_MAX]:
+        yield labels, 1
+
+
+def domain(
+    value: Callable[[CacheDomain], float | None],
+) -> Callable[[Observed], Iterator[Sample]]:
+    """Read a value of each cache domain."""
+
+    def read(seen: Observed) -> Iterator[Sample]:
+        for number, inventory in sorted(seen.inventories.items()):
+            found = value(inventory.domain)
+            if found is not None:
+                yield (str(number),), found
+
+    return read
+
+
+def latest(
+    value: Callable[[Iteration], float | None],
+) -> Callable[[Observed], Iterator[Sample]]:
+    """Read a value of each cache domain's latest iteration."""
+
+    def read(seen: Observed) -> Iterator[Sample]:
+        for number, iteration in sorted(seen.latest.items()):
+            found = value(iteration)
+            if found is not None:
+                yield (str(number),), found
+
+    return read
+
+
+def totals(value: Callable[[Totals], float]) -> Callable[[Observed], Iterator[Sample]]:
+    """Read a total of each cache domain."""
+
+    def read(seen: Observed) -> Iterator[Sample]:
+        for number, totals in sorted(seen.totals.items()):
+            yield (str(number),), value(totals)
+
+    return read
+
+
+def states(seen: Observed) -> Iterator[Sample]:
+    """Yield 1 for the state each cache domain is in, 0 for the others."""
+    for number, iteration in sorted(seen.latest.items()):
+        for state in FsmState:
+            yield (str(number), state.value), iteration.decision.state_after is state
+
+
+def transitions(seen: Observed) -> Iterator[Sample]:
+    """Yield how often each numbered transition was taken."""
+    for number, totals in sorted(seen.totals.items()):
+        for transition, rule in sorted(NUMBERED.items()):
+            labels = (str(number), str(transition), rule.source.value, rule.target.value)
+            yield labels, totals.transitions.get(transition, 0)
+
+
+def steps(seen: Observed) -> Iterator[Sample]:
+    """Yield how often each action was taken."""
+    for number, totals in sorted(seen.totals.items()):
+        for action in Action:
+            yield (str(number), action.value), totals.steps.get(action, 0)
+
+
+def phases(seen: Observed) -> Iterator[Sample]:
+    """Yield the seconds each phase of the latest iteration took."""
+    for number, iteration in sorted(seen.latest.items()):
+        for phase, spent_us in iteration.timings_us.items():
+            yield (str(number), phase), spent_us / 1e6
+
+
+def events(seen: Observed) -> Iterator[Sample]:
+    """Yield how often something was told, by severity."""
+    for severity in ("info", "warning", "error"):
+        yield (severity,), seen.events.get(severity, 0)
+
+
+def tenants(seen: Observed) -> Iterator[Sample]:
+    """Yield how many tenants there are, by priority."""
+    for number, inventory in sorted(seen.inventories.items()):
+        for priority in Priority:
+            of_it = [tenant for tenant in inventory.tenants if tenant.priority is priority]
+            yield (str(number), priority.value), len(of_it)
+
+
+def omitted(seen: Observed) -> Iterator[Sample]:
+    """Yield how many tenants have no series of their own."""
+    for number, inventory in sorted(seen.inventories.items()):
+        yield (str(number),), max(0, len(inventory.tenants) - TENANTS_MAX)
+
+
+def shown(seen: Observed) -> Iterator[tuple[int, Tenant, tuple[str, ...]]]:
+    """Yield the tenants that have series, by cache domain, with their labels.
+
+    A guest that was restarted keeps its series: its UUID is the label, not its run. Should a
+    picture hold two runs of it for a moment, the first stands for both.
+    """
+    order = tuple(Priority)
+    for number, inventory in sorted(seen.inventories.items()):
+        taken = set()
+        ranked = sorted(inventory.tenants, key=lambda tenant: order.index(tenant.priority))
+        for tenant in ranked[:TENANTS_MAX]:
+            ident = escape.plain(tenant.uuid or tenant.id)
+            if ident not in taken:
+                taken.add(ident)
+                name = escape.cut(escape.plain(tenant.name), NAME_MAX)
+                yield number, tenant, (str(number), ident, name)
+
+
+def tenant_info(seen: Observed) -> Iterator[Sample]:
+    """Yield what a tenant is; always 1."""
+    for _, tenant, labels in shown(seen):
+        more = (tenant.kind, tenant.priority, tenant.class_name, tenant.flavor or "")
+        texts = (escape.cut(escape.plain(str(text)), NAME_MAX) for text in more)
+        yield (*labels, *texts, str(tenant.io).lower()), 1
+
+
+def tenant(
+    value: Callable[[Iteration, str], float | None],
+) -> Callable[[Observed], Iterator[Sample]]:
+    """Read a value of each tenant in its domain's latest iteration."""
+
+    def read(seen: Observed) -> Iterator[Sample]:
+        for number, tenant, labels in shown(seen):
+            iteration = seen.latest.get(number)
+            found = None if iteration is None else value(iteration, tenant.id)
+            if found is not None:
+                yield labels, found
+
+    return read
+
+
+def rate(value: Callable[[Rates], float]) -> Callable[[Observed], Iterator[Sample]]:
+    """Read one of a tenant's rates; nothing where its counters could not be read."""
+
+    def of(iteration: Iteration, tenant: str) -> float | None:
+        rates = iteration.sample.tenants.get(tenant)
+        return None if rates is None else value(rates)
+
+    return tenant(of)
+
+
+def effective(iteration: Iteration, subject: str) -> WayMask | None:
+    """Return the mask that was read back; None while nothing is written."""
+    return None if iteration.effective is None else iteration.effective.get(subject)
+
+
+def overlap(iteration: Iteration, tenant: str) -> float | None:
+    """Count the ways that a tenant shares with DDIO: as read back, else as decided."""
+    layout = iteration.decision.layout
+    mask = effective(iteration, tenant) or layout.mask_of(tenant)
+    ddio = effective(iteration, DDIO) or layout.ddio
+    return None if mask is None else (mask & ddio).bit_count()
