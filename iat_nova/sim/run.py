@@ -17,6 +17,7 @@ from typing import Any
 from iat_nova import policy, strategies
 from iat_nova.agent import Agent
 from iat_nova.clock import Clock
+from iat_nova.control.controller import Controller
 from iat_nova.enforce import Enforcer
 from iat_nova.hardware.api import DomainCounts
 from iat_nova.history import History
@@ -29,6 +30,7 @@ from iat_nova.model import (
     Facts,
     Group,
     Layout,
+    Parameters,
     Switches,
 )
 from iat_nova.records import Iteration, Status
@@ -94,6 +96,7 @@ class Result:
     windows: tuple[Window, ...]
     moves: tuple[float, ...]  # emulated seconds at which a mask moved; the first layout is none
     transitions: tuple[tuple[float, int], ...]  # (emulated second, the paper's number)
+    decisions: tuple[Decision, ...]  # one an iteration
     last: Decision | None
     inventory: DomainInventory | None
 
@@ -106,7 +109,17 @@ class _Tenants:
         self._server = server
 
     def facts(self) -> Facts:
-        return self._server.scenario.facts(self._server.now())
+        facts = self._server.scenario.facts(self._server.now())
+        found = self._server.ddio_found
+        domains = tuple(dataclasses.replace(one, ddio_found=found) for one in facts.host.domains)
+        return dataclasses.replace(facts, host=dataclasses.replace(facts.host, domains=domains))
+
+
+class _Enforcer(Enforcer):
+    """The agent's, but that a scenario may move DDIO's ways by hand and the agent goes on."""
+
+    def foreign_ddio(self) -> tuple[str, ...]:
+        return ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -177,14 +190,16 @@ def run(
     *,
     seconds: float | None = None,
     marks: Sequence[float] = (),
+    switches: Switches | None = None,
     history_path: str | os.PathLike[str] | None = None,
     progress: Progress = lambda done_s, total_s: None,
 ) -> Result:
     """Run a scenario (a file, or the name of one that ships) to its end and measure it.
 
     `strategy`, `seed` and `seconds` default to the scenario's. `marks` (emulated seconds) divide
-    the run into windows that are measured apart. The history stays when a path is given. Raises
-    `ScenarioError`, `StrategyError`, `PolicyError`.
+    the run into windows that are measured apart. `switches` replace those of the preset: what
+    the controller may do. The history stays when a path is given. Raises `ScenarioError`,
+    `StrategyError`, `PolicyError`.
     """
     if not isinstance(scenario, Scenario):
         scenario = Scenario.load(scenario)
@@ -196,7 +211,7 @@ def run(
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="iat-nova-"))
             history_path = pathlib.Path(folder) / "history.sqlite"
         clock = _TellingClock(server, total_s, marks, progress)
-        _agent(scenario, name, server, clock, history_path).run(total_s)
+        _agent(scenario, name, server, clock, history_path, switches).run(total_s)
         iterations, inventory = _iterations(history_path)
     return Result(
         scenario=scenario.name,
@@ -216,6 +231,7 @@ def run(
             for one in iterations
             if one.decision.transition is not None
         ),
+        decisions=tuple(one.decision for one in iterations),
         last=iterations[-1].decision if iterations else None,
         inventory=inventory,
     )
@@ -227,6 +243,7 @@ def _agent(
     server: EmulatedServer,
     clock: Clock,
     history_path: str | os.PathLike[str],
+    switches: Switches | None,
 ) -> Agent:
     """Join the real loop with the emulated hands and the scenario's tenants."""
     facts = scenario.facts()
@@ -242,15 +259,21 @@ def _agent(
         interval_s=parameters.interval_s,
         started_s=server.wall(),
         parameters=parameters,
-        switches=PRESETS.get(name, Switches()),
+        switches=switches or PRESETS.get(name, Switches()),
     )
+
+    def make_strategy(numbers: Parameters) -> strategies.Strategy:
+        if switches is None:
+            return strategies.make(name, numbers)
+        return Controller(numbers, switches)
+
     history = History(history_path, max_age_s=1e12, max_bytes=1 << 40, clock=server)
     return Agent(
         inventory=_Tenants(server),
         read_policy=lambda: chosen,
-        make_strategy=lambda numbers: _Found(strategies.make(name, numbers), scenario),
+        make_strategy=lambda numbers: _Found(make_strategy(numbers), scenario),
         counters=server,
-        enforcer=Enforcer(server, server),
+        enforcer=_Enforcer(server, server),
         journal=Journal(history, status),
         clock=clock,
         paused=lambda: None,

@@ -109,6 +109,7 @@ class EmulatedServer:
         self._duty = {workload.name: workload.duty for workload in scenario.workloads}
         self._absent: set[str] = set()  # workloads whose guest is not here
         self.guests_changed = threading.Event()
+        self.ddio_found = scenario.machine.ddio_ways  # as found, or as last set by hand
         self._random = np.random.default_rng([self.seed, 1])
         self._watched: tuple[int, ...] = ()
         self._seen: dict[tuple[str, int], tuple[float, float]] = {}
@@ -186,7 +187,9 @@ class EmulatedServer:
         if event.subject == "ddio":
             ways = int(event.value)
             top = self.scenario.machine.llc_ways - ways
-            self.write(self.scenario.machine.domain.id, WayMask.span(top, ways))
+            # An agent is told of it as of a guest that comes.
+            self.ddio_found = self.write(self.scenario.machine.domain.id, WayMask.span(top, ways))
+            self.guests_changed.set()
         elif event.subject.startswith("traffic."):
             name = event.subject.removeprefix("traffic.")
             self._traffic[name] = _changed(self._traffic[name], event)

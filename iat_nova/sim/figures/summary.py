@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from iat_nova.sim.figures.api import Row, Scalar
@@ -31,6 +31,12 @@ def medians(
 def change(now: float, before: float) -> float:
     """Return a relative change in percent."""
     return 100.0 * (now / before - 1.0)
+
+
+def spread(values: Iterable[float]) -> tuple[float, float]:
+    """Return the least and the largest."""
+    listed = list(values)
+    return min(listed), max(listed)
 
 
 def published(axes: Any, places: Sequence[float], values: Sequence[float]) -> None:

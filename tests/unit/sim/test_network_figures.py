@@ -5,7 +5,7 @@ import unittest
 
 from matplotlib.figure import Figure as Canvas
 
-from iat_nova.sim.figures import catalogue, claims
+from iat_nova.sim.figures import catalogue, claims, iat_10
 
 
 class NetworkFigureTest(unittest.TestCase):
@@ -69,3 +69,41 @@ class TestLatentContender(NetworkFigureTest):
         found = self.holds("iat-4", rows)
         self.assertAlmostEqual(-25.0, found["iat-4-thru"])
         self.assertAlmostEqual(100 / 3, found["iat-4-lat"])
+
+
+class TestSlicing(NetworkFigureTest):
+    def test_strategies_are_compared(self):
+        """Gains over baseline and Core-only are spreads over packet sizes; I/O-iso falls behind."""
+        rates = {
+            "baseline": (1e7, 1e7), "core-only": (1.5e7, 1e7), "io-iso": (2e7, 1e7),
+            "iat": (2e7, 2e7),
+        }  # fmt: skip
+        rows = [
+            {
+                "packet_bytes": packet, "strategy": name, "seed": 1,
+                "grown_accesses_per_s": grown, "grown_latency_cycles": 1e9 / grown,
+                "after_accesses_per_s": after, "after_latency_cycles": 1e9 / after,
+            }
+            for packet in (64, 256, 512, 1024, 1500)
+            for name, (grown, after) in rates.items()
+        ]  # fmt: skip
+        found = self.holds("iat-10", rows)
+        self.assertEqual((100.0, 100.0), found["iat-10a-base"])
+        self.assertTrue(found["iat-10-iso"])
+        self.assertTrue(found["iat-10-after"])
+
+    def test_the_timeline(self):
+        """A run in which container 4 stays on DDIO's ways for 4 s, or for good, refutes."""
+        for free_s, holds in ((1.0, True), (4.0, False), (None, False)):
+            row = {"strategy": "iat", "seed": 1}
+            row |= {"free_after_growth_s": 0.0, "free_after_ddio_s": free_s}
+            for second in range(25):
+                row |= {f"latency_cycles_{second:02}": 1.0, f"accesses_per_s_{second:02}": 1.0}
+            self.assertEqual(holds, self.holds("iat-11", [row])["iat-11-react"])
+
+    def test_overlap_ends_for_good(self):
+        """The last moment of overlap counts; overlap that lasts has no end."""
+        seen = [(5.0, False), (6.0, True), (7.0, False), (15.0, True)]
+        self.assertEqual(2.0, iat_10.free_after(seen, 5.0, 15.0))
+        self.assertEqual(0.0, iat_10.free_after(seen, 7.0, 15.0))
+        self.assertIsNone(iat_10.free_after(seen, 15.0, 25.0))
