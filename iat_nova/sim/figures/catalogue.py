@@ -16,6 +16,7 @@ MODULES: tuple[str, ...] = (
     "iat_12",
     "iat_13",
     "iat_14",
+    "a4_micro",
     "adca",
 )
 

@@ -52,3 +52,21 @@ class TestTenantChurn(unittest.TestCase):
         self.assertEqual([True, True, True, False, False], work["batch1"])
         self.assertEqual([False, False, True, True, False], work["second-forwarder"])
         self.assertEqual(0.0, windows[0].workloads["second-forwarder"].gbps)
+
+
+class TestNoisyStorage(unittest.TestCase):
+    def test_packets_recover_from_a_burst_alone_and_not_beside_storage(self):
+        """After the first burst latency falls again; after the one beside storage it does not."""
+        scenario = dataclasses.replace(Scenario.load("noisy-storage"), compression=0.04)
+        marks = (5.0, 7.0, 10.0, 12.0, 15.0, 17.0, 20.0)
+        result = run(scenario, "baseline", seconds=20.0, marks=marks)
+        windows = {window.from_s: window.workloads["inspector"] for window in result.windows}
+        self.assertLess(windows[7.0].latency_us, 50)
+        self.assertLess(windows[12.0].latency_us, 50)
+        self.assertGreater(windows[17.0].latency_us, 500)
+        self.assertEqual(0.0, windows[7.0].loss)
+        self.assertGreater(windows[17.0].loss, 0.02)
+        misses = {at: one.misses_per_s / one.work_per_s for at, one in windows.items()}
+        self.assertGreater(misses[17.0], 5 + 2 * misses[7.0])
+        storage = next(one for one in result.inventory.tenants if one.name == "storage")
+        self.assertFalse(storage.io)
