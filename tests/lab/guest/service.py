@@ -19,7 +19,7 @@ import unittest
 from pathlib import Path
 
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
-from tests.lab.guest.machine import Registers, mount, unmount
+from tests.lab.guest.machine import Registers, unmount
 
 PROJECT = Path(__file__).resolve().parents[3]
 UNIT = PROJECT / "etc/iat-nova/iat-nova-agent.service"
@@ -61,9 +61,14 @@ ExecStart={sys.executable} -m tests.lab.guest.service
 
 
 def found():
-    """Return what must be as it was: registers and groups; None of the latter: not mounted."""
-    groups = sorted(path.name for path in DEFAULT_ROOT.glob("iat-nova.*"))
-    return {"registers": json.loads(json.dumps(Registers().everything())), "groups": groups}
+    """Return what must be as it was, as JSON gives it back; unused classes need not be."""
+    now = Registers().everything()
+    return {
+        "default": [masks[0] for masks in now["cbm"]],
+        "ddio": now["ddio"],
+        "classes": {str(cpu): number for cpu, number in now["classes"].items()},
+        "groups": sorted(path.name for path in DEFAULT_ROOT.glob("iat-nova.*")),
+    }
 
 
 def systemctl(*arguments):
@@ -137,13 +142,12 @@ class Service(unittest.TestCase):
         (UNITS / "story.service").write_text(STORY)
         # with the kernel's usual setting the capability is what lets the agent count
         Path("/proc/sys/kernel/perf_event_paranoid").write_text("2")
-        mount()  # the emulator's registers begin with anything
         unmount()
         subprocess.run(["mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup"], check=True)
 
     def test_under_systemd(self):
         """As its user, with three capabilities, it enforces; after any end all is as found."""
-        before = found()["registers"]
+        as_found = found()
         systemd = [
             "unshare", "--fork", "--pid", "--mount", "--propagation", "shared", "--mount-proc",
             "env", "container=lab", "/lib/systemd/systemd", "--system", "--unit=story.service",
@@ -167,8 +171,8 @@ class Service(unittest.TestCase):
         self.assertEqual(int(user), seen["snapshot"])
         self.assertTrue(seen["text"].startswith("enforcing"), seen["text"])
 
-        self.assertNotEqual(before, seen["changed"]["registers"])
-        as_found = {"registers": before, "groups": []}
+        self.assertNotEqual(as_found["default"], seen["changed"]["default"])
+        self.assertNotEqual(0, seen["changed"]["classes"]["1"])
         self.assertEqual(["signal", as_found], seen["killed"], said)
         self.assertEqual(["watchdog", as_found], seen["hung"], said)
         self.assertEqual(["success", as_found], seen["stopped"], said)
