@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ def completed(
     pool = concurrent.futures.ProcessPoolExecutor(
         min(jobs or os.cpu_count() or 1, len(arguments)),
         mp_context=multiprocessing.get_context("spawn"),
+        initializer=_be_quiet,
     )
     try:
         asked = {pool.submit(function, argument): argument for argument in arguments}
@@ -34,3 +36,8 @@ def completed(
             yield asked[future], future
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _be_quiet() -> None:
+    """Keep what the agents of many runs have to say from the terminal; it is in their histories."""
+    logging.getLogger("iat_nova").addHandler(logging.NullHandler())
