@@ -111,16 +111,20 @@ def own_accesses(
     f[ACCESS_CREDIT] += sampled
     count = int(f[ACCESS_CREDIT])
     f[ACCESS_CREDIT] -= count
+    # In locals, because the compiler must think that an access to a cache changes the arrays.
+    core, mask, writes_percent = i[CORE], i[SLOT_MASK], i[WRITES_PERCENT]
+    stretches = t.stretches[thread]
+    start, lines = int(stretches[0, 0]), int(stretches[0, 1])
     for _ in range(count):
         number = draw(t, thread)
-        slot = number & i[SLOT_MASK]
-        start = int(t.stretches[thread, slot, 0])
-        lines = int(t.stretches[thread, slot, 1])
+        if mask:
+            slot = number & mask
+            start, lines = int(stretches[slot, 0]), int(stretches[slot, 1])
         line = start + (((number >> SLOT_BITS) * lines) >> (31 - SLOT_BITS))
         write = 0
-        if i[WRITES_PERCENT]:
-            write = 1 if draw(t, thread) % 100 < i[WRITES_PERCENT] else 0
-        level = cache.core_access(c, i[CORE], line, write, 0)
+        if writes_percent:
+            write = 1 if draw(t, thread) % 100 < writes_percent else 0
+        level = cache.core_access(c, core, line, write, 0)
         observe(t, thread, OWN, latency[level])
         f[LATENCY_CYCLES] += latency[level]
         f[LATENCY_SAMPLES] += 1
