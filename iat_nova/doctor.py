@@ -45,7 +45,9 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
     found = [] if os.geteuid() == 0 else [_NOT_ROOT]
     found += probe.findings(host, cat=cat, agent=agent)
     found += _left_behind(settings, host, agent)
-    found += _tenants(settings, host, hands)
+    # libpqos serves one process: while the agent uses it the domains cannot be asked for
+    taken = agent is not None and cat == "pqos-msr"
+    found += _tenants(settings, host, None if taken else hands)
     found += _configuration(settings)
     found += refused
     if hands is not None:

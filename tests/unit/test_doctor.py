@@ -7,6 +7,7 @@ import sys
 from unittest import mock
 
 from iat_nova import assembly
+from iat_nova.hardware.api import HardwareError
 from tests.unit import test_restore
 
 NODE = """<node>{}</node>"""
@@ -180,6 +181,20 @@ class Around(DoctorCase):
         self.check("snapshot", "impossible", "not a snapshot", "remove it", 1)
         self.settings().snapshot_path.unlink()
         self.check("left behind", "note", r"iat-nova\.1", r"^rmdir .*iat-nova\.1$")
+
+    def test_an_agent_that_uses_libpqos(self):
+        """Its library is left alone."""
+        (self.roots.resctrl / "schemata").unlink()
+        self.configure(cat_interface="pqos-msr")
+        busy = HardwareError("libpqos: busy; end the other")
+        with (
+            mock.patch("iat_nova.hardware.backends.load"),
+            mock.patch("iat_nova.hardware.backends.PqosAllocator.domains", side_effect=busy),
+            mock.patch("iat_nova.assembly.writer") as writer,
+        ):
+            for process, asked in ((7, False), (None, True)):
+                writer.return_value = process
+                self.assertEqual(asked, "cache domains" in self.rows()[1])
 
     def test_an_agent_runs(self):
         """It is named, and what it holds is nobody else's."""
