@@ -23,7 +23,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 VARIABLE = "IAT_NOVA_RDT_LAB"
-TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "360"))  # of one guest
+TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "480"))  # of one guest
 BUDGET_S = float(os.environ.get("IAT_NOVA_LAB_BUDGET_S", "1200"))  # of all guests of a run
 FIRST_BOOT_S = 240  # it may install packages and fetch a kernel
 

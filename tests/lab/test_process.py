@@ -11,8 +11,8 @@ class Process(GuestCase):
 
     def test_on_one_socket(self):
         """Whatever happens to the agent, the machine ends as it was found."""
-        self.guest(*MODULES, least=9, cpus=8)
+        self.guest(*MODULES, "typed", least=9, cpus=8)
 
     def test_on_two_sockets(self):
         """The same with two cache domains; and what the loop asks of the kernel."""
-        self.guest(*MODULES, "calls", least=12, cpus=8, sockets=2)
+        self.guest(*MODULES, "calls", least=10, cpus=8, sockets=2)

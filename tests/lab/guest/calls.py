@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 from iat_nova.history import HistoryReader
-from tests.lab.guest.agents import PC_CPU, AgentCase
+from tests.lab.guest.agents import AgentCase
 from tests.lab.guest.host import BIN, found
 from tests.lab.guest.machine import TOPOLOGY
 
@@ -89,15 +89,6 @@ class Calls(AgentCase, unittest.TestCase):
         writes_us = {row["phase"]: row["write_us"] for row in rows if row["tenants"] == 3}
         self.assertGreater(writes_us["unstable"], 10 * writes_us["stable"])
         self.assertEqual(self.found, found())
-
-    def test_bench_beside_an_agent(self):
-        """The bench is refused beside a running agent, which goes on."""
-        pid = self.working()
-        shown = self.bench("--tenants", "1")
-        self.assertEqual(1, shown.returncode)
-        self.assertIn(f"process {pid} writes this host's cache masks", shown.stderr)
-        self.in_class(PC_CPU)
-        self.end_as_found(pid)
 
     def bench(self, *arguments):
         return subprocess.run(

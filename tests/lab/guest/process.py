@@ -3,15 +3,13 @@
 
 import os
 import random
-import signal
-import subprocess
 import threading
 import time
 import unittest
 
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from tests.lab.guest.agents import COMERS, PC_CPU, AgentCase
-from tests.lab.guest.host import BIN, found
+from tests.lab.guest.host import found
 from tests.lab.guest.machine import plug
 
 KILLS = int(os.environ.get("IAT_NOVA_LAB_KILLS", "20"))
@@ -49,35 +47,6 @@ class Process(AgentCase, unittest.TestCase):
             self.assertEqual(self.found, found(), f"kill {number}")
             self.assertFalse((self.state / "snapshot.json").exists())
         self.assertGreaterEqual(changed, KILLS // 2)
-
-    def test_what_an_operator_types(self):
-        """The programs themselves: killed, restored, restored again, and started anew."""
-        with open(self.log, "a") as log:
-            agent = subprocess.Popen(
-                [BIN / "iat-nova-agent", "--config-file", self.config], stdout=log, stderr=log
-            )
-        self.addCleanup(agent.wait)
-        self.addCleanup(agent.kill)
-        self.in_class(PC_CPU)
-        busy = self.type_restore()
-        self.assertEqual(1, busy.returncode)
-        self.assertIn(f"process {agent.pid} writes this host's cache masks", busy.stderr)
-        agent.send_signal(signal.SIGKILL)
-        agent.wait()
-        self.assertNotEqual(self.found, found())
-        first, second = self.type_restore(), self.type_restore()
-        self.assertEqual((0, 0), (first.returncode, second.returncode), first.stderr)
-        self.assertIn("removed /sys/fs/resctrl/iat-nova.1\n", first.stdout)
-        self.assertEqual("nothing to restore\n", second.stdout)
-        self.assertEqual(self.found, found())
-
-    def type_restore(self):
-        return subprocess.run(
-            [BIN / "iat-nova", "restore", "--config-file", self.config],
-            check=False,
-            capture_output=True,
-            text=True,
-        )
 
     def test_processors_come_and_go(self):
         """A processor that was off-line is in its class again, whosever it is."""
