@@ -17,6 +17,7 @@ MODULES: tuple[str, ...] = (
     "iat_13",
     "iat_14",
     "a4_micro",
+    "a4_setups",
     "adca",
 )
 

@@ -7,7 +7,7 @@ from unittest import mock
 from matplotlib.figure import Figure as Canvas
 
 from iat_nova.sim import a4_testbed, nic
-from iat_nova.sim.figures import a4_micro, claims
+from iat_nova.sim.figures import a4_micro, a4_setups, catalogue, claims
 
 
 def quick(figure, point, module=a4_micro):
@@ -136,3 +136,29 @@ class TestJudging(unittest.TestCase):
             canvas = Canvas()
             one.draw(canvas, rows[one.name])
             self.assertTrue(canvas.axes[0].has_data(), one.name)
+
+
+class TestSetups(unittest.TestCase):
+    def test_each_can_be_measured_and_drawn(self):
+        """The first point of each is measured; a picture is drawn with its row at every point."""
+        for one in a4_setups.FIGURES:
+            with self.subTest(one.name):
+                row = quick(one, one.points(1)[0], a4_setups)
+                rows = [{**row, **point} for point in one.points(1)]
+                canvas = Canvas()
+                one.draw(canvas, rows)
+                self.assertTrue(canvas.axes[0].has_data())
+                self.assertEqual([], list(one.judge(rows)))
+
+    def test_zones_keep_storage_from_the_llc(self):
+        """In A4's masks the antagonist has no DCA; in a shared LLC it has."""
+        for layout, dca in (("shared", True), ("zones", False)):
+            part = a4_setups.storage_13b(layout)
+            scene = a4_testbed.scenario("test", part)
+            self.assertEqual(dca, next(d for d in scene.disks if d.name == "heavy").dca)
+
+    def test_all_are_in_the_catalogue(self):
+        """Every figure of A4 can be asked for by name."""
+        names = {one.name for module in (a4_micro, a4_setups) for one in module.FIGURES}
+        self.assertLessEqual(names, catalogue.figures().keys())
+        self.assertEqual(11, len(names))
