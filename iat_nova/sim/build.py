@@ -36,7 +36,7 @@ class Plant:
     """A scenario's running machine: the engine's state and who is where in it.
 
     `threads` and `queues` give a workload's rows and queues in the order of its processors;
-    `streams` the rows of a traffic's streams.
+    `streams` the rows of a traffic's streams; `sockets` each socket's caches and memory.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
@@ -55,14 +55,19 @@ class Plant:
                 self._plan_network(workload)
         made = rings.make(self._pools, self._rings, scenario.sampling)
         threads = self._make_threads()
+        caches = cache.make_sockets(scenario.machine, scenario.sampling)
+        memories = [memory.make(scenario.machine, scenario.sampling) for _ in caches]
+        self.sockets = list(zip(caches, memories, strict=True))
         self.state = engine.State(
-            cache.make(scenario.machine, scenario.sampling),
-            memory.make(scenario.machine, scenario.sampling),
+            caches[0],
+            memories[0],
             made,
             self._make_nics(),
             self._make_clients(),
             self._make_disks(),
             threads,
+            caches[-1],
+            memories[-1],
         )
         for workload in scenario.workloads:
             if workload.profile.form is Form.MEMORY or workload.profile.locality:
@@ -98,11 +103,12 @@ class Plant:
         self._pool_of[workload.name] = pool
         card = next((card for card in self.scenario.nics if card.name == workload.nic), None)
         dca = self.scenario.machine.io is not Io.DMA and (card is None or card.dca)
+        socket = 0 if card is None else card.socket
         queues = []
         for _ in workload.cpus:
             first = len(self._rings)
-            self._rings.append(rings.RingPlan(workload.ring, pool, True, dca))
-            self._rings.append(rings.RingPlan(workload.ring, pool, False, dca))
+            self._rings.append(rings.RingPlan(workload.ring, pool, True, dca, socket))
+            self._rings.append(rings.RingPlan(workload.ring, pool, False, dca, socket))
             queues.append(Queue(first, first + 1))
         self.queues[workload.name] = queues
 

@@ -16,179 +16,82 @@ The rules, in the order in which an access meets them:
   off it goes to memory and the LLC's copy is dropped too.
 * A device's read hits or goes to memory, and places nothing.
 
-Two things differ by machine. An LLC that *fills* is the ordinary kind: what a core misses is placed
-in it as well, a line that hits stays, and only dirty victims of L2 come back. With ADCA a device's
-write is let in, if it is not a hit, only while its set holds fewer device lines than the ways that
-the cores leave (`adaptive`); once it has learnt that cores read them once, a device's line that
-was read goes next, and devices write through to memory.
+Of two sockets each has an LLC. DDIO acts on the LLC of the device's socket, wherever the buffer's
+memory is: a core of the other socket finds the line across the link. To read it leaves it there,
+clean, to write it takes it away; a device's write drops what the other socket's LLC has of it.
+Only lines that devices write are looked for across the link, and a core's memory is its socket's.
+
+Two more things differ by machine. An LLC that *fills* is the ordinary kind: what a core misses is
+placed in it as well, a line that hits stays, and only dirty victims of L2 come back. With ADCA a
+device's write is let in, if it is not a hit, only while its set holds fewer device lines than the
+ways that the cores leave (`adaptive`); once it has learnt that cores read them once, a device's
+line that was read goes next, and devices write through to memory.
 
 Not modelled: what invalidates L2 when the directory is full; the dead-block predictor that lets
 some clean victims bypass the LLC; read-sharing (a line that two cores read moves between them).
-
-Only 1 line in `sampling` is simulated: of each aligned group of that many lines the one that a
-hash of the group's number points at (`sampled_offset`), in 1 of as many sets of L2 and LLC. A
-sampled line is known by its group's number, so neighbouring sampled lines have neighbouring
-numbers and a core's contiguous buffer fills sets evenly, as with huge pages.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
-
 from iat_nova.sim import adaptive
 from iat_nova.sim._compile import inlined, kernel
-from iat_nova.sim.machine import Io, Machine
-from iat_nova.sim.ways import (
-    CLOCK_LIMIT,
-    LAST_WAY,
-    NEVER,
-    find,
-    oldest_way,
-    padded,
-    rank,
-    stamp_of,
-    victim_way,
-)
-
-# The level that served an access: columns of `Caches.served`.
-L2, LLC, PEER, MEMORY = range(4)
-LEVELS = 4
-
-# `Caches.registers`: a clock for LRU; whether the machine has inclusive ways; the factor and the
-# shift that divide by the number of LLC sets (see llc_set); whether the LLC fills, whether it has
-# ADCA, and whether either.
-CLOCK, MIGRATES, FACTOR, SHIFT, FILLS, ADAPTS, OPTIONS = range(7)
-# Rows of `Caches.forbidden`: DDIO's ways, the inclusive ones, then each core's mask.
-DDIO, INCLUSIVE, MASKS = range(3)
-
-# `Caches.totals`: running counts of the whole cache, in sampled lines.
-(
+from iat_nova.sim.cachestate import (
+    ADAPTS,
+    CLEANED,
+    CLOCK,
+    COPY,
+    CORES,
+    DDIO,
     DDIO_HITS,
     DDIO_MISSES,
+    DIRTY,
+    DMA_MEMORY_WRITES,
     DMA_READ_HITS,
     DMA_READ_MISSES,
-    DMA_MEMORY_WRITES,  # DCA off, or not let in
-    FLUSHED,  # LLC copies dropped because DCA is off
-    FILLED,
-    VICTIMS_PLACED,
-    VICTIMS_MERGED,
-    MIGRATED,
-    MOVED,  # from the LLC into an L2
+    DMA_WRITE_BACKS,
     EVICTED,
+    FILLED,
+    FILLS,
+    FLUSHED,
+    INCLUSIVE,
+    L2,
+    LEAKED,
+    LEVELS,
+    LINKED,
+    LLC,
+    MASKS,
+    MEMORY,
+    MIGRATED,
+    MIGRATES,
+    MOVED,
+    OPTIONS,
+    PEER,
+    REMOTE,
+    SHARED,
+    TOTAL_NAMES,
+    UNREAD,
+    VICTIMS_MERGED,
+    VICTIMS_PLACED,
     WRITE_BACKS,
-    LEAKED,  # DMA-written lines evicted before a core had touched them
-    WRITTEN_THROUGH,  # DMA-written lines that went to memory as well
-    DMA_WRITE_BACKS,  # of WRITE_BACKS, those that a device's write had to wait for
-) = range(16)
-TOTAL_NAMES = (
-    "ddio_hits",
-    "ddio_misses",
-    "dma_read_hits",
-    "dma_read_misses",
-    "dma_memory_writes",
-    "flushed",
-    "filled",
-    "victims_placed",
-    "victims_merged",
-    "migrated",
-    "moved",
-    "evicted",
-    "write_backs",
-    "leaked",
-    "written_through",
-    "dma_write_backs",
+    WRITTEN_THROUGH,
+    Caches,
+    Int32,
+    llc_set,
+    make,
+    make_sockets,
+    mask_of,
+    sampled_offset,
+    set_mask,
 )
-TOTALS = len(TOTAL_NAMES)
+from iat_nova.sim.ways import CLOCK_LIMIT, LAST_WAY, find, oldest_way, rank, stamp_of, victim_way
 
-# An LLC entry is line << 3 and these; -1 is empty.
-DIRTY, UNREAD, SHARED = 1, 2, 4
-# An L2 entry is line << 2, DIRTY and this: the LLC had a copy when the line came; else it has none.
-COPY = 2
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-
-
-class Caches(NamedTuple):
-    """All state of the caches of one socket. Lines are numbers of sampled lines."""
-
-    # [core, set, 0, way]: line << 2 | COPY | DIRTY, -1 is empty; [core, set, 1, way]: `stamp_of`
-    l2: Int32
-    llc: Int32  # [set, 0, way]: entry; [set, 1, way]: stamp of the last use
-    forbidden: Int32  # [see DDIO ..., way]: 0 in the mask, NEVER outside (see victim_way)
-    registers: Int64  # see CLOCK ...
-    served: Int64  # [core, level]: accesses that reached a tag array
-    totals: Int64  # see DDIO_HITS ...
-    ddio: Int64  # [slice, 0 hits | 1 misses]: the CHAs' counters
-    adaptive: adaptive.Adaptive
-
-
-def make(machine: Machine, sampling: int) -> Caches:
-    """Return empty caches of `machine`, of which 1 set in `sampling` (a power of two) exists."""
-    if sampling & (sampling - 1) or not 1 <= sampling <= machine.l2_sets:
-        raise ValueError(
-            f"sampling {sampling}: must be a power of two between 1 and {machine.l2_sets}"
-        )
-    sets = machine.llc_sets // sampling
-    l2 = np.empty(
-        (machine.cores, machine.l2_sets // sampling, 2, padded(machine.l2_ways)), np.int32
-    )
-    llc = np.empty((sets, 2, padded(machine.llc_ways)), np.int32)
-    for sets_of, ways in ((l2, machine.l2_ways), (llc, machine.llc_ways)):
-        sets_of[..., 0, :] = -1
-        sets_of[..., 1, :] = NEVER
-        sets_of[..., 1, :ways] = LAST_WAY - np.arange(ways)
-    registers = np.zeros(7, np.int64)
-    registers[MIGRATES] = machine.inclusive_ways != 0
-    registers[SHIFT] = 32 + sets.bit_length()
-    registers[FACTOR] = (1 << int(registers[SHIFT])) // sets + 1
-    adapts = machine.io is Io.ADCA
-    registers[FILLS] = machine.llc_fills
-    registers[ADAPTS] = adapts
-    registers[OPTIONS] = machine.llc_fills or adapts
-    made = Caches(
-        l2,
-        llc,
-        np.zeros((MASKS + machine.cores, llc.shape[2]), np.int32),
-        registers,
-        np.zeros((machine.cores, LEVELS), np.int64),
-        np.zeros(TOTALS, np.int64),
-        np.zeros((machine.slices, 2), np.int64),
-        adaptive.make(machine.adca, sets if adapts else 0, machine.llc_ways, sampling),
-    )
-    set_mask(made, DDIO, machine.ddio_ways)
-    set_mask(made, INCLUSIVE, machine.inclusive_ways)
-    return made
-
-
-def set_mask(c: Caches, row: int, mask: int) -> None:
-    """Set the ways into which DDIO, migrating lines or a core (row MASKS + core) may place."""
-    for way in range(c.forbidden.shape[1]):
-        c.forbidden[row, way] = 0 if mask >> way & 1 else NEVER
-
-
-def mask_of(c: Caches, row: int) -> int:
-    """Return what `set_mask` set."""
-    return sum(1 << way for way, forbidden in enumerate(c.forbidden[row]) if not forbidden)
-
-
-def sampled_offset(group: Int64, sampling: int) -> Int64:
-    """Return which of its `sampling` lines represents each group: 0 .. sampling-1."""
-    mixed = (group.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
-    return (mixed % np.uint64(sampling)).astype(np.int64)
-
-
-@inlined
-def llc_set(c: Caches, line: int) -> int:
-    """Return the LLC set of a line: the remainder, so that neighbours fill all sets evenly.
-
-    Dividing by multiplying (Granlund and Montgomery, PLDI 1994) is exact for lines below 2^28.
-    """
-    quotient = (line * c.registers[FACTOR]) >> c.registers[SHIFT]
-    index: int = line - quotient * c.llc.shape[0]
-    return index
+# What others need, so that they need this module only.
+__all__ = [
+    "CLOCK", "CORES", "DDIO", "DDIO_HITS", "DDIO_MISSES", "DMA_MEMORY_WRITES", "L2", "LEVELS",
+    "LINKED", "LLC", "MASKS", "MEMORY", "TOTAL_NAMES", "WRITE_BACKS", "WRITTEN_THROUGH", "Caches",
+    "core_access", "dma_read", "dma_write", "llc_set", "make", "make_sockets", "mask_of",
+    "memory_lines", "memory_writes", "renumber", "sampled_offset", "set_mask",
+]  # fmt: skip
 
 
 @inlined
@@ -250,6 +153,26 @@ def take_from_l2(c: Caches, line: int, cores: int) -> int:
     return -1
 
 
+@kernel
+def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
+    """Fetch a line from the other socket's LLC: the dirty bit that comes with it, -1: not there.
+
+    To read it leaves it there, its data written back; to write it takes it away.
+    """
+    way = find(c.far[index, 0], 3, line)
+    if way < 0:
+        return -1
+    entry: int = c.far[index, 0, way]
+    if write:
+        c.far[index, 0, way] = -1
+        c.far[index, 1, way] = stamp_of(0, way)
+        c.far_totals[MOVED] += 1
+        return entry & DIRTY
+    c.far[index, 0, way] = (entry | SHARED) & ~(UNREAD | DIRTY)
+    c.totals[CLEANED] += entry & DIRTY
+    return 0
+
+
 @inlined
 def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
     """Bring L2's victim into the LLC."""
@@ -304,10 +227,15 @@ def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, optio
     bits = write
     others = sharers & ~(1 << core)
     if others:
-        found = take_from_l2(c, line, others)
+        found = take_from_l2(c, line, others & c.registers[CORES])
         if found >= 0:
             level = PEER
             bits |= found
+        elif options and c.registers[LINKED]:
+            found = take_from_l2(c, line, others & ~c.registers[CORES])
+            if found >= 0:
+                level = REMOTE
+                bits |= found
     index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line)
     if options and c.registers[ADAPTS]:
@@ -315,10 +243,16 @@ def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, optio
     if way >= 0:
         level = LLC
         bits |= _take_from_llc(c, index, way, options)
-    elif options and c.registers[FILLS]:
-        place(c, index, line << 3, MASKS + core)
-        c.totals[FILLED] += 1
-        bits |= COPY
+    elif options:
+        if c.registers[LINKED] and sharers and level != PEER:
+            found = _take_from_afar(c, index, line, write)
+            if found >= 0:
+                level = REMOTE
+                bits |= found
+        if c.registers[FILLS]:
+            place(c, index, line << 3, MASKS + core)
+            c.totals[FILLED] += 1
+            bits |= COPY
     c.served[core, level] += 1
     own = line & (c.l2.shape[1] - 1)
     stamps = c.l2[core, own, 1]
@@ -393,6 +327,16 @@ def _write_adaptively(c: Caches, index: int, way: int, line: int) -> None:
         _allocate(c, index, way, line << 3 | UNREAD | DIRTY)
 
 
+@kernel
+def _drop_afar(c: Caches, index: int, line: int) -> None:
+    """Drop the other socket's copy of a line that a device has written."""
+    way = find(c.far[index, 0], 3, line)
+    if way >= 0:
+        c.far[index, 0, way] = -1
+        c.far[index, 1, way] = stamp_of(0, way)
+        c.far_totals[FLUSHED] += 1
+
+
 @inlined
 def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
     """Let a device write a whole line, into the LLC when `dca` is 1."""
@@ -400,6 +344,8 @@ def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
         take_from_l2(c, line, sharers)
     index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line)
+    if c.registers[LINKED]:
+        _drop_afar(c, index, line)
     if dca == 0:
         if way >= 0:
             drop(c, index, way)
@@ -426,13 +372,15 @@ def _in_l2(c: Caches, line: int, cores: int) -> bool:
 
 @inlined
 def dma_read(c: Caches, line: int, sharers: int) -> None:
-    """Let a device read a line: from the LLC, a core's L2 or memory; nothing is placed."""
+    """Let a device read a line: from an LLC, a core's L2 or memory; nothing is placed."""
     index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line)
     if way >= 0:
         touch(c, c.llc[index, 1], way)
         c.totals[DMA_READ_HITS] += 1
-    elif sharers and _in_l2(c, line, sharers):
+    elif (sharers and _in_l2(c, line, sharers)) or (
+        c.registers[LINKED] and find(c.far[index, 0], 3, line) >= 0
+    ):
         c.totals[DMA_READ_HITS] += 1
     else:
         c.totals[DMA_READ_MISSES] += 1
@@ -454,7 +402,12 @@ def renumber(c: Caches) -> None:
 @kernel
 def memory_writes(c: Caches) -> int:
     """Return the sampled lines that have been written to memory."""
-    total: int = c.totals[WRITE_BACKS] + c.totals[DMA_MEMORY_WRITES] + c.totals[WRITTEN_THROUGH]
+    total: int = (
+        c.totals[WRITE_BACKS]
+        + c.totals[CLEANED]
+        + c.totals[DMA_MEMORY_WRITES]
+        + c.totals[WRITTEN_THROUGH]
+    )
     return total
 
 
@@ -463,5 +416,6 @@ def memory_lines(c: Caches) -> int:
     """Return the sampled lines that have crossed the memory bus, both ways."""
     total: int = memory_writes(c) + c.totals[DMA_READ_MISSES]
     for core in range(c.served.shape[0]):
-        total += c.served[core, MEMORY]
+        if c.registers[CORES] >> core & 1:
+            total += c.served[core, MEMORY]
     return total

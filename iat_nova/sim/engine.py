@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from iat_nova.sim import cache, clients, memory, nic, nvme, rings
 from iat_nova.sim._compile import kernel
 from iat_nova.sim.workloads import fio, memory_bound, poller
@@ -15,7 +18,11 @@ MEMORY_INTERVAL_NS = 50_000
 
 
 class State(NamedTuple):
-    """Everything that runs in one socket."""
+    """Everything that runs: `caches` and `memory` of the first socket, `far...` of the second.
+
+    Where there is one socket only these are the first's once more, and not used as the second's,
+    so that one compiled form serves both kinds. Disks are the first socket's.
+    """
 
     caches: cache.Caches
     memory: memory.Memory
@@ -24,6 +31,28 @@ class State(NamedTuple):
     clients: clients.Clients
     disks: nvme.Disks
     threads: th.Threads
+    far_caches: cache.Caches
+    far_memory: memory.Memory
+
+
+@kernel
+def _run_thread(
+    s: State,
+    c: cache.Caches,
+    latency: npt.NDArray[np.float64],
+    thread: int,
+    cycles: float,
+    sampling: int,
+    now_ns: int,
+) -> None:
+    """Let one thread run on its core, whose socket has the caches `c`."""
+    kind = s.threads.ints[thread, th.KIND]
+    if kind == th.POLLER:
+        poller.step(s.threads, s.rings, c, s.nics, latency, thread, cycles, sampling, now_ns)
+    elif kind == th.STORAGE:
+        fio.step(s.threads, s.disks, c, s.nics, latency, thread, cycles, sampling, now_ns)
+    else:
+        memory_bound.step(s.threads, c, latency, thread, cycles, sampling)
 
 
 @kernel
@@ -33,45 +62,33 @@ def advance(
     """Run the machine from `start_ns` to `end_ns` of its own time."""
     now_ns = start_ns
     memory_due_ns = start_ns + MEMORY_INTERVAL_NS
+    linked = s.caches.registers[cache.LINKED] != 0
+    near_cores = s.caches.registers[cache.CORES]
     while now_ns < end_ns:
         length_ns = min(step_ns, end_ns - now_ns)
         now_ns += length_ns
         seconds = length_ns * 1e-9
         cycles = seconds * frequency_hz
-        nic.receive(s.nics, s.rings, s.caches, seconds, now_ns)
+        nic.receive(s.nics, s.rings, s.caches, 0, seconds, now_ns)
+        if linked:
+            nic.receive(s.nics, s.rings, s.far_caches, 1, seconds, now_ns)
         nvme.step(s.disks, s.caches, seconds, now_ns, sampling)
         for thread in range(s.threads.ints.shape[0]):
             if s.threads.floats[thread, th.DUTY] == 0.0:
                 continue
-            if s.threads.ints[thread, th.KIND] == th.POLLER:
-                poller.step(
-                    s.threads,
-                    s.rings,
-                    s.caches,
-                    s.nics,
-                    s.memory.latency,
-                    thread,
-                    cycles,
-                    sampling,
-                    now_ns,
-                )
-            elif s.threads.ints[thread, th.KIND] == th.STORAGE:
-                fio.step(
-                    s.threads,
-                    s.disks,
-                    s.caches,
-                    s.nics,
-                    s.memory.latency,
-                    thread,
-                    cycles,
-                    sampling,
-                    now_ns,
-                )
+            if near_cores >> s.threads.ints[thread, th.CORE] & 1:
+                _run_thread(s, s.caches, s.memory.latency, thread, cycles, sampling, now_ns)
             else:
-                memory_bound.step(s.threads, s.caches, s.memory.latency, thread, cycles, sampling)
-        nic.transmit(s.nics, s.rings, s.caches, seconds, now_ns)
+                _run_thread(s, s.far_caches, s.far_memory.latency, thread, cycles, sampling, now_ns)
+        nic.grant(s.nics, seconds)
+        nic.transmit(s.nics, s.rings, s.caches, 0, now_ns)
+        if linked:
+            nic.transmit(s.nics, s.rings, s.far_caches, 1, now_ns)
         clients.step(s.clients, s.nics, now_ns - length_ns, now_ns)
         if now_ns >= memory_due_ns or now_ns == end_ns:
             cache.renumber(s.caches)
             memory.update(s.memory, s.caches, now_ns * 1e-9)
+            if linked:
+                cache.renumber(s.far_caches)
+                memory.update(s.far_memory, s.far_caches, now_ns * 1e-9)
             memory_due_ns = now_ns + MEMORY_INTERVAL_NS

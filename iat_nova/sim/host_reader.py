@@ -18,7 +18,7 @@ from iat_nova.sim.values import Check
 _STAY = ("arrives", "leaves")
 
 
-def nics(f: Fields, value: object) -> dict[str, NicSpec]:
+def nics(f: Fields, value: object, machine: Machine) -> dict[str, NicSpec]:
     """Read the section ``nics``."""
     found = {}
     for name, item in f.mapping(value, ("nics",)).items():
@@ -27,11 +27,17 @@ def nics(f: Fields, value: object) -> dict[str, NicSpec]:
             "name": values.text,
             "speed": values.bits_per_s,
             "dca": values.flag,
+            "socket": values.whole(0, machine.sockets - 1),
         }
         got = f.fields(item, ("nics", name), known, ("address", "speed"))
         if {"address", "speed"} <= got.keys():
             found[name] = NicSpec(
-                name, got["address"], got.get("name"), got["speed"], got.get("dca", True)
+                name,
+                got["address"],
+                got.get("name"),
+                got["speed"],
+                got.get("dca", True),
+                got.get("socket", 0),
             )
     return found
 
@@ -74,8 +80,8 @@ def guests(
             "flavor": values.text,
             "project": values.text,
             "extra_specs": values.anything,
-            "cpus": values.cpus(machine.cores),
-            "floating": values.cpus(machine.cores),
+            "cpus": values.cpus(machine.processors),
+            "floating": values.cpus(machine.processors),
             "attachments": values.anything,
             **dict.fromkeys(_STAY, values.MOMENT),
         }
@@ -96,7 +102,7 @@ def guests(
                 project=got.get("project"),
                 dedicated_cpus=got.get("cpus", ()),
                 floating_cpus=got.get("floating", ()),
-                numa_nodes=(0,),
+                numa_nodes=_nodes(machine, *got.get("cpus", ()), *got.get("floating", ())),
                 attachments=_attachments(
                     f, got.get("attachments", []), (*path, "attachments"), nics
                 ),
@@ -120,6 +126,11 @@ def stays(f: Fields, value: object) -> dict[str, Stay]:
             f.complain(("guests", number, "leaves"), "the guest must arrive before it leaves")
         found[str(item.get("uuid"))] = stay
     return found
+
+
+def _nodes(machine: Machine, *cpus: int) -> tuple[int, ...]:
+    """Return the NUMA nodes that processors are on: one a socket."""
+    return tuple(sorted({machine.socket_of(cpu) for cpu in cpus})) or (0,)
 
 
 def _specs(f: Fields, value: object, path: Path) -> dict[str, str] | None:
@@ -153,7 +164,7 @@ def _attachments(
                     got["device"],
                     mac=got.get("mac"),
                     pf=nic.address if nic else None,
-                    numa_node=0,
+                    numa_node=nic.socket if nic else 0,
                     port=got.get("port"),
                     bridge=got.get("bridge"),
                 )
@@ -164,7 +175,7 @@ def _attachments(
 def switch(f: Fields, value: object, machine: Machine) -> VirtualSwitch | None:
     """Read the section ``switch``."""
     known: dict[str, Check] = {
-        "cpus": values.cpus(machine.cores),
+        "cpus": values.cpus(machine.processors),
         "bridge": values.text,
         "ports": values.anything,
     }

@@ -29,7 +29,7 @@ def workloads(
     section = f.mapping(value, ("workloads",))
     known: dict[str, Check] = {
         "profile": values.one_of(*PROFILES),
-        "cpus": values.cpus(machine.cores),
+        "cpus": values.cpus(machine.processors),
         "nic": values.one_of(*devices["nic"]),
         "disk": values.one_of(*devices["disk"]),
         "block": values.BLOCK,

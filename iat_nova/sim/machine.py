@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from iat_nova.model import CacheDomain, WayMask
 
 LINE_BYTES = 64
+# The caches keep who shares a line as bits of a signed 64-bit number.
+PROCESSORS_MAX = 63
 
 
 class Io(enum.StrEnum):
@@ -30,7 +32,7 @@ class Choice(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """One socket: its cores, caches, memory and what its RDT can do.
+    """A processor: its cores, caches, memory and what its RDT can do; `sockets` have one each.
 
     Latencies are load-to-use times; memory's is the one without load. `inclusive_ways` are the
     LLC ways tied to the shared part of the directory (facts of A4, section 1): 0 where a machine
@@ -39,7 +41,9 @@ class Machine:
 
     Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60); memory's
     latency is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the DIMMs'
-    peak; see `iat_nova.sim.memory` for what can be had of it.
+    peak; see `iat_nova.sim.memory` for what can be had of it. `link_ns` is what the link between
+    two sockets adds: Intel's Memory Latency Checker on two sockets of Cascade Lake-SP has 81 ns to
+    a socket's own memory and 140 to the other's.
     """
 
     name: str
@@ -58,8 +62,10 @@ class Machine:
     llc_cycles: float = 60.0
     peer_cycles: float = 110.0  # another core's L2: a snoop through the directory
     memory_ns: float = 85.0
+    link_ns: float = 60.0
     llc_sets_per_slice: int = 2048
     classes: int = 16
+    sockets: int = 1
     llc_fills: bool = False
     l1_bytes: int = 32 << 10
     io: Io = Io.DCA
@@ -86,11 +92,25 @@ class Machine:
         return self.llc_sets * LINE_BYTES
 
     @property
-    def domain(self) -> CacheDomain:
-        """The LLC as the model knows it."""
+    def processors(self) -> int:
+        """Cores of all sockets; the first socket has the lowest numbers."""
+        return self.cores * self.sockets
+
+    def socket_of(self, cpu: int) -> int:
+        """Return the socket a processor is on."""
+        return cpu // self.cores
+
+    @property
+    def domains(self) -> tuple[CacheDomain, ...]:
+        """Each socket's LLC as the model knows it."""
+        return tuple(self._domain(socket) for socket in range(self.sockets))
+
+    def _domain(self, socket: int) -> CacheDomain:
+        first = socket * self.cores
         return CacheDomain(
-            id=0,
-            cpus=tuple(range(self.cores)),
+            id=socket,
+            numa_nodes=(socket,),
+            cpus=tuple(range(first, first + self.cores)),
             ways=self.llc_ways,
             classes=self.classes,
             coerced_ways=self.coerced_ways,
@@ -142,7 +162,7 @@ GOLD_6338 = Machine(
 # ADCA's platform: its L1 stands in the place of the private L2, its shared L2 in that of the LLC,
 # which takes in what cores miss and has neither CAT nor a mask for devices. Cycles of L2 and
 # the memory's latency are chosen: 20 cycles are usual at 800 MHz, and 150 ns for a controller of
-# that time. A channel of DDR3-533 peaks at 4.3 GB/s; that its controller reaches 1.7 of them is
+# that time. A channel of DDR3-533 peaks at 4.3 GB/s; that its controller reaches 1.6 of them is
 # calibrated on claim adca-7-dca.
 LOONGSON_2K1000 = Machine(
     name="loongson-2k1000",
@@ -158,7 +178,7 @@ LOONGSON_2K1000 = Machine(
     ddio_ways=WayMask(0xFFFF),
     inclusive_ways=WayMask(0),
     coerced_ways=WayMask(0),
-    memory_bytes_per_s=1.7e9,
+    memory_bytes_per_s=1.6e9,
     l2_cycles=0.0,  # what an L1 hit takes is in the workloads' own cycles
     llc_cycles=20.0,
     peer_cycles=30.0,

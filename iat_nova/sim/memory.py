@@ -43,10 +43,12 @@ class Memory(NamedTuple):
 def make(machine: Machine, sampling: int) -> Memory:
     """Return an idle memory."""
     idle = machine.memory_ns * 1e-9 * machine.frequency_hz
+    # A miss in one LLC, the link, a hit in the other LLC.
+    remote = 2 * machine.llc_cycles + machine.link_ns * 1e-9 * machine.frequency_hz
     return Memory(
         np.array([idle, machine.memory_bytes_per_s, 0.0, 0.0, 0.0, LINE_BYTES * sampling]),
         np.zeros(1),
-        np.array([machine.l2_cycles, machine.llc_cycles, machine.peer_cycles, idle]),
+        np.array([machine.l2_cycles, machine.llc_cycles, machine.peer_cycles, idle, remote]),
     )
 
 

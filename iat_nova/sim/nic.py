@@ -62,10 +62,14 @@ def _due(s: npt.NDArray[np.int64], credit: float) -> int:
 
 
 @kernel
-def receive(n: Nics, r: rings.Rings, c: cache.Caches, seconds: float, now_ns: int) -> None:
-    """Let every stream's packets of one step arrive; a full ring drops."""
+def receive(
+    n: Nics, r: rings.Rings, c: cache.Caches, socket: int, seconds: float, now_ns: int
+) -> None:
+    """Let the packets of one step arrive at a socket's cards; a full ring drops."""
     for stream in range(n.streams.shape[0]):
         s = n.streams[stream]
+        if r.state[s[RING], rings.SOCKET] != socket:
+            continue
         n.flow[stream, CREDIT] += n.flow[stream, PACKETS_PER_S] * seconds
         count = _due(s, n.flow[stream, CREDIT])
         n.flow[stream, CREDIT] -= count
@@ -100,17 +104,23 @@ def count_served(n: Nics, target: int, size: int, latency_ns: int) -> None:
 
 
 @kernel
-def transmit(n: Nics, r: rings.Rings, c: cache.Caches, seconds: float, now_ns: int) -> None:
-    """Send what the send rings hold, up to each card's line rate, ring after ring."""
+def grant(n: Nics, seconds: float) -> None:
+    """Let every card send as many bytes as one step has room for; idle time is not saved up."""
     for port in range(n.ports.shape[0]):
-        # Idle time is not saved up beyond this step.
         n.ports[port, TX_CREDIT] = (
             min(n.ports[port, TX_CREDIT], 0.0) + n.ports[port, BYTES_PER_S] * seconds
         )
+
+
+@kernel
+def transmit(n: Nics, r: rings.Rings, c: cache.Caches, socket: int, now_ns: int) -> None:
+    """Send what the send rings of a socket's cards hold, as far as granted, ring after ring."""
     for queue in range(n.tx.shape[0]):
         number = n.tx[queue, TX_RING]
         port = n.tx[queue, TX_PORT]
         ring = r.state[number]
+        if ring[rings.SOCKET] != socket:
+            continue
         sharers = r.pools[ring[rings.POOL], rings.SHARERS]
         while ring[rings.DONE] < ring[rings.POSTED] and n.ports[port, TX_CREDIT] > 0:
             buffer = r.slots[number, ring[rings.DONE] & (ring[rings.SIZE] - 1)]

@@ -13,13 +13,14 @@ from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.render import Rendered
 from iat_nova.sim import host_reader, load_reader, values
 from iat_nova.sim.fields import Fields
-from iat_nova.sim.machine import MACHINES, Choice, Io, Machine
+from iat_nova.sim.machine import MACHINES, PROCESSORS_MAX, Choice, Io, Machine
 from iat_nova.sim.scenario import Scenario, ScenarioError
 from iat_nova.sim.values import Check
 
 _KEYS: Mapping[str, Check] = {
     "title": values.text,
     "machine": values.one_of(*MACHINES),
+    "sockets": values.whole(1, 2),
     "io": values.one_of(*Io),
     "adca": values.one_of(*Choice),
     "length": values.DURATION,
@@ -62,9 +63,9 @@ def _listing(source: str, problems: Iterable[Problem]) -> str:
 def _parts(f: Fields, value: object) -> dict[str, Any]:
     """Return the arguments of `Scenario`; not complete where a problem was noted."""
     top = f.fields(value, (), _KEYS, required=("length", "workloads"))
-    machine = _machine(top)
+    machine = _machine(f, top)
     cards = top.get("nics", {})
-    nics = host_reader.nics(f, cards)
+    nics = host_reader.nics(f, cards, machine)
     drives = top.get("disks", {})
     disks = host_reader.disks(f, drives)
     section = top.get("workloads", {})
@@ -99,12 +100,16 @@ def _parts(f: Fields, value: object) -> dict[str, Any]:
     return parts
 
 
-def _machine(top: Mapping[str, Any]) -> Machine:
-    """Return the machine, with another way of doing inbound I/O where one is given."""
+def _machine(f: Fields, top: Mapping[str, Any]) -> Machine:
+    """Return the machine, with another socket or another way of doing inbound I/O where given."""
     machine = MACHINES[top.get("machine", "gold-6140")]
     changes: dict[str, Any] = {"io": Io(top.get("io", machine.io))}
     if "adca" in top:
         changes["adca"] = Choice(top["adca"])
+    changes["sockets"] = top.get("sockets", 1)
+    if machine.cores * changes["sockets"] > PROCESSORS_MAX:
+        f.complain(("sockets",), f"allowed: 1 for {machine.name}, it has {machine.cores} cores")
+        changes["sockets"] = 1
     if changes["io"] is Io.ADCA:  # it limits devices in each set, not by a mask
         changes["ddio_ways"] = WayMask.span(0, machine.llc_ways)
     return dataclasses.replace(machine, **changes)

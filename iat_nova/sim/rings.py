@@ -19,7 +19,8 @@ from iat_nova.sim import cache
 from iat_nova.sim._compile import inlined
 
 # Columns of `Rings.state`.
-POSTED, DONE, TAKEN, SIZE, POOL, DROPPED, PASSED, PEAK, DCA = range(9)
+# SOCKET: of the card at the other end.
+POSTED, DONE, TAKEN, SIZE, POOL, DROPPED, PASSED, PEAK, DCA, SOCKET = range(10)
 # Columns of `Rings.pools`. LIFO 1: the buffer freed last is used first (a stack handler, or the
 # per-core caches in front of a ring when one core allocates and frees); 0: in turn (a ring).
 # HEAD counts allocations, TAIL frees and the buffers at the start.
@@ -70,6 +71,7 @@ class RingPlan(NamedTuple):
     pool: int
     prefilled: bool
     dca: bool
+    socket: int = 0
 
 
 def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) -> Rings:
@@ -86,7 +88,7 @@ def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) ->
     found = np.concatenate(chunks)
     first[1:] = np.cumsum(np.bincount(found[:, 0], minlength=total)[:total])
     size = max((ring.size for ring in rings), default=1)
-    state = np.zeros((max(1, len(rings)), 9), np.int64)
+    state = np.zeros((max(1, len(rings)), 10), np.int64)
     made = Rings(
         np.zeros((max(1, len(rings)), size), np.int32),
         state,
@@ -99,7 +101,7 @@ def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) ->
     for number, ring in enumerate(rings):
         if ring.size & (ring.size - 1):
             raise ValueError(f"ring size {ring.size} is not a power of two")
-        state[number, [SIZE, POOL, DCA]] = (ring.size, ring.pool, ring.dca)
+        state[number, [SIZE, POOL, DCA, SOCKET]] = (ring.size, ring.pool, ring.dca, ring.socket)
         if ring.prefilled:
             refill(made, number)
     return made

@@ -94,8 +94,10 @@ class Result:
     metadata: Mapping[str, object]
     workloads: tuple[WorkloadResult, ...]
     windows: tuple[Window, ...]
-    moves: tuple[float, ...]  # emulated seconds at which a mask moved; the first layout is none
+    # Of all sockets: emulated seconds at which a mask moved (the first layout is no move).
+    moves: tuple[float, ...]
     transitions: tuple[tuple[float, int], ...]  # (emulated second, the paper's number)
+    # Of the first socket.
     decisions: tuple[Decision, ...]  # one an iteration
     last: Decision | None
     inventory: DomainInventory | None
@@ -162,7 +164,9 @@ class _TellingClock:
 
 def _snapshot(server: EmulatedServer) -> _Snapshot:
     counts = server.read_counts()
-    return _Snapshot(server.now(), server.metrics(), next(iter(counts.domains.values())))
+    # All sockets together; none of an emulated server's counters is missing.
+    totals = (sum(n or 0 for n in column) for column in zip(*counts.domains.values(), strict=True))
+    return _Snapshot(server.now(), server.metrics(), DomainCounts(*totals))
 
 
 def _window(before: _Snapshot, after: _Snapshot) -> Window:
@@ -212,7 +216,8 @@ def run(
             history_path = pathlib.Path(folder) / "history.sqlite"
         clock = _TellingClock(server, total_s, marks, progress)
         _agent(scenario, name, server, clock, history_path, switches).run(total_s)
-        iterations, inventory = _iterations(history_path)
+        decided, inventory = _iterations(history_path)
+    iterations = decided[0] if decided else []
     return Result(
         scenario=scenario.name,
         strategy=name,
@@ -225,11 +230,14 @@ def run(
             for workload, metrics in server.metrics().items()
         ),
         windows=tuple(_window(*pair) for pair in itertools.pairwise(clock.snapshots)),
-        moves=tuple(round(one.at_s, 3) for one in iterations if one.decision.moved)[1:],
+        moves=tuple(sorted(at_s for socket in decided for at_s in _moves(socket)[1:])),
         transitions=tuple(
-            (round(one.at_s, 3), one.decision.transition)
-            for one in iterations
-            if one.decision.transition is not None
+            sorted(
+                (round(one.at_s, 3), one.decision.transition)
+                for socket in decided
+                for one in socket
+                if one.decision.transition is not None
+            )
         ),
         decisions=tuple(one.decision for one in iterations),
         last=iterations[-1].decision if iterations else None,
@@ -307,15 +315,24 @@ class _Found:
         return self._strategy.initial(inventory, at_s, layout)
 
 
-def _iterations(path: str | os.PathLike[str]) -> tuple[list[Iteration], DomainInventory | None]:
-    """Read back what was decided, and for whom."""
+def _moves(iterations: Sequence[Iteration]) -> list[float]:
+    """Return when a mask of one domain moved."""
+    return [round(one.at_s, 3) for one in iterations if one.decision.moved]
+
+
+def _iterations(
+    path: str | os.PathLike[str],
+) -> tuple[list[list[Iteration]], DomainInventory | None]:
+    """Read back what was decided for each domain, and for whom in the first."""
     with HistoryReader(path) as reader:
-        domain = next(iter(reader.domains()), None)
-        if domain is None:
+        domains = sorted(reader.domains())
+        if not domains:
             return [], None
-        found = [one.iteration for one in reader.between(0.0, math.inf, domain)]
-        known = reader.inventory(found[-1].inventory_id)
-        return found, None if known is None else known.domains[domain]
+        found = [
+            [one.iteration for one in reader.between(0.0, math.inf, domain)] for domain in domains
+        ]
+        known = reader.inventory(found[0][-1].inventory_id)
+        return found, None if known is None else known.domains[domains[0]]
 
 
 def workload_result(name: str, done: WorkloadMetrics, seconds: float) -> WorkloadResult:

@@ -52,13 +52,14 @@ class ScenarioError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NicSpec:
-    """A network card. `dca`: its port's writes may allocate in the LLC."""
+    """A network card on a socket. `dca`: its port's writes may allocate in that socket's LLC."""
 
     name: str
     address: str
     device: str | None
     speed_bits_per_s: float
     dca: bool = True
+    socket: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -201,11 +202,12 @@ class Scenario:
 
     def facts(self, at_s: float = 0.0) -> Facts:
         """Return what an inventory of this host would show at a moment."""
-        domain = self.machine.domain
         nics = tuple(
-            Nic(nic.address, nic.device, 0, nic.speed_bits_per_s / 1e9) for nic in self.nics
+            Nic(nic.address, nic.device, nic.socket, nic.speed_bits_per_s / 1e9)
+            for nic in self.nics
         )
-        host = HostFacts(self.name, (domain,), domain.cpus, nics)
+        cpus = tuple(range(self.machine.processors))
+        host = HostFacts(self.name, self.machine.domains, cpus, nics)
         guests = tuple(guest for guest in self.guests if self.is_here(guest, at_s))
         return Facts(host, guests, self.switch)
 
@@ -224,6 +226,7 @@ class Scenario:
         return {
             "scenario": self.name,
             "machine": self.machine.title,
+            "sockets": self.machine.sockets,
             "seed": self.seed,
             "sampling": f"1 in {self.sampling} lines",
             "time_compression": f"{self.compression:g} of each second is simulated",

@@ -72,7 +72,7 @@ class WorkloadMetrics:
 
 
 class EmulatedServer:
-    """Implements `Counters`, `CacheAllocator`, `DdioWays` and `Clock` for one socket.
+    """Implements `Counters`, `CacheAllocator`, `DdioWays` and `Clock` for one or two sockets.
 
     `pace`: emulated seconds that may pass in a real one; None: as fast as it goes. `noise`:
     relative standard deviation of what each reading adds to a counter. `one_slice`: DDIO's
@@ -113,7 +113,9 @@ class EmulatedServer:
         self._random = np.random.default_rng([self.seed, 1])
         self._watched: tuple[int, ...] = ()
         self._seen: dict[tuple[str, int], tuple[float, float]] = {}
-        self._masks: dict[str, WayMask] = {}  # by class; at the start by workload
+        # By domain and class; at the start a workload is one.
+        self._masks: dict[int, dict[str, WayMask]] = {}
+        self._class_of: dict[int, str] = {}
         self._start_masks()
         self._run_events()
 
@@ -188,7 +190,8 @@ class EmulatedServer:
             ways = int(event.value)
             top = self.scenario.machine.llc_ways - ways
             # An agent is told of it as of a guest that comes.
-            self.ddio_found = self.write(self.scenario.machine.domain.id, WayMask.span(top, ways))
+            for domain in self.scenario.machine.domains:
+                self.ddio_found = self.write(domain.id, WayMask.span(top, ways))
             self.guests_changed.set()
         elif event.subject.startswith("traffic."):
             name = event.subject.removeprefix("traffic.")
@@ -229,60 +232,68 @@ class EmulatedServer:
             for workload in self.scenario.workloads:
                 lowest = int(self._random.integers(0, ways - 1))
                 masks[workload.name] = WayMask.span(lowest, 2)
-        self._masks = masks
-        self._program(
-            ClassMask(workload.name, workload.cpus, masks[workload.name])
-            for workload in self.scenario.workloads
-            if workload.name in masks
-        )
+        for domain in self.scenario.machine.domains:
+            named = [
+                ClassMask(workload.name, cpus, masks[workload.name])
+                for workload in self.scenario.workloads
+                if workload.name in masks
+                and (cpus := tuple(cpu for cpu in workload.cpus if cpu in domain.cpus))
+            ]
+            self._masks[domain.id] = {item.name: item.mask for item in named}
+            self._program(domain, named)
 
     # ------------------------------------------------------------ CacheAllocator
 
     def domains(self) -> tuple[CacheDomain, ...]:
-        """Return the one cache domain; its DDIO ways are the ones set now."""
-        found = self.read_ddio()
-        return (dataclasses.replace(self.scenario.machine.domain, ddio_found=found),)
+        """Return a cache domain a socket; its DDIO ways are the ones set now."""
+        return tuple(
+            dataclasses.replace(domain, ddio_found=self.read_ddio(domain.id))
+            for domain in self.scenario.machine.domains
+        )
 
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
         """Program the classes; coerced ways come together, as on the real machine."""
-        rules.check_classes(self._domain(domain), classes)
+        limits = self._domain(domain)
+        rules.check_classes(limits, classes)
         named = [item for item in classes if item.name != DEFAULT_CLASS]
-        self._masks = {item.name: item.mask for item in classes}
-        self._program(named)
+        self._masks[domain] = {item.name: item.mask for item in classes}
+        self._program(limits, named)
         return self.effective(domain)
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
         """Read the masks of our classes back."""
         limits = self._domain(domain)
-        return {name: rules.effective(limits, mask) for name, mask in self._masks.items()}
+        return {name: rules.effective(limits, mask) for name, mask in self._masks[domain].items()}
 
     def class_of(self, cpu: int) -> str | None:
         """Return the class a processor is in, None for the default one."""
         return self._class_of.get(cpu)
 
     def _domain(self, number: int) -> CacheDomain:
-        return rules.find((self.scenario.machine.domain,), number)
+        return rules.find(self.scenario.machine.domains, number)
 
-    def _program(self, classes: Iterable[ClassMask]) -> None:
-        """Write every processor's effective mask; those in no class have the default one's."""
-        limits = self.scenario.machine.domain
+    def _program(self, limits: CacheDomain, classes: Iterable[ClassMask]) -> None:
+        """Write a domain's effective masks; processors in no class have the default one's."""
         everything = WayMask.span(0, limits.ways)
-        caches = self.plant.state.caches
-        default = self._masks.get(DEFAULT_CLASS, everything)
+        caches = self._caches(limits.id)
+        default = self._masks[limits.id].get(DEFAULT_CLASS, everything)
         for cpu in limits.cpus:
             cache.set_mask(caches, cache.MASKS + cpu, rules.effective(limits, default))
-        self._class_of: dict[int, str] = {}
+            self._class_of.pop(cpu, None)
         for item in classes:
             for cpu in item.cpus:
                 self._class_of[cpu] = item.name
                 mask = rules.effective(limits, item.mask)
                 cache.set_mask(caches, cache.MASKS + cpu, mask)
 
+    def _caches(self, domain: int) -> cache.Caches:
+        return self.plant.sockets[domain][0]
+
     # ------------------------------------------------------------------ Counters
 
     def watch(self, cpus: Iterable[int]) -> None:
         """Choose the processors that `read` reports."""
-        self._watched = tuple(sorted(set(cpus) & set(self.scenario.machine.domain.cpus)))
+        self._watched = tuple(sorted(set(cpus) & set(range(self.scenario.machine.processors))))
 
     def close(self) -> None:
         """Stop watching."""
@@ -299,29 +310,34 @@ class EmulatedServer:
         if domain is None:
             return self.read_counts()
         self._domain(domain)
-        return self.read_ddio()
+        return self.read_ddio(domain)
 
     def read_counts(self) -> Counts:
-        """Return the running totals of the watched processors and of the domain."""
+        """Return the running totals of the watched processors and of the domains."""
         scale = self._scale
         served = self.plant.state.caches.served
         instructions, cycles = self._core_totals()
         cores = {}
         for cpu in self._watched:
-            misses = float(served[cpu, cache.MEMORY]) * scale
+            misses = float(served[cpu, cache.MEMORY :].sum()) * scale
             references = float(served[cpu, cache.LLC :].sum()) * scale
             totals = (instructions[cpu], cycles[cpu], references, misses)
             cores[cpu] = CoreCounts(
                 *(self._counter(name, cpu, n) for name, n in zip(_CORE, totals, strict=True))
             )
-        hits, misses = self._ddio_totals()
-        memory = float(cache.memory_lines(self.plant.state.caches)) * scale * LINE_BYTES
-        domain = DomainCounts(
-            self._counter("ddio_hits", 0, hits),
-            self._counter("ddio_misses", 0, misses),
-            self._counter("memory_bytes", 0, memory),
+        domains = {
+            domain.id: self._of_domain(domain.id) for domain in self.scenario.machine.domains
+        }
+        return Counts(self.now(), cores, domains)
+
+    def _of_domain(self, domain: int) -> DomainCounts:
+        hits, misses = self._ddio_totals(domain)
+        memory = float(cache.memory_lines(self._caches(domain))) * self._scale * LINE_BYTES
+        return DomainCounts(
+            self._counter("ddio_hits", domain, hits),
+            self._counter("ddio_misses", domain, misses),
+            self._counter("memory_bytes", domain, memory),
         )
-        return Counts(self.now(), cores, {self.scenario.machine.domain.id: domain})
 
     @property
     def _scale(self) -> float:
@@ -330,7 +346,7 @@ class EmulatedServer:
 
     def _core_totals(self) -> tuple[list[float], list[float]]:
         """Return instructions and cycles of each processor, scaled up."""
-        cores = self.scenario.machine.cores
+        cores = self.scenario.machine.processors
         t = self.plant.state.threads
         result = []
         for column in (th.INSTRUCTIONS, th.CYCLES):
@@ -338,8 +354,8 @@ class EmulatedServer:
             result.append([float(n) / self.scenario.compression for n in sums])
         return result[0], result[1]
 
-    def _ddio_totals(self) -> tuple[float, float]:
-        counts = self.plant.state.caches.ddio
+    def _ddio_totals(self, domain: int) -> tuple[float, float]:
+        counts = self._caches(domain).ddio
         if self._one_slice:
             hits, misses = (float(n) * counts.shape[0] for n in counts[0])
         else:
@@ -358,16 +374,16 @@ class EmulatedServer:
 
     # ------------------------------------------------------------------ DdioWays
 
-    def read_ddio(self) -> WayMask:
-        """Return DDIO's mask."""
-        return WayMask(cache.mask_of(self.plant.state.caches, cache.DDIO))
+    def read_ddio(self, domain: int = 0) -> WayMask:
+        """Return DDIO's mask on a socket."""
+        return WayMask(cache.mask_of(self._caches(domain), cache.DDIO))
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Set DDIO's mask, as MSR 0xC8B does: nothing is coerced."""
         limits = self._domain(domain)
         rules.check_ddio(limits, mask)
-        cache.set_mask(self.plant.state.caches, cache.DDIO, mask)
-        return self.read_ddio()
+        cache.set_mask(self._caches(domain), cache.DDIO, mask)
+        return self.read_ddio(domain)
 
     # ------------------------------------------------------------------- metrics
 
@@ -393,7 +409,7 @@ class EmulatedServer:
             instructions=float(f[th.INSTRUCTIONS]) * up,
             cycles=float(f[th.CYCLES]) * up,
             references=float(served[cache.LLC :].sum()) * self._scale,
-            misses=float(served[cache.MEMORY]) * self._scale,
+            misses=float(served[cache.MEMORY :].sum()) * self._scale,
             work=float(f[th.WORK]) * up,
             packets=packets,
             bytes=size,

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-L2, LLC, PEER, MEMORY = range(4)
+L2, LLC, PEER, MEMORY, REMOTE = range(5)
 
 
 class ReferenceCache:
-    """`l2[core][set]` and `llc[set]` are lists, least recently used first."""
+    """`l2[core][set]` and `llc[set]` are lists, least recently used first.
+
+    `link` joins two of them into a machine of two sockets, each of which has all L2s and cores.
+    """
 
     def __init__(
         self, cores, l2_sets, l2_ways, llc_sets, llc_ways, ddio, inclusive, set_of,
@@ -27,9 +30,16 @@ class ReferenceCache:
         self.inclusive = set(inclusive)
         self.set_of = set_of
         self.fills = fills
+        self.here = range(cores)
+        self.other = None
         self.adca = adca
         self.counts = Counter()
         self.served = [Counter() for _ in range(cores)]
+
+    def link(self, other, here, there):
+        self.here, other.here = here, there
+        self.other, other.other = other, self
+        other.l2, other.served, other.masks = self.l2, self.served, self.masks
 
     def _llc_line(self, line):
         return next((e for e in self.llc[self.set_of(line)] if e["line"] == line), None)
@@ -71,8 +81,8 @@ class ReferenceCache:
     def _l2_set(self, core, line):
         return self.l2[core][line % len(self.l2[core])]
 
-    def _take_from_other_l2s(self, line, but):
-        for core in range(len(self.l2)):
+    def _take_from_other_l2s(self, line, but, cores=None):
+        for core in range(len(self.l2)) if cores is None else cores:
             for entry in self._l2_set(core, line):
                 if entry["line"] == line and core != but:
                     self._l2_set(core, line).remove(entry)
@@ -89,9 +99,13 @@ class ReferenceCache:
                 self.served[core][L2] += 1
                 return L2
         level, dirty = MEMORY, write
-        other = self._take_from_other_l2s(line, core)
+        other = self._take_from_other_l2s(line, core, self.here)
         if other:
             level, dirty = PEER, write or other["dirty"]
+        elif self.other:
+            other = self._take_from_other_l2s(line, core, self.other.here)
+            if other:
+                level, dirty = REMOTE, write or other["dirty"]
         found = self._llc_line(line)
         if self.adca:
             self.adca.core_used(self.set_of(line), line)
@@ -105,7 +119,11 @@ class ReferenceCache:
                 dirty = dirty or found["dirty"]
                 self.llc[self.set_of(line)].remove(found)
                 self.counts["moved"] += 1
-        elif self.fills:
+        elif self.other and level != PEER:
+            taken = self._take_from_afar(line, write)
+            if taken is not None:
+                level, dirty = REMOTE, dirty or taken
+        if self.fills and not found:
             filled = {"line": line, "dirty": False, "unread": False, "shared": False}
             self._place(filled, self.masks[core])
             self.counts["filled"] += 1
@@ -114,6 +132,19 @@ class ReferenceCache:
         if len(mine) > self.l2_ways:
             self._spill(core, mine.pop(0))
         return level
+
+    def _take_from_afar(self, line, write):
+        """Return whether a line that the other socket's LLC has comes dirty; None: it has none."""
+        found = self.other._llc_line(line)
+        if found is None:
+            return None
+        if write:
+            self.other.llc[self.set_of(line)].remove(found)
+            self.other.counts["moved"] += 1
+            return found["dirty"]
+        self.counts["cleaned"] += found["dirty"]
+        found.update(dirty=False, unread=False, shared=True)
+        return False
 
     def _share(self, entry):
         migrates = self.inclusive and entry["way"] not in self.inclusive
@@ -143,6 +174,10 @@ class ReferenceCache:
     def dma_write(self, line, dca):
         self._take_from_other_l2s(line, None)
         found = self._llc_line(line)
+        afar = self.other and self.other._llc_line(line)
+        if afar:
+            self.other.llc[self.set_of(line)].remove(afar)
+            self.other.counts["flushed"] += 1
         if not dca:
             if found:
                 self.llc[self.set_of(line)].remove(found)
@@ -174,10 +209,12 @@ class ReferenceCache:
         if found:
             self._use(found)
             self.counts["dma_read_hits"] += 1
-        elif any(e["line"] == line for c in range(len(self.l2)) for e in self._l2_set(c, line)):
-            self.counts["dma_read_hits"] += 1
         else:
-            self.counts["dma_read_misses"] += 1
+            in_l2 = any(
+                e["line"] == line for c in range(len(self.l2)) for e in self._l2_set(c, line)
+            )
+            hit = in_l2 or (self.other and self.other._llc_line(line))
+            self.counts["dma_read_hits" if hit else "dma_read_misses"] += 1
 
 
 class ReferenceAdca:

@@ -101,7 +101,8 @@ class TestAgainstReference(unittest.TestCase):
         self.assertEqual({**dict.fromkeys(cache.TOTAL_NAMES, 0), **reference.counts}, totals(c))
         for core in range(3):
             self.assertEqual(
-                [reference.served[core][level] for level in range(4)], c.served[core].tolist()
+                [reference.served[core][level] for level in range(cache.LEVELS)],
+                c.served[core].tolist(),
             )
         expected = {e["line"]: e["way"] for row in reference.llc for e in row}
         self.assertEqual(expected, llc_lines(c))
@@ -110,7 +111,7 @@ class TestAgainstReference(unittest.TestCase):
     def test_random_traces_with_masks_and_dma(self):
         """Every access is served by the same level and every line ends in the same way."""
         seen = [self.run_trace(seed) for seed in range(8)]
-        for name in set(cache.TOTAL_NAMES) - {"filled", "written_through"}:
+        for name in set(cache.TOTAL_NAMES) - {"filled", "written_through", "cleaned"}:
             self.assertGreater(sum(counts[name] for counts in seen), 0, f"{name} never happened")
 
     def test_llc_that_fills(self):
@@ -129,6 +130,41 @@ class TestAgainstReference(unittest.TestCase):
                     seen += self.run_trace(seed, inclusive, lines, 6000, fills, choice)
         for name in ("written_through", "dma_write_backs", "dma_memory_writes", "filled"):
             self.assertGreater(seen[name], 0, f"{name} never happened")
+
+    def test_two_sockets(self):
+        """Cores and devices of two linked sockets use the same lines, and both LLCs agree."""
+        rng = random.Random(11)
+        described = dataclasses.replace(SMALL, cores=2, sockets=2)
+        sockets = cache.make_sockets(described, 1)
+        references = [
+            ReferenceCache(4, 4, 3, 8, 6, ways(0b110000), ways(0b11), set_of(sockets[0]))
+            for _ in sockets
+        ]
+        references[0].link(references[1], range(2), range(2, 4))
+        everyone, levels = 0b1111, Counter()
+        for step in range(12000):
+            line, at = int(rng.triangular(0, 150, 0)), rng.randrange(2)
+            match rng.randrange(8):
+                case 0 | 1:
+                    dca = int(rng.random() < 0.9)
+                    cache.dma_write(sockets[at], line, everyone, dca)
+                    references[at].dma_write(line, dca)
+                case 2:
+                    cache.dma_read(sockets[at], line, everyone)
+                    references[at].dma_read(line)
+                case _:
+                    core, write = 2 * at + rng.randrange(2), int(rng.random() < 0.3)
+                    got = cache.core_access(sockets[at], core, line, write, everyone)
+                    self.assertEqual(
+                        references[at].access(core, line, write), got, f"access {step}"
+                    )
+                    levels[got] += 1
+        self.assertEqual(set(range(cache.LEVELS)), set(levels))
+        for c, reference in zip(sockets, references, strict=True):
+            self.assertEqual({**dict.fromkeys(cache.TOTAL_NAMES, 0), **reference.counts}, totals(c))
+            self.assertGreater(reference.counts["cleaned"], 0)
+            expected = {e["line"]: e["way"] for row in reference.llc for e in row}
+            self.assertEqual(expected, llc_lines(c))
 
     def test_machine_without_inclusive_ways(self):
         """Without inclusive ways a touched DMA line stays where it is."""

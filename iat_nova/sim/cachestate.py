@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the caches are made of: entries, masks, counts, and which lines are simulated.
+
+Only 1 line in `sampling` is simulated: of each aligned group of that many lines the one that a
+hash of the group's number points at (`sampled_offset`), in 1 of as many sets of L2 and LLC. A
+sampled line is known by its group's number, so neighbouring sampled lines have neighbouring
+numbers and a core's contiguous buffer fills sets evenly, as with huge pages.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from iat_nova.sim import adaptive
+from iat_nova.sim._compile import inlined
+from iat_nova.sim.machine import Io, Machine
+from iat_nova.sim.ways import LAST_WAY, NEVER, padded
+
+# The level that served an access: columns of `Caches.served`.
+L2, LLC, PEER, MEMORY, REMOTE = range(5)  # REMOTE: a cache of the other socket
+LEVELS = 5
+
+# `Caches.registers`: a clock for LRU; whether the machine has inclusive ways; the factor and the
+# shift that divide by the number of LLC sets (see llc_set); whether the LLC fills, whether it has
+# ADCA, a bit for each of this socket's cores, whether there is another socket, and whether there
+# is any of these options.
+CLOCK, MIGRATES, FACTOR, SHIFT, FILLS, ADAPTS, CORES, LINKED, OPTIONS = range(9)
+# Rows of `Caches.forbidden`: DDIO's ways, the inclusive ones, then each core's mask.
+DDIO, INCLUSIVE, MASKS = range(3)
+
+# `Caches.totals`: running counts of the whole cache, in sampled lines.
+(
+    DDIO_HITS,
+    DDIO_MISSES,
+    DMA_READ_HITS,
+    DMA_READ_MISSES,
+    DMA_MEMORY_WRITES,  # DCA off, or not let in
+    FLUSHED,  # LLC copies dropped because DCA is off, or the device is the other socket's
+    FILLED,
+    VICTIMS_PLACED,
+    VICTIMS_MERGED,
+    MIGRATED,
+    MOVED,  # from the LLC into an L2
+    EVICTED,
+    WRITE_BACKS,
+    CLEANED,  # written back from the other socket's LLC when a core of this one read them
+    LEAKED,  # DMA-written lines evicted before a core had touched them
+    WRITTEN_THROUGH,  # DMA-written lines that went to memory as well
+    DMA_WRITE_BACKS,  # of WRITE_BACKS, those that a device's write had to wait for
+) = range(17)
+TOTAL_NAMES = (
+    "ddio_hits",
+    "ddio_misses",
+    "dma_read_hits",
+    "dma_read_misses",
+    "dma_memory_writes",
+    "flushed",
+    "filled",
+    "victims_placed",
+    "victims_merged",
+    "migrated",
+    "moved",
+    "evicted",
+    "write_backs",
+    "cleaned",
+    "leaked",
+    "written_through",
+    "dma_write_backs",
+)
+TOTALS = len(TOTAL_NAMES)
+
+# An LLC entry is line << 3 and these; -1 is empty.
+DIRTY, UNREAD, SHARED = 1, 2, 4
+# An L2 entry is line << 2, DIRTY and this: the LLC had a copy when the line came; else it has none.
+COPY = 2
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+
+class Caches(NamedTuple):
+    """All state of the caches of one socket. Lines are numbers of sampled lines.
+
+    Of two sockets both have the same `l2`, `forbidden` and `served`, with rows for all cores, but
+    each a clock and totals of its own. `far` and `far_totals` are the other's; without one there
+    are no sets in `far`.
+    """
+
+    # [core, set, 0, way]: line << 2 | COPY | DIRTY, -1 is empty; [core, set, 1, way]: `stamp_of`
+    l2: Int32
+    llc: Int32  # [set, 0, way]: entry; [set, 1, way]: stamp of the last use
+    forbidden: Int32  # [see DDIO ..., way]: 0 in the mask, NEVER outside (see victim_way)
+    registers: Int64  # see CLOCK ...
+    served: Int64  # [core, level]: accesses that reached a tag array
+    totals: Int64  # see DDIO_HITS ...
+    ddio: Int64  # [slice, 0 hits | 1 misses]: the CHAs' counters
+    adaptive: adaptive.Adaptive
+    far: Int32
+    far_totals: Int64
+
+
+def make(machine: Machine, sampling: int) -> Caches:
+    """Return empty caches of a machine's first socket, see `make_sockets`."""
+    return make_sockets(machine, sampling)[0]
+
+
+def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
+    """Return the empty caches of each socket, of which 1 set in `sampling` exists.
+
+    Raises `ValueError` unless that is a power of two which the sets allow.
+    """
+    if sampling & (sampling - 1) or not 1 <= sampling <= machine.l2_sets:
+        raise ValueError(
+            f"sampling {sampling}: must be a power of two between 1 and {machine.l2_sets}"
+        )
+    sockets, cores = machine.sockets, machine.processors
+    l2 = _empty((cores, machine.l2_sets // sampling), machine.l2_ways)
+    llcs = [_empty((machine.llc_sets // sampling,), machine.llc_ways) for _ in range(sockets)]
+    totals = [np.zeros(TOTALS, np.int64) for _ in range(sockets)]
+    served = np.zeros((cores, LEVELS), np.int64)
+    adaptive_sets = machine.llc_sets // sampling if machine.io is Io.ADCA else 0
+    found = []
+    for socket, llc in enumerate(llcs):
+        made = Caches(
+            l2,
+            llc,
+            np.zeros((MASKS + cores, llc.shape[2]), np.int32),
+            _registers(machine, llc.shape[0], socket),
+            served,
+            totals[socket],
+            np.zeros((machine.slices, 2), np.int64),
+            adaptive.make(machine.adca, adaptive_sets, machine.llc_ways, sampling),
+            llcs[1 - socket] if sockets > 1 else llc[:0],
+            totals[1 - socket] if sockets > 1 else np.zeros(TOTALS, np.int64),
+        )
+        set_mask(made, DDIO, machine.ddio_ways)
+        set_mask(made, INCLUSIVE, machine.inclusive_ways)
+        found.append(made)
+    return tuple(found)
+
+
+def _empty(shape: tuple[int, ...], ways: int) -> Int32:
+    """Return sets in which no line is."""
+    made = np.empty((*shape, 2, padded(ways)), np.int32)
+    made[..., 0, :] = -1
+    made[..., 1, :] = NEVER
+    made[..., 1, :ways] = LAST_WAY - np.arange(ways)
+    return made
+
+
+def _registers(machine: Machine, sets: int, socket: int) -> Int64:
+    made = np.zeros(9, np.int64)
+    made[MIGRATES] = machine.inclusive_ways != 0
+    made[SHIFT] = 32 + sets.bit_length()
+    made[FACTOR] = (1 << int(made[SHIFT])) // sets + 1
+    made[FILLS] = machine.llc_fills
+    made[ADAPTS] = machine.io is Io.ADCA
+    made[CORES] = ((1 << machine.cores) - 1) << socket * machine.cores
+    made[LINKED] = machine.sockets > 1
+    made[OPTIONS] = made[[FILLS, ADAPTS, LINKED]].any()
+    return made
+
+
+def set_mask(c: Caches, row: int, mask: int) -> None:
+    """Set the ways into which DDIO, migrating lines or a core (row MASKS + core) may place."""
+    for way in range(c.forbidden.shape[1]):
+        c.forbidden[row, way] = 0 if mask >> way & 1 else NEVER
+
+
+def mask_of(c: Caches, row: int) -> int:
+    """Return what `set_mask` set."""
+    return sum(1 << way for way, forbidden in enumerate(c.forbidden[row]) if not forbidden)
+
+
+def sampled_offset(group: Int64, sampling: int) -> Int64:
+    """Return which of its `sampling` lines represents each group: 0 .. sampling-1."""
+    mixed = (group.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    return (mixed % np.uint64(sampling)).astype(np.int64)
+
+
+@inlined
+def llc_set(c: Caches, line: int) -> int:
+    """Return the LLC set of a line: the remainder, so that neighbours fill all sets evenly.
+
+    Dividing by multiplying (Granlund and Montgomery, PLDI 1994) is exact for lines below 2^28.
+    """
+    quotient = (line * c.registers[FACTOR]) >> c.registers[SHIFT]
+    index: int = line - quotient * c.llc.shape[0]
+    return index
