@@ -62,7 +62,7 @@ class UnitTest(unittest.TestCase):
         self.assertEqual("-/sys/fs/resctrl", self.service["ReadWritePaths"])
 
     def test_it_mounts_where_others_see_it(self) -> None:
-        """resctrl is mounted in the namespace of process 1, not in one that goes with the command."""
+        """resctrl is mounted for process 1, not in a namespace that goes with the command."""
         lines = [line for line in UNIT.read_text().splitlines() if "mount -t resctrl" in line]
         (line,) = lines
         self.assertIn("nsenter --target 1 --mount", line)
