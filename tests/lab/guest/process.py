@@ -64,6 +64,8 @@ class Process(AgentCase, unittest.TestCase):
         dice = random.Random(200)
         pid = self.working()
         self.in_class(*COMERS.values())
+        connected = f"{self.ovs.address}: connected"
+        self.until(lambda: connected in self.log.read_text(), "the connection to OVSDB", 0.2)
         groups, descriptors = ResctrlFs().groups(), self.descriptors(pid)
         arrivals = 0
         while arrivals < ARRIVALS:
