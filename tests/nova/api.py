@@ -79,9 +79,9 @@ class Api:
                 return None
             raise
 
-    def action(self, uuid: str, name: str) -> None:
+    def action(self, uuid: str, name: str, value: object = None) -> None:
         """Have something done to a guest, such as ``os-stop``."""
-        self.nova("POST", f"/servers/{uuid}/action", {name: None})
+        self.nova("POST", f"/servers/{uuid}/action", {name: value})
 
     def make_port(self, uuid: str, vif_type: str, details: Mapping[str, object]) -> None:
         """Make a port that looks bound; the last two digits of `uuid` tell ports apart."""

@@ -163,7 +163,7 @@ class GuestCase(unittest.TestCase):
             if (status := self.status(uuid)) != "ACTIVE":
                 building_s = asked_s
             if status == "ERROR":
-                self.fail(self.fault(uuid))
+                self.fail(f"{self.fault(uuid)}\n{self.cloud.log('nova-compute.log')}")
             return status == "ACTIVE" and enforced_s is not None
 
         until(started, f"guest {uuid} ACTIVE and enforced")

@@ -134,6 +134,10 @@ class NovaTest(GuestCase):
         """A flavor that says nothing is best effort."""
         self.assert_own(self.boot(PINNED), Priority.BE)
 
+    def test_pinned_by_resources(self):
+        """The other way to ask Placement for a processor of one's own."""
+        self.assert_own(self.boot(PC | {"resources:PCPU": "1"}), Priority.PC)
+
     def test_pinned_by_its_image(self):
         """The image pins it, the flavor says nothing of that."""
         self.assert_own(self.boot(PC, image=PINNING), Priority.PC)
@@ -223,6 +227,16 @@ class NovaTest(GuestCase):
             self.assertFalse(self.seen().masks[stack.id] & self.seen().mask_of(uuid))
             self.doCleanups()
 
+    def test_plugged_while_it_runs(self):
+        """An interface that is attached later is seen with its port."""
+        uuid = self.boot(PINNED | PC)
+        self.assertEqual((), self.seen().guest(uuid).attachments)
+        port = self.port(48, "ovs", datapath_type="netdev", bridge_name="br-int")
+        wanted = {"interfaceAttachment": {"port_id": port}}
+        self.cloud.api.nova("POST", f"/servers/{uuid}/os-interface", wanted)
+        until(lambda: self.seen().guest(uuid).attachments, "the interface")
+        self.assert_attached(uuid, port, AttachmentKind.TAP, DeviceModel.NONE, "br-int")
+
     # ------------------------------------------------------------------- lifetime
 
     def test_stopped_and_started(self):
@@ -278,3 +292,17 @@ class NovaTest(GuestCase):
         for what, values in (("enforced", self.active_s), ("released", self.released_s)):
             with self.subTest(what):
                 self.assertLessEqual(statistics.median(values), WITHIN_S, distribution(values))
+
+    def test_when_resized(self):
+        """A guest that floated has a processor and ways of its own with its new flavor."""
+        # Last by its name among those that boot: after a resize on the same host nova-compute
+        # counts the processor as used until its next look at its resources, a minute later.
+        uuid = self.boot(BE)
+        self.assert_floats(uuid)
+        flavor = self.flavor("large", PINNED | PC)
+        self.cloud.api.action(uuid, "resize", {"flavorRef": flavor})
+        until(lambda: self.status(uuid) == "VERIFY_RESIZE", "the guest is resized")
+        until(lambda: self.seen().tenant(uuid), "a tenant of its own")
+        self.assert_own(uuid, Priority.PC)
+        self.cloud.api.action(uuid, "confirmResize")
+        until(lambda: self.status(uuid) == "ACTIVE", "the resize is confirmed")

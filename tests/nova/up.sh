@@ -6,7 +6,8 @@
 # port, interface or process of the machine's own is met, and all end with it.
 #
 # DIR: a folder whose etc/ holds the configuration. NOVA: the environment with
-# Nova. PYTHON: the one on top of it with iat-nova. DPDK: 1 with huge pages.
+# Nova. PYTHON: the one on top of it with iat-nova. HUGE: where huge pages are
+# to be mounted, for DPDK and guests; empty: there are none.
 #
 # Prints "ready" when everything but nova-compute runs, and that is started by
 # a line on standard input, whose end ends all.
@@ -46,7 +47,9 @@ sql() { mariadb -S run/mysql.sock -u root "$@"; }
 function prepare_namespaces {
     # /sys shows the interfaces of the namespace it was mounted in.
     mount -t sysfs sysfs /sys
-    mount -t hugetlbfs hugetlbfs huge
+    if [[ -n "$HUGE" ]]; then
+        mount -t hugetlbfs hugetlbfs "$HUGE"
+    fi
     ip link set lo up
     # The folders of the machine's own libvirt and Open vSwitch, for us alone.
     cp -a /etc/libvirt/. lv/etc/
@@ -66,7 +69,7 @@ function start_switch {
     ovsdb-tool create ovs/conf.db /usr/share/openvswitch/vswitch.ovsschema
     start ovsdb ovsdb-server ovs/conf.db "--remote=punix:$DIR/ovs/db.sock" --unixctl="$DIR/ovs/ovsdb.ctl"
     until_ok $vsctl --no-wait init
-    if [[ $DPDK == 1 ]]; then
+    if [[ -n "$HUGE" ]]; then
         program=/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
         # Idle PMD threads sleep; the option's name changed after Open vSwitch 3.1.
         $vsctl --no-wait set Open_vSwitch . other_config:dpdk-init=true \
