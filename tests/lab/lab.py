@@ -3,11 +3,12 @@
 
 The lab is looked for at ``$IAT_NOVA_RDT_LAB`` and beside the project (``../shared/rdt-lab``).
 tools/rdt-lab tells what it models, and builds one.
-Nothing here can wait for ever: every guest has its time, and all guests of a run have a budget.
+Nothing here can wait for ever: every guest has its time, and all guests of a worker a budget.
 """
 
 import contextlib
 import dataclasses
+import fcntl
 import functools
 import json
 import os
@@ -23,8 +24,8 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 VARIABLE = "IAT_NOVA_RDT_LAB"
-TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "480"))  # of one guest
-BUDGET_S = float(os.environ.get("IAT_NOVA_LAB_BUDGET_S", "1200"))  # of all guests of a run
+TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "600"))  # of one guest
+BUDGET_S = float(os.environ.get("IAT_NOVA_LAB_BUDGET_S", "1200"))  # of a worker's guests
 FIRST_BOOT_S = 240  # it may install packages and fetch a kernel
 
 # The emulator runs the guest's processors on several threads and may execute code that the kernel
@@ -63,12 +64,14 @@ def missing():
         return f"the rdt-lab's emulator is built for x86_64, this is {platform.machine()}"
     if os.geteuid() != 0:
         return "the rdt-lab reads root's files and installs packages: run as root"
-    for _ in range(_ATTEMPTS):
-        status, words = _run_lab(["--timeout", "180"], ["true"], FIRST_BOOT_S)
-        if status == 0:
-            return None
-        if _EMULATOR_FAULT not in words:
-            break
+    with open(find() / "rdt-lab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # only one worker has it install and fetch what it needs
+        for _ in range(_ATTEMPTS):
+            status, words = _run_lab(["--timeout", "180"], ["true"], FIRST_BOOT_S)
+            if status == 0:
+                return None
+            if _EMULATOR_FAULT not in words:
+                break
     last = [*words.split("\n"), ""]
     return f"the rdt-lab does not start here (status {status}): {' / '.join(last[-5:])}"
 
@@ -98,7 +101,7 @@ def run(
             if left_s <= 0:
                 raise AssertionError(
                     f"no time is left for {modules}: a guest has {timeout_s:.0f} s, all guests of "
-                    f"a run {BUDGET_S:.0f} s (IAT_NOVA_LAB_TIMEOUT_S, IAT_NOVA_LAB_BUDGET_S)"
+                    f"a worker {BUDGET_S:.0f} s (IAT_NOVA_LAB_TIMEOUT_S, IAT_NOVA_LAB_BUDGET_S)"
                 )
             with beside(share):
                 status, words = _start(share, modules, sockets, cpus, left_s)
