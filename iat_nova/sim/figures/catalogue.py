@@ -12,6 +12,7 @@ from iat_nova.sim.figures.api import Figure
 MODULES: tuple[str, ...] = (
     "iat_3",
     "iat_4",
+    "iat_8",
     "iat_10",
     "iat_12",
     "iat_13",

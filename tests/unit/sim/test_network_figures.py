@@ -5,7 +5,7 @@ import unittest
 
 from matplotlib.figure import Figure as Canvas
 
-from iat_nova.sim.figures import catalogue, claims, iat_10
+from iat_nova.sim.figures import catalogue, claims, iat_8, iat_10
 
 
 class NetworkFigureTest(unittest.TestCase):
@@ -107,3 +107,38 @@ class TestSlicing(NetworkFigureTest):
         self.assertEqual(2.0, iat_10.free_after(seen, 5.0, 15.0))
         self.assertEqual(0.0, iat_10.free_after(seen, 7.0, 15.0))
         self.assertIsNone(iat_10.free_after(seen, 15.0, 25.0))
+
+
+class TestAggregation(NetworkFigureTest):
+    def row(self, packet, flows, strategy, **columns):
+        usual = {
+            "ovs_ipc": 1.0, "ovs_misses_per_packet": 0.01, "ddio_hits_per_s": 1e8,
+            "ddio_misses_per_s": 1e5, "memory_bytes_per_s": 1e9, "ddio_ways": 2, "stack_ways": 2,
+            "stack_ways_most": 2, "states": "low keep",
+        }  # fmt: skip
+        place = {"packet_bytes": packet, "flows": flows, "strategy": strategy, "seed": 1}
+        return {**place, **usual, **columns}
+
+    def test_packet_sizes(self):
+        """Hits and misses are compared at large packets, ways at small ones."""
+        rows = [self.row(packet, 1, "baseline") for packet in iat_8.PACKETS]
+        better = {"ddio_misses_per_s": 1e4, "memory_bytes_per_s": 8e8, "ovs_ipc": 1.05}
+        for packet in iat_8.PACKETS:
+            rows.append(self.row(packet, 1, "iat", **(better if packet > 512 else {})))
+        found = self.holds("iat-8", rows)
+        for claim in ("hit", "miss", "small"):
+            self.assertTrue(found[f"iat-8-{claim}"], claim)
+        self.assertAlmostEqual(-20.0, found["iat-8-bw"])
+        self.assertAlmostEqual(5.0, found["iat-8-ipc"])
+
+    def test_flows(self):
+        """The knee lies past 1 k flows; Core Demand must be reached and ways be granted there."""
+        rows = []
+        for flows in iat_8.FLOWS:
+            misses = 4.0 if flows > 1000 else 0.01
+            state = "low keep, core demand" if flows > 1000 else "low keep"
+            rows.append(self.row(64, flows, "baseline", ovs_misses_per_packet=misses))
+            rows.append(self.row(64, flows, "iat", states=state, stack_ways_most=3))
+        found = self.holds("iat-9", rows)
+        self.assertTrue(found["iat-9-knee"])
+        self.assertTrue(found["iat-9-state"])
