@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """IAT's figures 12 to 14: starts, runs, judgement and drawing."""
 
+import dataclasses
 import itertools
 import unittest
 from unittest import mock
@@ -9,6 +10,8 @@ import matplotlib.figure
 
 from iat_nova.model import WayMask
 from iat_nova.sim.figures import claims, consolidation, iat_12, iat_13, iat_14
+from iat_nova.sim.run import run
+from iat_nova.sim.scenario import Scenario
 
 
 class TestStarts(unittest.TestCase):
@@ -89,3 +92,15 @@ class TestFigures(unittest.TestCase):
             self.assertEqual(overlaps, app.mask.overlaps(last.layout.ddio), strategy)
             if strategy == "baseline":
                 self.assertEqual(masks["app"], app.mask)
+
+
+class TestConsolidatedHost(unittest.TestCase):
+    """The scenario that ships."""
+
+    def test_the_database_leaves_ddios_ways(self):
+        """It begins there, stays there under baseline and is out of them under IAT."""
+        scenario = dataclasses.replace(Scenario.load("consolidated-host"), compression=0.01)
+        for strategy, overlaps in (("baseline", True), ("iat", False)):
+            result = run(scenario, strategy, seconds=1.0)
+            (database,) = [one.id for one in result.inventory.tenants if one.name == "database"]
+            self.assertEqual(overlaps, database in result.last.layout.overlaps_ddio, strategy)
