@@ -269,7 +269,7 @@ def _draw_lines(
                 names = [f"{_integer(row, x):#05x}" if "mask" in x else str(row[x]) for row in mine]
                 axes.set_xticks(range(len(mine)), names)
             axes.set_ylabel(label, fontsize=8)
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0.0, 1.15 * axes.get_ylim()[1])
         every[-1].set_xlabel(x.replace("_", " "))
         if series:
             every[0].legend(title=series, fontsize=8)
