@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 
@@ -12,14 +13,16 @@ from iat_nova.sim.machine import LINE_BYTES, Io
 from iat_nova.sim.scenario import DiskSpec, Scenario, Traffic, Workload
 from iat_nova.sim.workloads import locality, poller
 from iat_nova.sim.workloads import threads as th
-from iat_nova.sim.workloads.profiles import NETWORKED, Form
+from iat_nova.sim.workloads.profiles import NETWORKED, Form, Profile
 
 # Each thread's own memory has a stretch of the address space to itself, with room to grow.
 STRETCH_BYTES = 256 << 20
+HANDOFF_RING = 1024  # between the two threads of a pipeline
 _KINDS = {
     Form.MEMORY: th.MEMORY_BOUND,
     Form.NETWORK: th.POLLER,
     Form.SWITCH: th.POLLER,
+    Form.PIPELINE: th.POLLER,
     Form.STORAGE: th.STORAGE,
 }
 
@@ -30,6 +33,7 @@ class Queue:
 
     receive: int
     send: int
+    handoff: int = -1  # between the two threads of a pipeline
 
 
 class Plant:
@@ -108,16 +112,23 @@ class Plant:
         for _ in workload.cpus:
             first = len(self._rings)
             self._rings.append(rings.RingPlan(workload.ring, pool, True, dca, socket))
-            self._rings.append(rings.RingPlan(workload.ring, pool, False, dca, socket))
+            self._rings.append(rings.RingPlan(workload.send_ring, pool, False, dca, socket))
             queues.append(Queue(first, first + 1))
+            if workload.profile.form is Form.PIPELINE:
+                self._rings.append(
+                    rings.RingPlan(HANDOFF_RING, pool, False, dca, socket, handoff=True)
+                )
+                queues[-1] = Queue(first, first + 1, first + 2)
         self.queues[workload.name] = queues
 
     def _clients(self, switch: Workload) -> list[Workload]:
         return [w for w in self.scenario.workloads if w.switch == switch.name]
 
-    def _inputs(self, workload: Workload, lane: int) -> list[tuple[int, int, int]]:
+    def _inputs(self, workload: Workload, lane: int, stage: int) -> list[tuple[int, int, int]]:
         """Return the inputs of one of a workload's threads: ring, output, lane."""
         own = self.queues[workload.name][lane]
+        if workload.profile.form is Form.PIPELINE:
+            return [(own.handoff, own.send, lane) if stage else (own.receive, own.handoff, lane)]
         if workload.profile.form is Form.NETWORK:
             output = own.send if workload.profile.sends else poller.CONSUME
             return [(own.receive, output, lane)]
@@ -150,14 +161,17 @@ class Plant:
         inputs: list[tuple[int, int, int]] = []
         for workload in self.scenario.workloads:
             self.threads[workload.name] = []
-            for lane, cpu in enumerate(workload.cpus):
+            stages = [one for one in (workload.profile, workload.profile.then) if one]
+            for (lane, cpu), (stage, profile) in itertools.product(
+                enumerate(workload.cpus), enumerate(stages)
+            ):
                 self.threads[workload.name].append(len(ints))
                 mine = []
-                if workload.profile.form in NETWORKED:
-                    mine = self._inputs(workload, lane)
+                if profile.form in NETWORKED:
+                    mine = self._inputs(workload, lane, stage)
                 ints.append(self._thread_ints(workload, cpu, len(inputs), len(mine)))
-                floats.append(_thread_floats(workload, self.scenario.machine.frequency_hz))
-                overlaps.append(workload.profile.overlap)
+                floats.append(_thread_floats(workload, profile, self.scenario.machine.frequency_hz))
+                overlaps.append(profile.overlap)
                 inputs += mine
         overlap = np.array(overlaps, np.float64)
         return th.Threads(
@@ -331,8 +345,7 @@ def _command_s(disk: DiskSpec) -> float:
     return max(0.0, 1.0 / disk.commands_per_s - nvme.PAGE_BYTES / disk.bytes_per_s)
 
 
-def _thread_floats(workload: Workload, frequency_hz: float) -> list[float]:
-    profile = workload.profile
+def _thread_floats(workload: Workload, profile: Profile, frequency_hz: float) -> list[float]:
     row = [0.0] * th.FLOATS
     row[th.OWN_CYCLES] = profile.own_cycles
     row[th.OWN_INSTRUCTIONS] = profile.own_instructions
@@ -342,4 +355,5 @@ def _thread_floats(workload: Workload, frequency_hz: float) -> list[float]:
     row[th.SPIN_IPC] = profile.spin_ipc
     row[th.OFF_MAX_CYCLES] = workload.jitter_s * frequency_hz
     row[th.REPLY_BYTES] = profile.reply_bytes
+    row[th.PAYLOAD_WRITES] = profile.payload_writes
     return row

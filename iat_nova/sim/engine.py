@@ -43,12 +43,15 @@ def _run_thread(
     thread: int,
     cycles: float,
     sampling: int,
+    length_ns: int,
     now_ns: int,
 ) -> None:
     """Let one thread run on its core, whose socket has the caches `c`."""
     kind = s.threads.ints[thread, th.KIND]
     if kind == th.POLLER:
-        poller.step(s.threads, s.rings, c, s.nics, latency, thread, cycles, sampling, now_ns)
+        poller.step(
+            s.threads, s.rings, c, s.nics, latency, thread, cycles, sampling, length_ns, now_ns
+        )
     elif kind == th.STORAGE:
         fio.step(s.threads, s.disks, c, s.nics, latency, thread, cycles, sampling, now_ns)
     else:
@@ -77,9 +80,20 @@ def advance(
             if s.threads.floats[thread, th.DUTY] == 0.0:
                 continue
             if near_cores >> s.threads.ints[thread, th.CORE] & 1:
-                _run_thread(s, s.caches, s.memory.latency, thread, cycles, sampling, now_ns)
+                _run_thread(
+                    s, s.caches, s.memory.latency, thread, cycles, sampling, length_ns, now_ns
+                )
             else:
-                _run_thread(s, s.far_caches, s.far_memory.latency, thread, cycles, sampling, now_ns)
+                _run_thread(
+                    s,
+                    s.far_caches,
+                    s.far_memory.latency,
+                    thread,
+                    cycles,
+                    sampling,
+                    length_ns,
+                    now_ns,
+                )
         nic.grant(s.nics, seconds)
         nic.transmit(s.nics, s.rings, s.caches, 0, now_ns)
         if linked:

@@ -36,6 +36,7 @@ def workloads(
         "depth": values.DEPTH,
         "switch": values.one_of(*_names(section, Form.SWITCH)),
         "ring": values.RING,
+        "send_ring": values.RING,
         "buffers": values.whole(64, 1 << 20),
         "pool": values.one_of("stack", "ring"),
         "working_set": values.working_set,
@@ -83,7 +84,7 @@ def _attached(f: Fields, path: Path, profile: Profile, places: Sequence[str]) ->
         f.complain(path, f"{profile.name} needs disk")
     elif profile.form is Form.NETWORK and len(places) != 1:
         f.complain(path, f"{profile.name} needs nic or switch, one of them")
-    elif profile.form is Form.SWITCH and places != ["nic"]:
+    elif profile.form in (Form.SWITCH, Form.PIPELINE) and places != ["nic"]:
         f.complain(path, f"{profile.name} needs nic")
     else:
         return True
@@ -96,7 +97,8 @@ def _workload(f: Fields, path: Path, name: str, got: Mapping[str, Any]) -> Workl
     ring = got.get("ring", 1024 if "nic" in got else 256)
     buffers = got.get("buffers", max(8192, 4 * ring * len(got["cpus"])))
     # Both rings of each queue must be able to be full, with a burst in hand.
-    least = (2 * ring + 32) * len(got["cpus"])
+    send_ring = got.get("send_ring", ring)
+    least = (ring + send_ring + 32) * len(got["cpus"])
     if profile.form in NETWORKED and buffers < least:
         f.complain((*path, "buffers"), f"too few for its rings: at least {least}")
     writes = round(100 * got["writes"]) if "writes" in got else profile.writes_percent
@@ -107,6 +109,7 @@ def _workload(f: Fields, path: Path, name: str, got: Mapping[str, Any]) -> Workl
         nic=got.get("nic"),
         switch=got.get("switch"),
         ring=ring,
+        send_ring=send_ring,
         buffers=buffers,
         pool=got.get("pool", "stack"),
         working_set_bytes=got.get("working_set", profile.working_set_bytes),
@@ -127,7 +130,7 @@ def traffic(
     workloads: Mapping[str, Workload],
 ) -> dict[str, Traffic]:
     """Read the section ``traffic``; `section` is the whole one of the workloads."""
-    targets = _names(section, Form.NETWORK, Form.SWITCH) if isinstance(section, dict) else []
+    targets = _names(section, *NETWORKED) if isinstance(section, dict) else []
     known: dict[str, Check] = {
         "to": values.one_of(*targets),
         "rate": values.bits_per_s,

@@ -80,11 +80,16 @@ def receive(
         ring[rings.PASSED] += room
         sharers = r.pools[ring[rings.POOL], rings.SHARERS]
         last = rings.DATA_LINE + rings.payload_lines(s[FRAME_BYTES])
-        for _ in range(room):
+        # Packets come evenly through the step; bursts are there at its start.
+        start_ns = now_ns - int(seconds * 1e9)
+        apart_ns = seconds * 1e9 / max(1, count) if s[BURST] == 1 else 0.0
+        for number in range(room):
             buffer = r.slots[s[RING], ring[rings.DONE] & (ring[rings.SIZE] - 1)]
             ring[rings.DONE] += 1
             r.packets[buffer, rings.BYTES] = s[FRAME_BYTES]
-            r.packets[buffer, rings.ARRIVED_NS] = now_ns
+            arrived_ns = start_ns + int((number + 0.5) * apart_ns)
+            r.packets[buffer, rings.ARRIVED_NS] = arrived_ns
+            r.packets[buffer, rings.READY_NS] = arrived_ns
             r.packets[buffer, rings.TARGET] = s[TARGET]
             for i in range(r.first[buffer], r.first[buffer + 1]):
                 if rings.DATA_LINE <= r.lines[i, 1] < last:
@@ -122,6 +127,7 @@ def transmit(n: Nics, r: rings.Rings, c: cache.Caches, socket: int, now_ns: int)
         if ring[rings.SOCKET] != socket:
             continue
         sharers = r.pools[ring[rings.POOL], rings.SHARERS]
+        ns_per_byte = 1e9 / n.ports[port, BYTES_PER_S]
         while ring[rings.DONE] < ring[rings.POSTED] and n.ports[port, TX_CREDIT] > 0:
             buffer = r.slots[number, ring[rings.DONE] & (ring[rings.SIZE] - 1)]
             size = r.packets[buffer, rings.BYTES]
@@ -131,7 +137,11 @@ def transmit(n: Nics, r: rings.Rings, c: cache.Caches, socket: int, now_ns: int)
                     cache.dma_read(c, r.lines[i, 0], sharers)
             ring[rings.DONE] += 1
             ring[rings.PASSED] += 1
+            # The credit that is left tells how far into the step the card has sent.
+            free_ns = now_ns - n.ports[port, TX_CREDIT] * ns_per_byte
             n.ports[port, TX_CREDIT] -= size + OVERHEAD_BYTES
             n.ports[port, TX_BYTES] += size
-            latency_ns = now_ns - r.packets[buffer, rings.ARRIVED_NS]
+            wire_ns = (size + OVERHEAD_BYTES) * ns_per_byte
+            sent_ns = max(free_ns, float(r.packets[buffer, rings.READY_NS])) + wire_ns
+            latency_ns = int(sent_ns) - r.packets[buffer, rings.ARRIVED_NS]
             count_served(n, r.packets[buffer, rings.TARGET], size, latency_ns)

@@ -19,14 +19,15 @@ from iat_nova.sim import cache
 from iat_nova.sim._compile import inlined
 
 # Columns of `Rings.state`.
-# SOCKET: of the card at the other end.
-POSTED, DONE, TAKEN, SIZE, POOL, DROPPED, PASSED, PEAK, DCA, SOCKET = range(10)
+# SOCKET: of the card at the other end. HANDOFF 1: between two threads of one owner, buffers and all
+# (DPDK's rte_ring): the second thread takes what the first has posted and nothing is reclaimed.
+POSTED, DONE, TAKEN, SIZE, POOL, DROPPED, PASSED, PEAK, DCA, SOCKET, HANDOFF = range(11)
 # Columns of `Rings.pools`. LIFO 1: the buffer freed last is used first (a stack handler, or the
 # per-core caches in front of a ring when one core allocates and frees); 0: in turn (a ring).
 # HEAD counts allocations, TAIL frees and the buffers at the start.
 LIFO, HEAD, TAIL, COUNT, BASE, SHARERS, FAILED = range(7)
-# Columns of `Rings.packets`.
-BYTES, ARRIVED_NS, TARGET = range(3)
+# Columns of `Rings.packets`. READY_NS: when whoever is next may take it.
+BYTES, ARRIVED_NS, TARGET, READY_NS = range(4)
 
 # Layout of a buffer in DPDK: 64 B mempool header, 128 B rte_mbuf, 128 B headroom, 2,048 B data.
 BUFFER_LINES = 37
@@ -72,6 +73,7 @@ class RingPlan(NamedTuple):
     prefilled: bool
     dca: bool
     socket: int = 0
+    handoff: bool = False
 
 
 def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) -> Rings:
@@ -88,7 +90,7 @@ def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) ->
     found = np.concatenate(chunks)
     first[1:] = np.cumsum(np.bincount(found[:, 0], minlength=total)[:total])
     size = max((ring.size for ring in rings), default=1)
-    state = np.zeros((max(1, len(rings)), 10), np.int64)
+    state = np.zeros((max(1, len(rings)), 11), np.int64)
     made = Rings(
         np.zeros((max(1, len(rings)), size), np.int32),
         state,
@@ -96,12 +98,13 @@ def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) ->
         np.arange(max(1, total), dtype=np.int32),
         first,
         np.ascontiguousarray(found[:, 1:], dtype=np.int32),
-        np.zeros((max(1, total), 3), np.int64),
+        np.zeros((max(1, total), 4), np.int64),
     )
     for number, ring in enumerate(rings):
         if ring.size & (ring.size - 1):
             raise ValueError(f"ring size {ring.size} is not a power of two")
         state[number, [SIZE, POOL, DCA, SOCKET]] = (ring.size, ring.pool, ring.dca, ring.socket)
+        state[number, HANDOFF] = ring.handoff
         if ring.prefilled:
             refill(made, number)
     return made

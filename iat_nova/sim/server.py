@@ -395,10 +395,11 @@ class EmulatedServer:
         state = self.plant.state
         owner = self.plant.owners.index(name)
         rows = self.plant.threads[name]
-        cpus = state.threads.ints[rows, th.CORE]
+        cpus = np.unique(state.threads.ints[rows, th.CORE])
         served = state.caches.served[cpus].sum(axis=0)
         f = state.threads.floats[rows].sum(axis=0)
-        numbers = [n for q in self.plant.queues.get(name, []) for n in (q.receive, q.send)]
+        queues = self.plant.queues.get(name, [])
+        numbers = [n for q in queues for n in (q.receive, q.send, q.handoff) if n >= 0]
         dropped = int(state.rings.state[numbers, rings.DROPPED].sum())
         offered = int(
             state.nics.streams[state.nics.streams[:, nic.TARGET] == owner, nic.OFFERED].sum()

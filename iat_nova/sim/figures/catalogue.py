@@ -19,6 +19,8 @@ MODULES: tuple[str, ...] = (
     "iat_14",
     "a4_micro",
     "a4_setups",
+    "iat_15",
+    "mempool",
     "adca",
 )
 

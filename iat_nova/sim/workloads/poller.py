@@ -63,6 +63,7 @@ def _copy(
     source_sharers: int,
     target: int,
     target_sharers: int,
+    ns_per_cycle: float,
 ) -> float:
     """Copy a packet from one buffer to another; return the cycles."""
     size = r.packets[source, rings.BYTES]
@@ -80,6 +81,7 @@ def _copy(
         + t.stalls[thread, th.COPY_FROM]
         + t.stalls[thread, th.COPY_TO]
     )
+    r.packets[target, rings.READY_NS] += int(lines * a_line * ns_per_cycle)
     return lines * a_line
 
 
@@ -93,6 +95,7 @@ def _forward(
     source_ring: int,
     buffer: int,
     output: int,
+    ns_per_cycle: float,
 ) -> float:
     """Hand one packet to its output ring; return the cycles of copying, if any."""
     pool = t.ints[thread, th.POOL]
@@ -108,13 +111,17 @@ def _forward(
                 out[rings.DROPPED] += 1
                 return 0.0
             own_sharers = r.pools[pool, rings.SHARERS]
-            cycles = _copy(t, r, c, latency, thread, buffer, source_sharers, copy, own_sharers)
+            cycles = _copy(
+                t, r, c, latency, thread, buffer, source_sharers, copy, own_sharers, ns_per_cycle
+            )
             buffer = copy
         rings.send(r, output, buffer)
         return cycles
     if out[rings.DONE] < out[rings.POSTED]:
         slot = r.slots[output, out[rings.DONE] & (out[rings.SIZE] - 1)]
-        cycles = _copy(t, r, c, latency, thread, buffer, source_sharers, slot, out_sharers)
+        cycles = _copy(
+            t, r, c, latency, thread, buffer, source_sharers, slot, out_sharers, ns_per_cycle
+        )
         out[rings.DONE] += 1
         out[rings.PASSED] += 1
         out[rings.PEAK] = max(out[rings.PEAK], out[rings.DONE] - out[rings.TAKEN])
@@ -154,17 +161,23 @@ def _serve(
     latency: npt.NDArray[np.float64],
     thread: int,
     source: int,
-    now_ns: int,
+    ns_per_cycle: float,
 ) -> float:
-    """Serve the packet at the head of an input; return its cycles."""
+    """Serve the packet at the head of an input; return its cycles.
+
+    It begins when the thread is free and the packet is there; how many packets a step has room
+    for is a matter of cycles alone.
+    """
     f = t.floats[thread]
     number = t.inputs[source, RING]
     ring = r.state[number]
     own = ring[rings.POOL] == t.ints[thread, th.POOL]
-    taken = ring[rings.TAKEN] if own else ring[rings.DONE]
+    received = own and not ring[rings.HANDOFF]
+    taken = ring[rings.TAKEN] if received else ring[rings.DONE]
     buffer = r.slots[number, taken & (ring[rings.SIZE] - 1)]
     if own:
         ring[rings.TAKEN] += 1
+    if received:
         rings.refill(r, number)
     else:
         ring[rings.DONE] += 1
@@ -173,7 +186,8 @@ def _serve(
     lines = rings.payload_lines(size)
     read = max(1, int(lines * f[th.PAYLOAD_SHARE]))
     sharers = r.pools[ring[rings.POOL], rings.SHARERS]
-    _touch(t, r, c, latency, thread, buffer, sharers, th.PACKET, rings.DATA_LINE + read, 0)
+    last = rings.DATA_LINE + read
+    _touch(t, r, c, latency, thread, buffer, sharers, th.PACKET, last, int(f[th.PAYLOAD_WRITES]))
     cycles: float = (
         f[th.OWN_CYCLES]
         + (HEADER_TOUCHES - 1 + read) * t.stalls[thread, th.PACKET]
@@ -181,17 +195,21 @@ def _serve(
     )
     if f[th.REPLY_BYTES] > 0:
         cycles += _reply(t, r, c, latency, thread, buffer, sharers)
+    begun_ns = max(f[th.CLOCK_NS], float(r.packets[buffer, rings.READY_NS]))
+    f[th.CLOCK_NS] = begun_ns + cycles * ns_per_cycle
+    r.packets[buffer, rings.READY_NS] = int(f[th.CLOCK_NS])
     output = t.inputs[source, OUTPUT]
     if output == BY_TARGET:
         output = t.routes[r.packets[buffer, rings.TARGET], t.inputs[source, LANE]]
     if output == CONSUME:
-        arrived = r.packets[buffer, rings.ARRIVED_NS]
-        nic.count_served(n, r.packets[buffer, rings.TARGET], size, now_ns - arrived)
+        latency_ns = r.packets[buffer, rings.READY_NS] - r.packets[buffer, rings.ARRIVED_NS]
+        nic.count_served(n, r.packets[buffer, rings.TARGET], size, latency_ns)
         if own:
             rings.release(r, ring[rings.POOL], buffer)
         return cycles
-    copying = _forward(t, r, c, latency, thread, number, buffer, output)
+    copying = _forward(t, r, c, latency, thread, number, buffer, output, ns_per_cycle)
     if copying > 0:
+        f[th.CLOCK_NS] += copying * ns_per_cycle
         # Copies run at about one instruction a cycle of their own part.
         f[th.INSTRUCTIONS] += lines * f[th.COPY_CYCLES]
     return cycles + copying
@@ -201,9 +219,9 @@ def _serve(
 def _waiting(t: th.Threads, r: rings.Rings, thread: int, source: int) -> int:
     """Return how many packets wait at an input."""
     ring = r.state[t.inputs[source, RING]]
-    own = ring[rings.POOL] == t.ints[thread, th.POOL]
+    received = ring[rings.POOL] == t.ints[thread, th.POOL] and not ring[rings.HANDOFF]
     waiting: int = (
-        ring[rings.DONE] - ring[rings.TAKEN] if own else ring[rings.POSTED] - ring[rings.DONE]
+        ring[rings.DONE] - ring[rings.TAKEN] if received else ring[rings.POSTED] - ring[rings.DONE]
     )
     return waiting
 
@@ -218,13 +236,19 @@ def step(
     thread: int,
     cycles: float,
     sampling: int,
+    length_ns: int,
     now_ns: int,
 ) -> None:
-    """Let one thread poll its inputs for `cycles` of its core's time."""
+    """Let one thread poll its inputs for `cycles` of its core's time, the last `length_ns`."""
     f = t.floats[thread]
     i = t.ints[thread]
+    ns_per_cycle = length_ns / cycles
     f[th.CYCLES] += cycles
-    f[th.CREDIT_CYCLES] += th.on_core(t, thread, cycles)
+    on_cycles = th.on_core(t, thread, cycles)
+    # What a step overran by, and the time off its core, come first.
+    late_cycles = cycles - on_cycles - f[th.CREDIT_CYCLES]
+    f[th.CLOCK_NS] = now_ns - length_ns + late_cycles * ns_per_cycle
+    f[th.CREDIT_CYCLES] += on_cycles
     served = 0
     idle_inputs = 0
     while f[th.CREDIT_CYCLES] > 0 and idle_inputs < i[th.INPUTS_COUNT]:
@@ -233,7 +257,7 @@ def step(
         count = min(_waiting(t, r, thread, source), BURST)
         idle_inputs = 0 if count else idle_inputs + 1
         for _ in range(count):
-            f[th.CREDIT_CYCLES] -= _serve(t, r, c, n, latency, thread, source, now_ns)
+            f[th.CREDIT_CYCLES] -= _serve(t, r, c, n, latency, thread, source, ns_per_cycle)
         served += count
     f[th.WORK] += served
     f[th.INSTRUCTIONS] += served * f[th.OWN_INSTRUCTIONS]

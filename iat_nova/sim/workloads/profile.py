@@ -15,10 +15,11 @@ class Form(enum.StrEnum):
     MEMORY = "memory"  # its own memory only
     NETWORK = "network"  # receives from a NIC or a switch and sends back
     SWITCH = "switch"  # forwards between a NIC and those attached to it
+    PIPELINE = "pipeline"  # two threads a core: one receives from a NIC, the next sends to it
     STORAGE = "storage"  # reads and writes blocks of a disk
 
 
-NETWORKED = (Form.NETWORK, Form.SWITCH)
+NETWORKED = (Form.NETWORK, Form.SWITCH, Form.PIPELINE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class Profile:
     set instead, of which it makes `accesses` a unit of work. With a `locality` those are the
     accesses beyond L1; without one every line of the working set is alike. A server answers each
     request with `reply_bytes` (0: it sends what it received); `request_bytes` is what its clients
-    send; one that only receives `sends` nothing.
+    send; one that only receives `sends` nothing. With `payload_writes` the payload that is read is
+    written as well. `then` is the second stage of a pipeline.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Profile:
     sends: bool = True
     request_bytes: int = 0
     reply_bytes: int = 0
+    payload_writes: bool = False
+    then: Profile | None = None
 
     def table_bytes(self, flows: int) -> int:
         """Return the footprint of the flow table of one core that sees `flows`."""

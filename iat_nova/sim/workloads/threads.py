@@ -41,8 +41,10 @@ INTS = 10
     OFF_MAX_CYCLES,  # the longest time for which it loses its core now and then; 0: it never does
     OFF_CYCLES,  # time for which it is still off its core
     ON_CYCLES,  # time until it loses its core again
-) = range(18)
-FLOATS = 18
+    PAYLOAD_WRITES,  # 1: what it reads of a packet it writes as well (encryption in place)
+    CLOCK_NS,  # how far it is within a step
+) = range(20)
+FLOATS = 20
 
 # A thread loses its core once in so many cycles on average (4 ms at 2.3 GHz: the tick of a kernel
 # with HZ=250), for a time evenly spread up to OFF_MAX_CYCLES. Chosen.

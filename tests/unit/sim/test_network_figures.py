@@ -5,7 +5,7 @@ import unittest
 
 from matplotlib.figure import Figure as Canvas
 
-from iat_nova.sim.figures import catalogue, claims, iat_8, iat_10
+from iat_nova.sim.figures import catalogue, claims, iat_8, iat_10, mempool
 
 
 class NetworkFigureTest(unittest.TestCase):
@@ -142,3 +142,34 @@ class TestAggregation(NetworkFigureTest):
         found = self.holds("iat-9", rows)
         self.assertTrue(found["iat-9-knee"])
         self.assertTrue(found["iat-9-state"])
+
+
+class TestLoop(NetworkFigureTest):
+    def test_the_slowest_case_counts(self):
+        """Of the cases with 16 tenants the slowest is compared."""
+        rows = [
+            {
+                "tenants": tenants, "cores_per_tenant": cores, "phase": phase, "seed": 1,
+                "iteration_us": 10.0 * tenants * cores, "read_us": 1.0,
+            }
+            for tenants in (1, 2, 4, 8, 16)
+            for cores in (1, 2)
+            for phase in ("stable", "unstable")
+        ]  # fmt: skip
+        self.assertEqual(320.0, self.holds("iat-15", rows)["iat-15"])
+
+
+class TestMempool(NetworkFigureTest):
+    def test_reductions(self):
+        """The reduction is of the sum of both directions; it must fall with each instance."""
+        rows = [
+            {
+                "run": run, "instances": count, "pool": pool, "seed": 1,
+                "memory_bytes_per_s": 100.0 if pool == "ring" else 10.0 * count,
+            }
+            for run in mempool.RUNS
+            for count in mempool.INSTANCES
+            for pool in mempool.POOLS
+        ]  # fmt: skip
+        self.assertTrue(self.holds("mempool", rows)["pool-order"])
+        self.assertAlmostEqual(60.0, mempool.reductions(rows)["pool-crcoff5"][2])

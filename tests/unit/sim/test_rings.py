@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rings, mempools and the time that packets take between them."""
+
+import unittest
+
+from iat_nova.sim import rings
+from tests.unit.sim import scenes
+
+PIPELINE = """\
+workloads:
+  mac: {{profile: vcmts, cpus: [0], nic: nic0, pool: {pool}, ring: 256, buffers: 8192}}
+traffic:
+  mac: {{to: mac, rate: {rate}, packet: 1520B}}
+"""
+
+
+def circulating(state, pool):
+    """Return how many of a pool's buffers are on its rings."""
+    mine = state[state[:, rings.POOL] == pool]
+    return int((mine[:, rings.POSTED] - mine[:, rings.TAKEN]).sum())
+
+
+class TestPipeline(unittest.TestCase):
+    def machine(self, pool, rate="5Gb/s"):
+        return scenes.server(scenes.HEAD + PIPELINE.format(pool=pool, rate=rate))
+
+    def test_no_buffer_is_lost(self):
+        """What is not free is on a ring, under any load; what arrives leaves or is dropped."""
+        for pool in ("stack", "ring"):
+            for rate in ("5Gb/s", "40Gb/s"):
+                with self.subTest(pool=pool, rate=rate):
+                    machine = self.machine(pool, rate)
+                    scenes.run(machine, 0.01)
+                    table = machine.plant.state.rings
+                    free = table.pools[0, rings.TAIL] - table.pools[0, rings.HEAD]
+                    self.assertEqual(8192, free + circulating(table.state, 0))
+                    done = machine.metrics()["mac"]
+                    waiting = done.offered - done.dropped - done.packets
+                    self.assertTrue(0 <= waiting <= 256 + 1024 + 256 + 64, waiting)
+                    self.assertEqual(rate == "40Gb/s", done.dropped > 0)
+
+    def test_a_ring_pool_walks_through_all_buffers(self):
+        """First in, first out leaves every buffer cold; last in, first out keeps a few warm."""
+        ratio = {}
+        for pool in ("stack", "ring"):
+            ddio, _ = scenes.measured(self.machine(pool), 0.05, 0.02)
+            ratio[pool] = ddio["ddio_misses"] / (ddio["ddio_misses"] + ddio["ddio_hits"])
+        self.assertLess(ratio["stack"], 0.05)
+        self.assertGreater(ratio["ring"], 0.5)
+
+
+class TestLatency(unittest.TestCase):
+    def latency_ns(self, rate, step="5us"):
+        text = f"step: {step}\n" + scenes.HEAD
+        text += scenes.FORWARDER.format(ring=1024, rate=rate, packet=512)
+        _, done = scenes.measured(scenes.server(text), 0.005, 0.01)
+        return done["fwd"]["latency_ns"] / done["fwd"]["packets"]
+
+    def test_a_latency_shorter_than_a_step_is_resolved(self):
+        """At low load a packet takes its service and the wire; the length of steps is no matter."""
+        wire_ns = (512 + 20) * 8 / 40
+        long, short = self.latency_ns("1Gb/s"), self.latency_ns("1Gb/s", "1us")
+        self.assertGreater(long, wire_ns)
+        self.assertLess(long, 1000)
+        self.assertLess(abs(long - short) / short, 0.15)
+
+    def test_load_adds_waiting(self):
+        """More load, longer latency."""
+        self.assertLess(self.latency_ns("1Gb/s"), self.latency_ns("35Gb/s"))
