@@ -63,6 +63,9 @@ class AgentCase(HostCase):
 
     def setUp(self):
         super().setUp()
+        for number in COMERS:  # an earlier test may have left without some
+            if not self.guest(number).isActive():
+                self.guest(number).create()
         self.found = found()
         self.log = self.folder / "agent.log"
         self.log.touch()
@@ -77,6 +80,10 @@ class AgentCase(HostCase):
             for pid in tuple(self.living):
                 self.kill(pid)
             self.restore()
+
+    def guest(self, number):
+        """Return a guest's domain."""
+        return self.connection.lookupByName(f"instance-{number:08x}")
 
     # -------------------------------------------------------------------- the agent
 

@@ -83,8 +83,5 @@ class Process(AgentCase, unittest.TestCase):
         self.until(lambda: self.descriptors(pid) <= descriptors, "as few descriptors as before")
         self.end_as_found(pid)
 
-    def guest(self, number):
-        return self.connection.lookupByName(f"instance-{number:08x}")
-
     def descriptors(self, pid):
         return len(os.listdir(f"/proc/{pid}/fd"))
