@@ -6,13 +6,13 @@ beyond L1 in as many instructions, the sizes over which these spread (from which
 of misses over cache size) and how many of them are served at a time. Its work is counted in
 accesses beyond L1, its speed is told by its instructions.
 
-Where the knees of the curves lie (which sizes matter to whom, who streams, who is served by L2)
-follows A. Jaleel, *Memory Characterization of Workloads Using Instrumentation-Driven Simulation*
-(2008), and the classes of A. Navarro-Torres et al., *Memory hierarchy characterization of SPEC
-CPU2006 and SPEC CPU2017 on the Intel Xeon Skylake-SP* (PLOS ONE 14(8), 2019). The numbers are
-rounded to what such curves resolve, a digit or so, and averaged over phases and inputs. Cycles
-without stalls and the accesses served at a time are chosen: prefetchers are not modelled, so what
-they hide counts as served at a time (regular programs 6 to 10, pointers 2 to 4).
+The numbers are approximate and chosen: they follow the order of the programs, and where the knees
+of their curves lie (which sizes matter to whom, who streams, who is served by L2), as known from
+A. Jaleel, *Memory Characterization of Workloads Using Instrumentation-Driven Simulation* (2008),
+and A. Navarro-Torres et al., *Memory hierarchy characterization of SPEC CPU2006 and SPEC CPU2017 on
+the Intel Xeon Skylake-SP* (PLOS ONE 14(8), 2019); they are no readings of these works' tables.
+Prefetchers are not modelled, so what they hide counts as served at a time (regular programs 6 to
+10, pointers 2 to 4).
 """
 
 from __future__ import annotations
