@@ -110,6 +110,7 @@ class Cloud:
             "PYTHON": str(with_iat_nova(venv, "libvirt-python")),
             "LIBVIRT_URI": self.uri,
             "HUGE": "" if self.no_dpdk else f"{self.folder}/huge",
+            "HUGE_MOUNTS": "" if self.no_dpdk else f'"{self.folder}/huge"',  # libvirt's list
         }
         self._configure(venv, values)
         self._run(values)
