@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.sim import cache, clients, memory, nic, nvme, rings
-from iat_nova.sim._compile import kernel
+from iat_nova.sim._compile import inlined, kernel
 from iat_nova.sim.workloads import fio, memory_bound, poller
 from iat_nova.sim.workloads import threads as th
 
@@ -35,7 +35,7 @@ class State(NamedTuple):
     far_memory: memory.Memory
 
 
-@kernel
+@inlined
 def _run_thread(
     s: State,
     c: cache.Caches,
