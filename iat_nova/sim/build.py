@@ -17,6 +17,8 @@ from iat_nova.sim.workloads.profiles import NETWORKED, Form, Profile
 
 # Each thread's own memory has a stretch of the address space to itself, with room to grow.
 STRETCH_BYTES = 256 << 20
+# Lines of a page of 4 KiB; the largest sampling, too.
+PAGE_LINES = 64
 HANDOFF_RING = 1024  # between the two threads of a pipeline
 _KINDS = {
     Form.MEMORY: th.MEMORY_BOUND,
@@ -85,10 +87,9 @@ class Plant:
         return next(workload for workload in self.scenario.workloads if workload.name == name)
 
     def _stretch(self, lines: int) -> int:
-        """Reserve lines; the start is shifted at random, as physical pages are."""
-        sampling = self.scenario.sampling
-        start = self._next_line + int(self._random.integers(0, 4096)) * sampling
-        self._next_line = -(-(start + lines) // sampling) * sampling
+        """Reserve lines; the start is shifted at random by pages, whatever the sampling."""
+        start = self._next_line + int(self._random.integers(0, 4096)) * PAGE_LINES
+        self._next_line = -(-(start + lines) // PAGE_LINES) * PAGE_LINES
         return start
 
     def _plan_network(self, workload: Workload) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the caches are made of: entries, masks, counts, and which lines are simulated.
 
-Only 1 line in `sampling` is simulated: of each aligned group of that many lines the one that a
-hash of the group's number points at (`sampled_offset`), in 1 of as many sets of L2 and LLC. A
-sampled line is known by its group's number, so neighbouring sampled lines have neighbouring
-numbers and a core's contiguous buffer fills sets evenly, as with huge pages.
+Only 1 line in `sampling` is simulated: of each aligned group of that many lines one (see
+`sampled_offset`), in 1 of as many sets of L2 and LLC. A sampled line is known by its group's
+number, so neighbouring sampled lines have neighbouring numbers and a core's contiguous buffer fills
+sets evenly, as with huge pages.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ LEVELS = 5
 # ADCA, a bit for each of this socket's cores, whether there is another socket, and whether there
 # is any of these options.
 CLOCK, MIGRATES, FACTOR, SHIFT, FILLS, ADAPTS, CORES, LINKED, OPTIONS = range(9)
+# L2 sets of every machine that is sampled; their LLCs have a multiple of it.
+COMMON_SETS = 1024
 # Rows of `Caches.forbidden`: DDIO's ways, the inclusive ones, then each core's mask.
 DDIO, INCLUSIVE, MASKS = range(3)
 
@@ -175,9 +177,13 @@ def mask_of(c: Caches, row: int) -> int:
 
 
 def sampled_offset(group: Int64, sampling: int) -> Int64:
-    """Return which of its `sampling` lines represents each group: 0 .. sampling-1."""
-    mixed = (group.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
-    return (mixed % np.uint64(sampling)).astype(np.int64)
+    """Return which of its `sampling` lines represents each group: 0 .. sampling-1.
+
+    It is the same for all groups that share an L2 set, and so for those that share an LLC set: a
+    simulated set has the lines of one set of the full simulation and of no other.
+    """
+    share = group % max(1, COMMON_SETS // sampling)
+    return np.asarray((share * 13 + share // sampling) % sampling, np.int64)
 
 
 @inlined
