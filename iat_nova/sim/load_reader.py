@@ -27,6 +27,8 @@ def workloads(
 ) -> dict[str, Workload]:
     """Read the section ``workloads``; `devices`: the names of every ``nic`` and every ``disk``."""
     section = f.mapping(value, ("workloads",))
+    if isinstance(value, dict) and not section:
+        f.complain(("workloads",), "at least one workload is needed")
     known: dict[str, Check] = {
         "profile": values.one_of(*PROFILES),
         "cpus": values.cpus(machine.processors),

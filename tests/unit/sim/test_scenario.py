@@ -67,6 +67,11 @@ class TestProblems(unittest.TestCase):
                 self.assertEqual(1, len(found), found)
                 self.assertRegex(found[0], "^x.yaml: " + expected)
 
+    def test_nothing_runs(self):
+        """A scenario without workloads is refused."""
+        (problem,) = problems("length: 10s\nworkloads: {}\n")
+        self.assertIn("line 2: workloads: at least one workload is needed", problem)
+
     def test_all_mistakes_are_told_at_once(self):
         """Three mistakes are three lines, in the order of the file."""
         text = GOOD.replace("10s", "-1").replace("40Gb/s", "fast").replace("64B", "3kB")
