@@ -40,9 +40,15 @@ class View:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a grant on trial helped, and the figures that say so."""
+    """Whether a grant on trial helped, and the figures that say so.
+
+    `rising`: it could not be told, because the tenant's miss rate rose. More ways of its own cannot
+    do that (LRU's stack property), so its demand was still growing when the way was granted, as
+    after a sample that was taken while a phase began.
+    """
 
     helped: bool
+    rising: bool
     figures: str
 
 
@@ -59,8 +65,10 @@ def judge(trial: Trial, view: View, *, with_ddio: bool) -> Verdict:
     if with_ddio and now is not None and trial.ddio_misses_per_s:
         falls.append(("DDIO misses", now / trial.ddio_misses_per_s - 1))
     figures = ", ".join(f"{name} {words.percent(fall)}" for name, fall in falls)
-    helped = any(fall <= -view.parameters.threshold_stable for _, fall in falls)
-    return Verdict(helped, figures or "its effect could not be measured")
+    threshold = view.parameters.threshold_stable
+    helped = any(fall <= -threshold for _, fall in falls)
+    rising = not helped and any(name == "miss rate" and fall > threshold for name, fall in falls)
+    return Verdict(helped, rising, figures or "its effect could not be measured")
 
 
 def io_demand(view: View, ledger: Ledger, reason: str) -> None:
@@ -189,45 +197,56 @@ def own_demand(view: View, ledger: Ledger, askers: Sequence[str], *, free: bool)
     """Serve cores whose demand has nothing to do with I/O (the paper's exception 2).
 
     A way more while each way cuts the tenant's miss rate by THRESHOLD_STABLE, relative; one that
-    does not is undone. A way whose demand has gone goes back. `free`: the machine did nothing in
-    this iteration, so a way may be granted. Returns the askers whose turn has not come yet.
+    does not is undone. While the miss rate still rises that cannot be told: the next way is tried,
+    and if that does not help both are undone. A way whose demand has gone goes back. `free`: the
+    machine did nothing in this iteration, so a way may be granted. Returns the askers whose turn
+    has not come yet.
     """
     candidates = demand.own_candidates(view.roster, askers, view.reference, view.sample)
     waiting = tuple(member.id for member, _ in candidates)
     trial = ledger.trials.get(Cause.OWN_DEMAND)
     if trial is not None and trial.subject in view.sample.tenants:
         verdict = judge(trial, view, with_ddio=False)
-        if not verdict.helped:
+        if not verdict.helped and not verdict.rising:
             _undo(trial, verdict, ledger)
             return waiting
         if not free:
             return waiting
         del ledger.trials[Cause.OWN_DEMAND]
-        member = view.roster.by_id[trial.subject]
-        helped = f"own demand: the last way helped ({verdict.figures})"
-        if ledger.grant(member, Cause.OWN_DEMAND, helped) is Granted.YES:
+        if _go_on(trial, verdict, view, ledger):
             return waiting
     if not free or _give_back_own(view, ledger):
         return waiting
     return _serve_first(view, ledger, candidates)
 
 
+def _go_on(trial: Trial, verdict: Verdict, view: View, ledger: Ledger) -> bool:
+    """Grant the next way after one that helped, or that could not be judged; True when done."""
+    what = "the miss rate still rises" if verdict.rising else "the last way helped"
+    member = view.roster.by_id[trial.subject]
+    reason = f"own demand: {what} ({verdict.figures})"
+    if ledger.grant(member, Cause.OWN_DEMAND, reason) is not Granted.YES:
+        return False
+    if verdict.rising:  # the way that could not be judged is on trial together with this one
+        latest = ledger.trials[Cause.OWN_DEMAND]
+        ledger.trials[Cause.OWN_DEMAND] = dataclasses.replace(latest, ways=trial.ways + 1)
+    return True
+
+
 def _undo(trial: Trial, verdict: Verdict, ledger: Ledger) -> None:
     del ledger.trials[Cause.OWN_DEMAND]
     backoff = ledger.back_off(trial.subject)
-    grant = next(
-        (
-            grant
-            for grant in reversed(ledger.grants)
-            if grant.subject == trial.subject and grant.cause is Cause.OWN_DEMAND
-        ),
-        None,
-    )
-    if grant is not None:
+    own = [
+        grant
+        for grant in reversed(ledger.grants)
+        if grant.subject == trial.subject and grant.cause is Cause.OWN_DEMAND
+    ]
+    last = "the last way" if trial.ways == 1 else f"the last {words.ways(trial.ways)}"
+    for grant in own[: trial.ways]:
         ledger.take_back(
             grant,
             Action.UNDO,
-            f"own demand: the last way did not help ({verdict.figures}), "
+            f"own demand: {last} did not help ({verdict.figures}), "
             f"no more of them for {backoff.delay_s:.0f} s",
         )
 

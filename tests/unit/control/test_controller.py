@@ -236,6 +236,18 @@ class TestOwnDemand(unittest.TestCase):
                 story.second()
                 self.assertTrue(story.second().stable)
 
+    def test_a_sample_from_the_beginning_of_a_phase_judges_nothing(self) -> None:
+        """A way granted when little of a phase had been seen stays on trial with the next one."""
+        for after, expected in ((7 * M, 4), (7.95 * M, 2)):
+            with self.subTest(after=after):
+                story = Story((guest("x", PC, 2), guest("v", io=True))).settled()
+                story.second({"x": rates(9 * M, 2 * M, 0.9)})  # a tenth of a second of it
+                story.second({"x": rates(9 * M, 8 * M, 0.5)})  # all of it, one way more
+                self.assertIn("the miss rate still rises", story.decision.steps[0].reason)
+                self.assertEqual(4, story.ways("x"))
+                story.second({"x": rates(9 * M, after, 0.6)})
+                self.assertEqual(expected, min(4, story.ways("x")))
+
     def test_its_ways_go_back_when_the_demand_has_gone(self) -> None:
         """References far below those that earned the ways end them, in Low Keep too."""
         story = Story((guest("x", PC, 2),)).settled()
