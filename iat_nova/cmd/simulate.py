@@ -159,7 +159,7 @@ def _page(result: Result) -> str:
                 figures.rate(one.work_per_s).removesuffix("/s").rstrip(),
                 f"{one.gbps:.2f}" if one.gbps else "-",
                 f"{one.loss:.2%}" if one.gbps else "-",
-                _latency(one.latency_us, result.step_us),
+                _latency(one.latency_us),
                 f"{one.access_cycles:.1f} cyc" if one.access_cycles is not None else "-",
                 f"{one.ipc:.2f}",
                 figures.rate(one.misses_per_s),
@@ -173,11 +173,11 @@ def _page(result: Result) -> str:
     return "\n".join([*lines, "", f"at the end: {drawn}"] if drawn else lines)
 
 
-def _latency(latency_us: float | None, step_us: float) -> str:
-    """Return a latency; what is below the emulated server's step is not resolved."""
+def _latency(latency_us: float | None) -> str:
+    """Return the mean time of a packet in the host."""
     if latency_us is None:
         return "-"
-    return f"{latency_us:.1f} us" if latency_us >= step_us else f"< {step_us:g} us"
+    return f"{latency_us:.1f} us" if latency_us >= 10 else f"{latency_us:.2f} us"
 
 
 def _way_map(result: Result) -> str | None:
