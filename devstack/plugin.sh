@@ -116,6 +116,10 @@ function stop_iat_nova {
 }
 
 function cleanup_iat_nova {
+    if [[ -e $IAT_NOVA_STATE_DIR/snapshot.json ]]; then
+        echo_summary "$IAT_NOVA_STATE_DIR stays; iat-nova restore comes first"
+        return
+    fi
     sudo rm -rf "$IAT_NOVA_STATE_DIR" \
         "$NOVA_CONF_DIR/provider_config/iat-nova.yaml"
 }

@@ -11,7 +11,7 @@ import math
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from iat_nova import policy, strategies
 from iat_nova.agent import Agent, TenantSource
@@ -217,6 +217,23 @@ class _PortsOff:
         return self._guard.restore()
 
 
+class _SavedFirst:
+    """Counters that are set up only with a snapshot on disk: setting some up writes registers.
+
+    Also after a restore in the middle of a run, which took the snapshot away.
+    """
+
+    def __init__(self, counters: Counters, guard: Guard) -> None:
+        self._counters = counters
+        self._guard = guard
+        self.read = counters.read
+        self.close = counters.close
+
+    def watch(self, cpus: Iterable[int]) -> None:
+        self._guard.protect()
+        self._counters.watch(cpus)
+
+
 def enforcer(hands: Machine) -> Enforcer:
     """Make the one owner of what is on the machine."""
     keeper: Keeper | None = hands.guard
@@ -271,7 +288,7 @@ def agent(
         inventory=source,
         read_policy=read_policy,
         make_strategy=make_strategy,
-        counters=hands.counters,
+        counters=_SavedFirst(hands.counters, hands.guard) if hands.guard else hands.counters,
         enforcer=enforcer(hands),
         journal=Journal(history, status, observer, Watchdog()),
         clock=hands.clock,

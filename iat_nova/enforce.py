@@ -88,9 +88,9 @@ class Enforcer:
         """Leave the hardware as it was found. May be repeated. Raises `HardwareError`."""
         if self._guard is not None:
             restored = self._guard.restore()
+            self._written.clear()  # even where it failed: the last layout lies there no longer
             if restored.failed:
                 raise HardwareError("; ".join(restored.failed))
-            self._written.clear()
             self._found.clear()
             return
         for domain in list(self._found):
@@ -100,8 +100,8 @@ class Enforcer:
 
     @property
     def wrote(self) -> bool:
-        """Whether something of ours lies on the hardware."""
-        return bool(self._written)
+        """Whether something of ours may lie on the hardware: written, refused or half restored."""
+        return bool(self._found)
 
     def _give_up(self, domain: int) -> None:
         """Leave a domain as it was before our first write to it."""
@@ -117,6 +117,7 @@ class Enforcer:
                 self._write(last.inventory, last.layout)
             else:
                 self._give_up(domain)
+                del self._found[domain]
         except HardwareError as second:
             raise HardwareError(
                 f"{error}; and what was there before could not be put back: {second}; run "

@@ -10,6 +10,7 @@ import unittest
 
 from iat_nova import assembly
 from iat_nova.conf import ConfigError
+from iat_nova.guard import Guard
 
 HOLD = """
 import sys
@@ -50,3 +51,37 @@ class OnlyAgentTest(unittest.TestCase):
         """The option and the folder are named."""
         with self.assertRaisesRegex(ConfigError, "state_dir /proc/nowhere"):
             self.enterContext(assembly.only_agent(pathlib.Path("/proc/nowhere/agent.lock")))
+
+
+class SavedFirstTest(unittest.TestCase):
+    def test_a_snapshot_before_counters_are_set_up(self) -> None:
+        """Also after a restore in the middle of a run, which takes the snapshot away."""
+        done: list[str] = []
+
+        class Part:
+            def save(self) -> int:
+                done.append("saved")
+                return 0
+
+            def restore(self, saved: int) -> tuple[str, ...]:
+                return ()
+
+        class Counters:
+            read = close = staticmethod(tuple)
+
+            def watch(self, cpus: object) -> None:
+                done.append("watched")
+
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        boot = folder / "boot_id"
+        boot.write_text("this boot")
+        keeper = Guard(
+            {"counters": Part()}, snapshot=folder / "s.json", lock=folder / "lock", boot_id=boot
+        )
+        counters = assembly._SavedFirst(Counters(), keeper)
+        counters.watch((0,))
+        counters.watch((0, 1))
+        keeper.restore()
+        counters.watch((0,))
+        self.assertEqual(["saved", "watched", "watched", "saved", "watched"], done)
+        self.assertTrue(keeper.pending)

@@ -219,3 +219,20 @@ class GuardedTest(unittest.TestCase):
         with self.assertRaisesRegex(HardwareError, "the register is gone"):
             self.enforcer.restore()
         self.assertTrue(self.enforcer.wrote)
+        self.allocator.apply(0, ())  # this much of the restore worked
+        self.enforcer.apply(INVENTORY, FIRST)  # the same layout is written anew
+        self.assertNotEqual({}, self.allocator.effective(0))
+
+    def test_a_first_layout_half_written_is_not_forgotten(self) -> None:
+        """Where neither the first write nor its undo works, a restore is still due."""
+        self.ddio.refuse = True
+
+        def jammed(domain, classes):
+            raise HardwareError("jammed")
+
+        self.allocator.apply = jammed
+        with self.assertRaisesRegex(HardwareError, "jammed; and what was there before"):
+            self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
+        self.assertTrue(self.enforcer.wrote)
+        self.enforcer.restore()
+        self.assertFalse(self.enforcer.wrote)
