@@ -42,9 +42,9 @@ class View:
 class Verdict:
     """Whether a grant on trial helped, and the figures that say so.
 
-    `rising`: it could not be told, because the tenant's miss rate rose. More ways of its own cannot
-    do that (LRU's stack property), so its demand was still growing when the way was granted, as
-    after a sample that was taken while a phase began.
+    `rising`: it could not be told, because the tenant's miss rate rose. More ways of its own do
+    not do that (LRU's stack property), so its demand was probably still growing when the way was
+    granted, as after a sample that was taken while a phase began.
     """
 
     helped: bool
@@ -67,7 +67,11 @@ def judge(trial: Trial, view: View, *, with_ddio: bool) -> Verdict:
     figures = ", ".join(f"{name} {words.percent(fall)}" for name, fall in falls)
     threshold = view.parameters.threshold_stable
     helped = any(fall <= -threshold for _, fall in falls)
-    rising = not helped and any(name == "miss rate" and fall > threshold for name, fall in falls)
+    rising = (
+        not helped
+        and trial.ways == 1  # once only, or a miss rate that creeps up would take way after way
+        and any(name == "miss rate" and fall > threshold for name, fall in falls)
+    )
     return Verdict(helped, rising, figures or "its effect could not be measured")
 
 
@@ -215,6 +219,9 @@ def own_demand(view: View, ledger: Ledger, askers: Sequence[str], *, free: bool)
         del ledger.trials[Cause.OWN_DEMAND]
         if _go_on(trial, verdict, view, ledger):
             return waiting
+        if verdict.rising:
+            _undo(trial, verdict, ledger)
+            return waiting
     if not free or _give_back_own(view, ledger):
         return waiting
     return _serve_first(view, ledger, candidates)
@@ -234,7 +241,7 @@ def _go_on(trial: Trial, verdict: Verdict, view: View, ledger: Ledger) -> bool:
 
 
 def _undo(trial: Trial, verdict: Verdict, ledger: Ledger) -> None:
-    del ledger.trials[Cause.OWN_DEMAND]
+    ledger.trials.pop(Cause.OWN_DEMAND, None)
     backoff = ledger.back_off(trial.subject)
     own = [
         grant

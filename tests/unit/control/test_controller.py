@@ -246,7 +246,25 @@ class TestOwnDemand(unittest.TestCase):
                 self.assertIn("the miss rate still rises", story.decision.steps[0].reason)
                 self.assertEqual(4, story.ways("x"))
                 story.second({"x": rates(9 * M, after, 0.6)})
-                self.assertEqual(expected, min(4, story.ways("x")))
+                self.assertEqual({4: 5, 2: 2}[expected], story.ways("x"))
+
+    def test_a_miss_rate_that_creeps_up_earns_one_way_more_at_most(self) -> None:
+        """The second way that cannot be told to help ends it; both go back."""
+        story = Story((guest("x", PC, 2), guest("v", io=True))).settled()
+        most = 2
+        for step in range(1, 9):
+            story.second({"x": rates(9 * M, (2 + 0.5 * step) * M, 0.9 - 0.05 * step)})
+            most = max(most, story.ways("x"))
+        self.assertEqual(4, most)
+        self.assertEqual(2, story.ways("x"))
+
+    def test_at_its_maximum_what_cannot_be_told_goes_back(self) -> None:
+        """Where the next way cannot be had, the one on trial goes back as well."""
+        story = Story((guest("x", PC, 2, most=3), guest("v", io=True))).settled()
+        story.second({"x": rates(9 * M, 2 * M, 0.9)})
+        self.assertEqual(3, story.ways("x"))
+        story.second({"x": rates(9 * M, 8 * M, 0.5)})
+        self.assertEqual(2, story.ways("x"))
 
     def test_its_ways_go_back_when_the_demand_has_gone(self) -> None:
         """References far below those that earned the ways end them, in Low Keep too."""
