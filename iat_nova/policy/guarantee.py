@@ -177,8 +177,8 @@ def _disagreements(promises: Iterable[_Promise]) -> Iterable[str]:
         elif promise.complete:
             yield (
                 f"flavor {name} sets {promise.ways} as {extra_specs.LLC_WAYS} and asks Placement "
-                f"for none: add {RESOURCE}={promise.ways}, or Nova may promise more ways than "
-                "there are"
+                f"for none: add {RESOURCE}={promise.ways} once the hosts have their provider.yaml, "
+                "or Nova may promise more ways than there are"
             )
 
 

@@ -60,7 +60,7 @@ class Machine:
     memory_bytes_per_s: float
     l2_cycles: float = 14.0
     llc_cycles: float = 60.0
-    peer_cycles: float = 110.0  # another core's L2: a snoop through the directory
+    peer_cycles: float = 110.0  # another core's L2, a snoop through the directory; chosen
     memory_ns: float = 85.0
     link_ns: float = 60.0
     llc_sets_per_slice: int = 2048

@@ -305,8 +305,9 @@ def draw_8b(canvas: Canvas, rows: Sequence[Row]) -> None:
 
 _NETWORK = (
     "four queues with rings of 2,048 at 100 Gb/s, shared out unevenly (30, 27, 24.5, 18.5 %) and "
-    "full at the start; each point settles for 80 ms of emulated time and is measured for 50 ms in "
-    "place of 10 s"
+    "full at the start; the shares are calibrated on figure 6's latencies, so the verdicts on 6 "
+    "and 8a are not independent of them; each point settles for 80 ms of emulated time and is "
+    "measured for 50 ms in place of 10 s"
 )
 FIGURES = (
     Figure(

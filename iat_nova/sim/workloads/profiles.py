@@ -82,8 +82,8 @@ PROFILES: Mapping[str, Profile] = {
         # DPDK-T): 100 ns of work a packet.
         Profile("touch", Form.NETWORK, 230.0, 400.0, payload_share=1.0),
         # One of FIO's jobs with libaio: 3.75 us of system calls, block layer and interrupt a
-        # command, 270,000 commands/s a core. The reading (or filling) of a block is a stream that
-        # the prefetchers see: as many misses at a time as copying.
+        # command, 270,000 commands/s a core; chosen. The reading (or filling) of a block is a
+        # stream that the prefetchers see: as many misses at a time as copying.
         Profile("fio", Form.STORAGE, 8600.0, 8600.0, overlap=(1.0, 8.0, 8.0, 8.0)),
         # Open vSwitch's PMD. The EMC holds 8,192 flows a PMD (EM_FLOW_HASH_ENTRIES), of whose
         # entry a UDP packet touches 4 lines; the datapath flow with its statistics takes 6 more.

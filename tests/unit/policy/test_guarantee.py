@@ -124,7 +124,8 @@ class WarningsTest(unittest.TestCase):
         (text,) = self.warnings(facts(promised("a", 3)))
         self.assertEqual(
             "flavor f.a sets 3 as iat:llc_ways and asks Placement for none: add "
-            "resources:CUSTOM_IAT_LLC_WAY=3, or Nova may promise more ways than there are",
+            "resources:CUSTOM_IAT_LLC_WAY=3 once the hosts have their provider.yaml, or Nova may "
+            "promise more ways than there are",
             text,
         )
 
