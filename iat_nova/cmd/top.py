@@ -9,6 +9,7 @@ import dataclasses
 import os
 import select
 import shutil
+import signal
 import sys
 import termios
 import time
@@ -59,13 +60,12 @@ examples:
             text = "\n".join(lines[:-1]).rstrip()
             self.app.stdout.write(f"{text}\n")
             return EXIT_OK if scene.running else EXIT_NOT_RUNNING
-        with _full_screen():
+        with _full_screen(), _told() as told:
             scene.wait_for_history = True
-            self._live(scene, parsed_args.interval)
-        return 0
+            return self._live(scene, parsed_args.interval, told)
 
-    def _live(self, scene: Scene, interval_s: float) -> None:
-        """Look, draw, and listen for keys in between."""
+    def _live(self, scene: Scene, interval_s: float, told: int) -> int:
+        """Look, draw, and listen for keys and signals in between; return the exit status."""
         screen = top.Screen(80, 24, self.colour)
         due_s = 0.0
         while True:
@@ -81,9 +81,13 @@ examples:
             lines = "\r\n\x1b[2K".join(scene.draw(screen))
             sys.stdout.write(f"\x1b[H\x1b[2K{lines}")
             sys.stdout.flush()
-            key = _key(max(0.0, due_s - time.monotonic()))
+            timeout_s = max(0.0, due_s - time.monotonic())
+            ready, _, _ = select.select([sys.stdin, told], [], [], timeout_s)
+            if told in ready:
+                return 128 + os.read(told, 1)[0]
+            key = _key() if ready else ""
             if key in ("q", "Q", "\x04"):
-                return
+                return EXIT_OK
             if key == "d":
                 scene.next_domain()
             elif key == "s":
@@ -157,11 +161,30 @@ def _full_screen() -> Iterator[None]:
         sys.stdout.flush()
 
 
-def _key(timeout_s: float) -> str:
-    """Return a key that was pressed within the time, else nothing; end of input quits."""
-    ready, _, _ = select.select([sys.stdin], [], [], timeout_s)
-    if not ready:
-        return ""
+@contextlib.contextmanager
+def _told() -> Iterator[int]:
+    """Yield a descriptor from which the number of a signal that ends us can be read.
+
+    An exception raised by a signal can be lost, in a destructor for instance, and SIGTERM's own way
+    would leave the terminal as it is.
+    """
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda *_: None) for number in ending}
+    wakeup = signal.set_wakeup_fd(tell)
+    try:
+        yield told
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(told)
+        os.close(tell)
+
+
+def _key() -> str:
+    """Return the key that was pressed; end of input quits."""
     pressed = os.read(sys.stdin.fileno(), 64).decode(errors="replace")
     return pressed[:1] if pressed else "q"
 

@@ -416,17 +416,22 @@ class TestProcess(CliCase):
         os.close(main_end)
 
     def test_top_interrupted(self):
-        """Ctrl-C ends the live screen and gives the terminal back."""
+        """Ctrl-C and SIGTERM end the live screen and give the terminal back."""
         self.tell()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                self.top_ends_by(number)
+
+    def top_ends_by(self, number):
         main_end, end = pty.openpty()
         before = termios.tcgetattr(end)
         process = subprocess.Popen(self.command("top"), cwd=ROOT, stdin=end, stdout=end, stderr=end)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.read_until(main_end, "q quit")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         output = self.read_until(main_end, "\x1b[?1049l")
-        self.assertEqual(130, process.wait(30))
+        self.assertEqual(128 + number, process.wait(30))
         self.assertEqual(before, termios.tcgetattr(end))
         self.assertNotIn("Traceback", output)
         os.close(end)
