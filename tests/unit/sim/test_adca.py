@@ -116,7 +116,8 @@ class TestMachine(unittest.TestCase):
     """`io` in a scenario."""
 
     def read(self, **changes):
-        text = "length: 1s\nworkloads: {}\n" + "".join(f"{k}: {v}\n" for k, v in changes.items())
+        text = "length: 1s\nworkloads: {x: {profile: xmem, cpus: [0]}}\n"
+        text += "".join(f"{k}: {v}\n" for k, v in changes.items())
         return read_scenario(text, "x", "x.yaml").machine
 
     def test_any_machine_can_have_it(self):
