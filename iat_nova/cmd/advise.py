@@ -201,8 +201,8 @@ def _helpful(
     if found.ways_that_fit is not None and found.ddio_resizable:
         yield Choice(
             f"{found.ways_that_fit} DDIO ways",
-            f"ddio_ways_max: {found.ways_that_fit} in the policy lets the agent go so far; it does "
-            "so by itself while misses are many",
+            "the agent goes there by itself while misses are many, as far as the policy's "
+            "ddio_ways_max",
             found.footprint_bytes,
             found.ways_that_fit * found.way_bytes,
             tried(None, found.ways_that_fit, walked),
@@ -267,7 +267,7 @@ def _page(found: Advice, now: Estimate | None, choices: list[Choice]) -> str:
     if now is not None:
         lines.append(f"Emulated, each card at 80 % of its line rate: {_worded(now)}.")
     if choices:
-        lines += ["", "what would fit:"]
+        lines += ["", "what would help:"]
     for choice in choices:
         room = f"{_mib(choice.needed_bytes)} of {_mib(choice.capacity_bytes)}"
         lines.append(f"  {choice.what}: {room}")
