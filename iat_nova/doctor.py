@@ -199,11 +199,12 @@ def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
 
 
 def _verdict(found: list[Finding], settings: Settings) -> Finding:
+    on_this = "with hardware = auto " if settings.hardware == "emulated" else ""
     for level, says in (
         (Level.IMPOSSIBLE, "the agent cannot start"),
         (Level.OBSERVE, "the agent would only observe"),
     ):
         if reasons := probe.reasons(found, level):
-            return Finding("verdict", level, f"{says}: {'; '.join(reasons)}")
-    state = "the agent can enforce here"
+            return Finding("verdict", level, f"{on_this}{says}: {'; '.join(reasons)}")
+    state = f"{on_this}the agent can enforce here"
     return Finding("verdict", Level.OK, state + ("" if settings.mode == "enforce" else ", if told"))

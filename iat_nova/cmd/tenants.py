@@ -20,7 +20,7 @@ class Tenants(Lister):
     _epilog = """
 examples:
   iat-nova tenants                                 the list
-  iat-nova tenants --long                          with class, flavor, owner and rates
+  iat-nova tenants --long                          with UUID, class, flavor, owner and rates
   iat-nova tenants -f json                         for programs
   iat-nova tenants -c name -c ways -c mask -f csv  some columns
 """
@@ -38,6 +38,9 @@ examples:
         seen = self.view(parsed_args)
         self.warn_if_stale(seen)
         columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if parsed_args.long else ())
+        if parsed_args.formatter == "table" and not parsed_args.long:
+            # An identity is for programs; the table is to fit a screen.
+            columns = tuple(c for c in columns if c != "uuid" or c in parsed_args.columns)
         rows = [
             self._row(parsed_args, columns, view.tenant_row(domain, tenant))
             for domain in seen.domains
