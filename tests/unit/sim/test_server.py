@@ -119,10 +119,10 @@ class TestClock(unittest.TestCase):
 
     def test_pace_holds_emulated_time_back(self):
         """At ten times real time 0.2 emulated seconds take at least 20 ms."""
+        started = time.monotonic()  # the machine's time begins when it is made
         machine = scenes.server(XMEM + "compression: 1%\n", pace=10.0)
-        started = time.monotonic()
         scenes.run(machine, 0.2)
-        self.assertGreaterEqual(time.monotonic() - started, 0.0199)
+        self.assertGreaterEqual(time.monotonic() - started, 0.02)
 
     def test_events_happen_at_their_time(self):
         """A change of DDIO's ways is there from its moment on and not before."""
