@@ -144,15 +144,12 @@ def _row(
     best_effort = (
         _workloads(scenario, result.inventory, Priority.BE) if result.inventory is not None else []
     )
-    step_us = result.step_us
     (window,) = result.windows
     return Row(
         scenario=result.scenario,
         strategy=result.strategy,
         seed=result.seed,
-        pc_performance=_mean(
-            performance(mine[name], step_us) / performance(alone[name], step_us) for name in alone
-        ),
+        pc_performance=_mean(performance(mine[name]) / performance(alone[name]) for name in alone),
         be_throughput=_mean(
             mine[name].work_per_s / others[name].work_per_s
             for name in best_effort
@@ -164,15 +161,15 @@ def _row(
     )
 
 
-def performance(workload: WorkloadResult, step_us: float) -> float:
+def performance(workload: WorkloadResult) -> float:
     """Return how well a workload did, in a unit of its own.
 
     For one that is asked over the network, what arrived divided by its mean latency, as its load
     is given from outside; for all others their work a second.
     """
-    if workload.latency_us is None:
+    if not workload.latency_us:
         return workload.work_per_s
-    return (1 - workload.loss) / max(workload.latency_us, step_us / 2)
+    return (1 - workload.loss) / workload.latency_us
 
 
 def settle_s(moves: Sequence[float], events: Iterable[float], length_s: float) -> float:

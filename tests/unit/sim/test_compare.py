@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategies side by side."""
 
+import dataclasses
 import pathlib
 import tempfile
 import unittest
 
-from iat_nova.sim import compare, compare_chart
+from iat_nova.sim import WorkloadMetrics, compare, compare_chart
 from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.run import workload_result
 
 # A PC guest whose working set is larger than its ways, and a BE guest that streams beside it.
 TEXT = """\
@@ -25,6 +27,17 @@ workloads:
   pc: {profile: xmem, cpus: [0], working_set: 12MiB}
   be: {profile: xmem, cpus: [1], working_set: 64MiB}
 """
+
+
+METRICS = WorkloadMetrics(
+    **{
+        **dict.fromkeys((field.name for field in dataclasses.fields(WorkloadMetrics)), 0.0),
+        "packets": 10.0,
+        "offered": 10.0,
+        "latency_ns": 4000.0,
+        "latency_histogram": (),
+    }
+)
 
 
 class CompareTest(unittest.TestCase):
@@ -51,6 +64,13 @@ class CompareTest(unittest.TestCase):
             path = pathlib.Path(folder) / "picture.svg"
             compare_chart.draw(path, "Title", rows)
             self.assertIn("PC performance", path.read_text())
+
+    def test_a_network_guest_is_judged_by_its_latency(self):
+        """Twice the time of a packet is half the performance, far below a step of time, too."""
+        quick = workload_result("a", METRICS, 1.0)
+        slow = dataclasses.replace(quick, latency_us=2 * quick.latency_us)
+        self.assertLess(quick.latency_us, 1.0)
+        self.assertAlmostEqual(2.0, compare.performance(quick) / compare.performance(slow))
 
     def test_settling(self):
         """The longest time from an event to the last move before the next; no moves, no time."""
