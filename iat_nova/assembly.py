@@ -68,17 +68,18 @@ class Machine:
     def ours(self) -> Iterator[None]:
         """Be the machine's only writer, after putting back what a crash may have left.
 
+        Nothing is saved before something is to be written: who only observes has nothing to undo.
         Raises `HardwareError` when somebody else writes, or the host cannot be put back.
         """
         if self.guard is None:
             yield
             return
         with self.guard.only_writer():
-            self.guard.protect()  # restores first what an earlier agent left
+            self.guard.put_back()
             try:
                 yield
             finally:
-                _all_back(self.guard)  # the agent did so when it ended, unless it never began
+                _all_back(self.guard)  # the agent did so when it ended, if it could
 
 
 def machine(settings: Settings) -> Machine:
@@ -230,7 +231,7 @@ class _SavedFirst:
         self.close = counters.close
 
     def watch(self, cpus: Iterable[int]) -> None:
-        self._guard.protect()
+        self._guard.protect(backends.COUNTING)
         self._counters.watch(cpus)
 
 

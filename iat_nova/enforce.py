@@ -35,6 +35,10 @@ class _Written:
     effective: Effective
 
 
+class ForeignHand(HardwareError):
+    """Somebody else moved DDIO's ways since we did, or while we wrote."""
+
+
 class Keeper(Protocol):
     """Who makes sure that the host ends as it was found (`iat_nova.guard.Guard`)."""
 
@@ -66,18 +70,23 @@ class Enforcer:
         """Put a layout on its domain and return what the machine made of it.
 
         Nothing is written when nothing changed. When a write is refused the last good layout is
-        put back and `HardwareError` is raised.
+        put back and `HardwareError` is raised. Raises `ForeignHand` rather than write over what
+        another hand put into DDIO's ways; the caller then restores.
         """
         domain = inventory.domain.id
         last = self._written.get(domain)
         if last is not None and last.layout == layout and last.inventory is inventory:
             return last.effective
+        if moved := self._moved(domain):
+            raise ForeignHand(moved)
         if self._guard is not None:
             self._guard.protect()
         if domain not in self._found:
             self._found[domain] = self._ddio.read(domain)
         try:
             effective = self._write(inventory, layout)
+        except ForeignHand:
+            raise
         except HardwareError as error:
             self._undo(domain, last, error)
             raise
@@ -108,7 +117,7 @@ class Enforcer:
         found = self._found[domain]
         self._allocator.apply(domain, ())
         if found is not None:
-            self._set_ddio(domain, found)
+            self._set_ddio(domain, self._ddio.read(domain), found)
 
     def _undo(self, domain: int, last: _Written | None, error: HardwareError) -> None:
         """Put back what was there before a refused write; half a layout must not stay."""
@@ -126,11 +135,14 @@ class Enforcer:
 
     def foreign_ddio(self) -> tuple[str, ...]:
         """Tell where another hand moved DDIO's ways since we wrote them."""
-        return tuple(
-            f"domain {domain}: DDIO was left at {written.effective.ddio} and is at {now}"
-            for domain, written in self._written.items()
-            if (now := self._ddio.read(domain)) != written.effective.ddio
-        )
+        return tuple(moved for domain in self._written if (moved := self._moved(domain)))
+
+    def _moved(self, domain: int) -> str | None:
+        """Tell how DDIO's ways differ from what we wrote, None when they do not."""
+        last = self._written.get(domain)
+        if last is None:
+            return None
+        return _difference(domain, last.effective.ddio, self._ddio.read(domain))
 
     def _write(self, inventory: DomainInventory, layout: Layout) -> Effective:
         """Program the classes and DDIO and read both back.
@@ -144,21 +156,27 @@ class Enforcer:
         now = self._ddio.read(domain.id)
         shrinks = now is not None and layout.ddio.count < now.count
         if shrinks and domain.ddio_resizable:
-            now = self._set_ddio(domain.id, layout.ddio)
+            now = self._set_ddio(domain.id, now, layout.ddio)
         masks = self._allocator.apply(domain.id, classes)
+        left, now = now, self._ddio.read(domain.id)
+        if moved := _difference(domain.id, left, now):
+            raise ForeignHand(moved)
         if not shrinks and domain.ddio_resizable:
-            now = self._set_ddio(domain.id, layout.ddio)
+            now = self._set_ddio(domain.id, now, layout.ddio)
         found = self._found.get(domain.id)
         if not domain.ddio_resizable and found is not None:  # it was, until found without effect
-            now = self._set_ddio(domain.id, found)
+            now = self._set_ddio(domain.id, now, found)
         return Effective(
             {tenant: masks[name] for tenant, name in names.items() if name in masks}, now
         )
 
-    def _set_ddio(self, domain: int, mask: WayMask) -> WayMask | None:
-        """Set DDIO's ways where they differ; return them as read back."""
-        now = self._ddio.read(domain)
+    def _set_ddio(self, domain: int, now: WayMask | None, mask: WayMask) -> WayMask | None:
+        """Set DDIO's ways where they differ from what they are now; return them as read back."""
         return now if now in (None, mask) else self._ddio.write(domain, mask)
+
+
+def _difference(domain: int, left: WayMask | None, now: WayMask | None) -> str | None:
+    return None if now == left else f"domain {domain}: DDIO was left at {left} and is at {now}"
 
 
 def _class_names(inventory: DomainInventory, layout: Layout) -> dict[str, str]:

@@ -17,7 +17,7 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -74,7 +74,7 @@ class Guard:
         self._snapshot = snapshot
         self._lock = lock
         self._boot_id = boot_id
-        self._saved = False
+        self._saved: dict[str, Any] = {}
 
     @contextlib.contextmanager
     def only_writer(self) -> Iterator[None]:
@@ -99,22 +99,32 @@ class Guard:
         finally:
             os.close(fd)
 
-    def protect(self) -> Restored:
+    def protect(self, names: Collection[str] | None = None) -> Restored:
         """Make sure a snapshot of the untouched host is on disk; call before the first write.
 
+        `names` are the parts about to be written, all when None. No others are saved, for what is
+        saved is put back: who does not write must not undo what another hand does meanwhile.
         A snapshot that is there means that a writer ended without restoring: the host is put back
         from it first. Raises `GuardError` when that fails or nothing can be saved: then nothing
         must be written.
         """
-        if self._saved:
+        wanted = self._parts if names is None else self._parts.keys() & names
+        unsaved = [name for name in wanted if name not in self._saved]
+        if not unsaved:
             return Restored()
+        restored = Restored() if self._saved else self.put_back()
+        saved = {**self._saved, **{name: self._parts[name].save() for name in unsaved}}
+        self._write(saved)
+        self._saved = saved
+        return restored
+
+    def put_back(self) -> Restored:
+        """Restore what a writer before us left. Raises `GuardError` when something stays."""
         restored = self.restore()
         if restored.failed:
             raise GuardError(
                 "the host could not be put back as it was found: " + "; ".join(restored.failed)
             )
-        self._write({name: part.save() for name, part in self._parts.items()})
-        self._saved = True
         return restored
 
     def restore(self) -> Restored:
@@ -202,7 +212,7 @@ class Guard:
             ) from error
 
     def _remove(self) -> None:
-        self._saved = False
+        self._saved = {}
         try:
             self._snapshot.unlink()
             self._sync_folder()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from iat_nova.clock import Clock
-from iat_nova.enforce import Enforcer
+from iat_nova.enforce import Enforcer, ForeignHand
 from iat_nova.hardware.api import HardwareError
 from iat_nova.journal import Journal
 from iat_nova.model import Facts
@@ -75,17 +75,20 @@ class Restraint:
         if not self._reasons:
             changes = (*self._changes(), *self._enforcer.foreign_ddio())
             if changes:
-                what = "; ".join(changes)
-                self._only_observe(
-                    "foreign", f"another hand is at work (until the next start): {what}"
-                )
+                self._yield_to_hand("; ".join(changes))
         if self._reasons and self._enforcer.wrote:
             self.restore()  # tried again at each look while it fails
 
     def refused(self, error: HardwareError) -> None:
-        """Put the host back and only observe from now on: a write was refused."""
-        self._only_observe("write", f"a write was refused (until the next start): {error}")
+        """Put the host back and only observe from now on: a write was refused, or came between."""
+        if isinstance(error, ForeignHand):
+            self._yield_to_hand(str(error))
+        else:
+            self._only_observe("write", f"a write was refused (until the next start): {error}")
         self.restore()
+
+    def _yield_to_hand(self, what: str) -> None:
+        self._only_observe("foreign", f"another hand is at work (until the next start): {what}")
 
     def restore(self) -> None:
         """Put the hardware back; say what to do when that fails."""

@@ -24,6 +24,10 @@ from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.rootport import RootPorts
 from iat_nova.model import CacheDomain, WayMask
 
+PORT_DCA = "port dca"
+CORE_COUNTERS, CHA_COUNTERS = COUNTING = "counters", "cha"
+"""Names of parts: of root ports, and of counters that are set up through registers."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preferences:
@@ -105,14 +109,11 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
     if not isinstance(ddio, FixedDdio):
         parts[f"ddio {ddio_choice.chosen}"] = ddio
     if isinstance(counters, MsrCounters):
-        parts["counters"] = counters
+        parts[CORE_COUNTERS] = counters
     if isinstance(reader, ChaMsr):
-        parts["cha"] = reader
+        parts[CHA_COUNTERS] = reader
     choices = (cat_choice, ddio_choice, counters_choice, reader_choice)
     return Backends(counters, allocator, ddio, choices, parts, allocator.inspect)
-
-
-PORT_DCA = "port dca"
 
 
 def root_ports(host: Host, ports: Iterable[str]) -> RootPorts:
@@ -141,9 +142,9 @@ def restorers(host: Host) -> dict[str, Saves]:
     parts[PORT_DCA] = RootPorts((), host.roots.pci)
     parts["ddio io_alloc"] = IoAllocDdio(host.fs, host.resctrl.domains)
     if host.model is not None:
-        parts["counters"] = MsrCounters(host.msr, host.model.core, host.topology, SystemClock())
+        parts[CORE_COUNTERS] = MsrCounters(host.msr, host.model.core, host.topology, SystemClock())
         if host.model.cha_registers is not None:
-            parts["cha"] = _cha_registers(host, host.model, 1, 1)
+            parts[CHA_COUNTERS] = _cha_registers(host, host.model, 1, 1)
     return parts
 
 

@@ -4,7 +4,7 @@
 import dataclasses
 import unittest
 
-from iat_nova.enforce import Enforcer
+from iat_nova.enforce import Enforcer, ForeignHand
 from iat_nova.guard import GuardError, Restored
 from iat_nova.hardware.api import DEFAULT_CLASS, HardwareError
 from iat_nova.hardware.fake import SKYLAKE, FakeAllocator, FakeDdio
@@ -151,6 +151,27 @@ class EnforcerTest(unittest.TestCase):
             self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
         self.assertEqual({}, self.allocator.effective(0))
         self.assertFalse(self.enforcer.wrote)
+
+    def test_a_hand_between_the_classes_and_ddio(self) -> None:
+        """DDIO's ways are not written over; with the restore the machine is as found."""
+
+        class Allocator(FakeAllocator):
+            def apply(inner, domain, classes):
+                if classes:
+                    self.ddio.write(0, WayMask(0x7E0))
+                return super().apply(domain, classes)
+
+        for ddio in (0x600, 0x780, 0x400):
+            with self.subTest(ddio=ddio):
+                self.ddio = FakeDdio()
+                allocator = Allocator()
+                enforcer = Enforcer(allocator, self.ddio)
+                with self.assertRaisesRegex(ForeignHand, "is at 0x7e0"):
+                    enforcer.apply(INVENTORY, layout(ddio, guest=0x00C))
+                self.assertEqual(0x7E0, self.ddio.read(0))
+                enforcer.restore()
+                self.assertEqual({}, allocator.effective(0))
+                self.assertEqual(0x600, self.ddio.read(0))
 
     def test_an_undo_that_fails_tells_both(self) -> None:
         """Why it was refused, why it could not be undone, and what to do."""

@@ -115,6 +115,25 @@ class Snapshots(Folder):
         self.assertEqual(10, self.masks.value)
         self.assertFalse(self.snapshot.exists())
 
+    def test_only_what_is_about_to_be_written(self):
+        """What is saved later is added; what nobody was to write is not put back."""
+        writer = self.make()
+        writer.protect(["masks", "something else"])
+        self.masks.value, self.ddio.value = 10, 20
+        self.assertEqual(("masks = 1",), writer.restore().done)
+        self.assertEqual(20, self.ddio.value)
+        writer.protect(["masks"])
+        self.masks.value, self.ddio.value = 10, 30
+        writer.protect()
+        self.ddio.value = 40
+        self.assertEqual(("masks = 1", "ddio = 30"), self.make().restore().done)
+
+    def test_nothing_is_about_to_be_written(self):
+        """Then there is no snapshot."""
+        writer = self.make()
+        self.assertEqual(guard.Restored(), writer.protect(["something else"]))
+        self.assertFalse(writer.pending)
+
     def test_a_part_that_fails(self):
         """The other parts are restored, the snapshot stays, and a later restore finishes."""
         self.make().protect()

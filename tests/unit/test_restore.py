@@ -10,6 +10,7 @@ from unittest import mock
 from iat_nova import assembly, conf
 from iat_nova.clock import SystemClock
 from iat_nova.cmd import main as program
+from iat_nova.enforce import ForeignHand
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.hardware.probe import Host
 from iat_nova.model import (
@@ -79,13 +80,23 @@ class Ours(MachineCase):
     """The only writer, from the first write to the last."""
 
     def test_saved_before_and_back_afterwards(self):
-        """Inside there is a snapshot; afterwards the host is as found, whatever happened."""
+        """Whatever happens after the first write, the host is as found."""
         hands = assembly.machine(self.settings())
         with self.assertRaises(ZeroDivisionError), hands.ours():
-            self.assertTrue(self.settings().snapshot_path.exists())
+            hands.guard.protect()
             self.change_all(hands)
             raise ZeroDivisionError
         self.assert_as_found()
+
+    def test_who_only_observes_undoes_nothing(self):
+        """What an operator changes while an agent watches stays when that agent ends."""
+        hands = assembly.machine(self.settings())
+        with hands.ours():
+            assembly._SavedFirst(mock.Mock(), hands.guard).watch((0,))
+            self.assertFalse(self.settings().snapshot_path.exists())
+            self.change_all(hands)
+        self.assertNotEqual(self.found, self.tree.state())
+        self.assertEqual(0x7C0, self.msr.get(0, 0xC8B))
 
     def test_an_agent_that_never_began_leaves_no_snapshot(self):
         """Else the next start would undo what an operator did in between."""
@@ -168,6 +179,7 @@ class Restore(MachineCase):
         """Refused: the agent's own end restores."""
         hands = assembly.machine(self.settings())
         with hands.ours():
+            hands.guard.protect()
             self.change_all(hands)
             status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
@@ -213,6 +225,10 @@ class Restrained(MachineCase):
         layout = Layout(WayMask(ddio), (Group(("g/1",), WayMask(mask)),))
         return self.enforcer.apply(self.inventory, layout)
 
+    def watch(self):
+        """Do what the loop does after each look: that must not save, nor restore, anything else."""
+        assembly._SavedFirst(mock.Mock(), self.machine.guard).watch((0,))
+
     def look(self):
         self.restraint.look(Facts(HostFacts("h", (), ()), (), None))
 
@@ -238,12 +254,24 @@ class Restrained(MachineCase):
         self.msr.set(0, 0xC8B, 0x400)
         self.look()
         self.assert_as_found()
+        self.watch()
         self.msr.set(0, 0xC8B, 0x700)
         self.look()
+        self.watch()
         self.hands.close()
         self.assertEqual(0x700, self.msr.get(0, 0xC8B))
         self.assertEqual(0, self.run_it("restore")[0])
         self.assertEqual(0x700, self.msr.get(0, 0xC8B))
+
+    def test_ddio_moved_before_a_write(self):
+        """Seen by the write that would have gone over it, not by the next look only."""
+        self.msr.set(0, 0xC8B, 0x400)
+        with self.assertRaises(ForeignHand) as caught:
+            self.enforce(0xC, 0x780)
+        self.assertEqual(0x400, self.msr.get(0, 0xC8B))
+        self.restraint.refused(caught.exception)
+        self.assertIn("DDIO was left at 0x7c0 and is at 0x400", self.restraint.reasons["foreign"])
+        self.assert_as_found()
 
     def test_a_reboot(self):
         """Nothing of before it is restored, by whatever way."""

@@ -10,7 +10,7 @@ from iat_nova import guard
 from iat_nova.hardware import cha, events, perf_event, rules
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha_msr import ChaMsr
-from iat_nova.hardware.ddio import IoAllocDdio, MsrDdio
+from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.fake import SKYLAKE
 from iat_nova.hardware.msr import MsrError, SavedRegisters
 from iat_nova.hardware.perf_event import PerfEvent
@@ -91,8 +91,9 @@ class Files(Case):
 
     def guard(self, boot_id=guard.BOOT_ID):
         return guard.Guard(
-            {}, snapshot=self.folder / "snapshot.json", lock=self.folder / "l", boot_id=boot_id
-        )
+            {"ddio": FixedDdio({}, "")},
+            snapshot=self.folder / "snapshot.json", lock=self.folder / "l", boot_id=boot_id,
+        )  # fmt: skip
 
     def test_a_snapshot_that_cannot_be_read(self):
         """Neither restored nor taken for absent."""
