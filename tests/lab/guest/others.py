@@ -93,6 +93,7 @@ class Others(AgentCase, unittest.TestCase):
     def disturbed(self, hand, why, again=lambda: None):
         """An agent finds that a hand was at work, says so, and puts the host back, once."""
         pid = self.working()
+        self.iterations(1)  # classes come first, DDIO's ways later: now all is written
         hand()
         self.observes(why)
         self.assertEqual(self.found, found())
