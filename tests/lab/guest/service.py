@@ -168,7 +168,7 @@ class Service(unittest.TestCase):
         (UNITS / "story.service").write_text(STORY)
         # with the kernel's usual setting the capability is what lets the agent count
         Path("/proc/sys/kernel/perf_event_paranoid").write_text("2")
-        Path("/proc/sys/kernel/printk_devkmsg").write_text("on")  # all that systemd says
+        Path("/proc/sys/kernel/printk_devkmsg").write_text("on\n")  # all that systemd says
         unmount()
         subprocess.run(["mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup"], check=True)
 
