@@ -80,7 +80,8 @@ IAT_OPTS = [
         "port_dca",
         default=False,
         help="Whether DDIO may be switched off for single PCIe root ports (Skylake and Cascade "
-        "Lake). Needs CAP_SYS_ADMIN, which the unit does not give.",
+        "Lake). Needs CAP_SYS_ADMIN and ProtectKernelTunables=no, which the unit does not give "
+        "(systemctl edit iat-nova-agent; the documentation of the agent's safety has the lines).",
     ),
     cfg.ListOpt(
         "dca_off_ports",

@@ -45,9 +45,7 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
     found = [] if os.geteuid() == 0 else [_NOT_ROOT]
     found += probe.findings(host, cat=cat, agent=agent)
     found += _left_behind(settings, host, agent)
-    # libpqos serves one process: while the agent uses it the domains cannot be asked for
-    taken = agent is not None and cat == "pqos-msr"
-    found += _tenants(settings, host, None if taken else hands)
+    found += _tenants(settings, host, hands)
     found += _configuration(settings)
     found += refused
     if hands is not None:
@@ -112,7 +110,7 @@ def _tenants(settings: Settings, host: Host, hands: Backends | None) -> list[Fin
     domains: tuple[CacheDomain, ...] = ()
     if hands is not None:
         try:
-            domains = hands.allocator.domains()
+            domains = hands.look()
         except HardwareError as error:
             found.append(probe.refusal("cache domains", error))
     try:

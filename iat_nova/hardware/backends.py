@@ -67,6 +67,7 @@ class Saves(Protocol):
 class Backends:
     """The hands on this host. `parts` go to the guard, in this order.
 
+    `look` tells the cache domains like the allocator, but for one who must not disturb the agent.
     `inspect` compares what the allocator wrote with what is there, and puts processors that were
     off-line back into their classes.
     """
@@ -77,6 +78,7 @@ class Backends:
     choices: tuple[Choice, ...]
     parts: Mapping[str, Saves]
     inspect: Callable[[], Inspection]
+    look: Callable[[], tuple[CacheDomain, ...]]
 
 
 def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Backends:
@@ -113,7 +115,8 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
     if isinstance(reader, ChaMsr):
         parts[CHA_COUNTERS] = reader
     choices = (cat_choice, ddio_choice, counters_choice, reader_choice)
-    return Backends(counters, allocator, ddio, choices, parts, allocator.inspect)
+    look = allocator.look if isinstance(allocator, PqosAllocator) else allocator.domains
+    return Backends(counters, allocator, ddio, choices, parts, allocator.inspect, look)
 
 
 def root_ports(host: Host, ports: Iterable[str]) -> RootPorts:
@@ -173,7 +176,12 @@ def _allocator(
     coupled = host.resctrl.coupled
     if name in _INTERFACES:
         return PqosAllocator(
-            _INTERFACES[name], host.topology, host.fs, coupled=coupled, complete=complete
+            _INTERFACES[name],
+            host.topology,
+            host.fs,
+            coupled=coupled,
+            complete=complete,
+            devices=host.roots.msr,
         )
     return Resctrl(
         host.fs,
@@ -219,12 +227,14 @@ def _static_ddio(host: Host) -> dict[int, WayMask]:
     """Return where DDIO lies, by cache domain: the register's word where it can be read.
 
     Else the ways CPUID calls shared with I/O, as resctrl has them: right unless firmware moved
-    DDIO. Empty where nothing is known.
+    DDIO. Empty where nothing is known. Resctrl need not be mounted.
     """
     if host.model is not None and host.model.ddio_msr:
-        knob = MsrDdio(host.msr, host.resctrl.domains, host.topology)
         try:
-            return {domain.id: knob.mask_of(domain) for domain in host.resctrl.domains()}
+            return {
+                cache.id: WayMask(host.msr.read(cache.cpus[0], IIO_LLC_WAYS))
+                for cache in host.topology.caches()
+            }
         except HardwareError:
             pass  # no driver, no right: what CPUID says must do
     try:

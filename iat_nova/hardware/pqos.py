@@ -8,6 +8,7 @@ and wants all of them. Where resctrl is there, `resctrl` is the better choice.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -16,11 +17,12 @@ from typing import Any
 
 from iat_nova.hardware import rules
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.pqos_lib import Interface, Pqos
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
-from iat_nova.hardware.topology import Topology
+from iat_nova.hardware.topology import Cache, Topology
 from iat_nova.hardware.undo import Step, undoing
 from iat_nova.model import CacheDomain, WayMask
 
@@ -44,6 +46,7 @@ class PqosAllocator:
         complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
         open_library: Callable[[Interface, Iterable[int]], Pqos] = Pqos,
         lock: Path = PQOS_LOCK,
+        devices: Path = Path("/dev/cpu"),
     ) -> None:
         self._interface = interface
         self._topology = topology
@@ -52,6 +55,7 @@ class PqosAllocator:
         self._complete = complete
         self._open_library = open_library
         self._lock = lock
+        self._devices = devices
         self._opened: Pqos | None = None
         self._domains: dict[int, CacheDomain] = {}
         self._taken: frozenset[int] = frozenset()  # classes others use
@@ -72,20 +76,36 @@ class PqosAllocator:
             self._domains = {domain.id: self._complete(domain) for domain in found}
         return tuple(self._domains[number] for number in sorted(self._domains))
 
+    def look(self) -> tuple[CacheDomain, ...]:
+        """Return the cache domains without libpqos, whose lock would keep others out meanwhile.
+
+        The classes of others are not left out, and masks may need more ways than told.
+        """
+        if self._interface is Interface.OS:
+            return self.domains()
+        return tuple(
+            self._complete(self._domain(cache, l3_allocation(cache.cpus[0], self._devices)))
+            for cache in self._topology.caches()
+        )
+
+    def _domain(self, cache: Cache, can: L3Allocation) -> CacheDomain:
+        return CacheDomain(
+            id=cache.id,
+            cpus=cache.cpus,
+            ways=can.ways,
+            classes=can.classes,
+            coerced_ways=WayMask(can.shared if self._coupled else 0),
+            way_bytes=cache.size_bytes // can.ways,
+        )
+
     def _domains_of_library(self) -> tuple[CacheDomain, ...]:
         library = self._library()
         can = library.capability
         self._taken = frozenset(library.class_of(core.cpu) for core in library.cores) - {0}
+        free = can.classes - len([n for n in self._taken if n < can.classes])
+        limits = L3Allocation(can.ways, free, can.contention)
         return tuple(
-            CacheDomain(
-                id=cache.id,
-                cpus=cache.cpus,
-                ways=can.ways,
-                classes=can.classes - len([n for n in self._taken if n < can.classes]),
-                min_ways=library.min_ways(),
-                coerced_ways=WayMask(can.contention if self._coupled else 0),
-                way_bytes=cache.size_bytes // can.ways,
-            )
+            dataclasses.replace(self._domain(cache, limits), min_ways=library.min_ways())
             for cache in self._topology.caches()
         )
 

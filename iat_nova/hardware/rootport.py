@@ -4,7 +4,8 @@
 Register ``perfctrlsts_0`` of the root port, PCI configuration space 0x180 (Skylake and Cascade
 Lake servers; Ice Lake ignores it): bit 7 Use_Allocating_Flow_Wr = 0 and bit 3 NoSnoopOpWrEn = 1
 switch it off. Beyond the first 64 bytes the kernel shows and takes configuration space only with
-CAP_SYS_ADMIN (drivers/pci/pci-sysfs.c): without it a read ends early.
+CAP_SYS_ADMIN (drivers/pci/pci-sysfs.c): without it a read ends early. The unit's
+ProtectKernelTunables has /sys read-only besides.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _BITS = _ALLOCATING | _NO_SNOOP
 _DWORD = struct.Struct("<I")
 _PCI_EXPRESS, _ROOT_PORT = 0x10, 4  # capability; device/port type, bits 7..4 of its flags
 _RIGHT = (
-    "give the agent CAP_SYS_ADMIN (a drop-in for its unit); a kernel in lockdown refuses anyway"
+    "give the agent CAP_SYS_ADMIN, and its unit ProtectKernelTunables=no (systemctl edit "
+    "iat-nova-agent; operator/safety has the lines); a kernel in lockdown refuses anyway"
 )
 
 

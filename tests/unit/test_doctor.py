@@ -7,8 +7,8 @@ import sys
 from unittest import mock
 
 from iat_nova import assembly
-from iat_nova.hardware.api import HardwareError
 from tests.unit import test_restore
+from tests.unit.hardware import trees
 
 NODE = """<node>{}</node>"""
 DOMAIN = """<domain type='test'><name>{name}</name><uuid>{number:032x}</uuid>
@@ -182,19 +182,18 @@ class Around(DoctorCase):
         self.settings().snapshot_path.unlink()
         self.check("left behind", "note", r"iat-nova\.1", r"^rmdir .*iat-nova\.1$")
 
-    def test_an_agent_that_uses_libpqos(self):
-        """Its library is left alone."""
+    def test_libpqos_is_let_alone(self):
+        """It takes a lock to tell the domains: they are read from CPUID, agent or not."""
         (self.roots.resctrl / "schemata").unlink()
         self.configure(cat_interface="pqos-msr")
-        busy = HardwareError("libpqos: busy; end the other")
         with (
             mock.patch("iat_nova.hardware.backends.load"),
-            mock.patch("iat_nova.hardware.backends.PqosAllocator.domains", side_effect=busy),
-            mock.patch("iat_nova.assembly.writer") as writer,
+            mock.patch("iat_nova.hardware.pqos.Pqos", side_effect=AssertionError),
         ):
-            for process, asked in ((7, False), (None, True)):
-                writer.return_value = process
-                self.assertEqual(asked, "cache domains" in self.rows()[1])
+            self.check("cache domains", "missing", "cpuid: No such file", "^modprobe cpuid$")
+            for cpu in range(4):
+                trees.put_cpuid(self.roots.msr, cpu)
+            self.check("policy", "ok", "policy")
 
     def test_an_agent_runs(self):
         """It is named, and what it holds is nobody else's."""

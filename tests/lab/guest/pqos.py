@@ -73,6 +73,10 @@ class MsrContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
             number = REGISTERS.pqr_assoc(domain.cpus[0])[0]
             self.assertEqual(0x600, REGISTERS.cbm(number, cache.package))
 
+    def test_who_only_looks(self):
+        """CPUID, through the kernel's driver, tells what libpqos tells."""
+        self.assertEqual(self.allocator.domains(), self.allocator.look())
+
     def test_the_tool_sees_the_same(self):
         """`pqos -s` shows what we wrote."""
         self.apply(*self.classes(a=WayMask(0x1C)))

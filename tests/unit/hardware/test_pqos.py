@@ -238,8 +238,12 @@ class MsrCase:
     def make(self):
         return PqosAllocator(
             Interface.MSR, self.cpus.topology, SimpleNamespace(root=self.folder / "resctrl"),
-            coupled=True, open_library=lambda _interface, _cpus: self.registers,
+            coupled=True, open_library=self.open, devices=self.folder,
         )  # fmt: skip
+
+    def open(self, _interface, _cpus):
+        self.log.append("open")
+        return self.registers
 
     def class_of(self, cpu):
         return self.registers.classes[cpu] or None
@@ -293,6 +297,22 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual((2, 1), (self.registers.classes[0], self.registers.classes[3]))
         with self.assertRaisesRegex(HardwareError, "processor 3 is in class 1"):
             self.apply(a=((0, 3), 0x3))
+
+    def test_who_only_looks(self):
+        """The domains are told by CPUID: libpqos, which takes its lock, is not opened for that."""
+        for cpu in (0, 4):
+            trees.put_cpuid(self.folder, cpu)
+        seen = self.allocator.look()
+        self.assertEqual([], self.log)
+        self.assertEqual(self.make().domains(), seen)
+
+    def test_who_only_looks_and_sees_nothing(self):
+        """Without the cpuid driver, or the feature, the text says so."""
+        with self.assertRaisesRegex(HardwareError, "0/cpuid: No such file.*; modprobe cpuid"):
+            self.allocator.look()
+        trees.put_cpuid(self.folder, 0, classes=1)
+        with self.assertRaisesRegex(HardwareError, "no L3 cache allocation"):
+            self.allocator.look()
 
     def test_another_process_holds_the_lock(self):
         """The library is not even initialised: that could wait for the other for ever."""

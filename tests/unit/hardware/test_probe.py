@@ -297,6 +297,17 @@ class Choosing(HostCase):
         ):
             self.choose(ddio="msr")
 
+    def test_where_ddio_lies_without_resctrl(self):
+        """The register tells it to pqos-msr too, for which resctrl must not be mounted."""
+        self.tree = probe.ResctrlFs(self.folder / "nowhere")
+        for cpu in (0, 2):
+            trees.put_cpuid(self.roots.msr, cpu)
+        with mock.patch("iat_nova.hardware.backends.load"):
+            made = self.choose(cat="pqos-msr", ddio="none")
+        self.assertEqual([(0x600, False)] * 2, [
+            (domain.ddio_found, domain.ddio_resizable) for domain in made.look()
+        ])  # fmt: skip
+
     def test_settings_that_only_root_reads(self):
         """allow_writes is root's; who cannot read it finds out when writing."""
         path = self.roots.msr_parameters / "allow_writes"

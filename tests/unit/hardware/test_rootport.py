@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+import errno
 import json
+import os
 import struct
 import unittest
 from unittest import mock
@@ -76,6 +78,21 @@ class Ports(unittest.TestCase):
         for call in (self.ports.check, self.ports.save, self.ports.off):
             with self.assertRaisesRegex(HardwareError, "config: .*CAP_SYS_ADMIN"):
                 call()
+
+    def test_in_the_units_sandbox(self):
+        """ProtectKernelTunables has /sys read-only: what lifts that is named."""
+        opened = os.open
+
+        def read_only(path, flags, *more):
+            if flags & os.O_WRONLY:
+                raise OSError(errno.EROFS, "Read-only file system")
+            return opened(path, flags, *more)
+
+        with (
+            mock.patch("os.open", read_only),
+            self.assertRaisesRegex(HardwareError, "Read-only.*ProtectKernelTunables=no"),
+        ):
+            self.ports.off()
 
     def test_no_root_port(self):
         """An end point, another maker's port and an address that is not there are refused."""

@@ -4,6 +4,7 @@
 import errno
 import os
 import shutil
+import struct
 import tempfile
 from pathlib import Path
 
@@ -18,6 +19,16 @@ def folder(case):
     made = tempfile.TemporaryDirectory(dir=memory, prefix="iat-nova-")
     case.addCleanup(made.cleanup)
     return Path(made.name)
+
+
+def put_cpuid(devices, cpu, *, classes=16):
+    """Imitate a processor's file of the cpuid driver: Skylake's limits of CAT and MBA."""
+    path = devices / str(cpu) / "cpuid"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as file:
+        for subleaf, words in ((1, (10, 0x600, 0, classes - 1)), (3, (89, 0, 4, 7))):
+            file.seek(subleaf << 32 | 0x10)
+            file.write(struct.pack("<4I", *words))
 
 
 class Cpus:

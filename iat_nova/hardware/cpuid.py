@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What CPUID says of cache allocation, read through the kernel's cpuid driver.
+
+Source: Intel SDM volume 3, 18.19.4.1, leaf 0x10; Linux, arch/x86/kernel/cpuid.c: the file's offset
+is the subleaf (upper 32 bits) and the leaf, a read gives EAX, EBX, ECX, EDX.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+from iat_nova.hardware.api import HardwareError
+
+_ALLOCATION, _L3, _MEMORY = 0x10, 1, 3  # the leaf; subleaves of CAT and MBA
+_REGISTERS = struct.Struct("<4I")
+
+
+class L3Allocation(NamedTuple):
+    """Limits of L3 allocation; `shared` is the mask of ways that devices may use as well."""
+
+    ways: int
+    classes: int  # the least of CAT's and MBA's: a class has both masks
+    shared: int
+
+
+def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
+    """Return a processor's limits. Raises `HardwareError` without the driver or the feature."""
+    path = devices / str(cpu) / "cpuid"
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            cat, mba = (os.pread(fd, 16, part << 32 | _ALLOCATION) for part in (_L3, _MEMORY))
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise HardwareError(f"{path}: {error.strerror}; modprobe cpuid") from error
+    eax, ebx, _, most = _REGISTERS.unpack(cat)  # the highest class, 0 without the feature
+    if not most:
+        raise HardwareError("CPUID: this processor has no L3 cache allocation")
+    *_, most_of_mba = _REGISTERS.unpack(mba)
+    return L3Allocation((eax & 0x1F) + 1, min(most, most_of_mba or most) + 1, ebx)
