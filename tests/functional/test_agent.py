@@ -5,78 +5,32 @@ import contextlib
 import json
 import pathlib
 import re
-import shlex
 import signal
 import subprocess
 import sys
 import time
 import unittest
 
-import libvirt
-
 from iat_nova.history import HistoryReader
 from iat_nova.history_db import HistoryError
-from tests.functional.daemons import TestLibvirtd, short_folder
-from tests.functional.ovs_daemons import OvsDaemons, why_no_ovsdb
+from tests.functional import host_case
 from tools import demo_host
 
 BIN = pathlib.Path(sys.executable).parent
 DEADLINE_S = 60.0
 
 
-class HostCase(unittest.TestCase):
-    """One host with guests of the quick start's kind, for all tests of a class."""
+class HostCase(host_case.HostCase, unittest.TestCase):
+    """One host with guests of the quick start's kind, and an emulated machine."""
 
-    guests = demo_host.GUESTS
-    dedicated = demo_host.DEDICATED
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        if (why := why_no_ovsdb() or TestLibvirtd.missing()) is not None:
-            raise unittest.SkipTest(why)
-        cls.hypervisor = TestLibvirtd(cls.enterClassContext(short_folder()))
-        cls.addClassCleanup(cls.hypervisor.stop)
-        cls.hypervisor.start()
-        cls.connection = libvirt.open(cls.hypervisor.uri)
-        cls.addClassCleanup(cls.connection.close)
-        cls.connection.lookupByName("test").destroy()
-        for guest in cls.guests:
-            cls.connection.defineXML(demo_host.domain_xml(guest)).create()
-        cls.ovs = OvsDaemons(cls.enterClassContext(short_folder()))
-        cls.addClassCleanup(cls.ovs.stop)
-        cls.ovs.start_ovsdb()
-        cls.ovs.vsctl("--no-wait", "init")
-        for command in demo_host.switch_commands():
-            cls.ovs.vsctl("--no-wait", *shlex.split(command))
-
-    def setUp(self) -> None:
-        self.folder = self.enterContext(short_folder())
-        demo_host.write_sysfs(self.folder / "sys")
-
-    def configure(self, **options: object) -> pathlib.Path:
-        """Write a nova.conf; `options` are those of [iat]."""
-        values = {
-            "hardware": "emulated",
-            "emulated_scenario": "quickstart",
-            "emulated_seconds": 600,
-            "libvirt_uri": self.hypervisor.uri,
-            "ovsdb_connection": self.ovs.address,
-            "sysfs_root": self.folder / "sys",
-            "state_dir": self.folder / "state",
-            **options,
-        }
-        lines = [f"{name} = {value}" for name, value in values.items()]
-        path = self.folder / "nova.conf"
-        path.write_text(
-            f"[compute]\ncpu_dedicated_set = {self.dedicated}\n"
-            f"cpu_shared_set = {demo_host.SHARED}\n[iat]\n" + "\n".join(lines) + "\n"
-        )
-        return path
+    options = {
+        "hardware": "emulated", "emulated_scenario": "quickstart", "emulated_seconds": 600,
+    }  # fmt: skip
 
     @property
     def history(self) -> pathlib.Path:
         """Where the agent writes."""
-        return self.folder / "state/history.sqlite"
+        return self.state / "history.sqlite"
 
 
 class AgentTest(HostCase):

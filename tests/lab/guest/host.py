@@ -2,15 +2,11 @@
 """A compute host inside the guest: a private libvirtd's test driver, a real ovsdb-server."""
 
 import json
-import shlex
 import sys
 from pathlib import Path
 
-import libvirt
-
 from iat_nova.hardware.resctrl_fs import ResctrlFs
-from tests.functional.daemons import TestLibvirtd, short_folder
-from tests.functional.ovs_daemons import OvsDaemons
+from tests.functional import host_case
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount
 from tools import demo_host
 
@@ -30,55 +26,22 @@ def found():
     }
 
 
-class HostCase:
-    """Starts the daemons once a class; `guests` and `switch` say what is on the host."""
+class HostCase(host_case.HostCase):
+    """With resctrl mounted; `guests` and `switch` say what is on the host."""
 
     guests = ()
     switch = ()
-    dedicated = ""
+    dedicated = shared = ""
 
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
         mount()
-        cls.hypervisor = TestLibvirtd(cls.enterClassContext(short_folder()))
-        cls.addClassCleanup(cls.hypervisor.stop)
-        cls.hypervisor.start()
-        cls.connection = libvirt.open(cls.hypervisor.uri)
-        cls.addClassCleanup(cls.connection.close)
-        cls.connection.lookupByName("test").destroy()
-        for guest in cls.guests:
-            cls.connection.defineXML(demo_host.domain_xml(guest)).create()
-        cls.ovs = OvsDaemons(cls.enterClassContext(short_folder()))
-        cls.addClassCleanup(cls.ovs.stop)
-        cls.ovs.start_ovsdb()
-        cls.ovs.vsctl("--no-wait", "init")
-        for command in cls.switch:
-            cls.ovs.vsctl("--no-wait", *shlex.split(command))
+        super().setUpClass()
 
     def setUp(self):
         super().setUp()
-        self.folder = self.enterContext(short_folder())
-        self.state = self.folder / "state"
-        demo_host.write_sysfs(self.folder / "sys")
         online = f"0-{max(TOPOLOGY.online())}\n"
         (self.folder / "sys/devices/system/cpu/online").write_text(online)
-
-    def configure(self, **options):
-        """Write a nova.conf; `options` are those of [iat]."""
-        values = {
-            "libvirt_uri": self.hypervisor.uri,
-            "ovsdb_connection": self.ovs.address,
-            "sysfs_root": self.folder / "sys",
-            "state_dir": self.state,
-            **options,
-        }
-        lines = [f"{name} = {value}" for name, value in values.items()]
-        path = self.folder / "nova.conf"
-        path.write_text(
-            f"[compute]\ncpu_dedicated_set = {self.dedicated}\n[iat]\n" + "\n".join(lines) + "\n"
-        )
-        return path
 
 
 def described(path="/mnt/host.json"):
