@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's process in the lab's guest."""
+"""The agent's process in the lab's guest.
+
+Kills, foreign hands, processors that go, guests that come: IAT_NOVA_LAB_* set how many. A class for
+each guest, so that two may run at a time.
+"""
 
 from tests.lab.lab import GuestCase
 
 MODULES = ("process", "others")
 
 
-class Process(GuestCase):
-    """Kills, foreign hands, processors that go, guests that come: IAT_NOVA_LAB_* set how many."""
+class OneSocket(GuestCase):
+    """Also the programs as they are typed."""
 
-    def test_on_one_socket(self):
+    def test_process(self):
         """Whatever happens to the agent, the machine ends as it was found."""
         self.guest(*MODULES, "typed", least=9, cpus=8)
 
-    def test_on_two_sockets(self):
-        """The same with two cache domains; and what the loop asks of the kernel."""
+
+class TwoSockets(GuestCase):
+    """Also what the loop asks of the kernel."""
+
+    def test_process(self):
+        """Whatever happens to the agent, both cache domains end as they were found."""
         self.guest(*MODULES, "calls", least=10, cpus=8, sockets=2)

@@ -9,6 +9,7 @@ import grp
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -34,6 +35,7 @@ UNITS, SEEN = Path("/run/systemd/system"), Path("/run/iat-nova-seen.json")
 LOG = Path("/run/iat-nova-agent.log")
 DEADLINE_S = 240.0
 CAPABILITIES = 1 << 17 | 1 << 38 | 1 << 1  # SYS_RAWIO, PERFMON, DAC_OVERRIDE
+SAFETY = PROJECT / "doc/source/operator/safety.rst"
 GUEST = """<node><domain type='test'><name>instance-00000001</name><memory unit='MiB'>64</memory>
 <vcpu>1</vcpu><cputune><vcpupin vcpu='0' cpuset='1'/></cputune><os><type>hvm</type></os></domain>
 </node>"""
@@ -145,7 +147,24 @@ def story():
     enforcing()
     systemctl("stop", NAME)
     seen["stopped"] = [shown("Result"), found()]
+    seen["pqos"] = through_libpqos()
     return seen
+
+
+def through_libpqos():
+    """Start and stop the service with the documentation's drop-in for libpqos's MSR interface."""
+    block = r"libpqos in the sandbox\n.*?\.\. code-block:: ini\n\n(.*?)\n\n\S"
+    drop_in = re.search(block, SAFETY.read_text(), re.S)[1]
+    (UNITS / f"{NAME}.service.d/pqos.conf").write_text(drop_in)
+    conf = Path("/etc/iat-nova/iat-nova.conf")
+    conf.write_text(CONFIGURATION.replace("[iat]\n", "[iat]\ncat_interface = pqos-msr\n"))
+    unmount()
+    systemctl("daemon-reload")
+    systemctl("start", NAME)
+    until(lambda: found()["classes"]["1"] != 0, "a class of the agent, by libpqos")
+    text = shown("StatusText")
+    systemctl("stop", NAME)
+    return [text, shown("Result"), found()]
 
 
 class Service(unittest.TestCase):
@@ -200,6 +219,10 @@ class Service(unittest.TestCase):
         self.assertEqual(["signal", as_found], seen["killed"], said())
         self.assertEqual(["watchdog", as_found], seen["hung"], said())
         self.assertEqual(["success", as_found], seen["stopped"], said())
+
+        text, *stopped = seen["pqos"]
+        self.assertTrue(text.startswith("enforcing"), text)
+        self.assertEqual(["success", as_found], stopped, said())
 
 
 def main():
