@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import errno
 import json
 import os
 import signal
@@ -184,8 +185,21 @@ class Snapshots(Folder):
     def test_a_folder_that_cannot_be_written(self):
         """Without a snapshot protect refuses, so nothing is written."""
         self.snapshot.parent.write_text("a file in the way")
-        with self.assertRaisesRegex(GuardError, "without a snapshot nothing is written|directory"):
+        with self.assertRaisesRegex(GuardError, "snapshot.json: Not a directory"):
             self.make().protect()
+
+    def test_a_full_disk(self):
+        """The same; and nothing is taken for saved."""
+        writer = self.make()
+        full = OSError(errno.ENOSPC, "No space left on device")
+        with (
+            mock.patch("os.fsync", side_effect=full),
+            self.assertRaisesRegex(GuardError, "No space.*without a snapshot nothing is written"),
+        ):
+            writer.protect()
+        self.assertFalse(writer.pending)
+        writer.protect()
+        self.assertTrue(writer.pending)
 
 
 class OneWriter(Folder):

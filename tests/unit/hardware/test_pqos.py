@@ -298,6 +298,14 @@ class MsrInterface(MsrCase, unittest.TestCase):
         with self.assertRaisesRegex(HardwareError, "processor 3 is in class 1"):
             self.apply(a=((0, 3), 0x3))
 
+    def test_a_domain_that_libpqos_does_not_know(self):
+        """Its processors came after libpqos was opened: refused, and nothing is written."""
+        self.registers.cores = tuple(core for core in self.registers.cores if core.cpu > 3)
+        before = self.state()
+        with self.assertRaisesRegex(HardwareError, "domain 0: libpqos knows none of its"):
+            self.apply(a=((0,), 0x3))
+        self.assertEqual(before, self.state())
+
     def test_who_only_looks(self):
         """The domains are told by CPUID: libpqos, which takes its lock, is not opened for that."""
         for cpu in (0, 4):
