@@ -171,8 +171,11 @@ class Enforcer:
         )
 
     def _set_ddio(self, domain: int, now: WayMask | None, mask: WayMask) -> WayMask | None:
-        """Set DDIO's ways where they differ from what they are now; return them as read back."""
-        return now if now in (None, mask) else self._ddio.write(domain, mask)
+        """Set DDIO's ways where they differ from what they are now; return them as read back.
+
+        Where they are not known yet (io_alloc while disabled) the write makes them known.
+        """
+        return now if now == mask else self._ddio.write(domain, mask)
 
 
 def _difference(domain: int, left: WayMask | None, now: WayMask | None) -> str | None:

@@ -131,6 +131,15 @@ class EnforcerTest(unittest.TestCase):
         self.assertEqual([], self.ddio.writes)
         self.assertEqual(0x600, effective.ddio)
 
+    def test_a_knob_that_tells_nothing_yet_is_turned(self) -> None:
+        """As AMD's io_alloc while it is disabled: the first write enables it."""
+        self.ddio.read = lambda domain: self.ddio.writes[-1] if self.ddio.writes else None
+        self.ddio.write = lambda domain, mask: self.ddio.writes.append(mask) or mask
+        for _ in range(2):
+            effective = self.enforcer.apply(INVENTORY, FIRST)
+            self.assertEqual(0x600, effective.ddio)
+        self.assertEqual([0x600], self.ddio.writes)
+
     def test_restore_leaves_the_machine_as_found(self) -> None:
         """No class of ours, DDIO's own mask; a second time does no harm."""
         self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
