@@ -112,7 +112,10 @@ class Plant:
         queues = []
         for _ in workload.cpus:
             first = len(self._rings)
-            self._rings.append(rings.RingPlan(workload.ring, pool, True, dca, socket))
+            slots = workload.ring + workload.backlog
+            self._rings.append(
+                rings.RingPlan(slots, pool, True, dca, socket, backlog=workload.backlog)
+            )
             self._rings.append(rings.RingPlan(workload.send_ring, pool, False, dca, socket))
             queues.append(Queue(first, first + 1))
             if workload.profile.form is Form.PIPELINE:

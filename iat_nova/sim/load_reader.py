@@ -39,6 +39,7 @@ def workloads(
         "switch": values.one_of(*_names(section, Form.SWITCH)),
         "ring": values.RING,
         "send_ring": values.RING,
+        "backlog": values.whole(0, 8192),
         "buffers": values.whole(64, 1 << 20),
         "pool": values.one_of("stack", "ring"),
         "working_set": values.working_set,
@@ -99,8 +100,10 @@ def _workload(f: Fields, path: Path, name: str, got: Mapping[str, Any]) -> Workl
     ring = got.get("ring", 1024 if "nic" in got else 256)
     buffers = got.get("buffers", max(8192, 4 * ring * len(got["cpus"])))
     # Both rings of each queue must be able to be full, with a burst in hand.
-    send_ring = got.get("send_ring", ring)
-    least = (ring + send_ring + 32) * len(got["cpus"])
+    send_ring, backlog = got.get("send_ring", ring), got.get("backlog", 0)
+    if (ring + backlog) & (ring + backlog - 1):
+        f.complain((*path, "backlog"), "must be a power of two together with the ring")
+    least = (ring + backlog + send_ring + 32) * len(got["cpus"])
     if profile.form in NETWORKED and buffers < least:
         f.complain((*path, "buffers"), f"too few for its rings: at least {least}")
     writes = round(100 * got["writes"]) if "writes" in got else profile.writes_percent
@@ -112,6 +115,7 @@ def _workload(f: Fields, path: Path, name: str, got: Mapping[str, Any]) -> Workl
         switch=got.get("switch"),
         ring=ring,
         send_ring=send_ring,
+        backlog=backlog,
         buffers=buffers,
         pool=got.get("pool", "stack"),
         working_set_bytes=got.get("working_set", profile.working_set_bytes),

@@ -21,7 +21,8 @@ from iat_nova.sim._compile import inlined
 # Columns of `Rings.state`.
 # SOCKET: of the card at the other end. HANDOFF 1: between two threads of one owner, buffers and all
 # (DPDK's rte_ring): the second thread takes what the first has posted and nothing is reclaimed.
-POSTED, DONE, TAKEN, SIZE, POOL, DROPPED, PASSED, PEAK, DCA, SOCKET, HANDOFF = range(11)
+# EMPTY_MAX: buffers that the device may have to fill; the rest of SIZE holds what waits.
+POSTED, DONE, TAKEN, SIZE, POOL, DROPPED, PASSED, PEAK, DCA, SOCKET, HANDOFF, EMPTY_MAX = range(12)
 # Columns of `Rings.pools`. LIFO 1: the buffer freed last is used first (a stack handler, or the
 # per-core caches in front of a ring when one core allocates and frees); 0: in turn (a ring).
 # HEAD counts allocations, TAIL frees and the buffers at the start.
@@ -66,7 +67,10 @@ class PoolPlan(NamedTuple):
 
 
 class RingPlan(NamedTuple):
-    """A ring to be made; `prefilled`: the owner receives, so all its slots are posted."""
+    """A ring to be made; `prefilled`: the owner receives, so all its slots are posted.
+
+    `backlog` of them are for packets that were taken from the device and wait to be read.
+    """
 
     size: int
     pool: int
@@ -74,6 +78,7 @@ class RingPlan(NamedTuple):
     dca: bool
     socket: int = 0
     handoff: bool = False
+    backlog: int = 0
 
 
 def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) -> Rings:
@@ -90,7 +95,7 @@ def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) ->
     found = np.concatenate(chunks)
     first[1:] = np.cumsum(np.bincount(found[:, 0], minlength=total)[:total])
     size = max((ring.size for ring in rings), default=1)
-    state = np.zeros((max(1, len(rings)), 11), np.int64)
+    state = np.zeros((max(1, len(rings)), 12), np.int64)
     made = Rings(
         np.zeros((max(1, len(rings)), size), np.int32),
         state,
@@ -105,6 +110,7 @@ def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) ->
             raise ValueError(f"ring size {ring.size} is not a power of two")
         state[number, [SIZE, POOL, DCA, SOCKET]] = (ring.size, ring.pool, ring.dca, ring.socket)
         state[number, HANDOFF] = ring.handoff
+        state[number, EMPTY_MAX] = ring.size - ring.backlog
         if ring.prefilled:
             refill(made, number)
     return made
@@ -158,9 +164,10 @@ def post(r: Rings, ring: int, buffer: int) -> None:
 def refill(r: Rings, ring: int) -> None:
     """Post empty buffers on a receive ring until it is full or its pool empty, `REARM` at least."""
     s = r.state[ring]
-    if s[SIZE] - (s[POSTED] - s[TAKEN]) < REARM:
+    room = min(s[SIZE] - (s[POSTED] - s[TAKEN]), s[EMPTY_MAX] - (s[POSTED] - s[DONE]))
+    if room < REARM:
         return
-    while s[POSTED] - s[TAKEN] < s[SIZE]:
+    for _ in range(room):
         buffer = allocate(r, s[POOL])
         if buffer < 0:
             return

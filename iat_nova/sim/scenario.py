@@ -83,11 +83,12 @@ class Workload:
     """What runs on some processors, one thread each.
 
     A network workload is attached to a card (`nic`) or to the workload that is its `switch`.
-    `ring` and `send_ring` are the numbers of descriptors of each of its queues; `buffers` the size
-    of its mempool and `pool` that pool's handler: ``stack`` (last in, first out, which is also what
-    one core's own cache of buffers makes of a ring) or ``ring``. A storage workload keeps `depth`
-    commands of `block_bytes` on its `disk` from each of its processors. `jitter_s` is the longest
-    time for which its threads lose their core now and then.
+    `ring` and `send_ring` are the numbers of descriptors of each of its queues, `backlog` how many
+    packets more may wait for it, as in a socket's receive buffer; `buffers` the size of its mempool
+    and `pool` that pool's handler: ``stack`` (last in, first out, which is also what one core's own
+    cache of buffers makes of a ring) or ``ring``. A storage workload keeps `depth` commands of
+    `block_bytes` on its `disk` from each of its processors. `jitter_s` is the longest time for
+    which its threads lose their core now and then.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Workload:
     switch: str | None = None
     ring: int = 1024
     send_ring: int = 1024
+    backlog: int = 0
     buffers: int = 8192
     pool: str = "stack"
     working_set_bytes: int = 0

@@ -8,8 +8,9 @@ from iat_nova.sim.workloads.profile import Form, Profile
 _KIB, _MIB = 1 << 10, 1 << 20
 
 # Receiving over TCP in the kernel: a packet is read once, when it is copied out; acknowledgements
-# are not modelled. Its own cycles are calibrated on claim adca-6-alone; how often it goes to its
-# own memory (the stack's code and data, socket buffers; 200 KB chosen) on adca-6-dma.
+# and the caller's buffer (which stays in the cache) are not modelled. Its own cycles are calibrated
+# on claim adca-6-alone; how often it goes to its own memory (the stack's code and data, three
+# times L1: 96 KB chosen) on adca-6-dma.
 NETPERF = Profile(
     "netperf",
     Form.NETWORK,
@@ -18,7 +19,7 @@ NETPERF = Profile(
     overlap=(1.5, 1.0, 4.0, 4.0),
     payload_share=1.0,
     accesses=10.0,
-    locality=((1.0, 200 * _KIB),),
+    locality=((1.0, 96 * _KIB),),
     writes_percent=25,
     spin_ipc=0.0,
     sends=False,

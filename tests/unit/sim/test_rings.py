@@ -49,6 +49,36 @@ class TestPipeline(unittest.TestCase):
         self.assertGreater(ratio["ring"], 0.5)
 
 
+class TestBacklog(unittest.TestCase):
+    """What waits beside what the card has."""
+
+    def ring(self, rate):
+        text = scenes.HEAD + (
+            "workloads:\n"
+            "  app: {profile: netperf, cpus: [0], nic: nic0, ring: 64, backlog: 192,"
+            " send_ring: 32, buffers: 512}\n"
+            f"traffic:\n  app: {{to: app, rate: {rate}, packet: 1500B}}\n"
+        )
+        machine = scenes.server(text)
+        scenes.run(machine, 0.01)
+        return machine.plant.state.rings.state[0]
+
+    def test_grows_only_when_the_owner_is_late(self):
+        """At low load the card's 64 buffers are all there are, under overload all 256 are."""
+        ring = self.ring("100Mb/s")
+        self.assertLessEqual(ring[rings.POSTED] - ring[rings.TAKEN], 64 + rings.REARM)
+        self.assertEqual(0, ring[rings.DROPPED])
+        ring = self.ring("40Gb/s")
+        self.assertGreater(ring[rings.DROPPED], 0)
+        self.assertGreater(ring[rings.POSTED] - ring[rings.TAKEN], 256 - rings.REARM)
+
+    def test_the_card_has_its_descriptors_and_no_more(self):
+        """However much waits, no more empty buffers than descriptors are posted."""
+        for rate in ("100Mb/s", "40Gb/s"):
+            ring = self.ring(rate)
+            self.assertLessEqual(ring[rings.POSTED] - ring[rings.DONE], 64)
+
+
 class TestLatency(unittest.TestCase):
     def latency_ns(self, rate, step="5us"):
         text = f"step: {step}\n" + scenes.HEAD
