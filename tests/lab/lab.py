@@ -24,8 +24,8 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 VARIABLE = "IAT_NOVA_RDT_LAB"
-TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "600"))  # of one guest
-BUDGET_S = float(os.environ.get("IAT_NOVA_LAB_BUDGET_S", "1200"))  # of a worker's guests
+TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "900"))  # of one guest
+BUDGET_S = float(os.environ.get("IAT_NOVA_LAB_BUDGET_S", "1500"))  # of a worker's guests
 FIRST_BOOT_S = 240  # it may install packages and fetch a kernel
 
 # The emulator runs the guest's processors on several threads and may execute code that the kernel

@@ -9,4 +9,4 @@ class Service(GuestCase):
 
     def test_unit(self):
         """The unit as it ships enforces, and whatever ends it, the machine is as it was."""
-        self.guest("service", least=1, timeout_s=900)
+        self.guest("service", least=1)
