@@ -72,6 +72,14 @@ class TestProblems(unittest.TestCase):
         (problem,) = problems("length: 10s\nworkloads: {}\n")
         self.assertIn("line 2: workloads: at least one workload is needed", problem)
 
+    def test_a_backlog_fills_the_ring_up_to_a_power_of_two(self):
+        """512 descriptors and 1,536 that wait are 2,048 slots; 1,000 that wait are refused."""
+        app = "  app: {profile: netperf, cpus: [5], nic: nic0, ring: 512, backlog: 1536}\n"
+        text = GOOD.replace("traffic:\n", app + "traffic:\n")
+        self.assertEqual([], problems(text))
+        (problem,) = problems(text.replace("1536", "1000"))
+        self.assertIn("app.backlog: must be a power of two together with the ring", problem)
+
     def test_all_mistakes_are_told_at_once(self):
         """Three mistakes are three lines, in the order of the file."""
         text = GOOD.replace("10s", "-1").replace("40Gb/s", "fast").replace("64B", "3kB")
