@@ -25,8 +25,9 @@ LEAST_WAYS = 2  # more than before; one way of eleven may be lost in noise
 LEAST_HIT_SHARE = 0.10  # below, the load streams: more ways need not help
 STEADY = 0.25  # traffic may differ this much from that before
 MOVED = 0.03  # a share of misses that fell by this much has followed
-STILL = 0.02  # one that moved less than this has not
+STILL = 0.02  # one that moved less has not, or less yet where the load is that steady
 NOISE = 0.005  # standard error above which nothing is told
+DEVIATIONS = 6.0  # of a sample, told by few: a larger move is not the load's own noise
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,9 +113,17 @@ class DdioEffect:
             return None
         if trial.share - after >= MOVED:
             self._works = True
-        elif abs(trial.share - after) < STILL and ways - trial.ways >= LEAST_WAYS:
+        elif abs(trial.share - after) < _still(trial.shares) and ways - trial.ways >= LEAST_WAYS:
             return Ineffective(trial.ways, ways, trial.share, after)
         return None
+
+
+def _still(shares: Sequence[float]) -> float:
+    """Return below which move of its mean a share, of which one sample was before, has not moved.
+
+    A knob with a small effect has one: what a quiet load shows of it is no accident.
+    """
+    return min(STILL, max(NOISE, DEVIATIONS * statistics.stdev(shares)))
 
 
 def _standard_error(values: Sequence[float]) -> float:

@@ -107,6 +107,14 @@ class EffectTest(unittest.TestCase):
                 str(verdict), "no effect: from 2 to 6 ways, misses went from 4?[0-9.]+%"
             )
 
+    def test_a_small_effect_is_one(self) -> None:
+        """Where the load is steady enough to tell, 1.8 points are no lack of effect."""
+        for seed in range(50):
+            plant = Plant(lambda ways: 0.31 - 0.0045 * (ways - 2), noise=0.001, seed=seed)
+            plant.run(5)
+            plant.run(40, grow_to=6)
+            self.assertEqual([], plant.verdicts)
+
     def test_a_knob_that_works(self) -> None:
         """Never accused, and trusted later when the load is one that more ways do not help."""
         for seed in range(50):
