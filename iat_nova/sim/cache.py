@@ -6,8 +6,10 @@ The rules, in the order in which an access meets them:
 * A core's access that misses its L2 looks in the LLC and then in the L2s of the other cores that
   may hold the line (`sharers`, a bit a core); the line is in at most one L2. It fills L2 only.
 * An ordinary line that hits in the LLC *moves* to L2. A line that a device wrote stays in the
-  LLC, in one of the *inclusive* ways, to which it migrates when a core first touches it, because
-  only these can hold a line that is in an L2 as well (A4, ISCA 2025).
+  LLC when a core reads it, in one of the *inclusive* ways, to which it migrates, because only these
+  can hold a line that is in an L2 as well (A4, ISCA 2025). When it is evicted from there, the L2's
+  copy goes with it: its entry in the directory is gone (Yan et al., "Attack Directories, Not
+  Caches", S&P 2019). A core that writes a line takes it out of the LLC, as its owner.
 * L2's victim merges into its copy in the LLC if there is one, else it is placed in the ways of
   the core's mask: the LLC is a victim cache. Masks say where lines are placed, never where they
   hit.
@@ -27,8 +29,8 @@ device's write is let in, if it is not a hit, only while its set holds fewer dev
 ways that the cores leave (`adaptive`); once it has learnt that cores read them once, a device's
 line that was read goes next, and devices write through to memory.
 
-Not modelled: what invalidates L2 when the directory is full; the dead-block predictor that lets
-some clean victims bypass the LLC; read-sharing (a line that two cores read moves between them).
+Not modelled: lines of L2 only that go when the directory is full; what lets some clean victims
+bypass the LLC; read-sharing (a line that two cores read moves between them).
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ from iat_nova.sim.cachestate import (
     MOVED,
     OPTIONS,
     PEER,
+    RECALLED,
     REMOTE,
+    SET_BITS,
     SHARED,
     TOTAL_NAMES,
     UNREAD,
@@ -95,12 +99,6 @@ __all__ = [
 
 
 @inlined
-def slice_of(line: int, slices: int) -> int:
-    """Return the slice whose CHA counts a line: Fibonacci hashing spreads them evenly."""
-    return (((line * 2654435769) & 0xFFFFFFFF) * slices) >> 32
-
-
-@inlined
 def touch(c: Caches, stamps: Int32, way: int) -> None:
     """Make a way the most recently used one of its set."""
     c.registers[CLOCK] += 1
@@ -112,27 +110,6 @@ def drop(c: Caches, index: int, way: int) -> None:
     """Empty a way of the LLC without a write-back."""
     c.llc[index, 0, way] = -1
     c.llc[index, 1, way] = stamp_of(0, way)
-
-
-@inlined
-def place(c: Caches, index: int, entry: int, row: int) -> int:
-    """Put an entry into a way that a row of `forbidden` allows, evicting what is there."""
-    way = victim_way(c.llc[index, 1], c.forbidden[row])
-    old = c.llc[index, 0, way]
-    if old >= 0:
-        c.totals[EVICTED] += 1
-        c.totals[WRITE_BACKS] += old & DIRTY
-        c.totals[LEAKED] += (old & UNREAD) >> 1
-    c.llc[index, 0, way] = entry
-    touch(c, c.llc[index, 1], way)
-    return way
-
-
-@inlined
-def _put_up(c: Caches, index: int, way: int) -> None:
-    """Have a line of the LLC replaced next, if it is a device's and ADCA says that it is done."""
-    if c.registers[ADAPTS] and c.llc[index, 0, way] & SHARED and adaptive.prioritised(c.adaptive):
-        c.llc[index, 1, way] = stamp_of(0, way)
 
 
 @kernel
@@ -154,6 +131,42 @@ def take_from_l2(c: Caches, line: int, cores: int) -> int:
 
 
 @kernel
+def _recall(c: Caches, index: int, way: int, line: int) -> int:
+    """Take the copy of an evicted line out of the L2 that has it; return the copy's dirty bit."""
+    owner = c.llc[index, 2, way]
+    if owner < 0:
+        return 0
+    found = take_from_l2(c, line, 1 << owner)
+    if found < 0:
+        return 0
+    c.totals[RECALLED] += 1
+    return found
+
+
+@inlined
+def place(c: Caches, index: int, entry: int, row: int) -> int:
+    """Put an entry into a way that a row of `forbidden` allows, evicting what is there."""
+    way = victim_way(c.llc[index, 1], c.forbidden[row])
+    old = c.llc[index, 0, way]
+    if old >= 0:
+        if old & SHARED and c.registers[MIGRATES]:
+            old |= _recall(c, index, way, old >> 3)
+        c.totals[EVICTED] += 1
+        c.totals[WRITE_BACKS] += old & DIRTY
+        c.totals[LEAKED] += (old & UNREAD) >> 1
+    c.llc[index, 0, way] = entry
+    touch(c, c.llc[index, 1], way)
+    return way
+
+
+@inlined
+def _put_up(c: Caches, index: int, way: int) -> None:
+    """Have a line of the LLC replaced next, if it is a device's and ADCA says that it is done."""
+    if c.registers[ADAPTS] and c.llc[index, 0, way] & SHARED and adaptive.prioritised(c.adaptive):
+        c.llc[index, 1, way] = stamp_of(0, way)
+
+
+@kernel
 def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
     """Fetch a line from the other socket's LLC: the dirty bit that comes with it, -1: not there.
 
@@ -169,6 +182,7 @@ def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
         c.far_totals[MOVED] += 1
         return entry & DIRTY
     c.far[index, 0, way] = (entry | SHARED) & ~(UNREAD | DIRTY)
+    c.far[index, 2, way] = -1
     c.totals[CLEANED] += entry & DIRTY
     return 0
 
@@ -193,13 +207,17 @@ def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
 
 
 @inlined
-def _take_from_llc(c: Caches, index: int, way: int, options: bool) -> int:
+def _take_from_llc(c: Caches, core: int, index: int, way: int, write: int, options: bool) -> int:
     """Serve an L2's miss from the LLC; return the bits that go to L2 with the line."""
     entry: int = c.llc[index, 0, way]
     if entry & (UNREAD | SHARED) == 0:
         if options and c.registers[FILLS]:
             touch(c, c.llc[index, 1], way)
             return COPY
+        drop(c, index, way)
+        c.totals[MOVED] += 1
+        return entry & DIRTY
+    if write and c.registers[MIGRATES]:  # its new owner has the only copy
         drop(c, index, way)
         c.totals[MOVED] += 1
         return entry & DIRTY
@@ -211,6 +229,7 @@ def _take_from_llc(c: Caches, index: int, way: int, options: bool) -> int:
     else:
         c.llc[index, 0, way] = kept
         touch(c, c.llc[index, 1], way)
+    c.llc[index, 2, way] = core
     if options:
         _put_up(c, index, way)
     return COPY
@@ -242,7 +261,7 @@ def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, optio
         adaptive.core_used(c.adaptive, index, line)
     if way >= 0:
         level = LLC
-        bits |= _take_from_llc(c, index, way, options)
+        bits |= _take_from_llc(c, core, index, way, write, options)
     elif options:
         if c.registers[LINKED] and sharers and level != PEER:
             found = _take_from_afar(c, index, line, write)
@@ -271,13 +290,27 @@ def _serve_optional_miss(c: Caches, core: int, line: int, write: int, sharers: i
     return _serve_miss(c, core, line, write, sharers, True)
 
 
+@kernel
+def _own(c: Caches, core: int, index: int, way: int, line: int) -> None:
+    """Drop the LLC's copy of a line that its core's L2 has and is about to write."""
+    c.l2[core, index, 0, way] &= ~COPY
+    there = llc_set(c, line)
+    found = find(c.llc[there, 0], 3, line)
+    if found >= 0:
+        drop(c, there, found)
+        c.totals[MOVED] += 1
+
+
 @inlined
 def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
     """Let a core read (`write` 0) or write (1) a line; return the level that served it."""
     index = line & (c.l2.shape[1] - 1)
     way = find(c.l2[core, index, 0], 2, line)
     if way >= 0:
-        c.l2[core, index, 0, way] |= write
+        if write:
+            if c.l2[core, index, 0, way] & COPY and c.registers[MIGRATES]:
+                _own(c, core, index, way, line)
+            c.l2[core, index, 0, way] |= DIRTY
         touch(c, c.l2[core, index, 1], way)
         c.served[core, L2] += 1
         return L2
@@ -300,7 +333,7 @@ def _of_devices(c: Caches, index: int) -> int:
 @inlined
 def _allocate(c: Caches, index: int, way: int, entry: int) -> None:
     """Take a device's line into the LLC, where it is (`way`) or into DDIO's ways (-1)."""
-    cha = slice_of(entry >> 3, c.ddio.shape[0])
+    cha = index >> c.registers[SET_BITS]
     if way >= 0:
         c.llc[index, 0, way] = entry
         touch(c, c.llc[index, 1], way)

@@ -4,7 +4,7 @@
 Only 1 line in `sampling` is simulated: of each aligned group of that many lines one (see
 `sampled_offset`), in 1 of as many sets of L2 and LLC. A sampled line is known by its group's
 number, so neighbouring sampled lines have neighbouring numbers and a core's contiguous buffer fills
-sets evenly, as with huge pages.
+L2's sets evenly, as with huge pages; the LLC's slices hash (see `slice_of`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from iat_nova.sim.ways import LAST_WAY, NEVER, padded
 L2, LLC, PEER, MEMORY, REMOTE = range(5)  # REMOTE: a cache of the other socket
 LEVELS = 5
 
-# `Caches.registers`: a clock for LRU; whether the machine has inclusive ways; the factor and the
-# shift that divide by the number of LLC sets (see llc_set); whether the LLC fills, whether it has
-# ADCA, a bit for each of this socket's cores, whether there is another socket, and whether there
-# is any of these options.
-CLOCK, MIGRATES, FACTOR, SHIFT, FILLS, ADAPTS, CORES, LINKED, OPTIONS = range(9)
+# `Caches.registers`: a clock for LRU; whether the machine has inclusive ways; how many slices the
+# LLC has and how many bits of a line choose the set in a slice (see llc_set); whether the LLC
+# fills, whether it has ADCA, a bit for each of this socket's cores, whether there is another
+# socket, and whether there is any of these options.
+CLOCK, MIGRATES, SLICES, SET_BITS, FILLS, ADAPTS, CORES, LINKED, OPTIONS = range(9)
 # L2 sets of every machine that is sampled; their LLCs have a multiple of it.
 COMMON_SETS = 1024
 # Rows of `Caches.forbidden`: DDIO's ways, the inclusive ones, then each core's mask.
@@ -52,7 +52,8 @@ DDIO, INCLUSIVE, MASKS = range(3)
     LEAKED,  # DMA-written lines evicted before a core had touched them
     WRITTEN_THROUGH,  # DMA-written lines that went to memory as well
     DMA_WRITE_BACKS,  # of WRITE_BACKS, those that a device's write had to wait for
-) = range(17)
+    RECALLED,  # copies in an L2 that went because the LLC's was evicted
+) = range(18)
 TOTAL_NAMES = (
     "ddio_hits",
     "ddio_misses",
@@ -71,6 +72,7 @@ TOTAL_NAMES = (
     "leaked",
     "written_through",
     "dma_write_backs",
+    "recalled",
 )
 TOTALS = len(TOTAL_NAMES)
 
@@ -92,7 +94,9 @@ class Caches(NamedTuple):
 
     # [core, set, 0, way]: line << 2 | COPY | DIRTY, -1 is empty; [core, set, 1, way]: `stamp_of`
     l2: Int32
-    llc: Int32  # [set, 0, way]: entry; [set, 1, way]: stamp of the last use
+    # [set, 0, way]: entry; [set, 1, way]: stamp of the last use; [set, 2, way]: of a SHARED entry
+    # the core of this socket that last took a copy, or -1
+    llc: Int32
     forbidden: Int32  # [see DDIO ..., way]: 0 in the mask, NEVER outside (see victim_way)
     registers: Int64  # see CLOCK ...
     served: Int64  # [core, level]: accesses that reached a tag array
@@ -119,7 +123,7 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
         )
     sockets, cores = machine.sockets, machine.processors
     l2 = _empty((cores, machine.l2_sets // sampling), machine.l2_ways)
-    llcs = [_empty((machine.llc_sets // sampling,), machine.llc_ways) for _ in range(sockets)]
+    llcs = [_empty((machine.llc_sets // sampling,), machine.llc_ways, 3) for _ in range(sockets)]
     totals = [np.zeros(TOTALS, np.int64) for _ in range(sockets)]
     served = np.zeros((cores, LEVELS), np.int64)
     adaptive_sets = machine.llc_sets // sampling if machine.io is Io.ADCA else 0
@@ -143,10 +147,9 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
     return tuple(found)
 
 
-def _empty(shape: tuple[int, ...], ways: int) -> Int32:
+def _empty(shape: tuple[int, ...], ways: int, rows: int = 2) -> Int32:
     """Return sets in which no line is."""
-    made = np.empty((*shape, 2, padded(ways)), np.int32)
-    made[..., 0, :] = -1
+    made = np.full((*shape, rows, padded(ways)), -1, np.int32)
     made[..., 1, :] = NEVER
     made[..., 1, :ways] = LAST_WAY - np.arange(ways)
     return made
@@ -155,8 +158,8 @@ def _empty(shape: tuple[int, ...], ways: int) -> Int32:
 def _registers(machine: Machine, sets: int, socket: int) -> Int64:
     made = np.zeros(9, np.int64)
     made[MIGRATES] = machine.inclusive_ways != 0
-    made[SHIFT] = 32 + sets.bit_length()
-    made[FACTOR] = (1 << int(made[SHIFT])) // sets + 1
+    made[SLICES] = machine.slices
+    made[SET_BITS] = (sets // machine.slices).bit_length() - 1
     made[FILLS] = machine.llc_fills
     made[ADAPTS] = machine.io is Io.ADCA
     made[CORES] = ((1 << machine.cores) - 1) << socket * machine.cores
@@ -187,11 +190,26 @@ def sampled_offset(group: Int64, sampling: int) -> Int64:
 
 
 @inlined
-def llc_set(c: Caches, line: int) -> int:
-    """Return the LLC set of a line: the remainder, so that neighbours fill all sets evenly.
+def slice_of(c: Caches, line: int) -> int:
+    """Return the slice that a line is hashed to, and whose CHA counts it.
 
-    Dividing by multiplying (Granlund and Montgomery, PLDI 1994) is exact for lines below 2^28.
+    Processors hash all bits of the address (McCalpin, "Mapping Addresses to L3/CHA Slices in Intel
+    Processors", 2021), so that any stride fills the slices alike; but how many of the lines in use
+    share a set is as if drawn by lot. The hash here is the finaliser of MurmurHash3, not the
+    processors' own, of which that is assumed.
     """
-    quotient = (line * c.registers[FACTOR]) >> c.registers[SHIFT]
-    index: int = line - quotient * c.llc.shape[0]
+    if c.registers[SLICES] == 1:
+        return 0
+    mixed = (line ^ line >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    mixed ^= mixed >> 16
+    found: int = (mixed * c.registers[SLICES]) >> 32
+    return found
+
+
+@inlined
+def llc_set(c: Caches, line: int) -> int:
+    """Return the LLC set of a line: in its slice the one that its low bits name."""
+    bits = c.registers[SET_BITS]
+    index: int = slice_of(c, line) << bits | line & (1 << bits) - 1
     return index

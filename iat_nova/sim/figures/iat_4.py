@@ -20,7 +20,7 @@ WARM_S, RUN_S = 0.1, 0.05
 # The packets' size is not known. It sets how much of DDIO's ways the buffers in flight take (2,048
 # buffers: those of the receive ring and those sent and not yet reclaimed), so it is calibrated,
 # on claim iat-4-thru and on no other.
-PACKET_BYTES = 512
+PACKET_BYTES = 1024
 _TEXT = """
 title: "IAT figure 4: l3fwd and X-Mem"
 length: 1s

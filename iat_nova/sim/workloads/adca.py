@@ -9,8 +9,8 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 # Receiving over TCP in the kernel: a packet is read once, when it is copied out; acknowledgements
 # and the caller's buffer (which stays in the cache) are not modelled. Its own cycles are calibrated
-# on claim adca-6-alone; how often it goes to its own memory (the stack's code and data, three
-# times L1: 96 KB chosen) on adca-6-dma.
+# on claim adca-6-alone; how often it goes to its own memory (the stack's code and data) on
+# adca-6-dma, and how large that is (96 KB) on adca-9, which 160 KB do not meet.
 NETPERF = Profile(
     "netperf",
     Form.NETWORK,

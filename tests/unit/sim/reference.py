@@ -69,6 +69,12 @@ class ReferenceCache:
 
     def _evict(self, victim):
         self.llc[self.set_of(victim["line"])].remove(victim)
+        if victim["shared"] and self.inclusive and victim["owner"] is not None:
+            copies = self._l2_set(victim["owner"], victim["line"])
+            for copy in [e for e in copies if e["line"] == victim["line"]]:
+                copies.remove(copy)
+                victim["dirty"] = victim["dirty"] or copy["dirty"]
+                self.counts["recalled"] += 1
         self.counts["evicted"] += 1
         self.counts["write_backs"] += victim["dirty"]
         self.counts["leaked"] += victim["unread"]
@@ -95,10 +101,16 @@ class ReferenceCache:
             if entry["line"] == line:
                 mine.remove(entry)
                 mine.append(entry)
+                if write and entry["copied"] and self.inclusive:
+                    entry["copied"] = False
+                    found = self._llc_line(line)
+                    if found:
+                        self.llc[self.set_of(line)].remove(found)
+                        self.counts["moved"] += 1
                 entry["dirty"] |= write
                 self.served[core][L2] += 1
                 return L2
-        level, dirty = MEMORY, write
+        level, dirty, copied = MEMORY, write, False
         other = self._take_from_other_l2s(line, core, self.here)
         if other:
             level, dirty = PEER, write or other["dirty"]
@@ -111,10 +123,13 @@ class ReferenceCache:
             self.adca.core_used(self.set_of(line), line)
         if found:
             level = LLC
-            if found["unread"] or found["shared"]:
-                self._share(found)
-            elif self.fills:
+            devices = found["unread"] or found["shared"]
+            if devices and not (write and self.inclusive):
+                self._share(found, core)
+                copied = True
+            elif self.fills and not devices:
                 self._use(found)
+                copied = True
             else:
                 dirty = dirty or found["dirty"]
                 self.llc[self.set_of(line)].remove(found)
@@ -127,8 +142,9 @@ class ReferenceCache:
             filled = {"line": line, "dirty": False, "unread": False, "shared": False}
             self._place(filled, self.masks[core])
             self.counts["filled"] += 1
+            copied = True
         self.served[core][level] += 1
-        mine.append({"line": line, "dirty": bool(dirty)})
+        mine.append({"line": line, "dirty": bool(dirty), "copied": copied})
         if len(mine) > self.l2_ways:
             self._spill(core, mine.pop(0))
         return level
@@ -143,10 +159,11 @@ class ReferenceCache:
             self.other.counts["moved"] += 1
             return found["dirty"]
         self.counts["cleaned"] += found["dirty"]
-        found.update(dirty=False, unread=False, shared=True)
+        found.update(dirty=False, unread=False, shared=True, owner=None)
         return False
 
-    def _share(self, entry):
+    def _share(self, entry, core):
+        entry["owner"] = core
         migrates = self.inclusive and entry["way"] not in self.inclusive
         entry["unread"], entry["shared"] = False, True
         if migrates:

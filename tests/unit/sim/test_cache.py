@@ -116,7 +116,7 @@ class TestAgainstReference(unittest.TestCase):
 
     def test_llc_that_fills(self):
         """An LLC that takes in what cores miss agrees, too, and takes no clean victims."""
-        counts = self.run_trace(5, fills=True)
+        counts = self.run_trace(5, inclusive=0, fills=True)
         self.assertGreater(counts["filled"], 0)
         self.assertEqual(0, counts["moved"])
 
@@ -265,16 +265,28 @@ class TestRules(unittest.TestCase):
 class TestSets(unittest.TestCase):
     """Where lines lie."""
 
-    def test_set_is_the_exact_remainder(self):
-        """The multiplication that divides is exact for every line there can be."""
-        rng = random.Random(6)
+    def test_slices_are_drawn_alike(self):
+        """Every slice gets its share of the lines of one set, and sets differ as if by lot."""
+        c = cache.make(machine.GOLD_6140, 32)
+        sets = c.llc.shape[0]
+        lines = np.array([cache.llc_set(c, 7 * sets + line) for line in range(40 * sets)])
+        loads = np.bincount(lines, minlength=sets)
+        self.assertEqual(sets, len(loads))
+        # Of a Poisson distribution the variance is its mean.
+        self.assertLess(abs(loads.var() / 40 - 1), 0.15)
+        by_slice = loads.reshape(18, -1).sum(axis=1)
+        self.assertLess(abs(by_slice / by_slice.mean() - 1).max(), 0.05)
+
+    def test_low_bits_name_the_set_in_a_slice(self):
+        """Lines of one set of L2 stay in the sets of the LLC that are sampled with it."""
         for described in machine.MACHINES.values():
             for sampling in (1, 32):
                 c = cache.make(described, sampling)
-                sets = c.llc.shape[0]
-                edges = [0, sets - 1, sets, (1 << 28) - 1, (1 << 28) // sets * sets - 1]
-                for line in edges + [rng.randrange(1 << 28) for _ in range(300)]:
-                    self.assertEqual(line % sets, cache.llc_set(c, line))
+                each = described.llc_sets_per_slice // sampling
+                for line in (0, 1, each, 12345, (1 << 28) - 1):
+                    index = cache.llc_set(c, line)
+                    self.assertEqual(line % each, index % each)
+                    self.assertLess(index, c.llc.shape[0])
 
 
 class TestSampling(unittest.TestCase):
