@@ -35,10 +35,10 @@ _WARM_S, _RUN_S = 0.1, 0.2
 _ROW_NS = 30.0
 # 512 descriptors are the default of Linux's driver for this card (stmmac, DMA_DEFAULT_RX_SIZE);
 # Loongson's own Linux 3.10 has 256, and which of the two it was is settled on claim adca-7, which
-# 256 do not meet (nor adca-8). A packet's buffer is freed when it is read and serves the next one, so no more are in use than the card has and wait in
-# the socket. There wait as many as fit in the receive buffer at its largest (tcp_rmem, 6 MB of 2 KB
-# buffers with their heads: some 2,300), here down to a power of two with the card's. What finds
-# no room a TCP sender would have held back.
+# 256 do not meet (nor adca-8). A packet's buffer is freed when it is read and serves the next one,
+# so no more are in use than the card has and wait in the socket. There wait as many as fit in the
+# receive buffer at its largest (tcp_rmem, 6 MB of 2 KB buffers with their heads: some 2,300), here
+# down to a power of two with the card's. What finds no room a TCP sender would have held back.
 _TEXT = """
 title: "ADCA: netperf at {packet} B, SPEC CPU2000: {suite}, {io}"
 length: 1s
