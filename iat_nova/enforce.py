@@ -71,13 +71,19 @@ class Enforcer:
 
         Nothing is written when nothing changed. When a write is refused the last good layout is
         put back and `HardwareError` is raised. Raises `ForeignHand` rather than write over what
-        another hand put into DDIO's ways; the caller then restores.
+        another hand put into DDIO's ways; the caller then restores. A hand that the inventory
+        tells of (`ddio_found`: a scenario's event) is none of that.
         """
         domain = inventory.domain.id
         last = self._written.get(domain)
         if last is not None and last.layout == layout and last.inventory is inventory:
             return last.effective
-        if moved := self._moved(domain):
+        announced = (
+            last is not None
+            and last.inventory.domain.ddio_found != inventory.domain.ddio_found
+            and inventory.domain.ddio_found == self._ddio.read(domain)
+        )
+        if not announced and (moved := self._moved(domain)):
             raise ForeignHand(moved)
         if self._guard is not None:
             self._guard.protect()

@@ -161,6 +161,19 @@ class EnforcerTest(unittest.TestCase):
         self.assertEqual({}, self.allocator.effective(0))
         self.assertFalse(self.enforcer.wrote)
 
+    def test_a_hand_that_the_inventory_tells_of(self) -> None:
+        """Where the facts say who turned DDIO's knob, and to what, the agent goes on from there."""
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.ddio.write(0, WayMask(0x780))
+        told = dataclasses.replace(
+            INVENTORY, domain=dataclasses.replace(SKYLAKE, ddio_found=WayMask(0x780))
+        )
+        after = layout(0x780, host=0x003, guest=0x00C, stack=0x030)
+        self.assertEqual(0x780, self.enforcer.apply(told, after).ddio)
+        self.ddio.write(0, WayMask(0x7E0))
+        with self.assertRaises(ForeignHand):
+            self.enforcer.apply(told, FIRST)
+
     def test_a_hand_between_the_classes_and_ddio(self) -> None:
         """DDIO's ways are not written over; with the restore the machine is as found."""
 
