@@ -280,8 +280,8 @@ def judge_8b(rows: Sequence[Row]) -> Iterator[Finding]:
             "a4-8b",
             found[mask],
             f"{found[mask]:.1f} %, alone {found[ALONE]:.1f} % (published {PUBLISHED_8B_ALONE} %): "
-            "8 MB fit in four ways and two L2 here; FIO's blocks, read once, push X-Mem's lines "
-            "out as if they were used again",
+            "least recently used goes first, so FIO's blocks, read once, push X-Mem's lines out "
+            "as if they were used again",
             part=f"{mask:#05x}",
             published=published,
         )

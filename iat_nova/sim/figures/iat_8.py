@@ -99,9 +99,11 @@ def measure(point: Point) -> Row:
 PACKETS = (64, 256, 512, 1024, 1500)
 LARGE = (1024, 1500)
 WHY_8 = (
-    ". More ways do not help DDIO here: the switch copies, so it reads each packet soon, and what "
-    "it has read lies in the two inclusive ways whatever DDIO has (facts of A4)"
+    ". DDIO's own ways hold little here: what the switch has read lies in the two inclusive ways, "
+    "where the next packet updates it and the switch's own lines push it out, whatever DDIO has"
 )
+# Less than this is told with the reason: what is short of the published range by a quarter.
+SAVED_PERCENT, GAINED_PERCENT = -11.7, 3.75
 
 
 def points_8(seeds: int) -> list[Point]:
@@ -155,11 +157,11 @@ def judge_8(rows: Sequence[Row]) -> Iterator[Finding]:
     )
     saved = min(_changes(memory).values())
     listing = _listing(memory, 1e9, "GB/s")
-    yield Finding("iat-8-bw", saved, listing + ("" if saved < -1 else WHY_8))
+    yield Finding("iat-8-bw", saved, listing + ("" if saved <= SAVED_PERCENT else WHY_8))
     gains = _changes(ipc)
     gain = max(gains[packet] for packet in LARGE)
     listing = _listing(ipc, 1.0, "OVS IPC")
-    yield Finding("iat-8-ipc", gain, listing + ("" if gain > 1 else WHY_8))
+    yield Finding("iat-8-ipc", gain, listing + ("" if gain >= GAINED_PERCENT else WHY_8))
 
 
 def draw_8(canvas: Canvas, rows: Sequence[Row]) -> None:
