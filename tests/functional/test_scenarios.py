@@ -32,8 +32,7 @@ class ScenariosTest(unittest.TestCase):
         iat = short("flow-explosion", "iat", 30.0, (10.0, 20.0, 25.0), 0.02)
         before, after = (baseline.windows[n].workloads["ovs"].misses_per_s for n in (1, 3))
         self.assertGreater(after, 10 * before)
-        # Rows of the state machine that lead to Core Demand, from whichever state it was in.
-        self.assertTrue({3, 7, 9, 12} & {number for _, number in iat.transitions})
+        self.assertIn(3, [number for _, number in iat.transitions])
         self.assertLess(iat.windows[3].workloads["ovs"].misses_per_s, after / 2)
         first, last = (
             next(
