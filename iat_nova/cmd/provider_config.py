@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 
 from iat_nova import assembly
 from iat_nova.cmd.base import Command, Failure
@@ -14,7 +15,11 @@ from iat_nova.history_db import HistoryError
 from iat_nova.model import Facts
 from iat_nova.nova import provider_config
 from iat_nova.policy import PolicyError, guarantee, load
-from iat_nova.report import escape
+from iat_nova.records import Inventory
+from iat_nova.report import escape, words
+
+MOST_AGE_S = 86400.0
+"""A host that was recorded longer ago may have been changed since, and is asked itself."""
 
 
 class ProviderConfig(Command):
@@ -22,8 +27,8 @@ class ProviderConfig(Command):
 
     It holds the trait CUSTOM_IAT, CUSTOM_IAT_DDIO where DDIO's ways can be sized, and the ways that
     can be guaranteed to guests as CUSTOM_IAT_LLC_WAY: what DDIO at its maximum, Open vSwitch and
-    the pool leave, over all cache domains. The host is taken as the agent recorded it last, or
-    else asked now. nova-compute reads the file at its start only.
+    the pool leave, over all cache domains. The host is taken as the agent knew it at most a day
+    ago, or else asked now. nova-compute reads the file at its start only.
     """
 
     _epilog = """
@@ -69,15 +74,31 @@ examples:
 
     def _facts(self, parsed_args: argparse.Namespace, settings: Settings) -> Facts:
         """Return the host as recorded, else as it is; the latter without guests and switch."""
-        try:
-            with self.history(parsed_args) as reader:
-                recorded = reader.latest_inventory()
-        except HistoryError:
-            recorded = None
-        if recorded is not None:
+        recorded, age_s = self._recorded(parsed_args)
+        if recorded is not None and age_s <= MOST_AGE_S:
             return recorded.facts
+        if recorded is not None:
+            self.note(
+                f"what the agent recorded of this host is {words.duration(age_s)} old and is not "
+                "used. The host is asked itself, which does not tell on which cores Open vSwitch "
+                "polls: start iat-nova-agent and do this again to have them counted exactly"
+            )
         hands = assembly.machine(settings)
         return Facts(assembly.host_reader(settings, hands.allocator)(), (), None)
+
+    def _recorded(self, parsed_args: argparse.Namespace) -> tuple[Inventory | None, float]:
+        """Return the host as the agent knew it last, and how long ago that was in seconds.
+
+        An inventory is recorded when it changes: it is as old as the agent's last sign of life.
+        """
+        try:
+            with self.history(parsed_args) as reader:
+                recorded, now = reader.latest_inventory(), reader.status()
+        except HistoryError:
+            return None, 0.0
+        if recorded is None:
+            return None, 0.0
+        return recorded, now.age_s if now else time.time() - recorded.wall_s
 
 
 def offer(settings: Settings, facts: Facts) -> provider_config.Offer:

@@ -5,8 +5,10 @@ import contextlib
 import io
 import os
 import pathlib
+import sqlite3
 import tempfile
 import threading
+import time
 import unittest
 
 import yaml
@@ -15,6 +17,7 @@ from iat_nova.cmd.main import main
 from iat_nova.history import History
 from iat_nova.nova.provider_config import Offer, ProviderConfigError, render, write
 from tests.unit import stories
+from tools import demo_host
 
 OFFER = Offer(6, 3, True, ("cache domain 0: all sorts\nof things",))
 
@@ -123,11 +126,11 @@ class CommandTest(unittest.TestCase):
         self.policy.write_text("{}")
         self.output = self.folder / "provider.yaml"
 
-    def run_command(self, *arguments, ovsdb="none"):
+    def run_command(self, *arguments, ovsdb="none", more=""):
         config = self.folder / "nova.conf"
         config.write_text(
             f"[iat]\nstate_dir = {self.folder}\npolicy_file = {self.policy}\n"
-            f"ovsdb_connection = {ovsdb}\n"
+            f"ovsdb_connection = {ovsdb}\n{more}"
         )
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -146,6 +149,25 @@ class CommandTest(unittest.TestCase):
         """Where there is an Open vSwitch, its ways are kept back even while it is silent."""
         _, out, _ = self.run_command(ovsdb="unix:/nowhere")
         self.assertIn("- 1 of the stack - 1 of the pool leave 3", out)
+
+    def test_an_old_record(self):
+        """A month later the host itself is asked, and the operator is told why and what to do."""
+        demo_host.write_sysfs(self.folder / "sys")
+        emulated = (
+            "hardware = emulated\nemulated_scenario = two-sockets-remote-vf\n"
+            f"sysfs_root = {self.folder}/sys\n"
+        )
+        for age_s, words, domains in (
+            (23 * 3600, "^$", 1),
+            (31 * 86400, "recorded .* is 31 d old and is not used.*start iat-nova-agent", 2),
+        ):
+            with contextlib.closing(sqlite3.connect(self.folder / "history.sqlite")) as database:
+                database.execute("UPDATE status SET written_s = ?", (time.time() - age_s,))
+                database.commit()
+            status, out, err = self.run_command(more=emulated)
+            self.assertEqual(0, status, err)
+            self.assertRegex(err, words)
+            self.assertEqual(domains, out.count("# cache domain"))
 
     def test_written(self):
         """The file is what would have been shown, and the operator is told what is next."""
