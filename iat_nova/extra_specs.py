@@ -19,6 +19,9 @@ IO = "iat:io"
 LLC_WAYS = "iat:llc_ways"
 LLC_WAYS_MAX = "iat:llc_ways_max"
 
+RESOURCE_CLASS = "CUSTOM_IAT_LLC_WAY"
+"""Guaranteed ways in Placement: offered by a host, asked for by a flavor as ``resources:...``."""
+
 WAYS_LIMIT = 64
 """More ways than any LLC has; a capacity mask of CAT is at most that long."""
 

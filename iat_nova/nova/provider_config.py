@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import jinja2
 import yaml
 
-RESOURCE_CLASS = "CUSTOM_IAT_LLC_WAY"
+from iat_nova import extra_specs
+
 TRAIT = "CUSTOM_IAT"
 TRAIT_DDIO = "CUSTOM_IAT_DDIO"
 
@@ -64,7 +65,7 @@ def render(offer: Offer, node: str = COMPUTE_NODE) -> str:
     return environment.get_template("provider.yaml.j2").render(
         identification="uuid" if node == COMPUTE_NODE or _UUID.fullmatch(node) else "name",
         node=node,
-        resource_class=RESOURCE_CLASS,
+        resource_class=extra_specs.RESOURCE_CLASS,
         total=offer.total,
         max_unit=offer.max_unit,
         traits=[TRAIT, TRAIT_DDIO] if offer.ddio else [TRAIT],

@@ -17,11 +17,11 @@ from iat_nova.model import CacheDomain, DomainInventory, Facts, Parameters, Prio
 from iat_nova.policy.owners import guest_id
 from iat_nova.policy.rules import Rules
 
-RESOURCE = "resources:CUSTOM_IAT_LLC_WAY"
+RESOURCE = f"resources:{extra_specs.RESOURCE_CLASS}"
 """The extra spec by which a flavor asks Placement for guaranteed ways."""
 
 # Numbered and named groups (resources1:, resources_CACHE:) ask for the same thing.
-_RESOURCE = re.compile(r"resources[^:]*:CUSTOM_IAT_LLC_WAY")
+_RESOURCE = re.compile(f"resources[^:]*:{extra_specs.RESOURCE_CLASS}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
