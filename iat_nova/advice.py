@@ -26,8 +26,9 @@ DESCRIPTOR_BYTES = 32
 # What Open vSwitch has when nothing is set (vswitchd.conf.db(5)): descriptors, queues, MTU.
 OVS_DESCRIPTORS, OVS_QUEUES, OVS_MTU = 2048, 1, 1500
 SMALLEST_RING = 64
-# Buffers do not fill the sets of a cache evenly: some overflow long before the last is full.
-HEADROOM = 0.75
+# What is called fitting: no more than this share of the lines meets as many others in its set as
+# DDIO has ways, and may push one out.
+CROWDED = 0.1
 
 OWNING = (AttachmentKind.VF, AttachmentKind.PF, AttachmentKind.VDPA)
 
@@ -99,9 +100,12 @@ class Advice:
 
     @property
     def fits(self) -> bool:
-        """Whether DDIO's ways hold all that circulates, with some headroom."""
-        needed = max(self.footprint_bytes, self.pool_bytes or 0)
-        return needed <= HEADROOM * self.capacity_bytes
+        """Whether DDIO's ways hold all that circulates."""
+        return self.holds(max(self.footprint_bytes, self.pool_bytes or 0))
+
+    def holds(self, size_bytes: int) -> bool:
+        """Tell whether DDIO's ways hold so much."""
+        return _holds(size_bytes, self.ddio_ways, self.way_bytes)
 
 
 def advise(
@@ -120,10 +124,9 @@ def advise(
         return None
     stack = tuple(_stack(facts, domain))
     rings = (*stack, *_guests(facts, domain, assumed))
-    capacity = HEADROOM * ddio_ways * domain.way_bytes
     needed = sum(one.footprint_bytes for one in rings)
     pool_bytes = _pool_bytes(stack, pools)
-    ways = max(1, math.ceil(needed / (HEADROOM * domain.way_bytes)))
+    enough = (ways for ways in range(1, domain.ways + 1) if _holds(needed, ways, domain.way_bytes))
     return Advice(
         domain=domain.id,
         ways=domain.ways,
@@ -132,8 +135,8 @@ def advise(
         ddio_resizable=domain.ddio_resizable,
         rings=rings,
         pools=tuple(pools) if stack else (),
-        ring_that_fits=_ring_that_fits(rings, capacity),
-        ways_that_fit=ways if ways <= domain.ways else None,
+        ring_that_fits=_ring_that_fits(rings, ddio_ways, domain.way_bytes),
+        ways_that_fit=next(enough, None),
         pool_bytes=pool_bytes,
     )
 
@@ -197,11 +200,23 @@ def _pool_bytes(stack: Sequence[Rings], pools: Sequence[Mempool]) -> int | None:
     return walked * buffer_bytes or None
 
 
-def _ring_that_fits(rings: Sequence[Rings], capacity: float) -> int | None:
+def _holds(size_bytes: int, ways: int, way_bytes: int) -> bool:
+    """Tell whether so many ways hold so much, all but `CROWDED` of it.
+
+    The LLC's slices hash addresses, so how many of the lines in use meet in a set is a matter of
+    chance: a Poisson distribution about their number over that of the sets.
+    """
+    mean = size_bytes / way_bytes
+    fewer = sum(mean**others / math.factorial(others) for others in range(ways))
+    return 1 - math.exp(-mean) * fewer <= CROWDED
+
+
+def _ring_that_fits(rings: Sequence[Rings], ways: int, way_bytes: int) -> int | None:
     size = max((one.descriptors for one in rings), default=SMALLEST_RING)
     size = 1 << (size.bit_length() - 1)
     while size >= SMALLEST_RING:
-        if sum(one.footprint_bytes for one in with_ring(rings, size)) <= capacity:
+        needed = sum(one.footprint_bytes for one in with_ring(rings, size))
+        if _holds(needed, ways, way_bytes):
             return size
         size //= 2
     return None

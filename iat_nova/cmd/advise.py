@@ -196,7 +196,7 @@ def _helpful(
             found.capacity_bytes,
             tried(None, ways, False),
         )
-    if found.footprint_bytes <= advice.HEADROOM * found.capacity_bytes:
+    if found.holds(found.footprint_bytes):
         return
     if found.ways_that_fit is not None and found.ddio_resizable:
         yield Choice(
@@ -212,11 +212,12 @@ def _helpful(
         how = []
         if ports := [one.device for one in found.rings if not one.assumed]:
             how += [
-                f"ovs-vsctl set Interface {port} options:n_rxq_desc={found.ring_that_fits}"
+                f"ovs-vsctl set Interface {port} options:n_rxq_desc={found.ring_that_fits} "
+                f"options:n_txq_desc={found.ring_that_fits}"
                 for port in ports
             ]
         if len(ports) < len(found.rings):
-            how.append("in the guests: ethtool -G, or the application's own option")
+            how.append("in the guests: ethtool -G (rx, tx), or the application's own options")
         yield Choice(
             f"rings of {found.ring_that_fits}",
             f"{'; '.join(how)}; short bursts may then be dropped",

@@ -66,6 +66,7 @@ def _scenario(
         sharing = sum(1 for other in rings if one.card and other.card == one.card) or 1
         rate = min(LOAD * speed / sharing, queues * QUEUE_GBPS * 1e9)
         least = 4 * one.descriptors * queues
+        ring = 1 << (one.descriptors - 1).bit_length()
         walked = pool_in_turn and not one.assumed and in_turn > least
         cards.append(NicSpec(name, f"0000:{number:02x}:00.0", None, speed))
         workloads.append(
@@ -74,7 +75,8 @@ def _scenario(
                 PROFILES[PROFILE],
                 tuple(range(cpu, cpu + queues)),
                 nic=name,
-                ring=1 << (one.descriptors - 1).bit_length(),
+                ring=ring,
+                send_ring=ring,
                 buffers=in_turn if walked else max(8192, least),
                 pool="ring" if walked else "stack",
             )

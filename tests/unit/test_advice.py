@@ -61,8 +61,18 @@ class AdviceTest(unittest.TestCase):
                                                   rings.speed_gbps))  # fmt: skip
         self.assertEqual(2 * 2048 * (24 * 64 + 32), found.footprint_bytes)
         self.assertFalse(found.fits)
-        self.assertEqual(512, found.ring_that_fits)
-        self.assertEqual(5, found.ways_that_fit)
+        self.assertEqual(256, found.ring_that_fits)
+        self.assertEqual(6, found.ways_that_fit)
+
+    def test_sets_fill_by_chance(self):
+        """At half of two ways a line in four meets two others in its set; at a quarter, one in ten.
+
+        1 - e^-1 (1 + 1) = 0.26, and 1 - e^-0.53 (1 + 0.53) = 0.10.
+        """
+        one = advise(facts([PORT]))
+        self.assertFalse(one.holds(2 * MIB))
+        self.assertTrue(one.holds(int(0.53 * 2 * MIB)))
+        self.assertFalse(one.holds(int(0.54 * 2 * MIB)))
 
     def test_what_was_set_counts(self):
         """Queues, descriptors and MTU that the operator set are taken."""

@@ -73,7 +73,7 @@ class TestAdvise(CliCase):
             record = json.loads(self.run_it(*asked, "-f", "json")[1])
         self.assertIn("0000:3b:02.0", page)
         self.assertIn("It does not fit: 12.2 MiB", page)
-        self.assertIn("rings of 1024", page)
+        self.assertIn("rings of 512", page)
         (domain,) = record["domains"]
         self.assertEqual(2 * 4096 * (24 * 64 + 32), domain["footprint_bytes"])
-        self.assertEqual(["8 DDIO ways", "rings of 1024"], [c["what"] for c in domain["choices"]])
+        self.assertEqual(["10 DDIO ways", "rings of 512"], [c["what"] for c in domain["choices"]])
