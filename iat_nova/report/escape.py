@@ -42,6 +42,19 @@ def cut(text: str, columns: int) -> str:
     return "".join(kept) + ELLIPSIS
 
 
+def wrap(text: str, columns: int, lines: int) -> list[str]:
+    """Return the text between blanks in at most that many lines; an ellipsis where more follows."""
+    found = [""]
+    for word in text.split():
+        longer = f"{found[-1]} {word}".lstrip()
+        if found[-1] and width(longer) > columns:
+            found.append(word)
+        else:
+            found[-1] = longer
+    found[lines - 1 :] = [" ".join(found[lines - 1 :])] if len(found) >= lines else []
+    return [cut(line, columns) for line in found]
+
+
 def fit(text: str, columns: int, *, right: bool = False, fill: str = " ") -> str:
     """Return the text in exactly that many columns, cut or filled."""
     text = cut(text, columns)

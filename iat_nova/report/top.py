@@ -18,6 +18,8 @@ KEYS = "q quit   d next domain   s sort   space freeze"
 SORTS = ("name", "misses", "references", "ipc")
 TRACE = 512  # iterations remembered for the curves
 TRAIL = 64  # decisions remembered for the trail of way maps
+ROOMY = 30  # lines from which on blank ones set the parts off
+REASON = 3  # lines of a decision's reason, where it does not fit beside the map
 _BARS = "▁▂▃▄▅▆▇█"
 _BOLD, _DIM, _ALARM, _TITLE = "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[7m"
 _RESET = "\x1b[0m"
@@ -86,7 +88,7 @@ def frame(seen: View, domain: DomainView | None, trace: Trace | None, screen: Sc
         lines += _domain_lines(seen, domain, screen)
         lines += _curves(trace, screen)
         lines.append("")
-        trail = min(len(trace.turns), 5) + 2
+        trail = 2 + min(len(trace.turns), 2) * REASON
         room = screen.height - len(lines) - 1
         lines += _tenant_lines(domain, screen, max(4, room - trail))
         lines += _trail_lines(trace, screen, screen.height - len(lines) - 1)
@@ -123,7 +125,9 @@ def _header(seen: View, screen: Screen) -> list[str]:
         said = seen.now.status
         alarms += [said.reason] if said.reason else []
         alarms += said.degraded
-    lines += [_styled(f" {escape.plain(text)}", _ALARM, screen) for text in alarms[:3]]
+    for alarm in alarms[:3]:
+        wrapped = escape.wrap(escape.plain(alarm), screen.width - 2, 2)
+        lines += [_styled(f" {text}", _ALARM, screen) for text in wrapped]
     return lines
 
 
@@ -140,7 +144,8 @@ def _domain_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
         f"{_asked(ddio, domain.layout.ddio)}   {status.ddio_rates(latest.sample)}"
     )
     drawn = _map(domain.layout, domain.inventory, screen.width - 2, screen)
-    return ["", _styled(text, _BOLD, screen), "", f" {drawn}", ""]
+    gap = [""] if screen.height >= ROOMY else []
+    return [*gap, _styled(text, _BOLD, screen), *gap, f" {drawn}", ""]
 
 
 def _map(layout: Layout, inventory: DomainInventory, width: int, screen: Screen) -> str:
@@ -229,19 +234,28 @@ def _rates(domain: DomainView, tenant: Tenant) -> Rates | None:
 
 
 def _trail_lines(trace: Trace, screen: Screen, room: int) -> list[str]:
-    """The way maps of the last decisions, the newest first: how the ways came to lie so."""
-    if room < 3 or not trace.turns:
+    """The last decisions, the newest first: how the ways came to lie as they do, and why."""
+    if room < 4 or not trace.turns:
         return []
     lines = ["", _styled(" LAST DECISIONS", _BOLD, screen)]
-    map_width, plain = min(screen.width - 11, 76), dataclasses.replace(screen, colour=False)
-    for turn in list(reversed(trace.turns))[: room - 2]:
-        drawn = _map(turn.layout, turn.inventory, map_width, screen)
-        moment = time.strftime("%H:%M:%S", time.localtime(turn.wall_s))
-        taken = 10 + escape.width(_map(turn.layout, turn.inventory, map_width, plain))
-        rest = screen.width - taken - 2
-        text = f"  {escape.cut(turn.text, rest)}" if rest > 20 else ""
-        lines.append(f" {moment} {drawn}{text}")
+    for turn in reversed(trace.turns):
+        left = room - len(lines)
+        if left < 2:  # a map and its reason
+            break
+        lines += _turn_lines(turn, screen, min(REASON, left - 1))
     return lines
+
+
+def _turn_lines(turn: Turn, screen: Screen, most: int) -> list[str]:
+    """A decision's time and way map, its reason beside them or in at most `most` lines below."""
+    map_width, plain = min(screen.width - 11, 76), dataclasses.replace(screen, colour=False)
+    drawn = _map(turn.layout, turn.inventory, map_width, screen)
+    taken = 10 + escape.width(_map(turn.layout, turn.inventory, map_width, plain))
+    moment = time.strftime("%H:%M:%S", time.localtime(turn.wall_s))
+    if taken + 2 + escape.width(turn.text) <= screen.width:
+        return [f" {moment} {drawn}  {turn.text}"]
+    reason = escape.wrap(turn.text, screen.width - 11, most)
+    return [f" {moment} {drawn}", *(f"{'':10}{text}" for text in reason)]
 
 
 def _styled(text: str, style: str, screen: Screen) -> str:

@@ -129,6 +129,33 @@ class TestTop(StoryCase):
         for part in ("Low Keep", "[vswitch", "DDIO misses", "pc1", "LAST DECISIONS", "q quit"):
             self.assertIn(part, text)
 
+    def test_reasons(self):
+        """On every usual terminal the newest decision is shown with its whole reason."""
+        for width, height in ((80, 24), (120, 40), (200, 50)):
+            text = " ".join("\n".join(self.frame(width, height)).split())
+            self.assertRegex(
+                text,
+                r"LAST DECISIONS [\d:]{8} 0 \[vswitch.*? 10 Low Keep -> I/O Demand \(1\); "
+                r"grow ddio 4 -> 5 ways: misses 4\.2 M/s above 1 M/s; moved: ddio [\d:]{8} ",
+            )
+
+    def test_long_reasons(self):
+        """What does not fit is cut with an ellipsis, and never leaves a map without its reason."""
+        view, trace = self.view(), top.Trace(0)
+        turn = top.Turn(stories.NIGHT, stories.layout(2), stories.inventory(), "why " * 200)
+        trace.turns.extend([turn] * 9)
+        for height in range(20, 50):
+            lines = top.frame(view, view.domains[0], trace, top.Screen(80, height))
+            shown = [line for line in lines[lines.index(" LAST DECISIONS") : -1] if line]
+            self.assertRegex(shown[-1], "why ?…$")
+            self.assertEqual(height, len(lines))
+
+    def test_wrapped_alarms(self):
+        """What is wrong is told in two lines where one is too short."""
+        self.tell(agent=stories.status(degraded=("the knob " * 15 + "is stuck",)))
+        lines = self.frame(80, 24)
+        self.assertTrue(lines[2].endswith(" is stuck"), lines)
+
     def test_many_tenants(self):
         """Tenants that do not fit are counted."""
         view = self.view()

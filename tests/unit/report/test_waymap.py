@@ -36,6 +36,14 @@ class TestEscape(unittest.TestCase):
         self.assertEqual(columns, escape.width(shown))
         self.assertFalse([one for one in shown if unicodedata.category(one) in ("Cc", "Cf")])
 
+    def test_wrapped(self):
+        """Lines break between words; the last one, and a word that is too long, are cut."""
+        self.assertEqual(["of the", "pool"], escape.wrap("of the  pool", 7, 2))
+        self.assertEqual(["of the", "pool o…"], escape.wrap("of the pool of guests", 7, 2))
+        self.assertEqual(["vswitc…", "is"], escape.wrap("vswitches is", 7, 3))
+        self.assertEqual(["表表", "表"], escape.wrap("表表 表", 5, 3))
+        self.assertEqual([""], escape.wrap("", 7, 2))
+
 
 class TestWayMap(unittest.TestCase):
     def draw(self, ddio_ways, width=60, **changes):
