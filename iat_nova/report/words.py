@@ -19,7 +19,6 @@ from iat_nova.model import (
     Layout,
     Parameters,
     Quantity,
-    Sample,
     Step,
 )
 from iat_nova.records import Iteration, Settings
@@ -136,7 +135,7 @@ def explain(
         _changes_block(decision, iteration, names, parameters),
         _steps_block(decision, names),
         _map_block(iteration, inventory, width, colour),
-        _inputs_block(iteration.sample, inventory, decision.layout),
+        _inputs_block(iteration, inventory),
     ]
     if parameters is not None:
         blocks.append(_thresholds_block(parameters))
@@ -159,6 +158,7 @@ def as_data(
         "transition_text": row.text if row else None,
         "exception_text": EXCEPTIONS.get(decision.exception or 0),
         "way_map": waymap.text(decision.layout, inventory),
+        "layout_before": records.unstructure(_layout_before(iteration)),
         "decision": records.unstructure(decision),
         "effective": iteration.effective,
         "sample": records.unstructure(iteration.sample),
@@ -225,19 +225,41 @@ def _steps_block(decision: Decision, names: Names) -> list[str]:
 def _map_block(
     iteration: Iteration, inventory: DomainInventory, width: int, colour: bool
 ) -> list[str]:
-    """Draw the ways before (where they differ) and after, and what the machine made of them."""
+    """Draw the ways before (if they differ) and after; what moved, what the machine made of it."""
     decision = iteration.decision
     lines = ["Ways"]
-    before: Layout | None = getattr(iteration.state, "layout", None)
+    before = _layout_before(iteration)
     if before is not None and before != decision.layout:
         drawn = waymap.text(before, inventory, width=width - 9, colour=colour)
         lines.append(f"  before {drawn}")
     drawn = waymap.text(decision.layout, inventory, width=width - 9, colour=colour)
     lines.append(f"  after  {drawn}")
     names = Names(inventory)
-    if decision.moved:
-        lines.append(f"  moved  {', '.join(map(names, decision.moved))}")
+    moved = [
+        (
+            "" if number else "moved",
+            escape.cut(names(subject), 24),
+            _ways_of(subject, before),
+            f"-> {_ways_of(subject, decision.layout)}",
+        )
+        for number, subject in enumerate(decision.moved)
+    ]
+    lines += columns(moved, "llll") if moved else []
     return lines + [f"  {text}" for text in coerced(iteration, inventory)]
+
+
+def _ways_of(subject: str, layout: Layout | None) -> str:
+    """Return ``2 ways 0x3``."""
+    if layout is None:
+        return "-"
+    mask = layout.ddio if subject == DDIO else layout.mask_of(subject)
+    return f"{figures.ways(mask.count)} {mask}" if mask is not None else "-"
+
+
+def _layout_before(iteration: Iteration) -> Layout | None:
+    """Return where the ways lay while it was measured; None where the strategy does not tell."""
+    before: Layout | None = getattr(iteration.state, "layout", None)
+    return before
 
 
 def coerced(iteration: Iteration, inventory: DomainInventory) -> list[str]:
@@ -249,7 +271,10 @@ def coerced(iteration: Iteration, inventory: DomainInventory) -> list[str]:
     ]
 
 
-def _inputs_block(sample: Sample, inventory: DomainInventory, layout: Layout) -> list[str]:
+def _inputs_block(iteration: Iteration, inventory: DomainInventory) -> list[str]:
+    """List the rates beside the masks with which they were measured: those before the decision."""
+    sample, before = iteration.sample, _layout_before(iteration)
+    layout = before or iteration.decision.layout
     rows: list[tuple[str, ...]] = [
         ("tenant", "priority", "ways", "mask", "IPC", "references", "misses", "miss rate", "")
     ]
@@ -277,7 +302,8 @@ def _inputs_block(sample: Sample, inventory: DomainInventory, layout: Layout) ->
         else (f"hits {figures.rate(hits)}, misses {figures.rate(misses)}")
     )
     return [
-        f"What was measured over {sample.interval_s:.2f} s",
+        f"What was measured over {sample.interval_s:.2f} s, "
+        + ("with the ways before the decision" if before else "beside the ways after the decision"),
         f"  DDIO {layout.ddio} ({figures.ways(layout.ddio.count)}): {ddio}",
         *columns(rows, "llrrrrrrl"),
     ]

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import unittest
 
-from iat_nova.model import FsmState, WayMask
+from iat_nova.model import FsmState, Group, WayMask
 from iat_nova.report import words
 from tests.unit import stories
 
@@ -34,11 +34,34 @@ class TestWords(unittest.TestCase):
             "hold pc1: no idle way",
             "before 0 [",
             "after  0 [",
-            "DDIO 0x700 (3 ways): hits 31.0 M/s, misses 4.2 M/s",
+            "moved  ddio  2 ways 0x600  -> 3 ways 0x700",
+            "over 1.00 s, with the ways before the decision",
+            "DDIO 0x600 (2 ways): hits 31.0 M/s, misses 4.2 M/s",
             "stable 3.0%",
         ):
             self.assertIn(part, page)
         self.assertLessEqual(max(map(len, page.splitlines())), 100)
+
+    def test_measured_with_the_masks_before(self):
+        """Rates stand beside the mask they were measured with; a tenant that came had none."""
+        layout = stories.layout(2)
+        before = dataclasses.replace(
+            layout, groups=(layout.groups[0], Group((stories.PC,), WayMask(0x4)))
+        )
+        state = dataclasses.replace(self.iteration.state, layout=before)
+        decision = dataclasses.replace(self.iteration.decision, moved=(stories.PC, stories.BE))
+        iteration = dataclasses.replace(self.iteration, state=state, decision=decision)
+        page = words.explain(iteration, self.inventory, self.settings)
+        self.assertRegex(page, "moved  pc1  1 way 0x4 +-> 3 ways 0x1c\n +be1  - +-> 3 ways 0xe0\n")
+        self.assertRegex(page, r"\n  pc1 +PC I/O +1 +0x4 .*\n  be1 +BE +- +- ")
+
+    def test_a_strategy_that_keeps_no_layout(self):
+        """Where the ways before are not recorded, those after are shown and called so."""
+        iteration = dataclasses.replace(self.iteration, state={})
+        page = words.explain(iteration, self.inventory, self.settings)
+        self.assertIn("over 1.00 s, beside the ways after the decision\n  DDIO 0x700", page)
+        self.assertIn("moved  ddio  -  -> 3 ways 0x700", page)
+        self.assertIsNone(words.as_data(iteration, self.inventory, None)["layout_before"])
 
     def test_observed(self):
         """A decision that was not written says so."""
@@ -81,6 +104,8 @@ class TestWords(unittest.TestCase):
         """The same for machines is JSON and keeps the decision."""
         data = json.loads(json.dumps(words.as_data(self.iteration, self.inventory, self.settings)))
         self.assertEqual(1, data["decision"]["transition"])
+        self.assertEqual((0x600, 0x700), (data["layout_before"]["ddio"],
+                                          data["decision"]["layout"]["ddio"]))  # fmt: skip
         self.assertEqual("be1", data["tenants"][stories.BE])
 
     def test_duration(self):
