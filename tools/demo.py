@@ -104,12 +104,16 @@ def _run_agent(config: pathlib.Path) -> int:
     command = [str(BIN / "iat-nova-agent"), "--config-file", str(config)]
     with log.open("w") as errors, subprocess.Popen(command, stderr=errors) as agent:
         try:
-            if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+            terminal = sys.stdin.isatty() and sys.stdout.isatty()
+            if terminal and os.environ.get("TERM", "dumb") != "dumb":
                 _top_until_it_ends(agent)
             else:
                 _follow_until_it_ends(agent)
         except KeyboardInterrupt:
             agent.terminate()
+            agent.wait()
+            _say(f"stopped; the agent's log is {log}")
+            return 130
         status = agent.wait()
     if status:
         print(f"the agent ended with status {status}; its log, {log}:", file=sys.stderr)
@@ -118,10 +122,12 @@ def _run_agent(config: pathlib.Path) -> int:
 
 
 def _top_until_it_ends(agent: subprocess.Popen[bytes]) -> None:
-    """Show `iat-nova top` on the terminal as long as the agent runs."""
+    """Show `iat-nova top` on the terminal as long as the agent runs; quitting it ends the agent."""
     with subprocess.Popen([BIN / "iat-nova", "--state-dir", RUN, "top"]) as top:
-        agent.wait()
+        while agent.poll() is None and top.poll() is None:
+            time.sleep(0.1)
         top.terminate()
+    agent.terminate()
 
 
 def _follow_until_it_ends(agent: subprocess.Popen[bytes]) -> None:
