@@ -23,6 +23,8 @@ memory is: a core of the other socket finds the line across the link. To read it
 clean, to write it takes it away; a device's write drops what the other socket's LLC has of it.
 Only lines that devices write are looked for across the link, and a core's memory is its socket's.
 
+What goes to make room is told in `llc`.
+
 Two more things differ by machine. An LLC that *fills* is the ordinary kind: what a core misses is
 placed in it as well, a line that hits stays, and only dirty victims of L2 come back. With ADCA a
 device's write is let in, if it is not a hit, only while its set holds fewer device lines than the
@@ -51,13 +53,11 @@ from iat_nova.sim.cachestate import (
     DMA_READ_HITS,
     DMA_READ_MISSES,
     DMA_WRITE_BACKS,
-    EVICTED,
     FILLED,
     FILLS,
     FLUSHED,
     INCLUSIVE,
     L2,
-    LEAKED,
     LEVELS,
     LINKED,
     LLC,
@@ -68,8 +68,8 @@ from iat_nova.sim.cachestate import (
     MOVED,
     OPTIONS,
     PEER,
-    RECALLED,
     REMOTE,
+    SERVED,
     SET_BITS,
     SHARED,
     TOTAL_NAMES,
@@ -79,7 +79,6 @@ from iat_nova.sim.cachestate import (
     WRITE_BACKS,
     WRITTEN_THROUGH,
     Caches,
-    Int32,
     llc_set,
     make,
     make_sockets,
@@ -87,7 +86,19 @@ from iat_nova.sim.cachestate import (
     sampled_offset,
     set_mask,
 )
-from iat_nova.sim.ways import CLOCK_LIMIT, LAST_WAY, find, oldest_way, rank, stamp_of, victim_way
+from iat_nova.sim.llc import (
+    FRESH,
+    REUSED,
+    USED_ONCE,
+    drop,
+    give_age,
+    hit,
+    place,
+    put_up,
+    take_from_l2,
+    touch,
+)
+from iat_nova.sim.ways import CLOCK_LIMIT, LAST_WAY, find, oldest_way, rank, stamp_of
 
 # What others need, so that they need this module only.
 __all__ = [
@@ -96,74 +107,6 @@ __all__ = [
     "core_access", "dma_read", "dma_write", "llc_set", "make", "make_sockets", "mask_of",
     "memory_lines", "memory_writes", "renumber", "sampled_offset", "set_mask",
 ]  # fmt: skip
-
-
-@inlined
-def touch(c: Caches, stamps: Int32, way: int) -> None:
-    """Make a way the most recently used one of its set."""
-    c.registers[CLOCK] += 1
-    stamps[way] = stamp_of(c.registers[CLOCK], way)
-
-
-@inlined
-def drop(c: Caches, index: int, way: int) -> None:
-    """Empty a way of the LLC without a write-back."""
-    c.llc[index, 0, way] = -1
-    c.llc[index, 1, way] = stamp_of(0, way)
-
-
-@kernel
-def take_from_l2(c: Caches, line: int, cores: int) -> int:
-    """Take a line out of the L2 that has it: its dirty bit, or -1 when none of `cores` has it."""
-    index = line & (c.l2.shape[1] - 1)
-    core = 0
-    while cores:
-        if cores & 1:
-            way = find(c.l2[core, index, 0], 2, line)
-            if way >= 0:
-                entry: int = c.l2[core, index, 0, way]
-                c.l2[core, index, 0, way] = -1
-                c.l2[core, index, 1, way] = stamp_of(0, way)
-                return entry & DIRTY
-        cores >>= 1
-        core += 1
-    return -1
-
-
-@kernel
-def _recall(c: Caches, index: int, way: int, line: int) -> int:
-    """Take the copy of an evicted line out of the L2 that has it; return the copy's dirty bit."""
-    owner = c.llc[index, 2, way]
-    if owner < 0:
-        return 0
-    found = take_from_l2(c, line, 1 << owner)
-    if found < 0:
-        return 0
-    c.totals[RECALLED] += 1
-    return found
-
-
-@inlined
-def place(c: Caches, index: int, entry: int, row: int) -> int:
-    """Put an entry into a way that a row of `forbidden` allows, evicting what is there."""
-    way = victim_way(c.llc[index, 1], c.forbidden[row])
-    old = c.llc[index, 0, way]
-    if old >= 0:
-        if old & SHARED and c.registers[MIGRATES]:
-            old |= _recall(c, index, way, old >> 3)
-        c.totals[EVICTED] += 1
-        c.totals[WRITE_BACKS] += old & DIRTY
-        c.totals[LEAKED] += (old & UNREAD) >> 1
-    c.llc[index, 0, way] = entry
-    touch(c, c.llc[index, 1], way)
-    return way
-
-
-@inlined
-def _put_up(c: Caches, index: int, way: int) -> None:
-    """Have a line of the LLC replaced next, if it is a device's and ADCA says that it is done."""
-    if c.registers[ADAPTS] and c.llc[index, 0, way] & SHARED and adaptive.prioritised(c.adaptive):
-        c.llc[index, 1, way] = stamp_of(0, way)
 
 
 @kernel
@@ -192,17 +135,18 @@ def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
     """Bring L2's victim into the LLC."""
     if options and c.registers[FILLS] and not entry & DIRTY:
         return
-    line = entry >> 2
+    line = entry >> 3
     index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line) if entry & COPY else -1
     if way >= 0:
         c.llc[index, 0, way] |= entry & DIRTY
-        touch(c, c.llc[index, 1], way)
+        give_age(c, index, way, USED_ONCE)
         if options:
-            _put_up(c, index, way)
+            put_up(c, index, way)
         c.totals[VICTIMS_MERGED] += 1
     else:
-        place(c, index, line << 3 | (entry & DIRTY), MASKS + core)
+        age = REUSED if entry & SERVED else USED_ONCE
+        place(c, index, line << 3 | (entry & DIRTY), MASKS + core, age)
         c.totals[VICTIMS_PLACED] += 1
 
 
@@ -212,11 +156,11 @@ def _take_from_llc(c: Caches, core: int, index: int, way: int, write: int, optio
     entry: int = c.llc[index, 0, way]
     if entry & (UNREAD | SHARED) == 0:
         if options and c.registers[FILLS]:
-            touch(c, c.llc[index, 1], way)
+            hit(c, index, way)
             return COPY
         drop(c, index, way)
         c.totals[MOVED] += 1
-        return entry & DIRTY
+        return entry & DIRTY | SERVED
     if write and c.registers[MIGRATES]:  # its new owner has the only copy
         drop(c, index, way)
         c.totals[MOVED] += 1
@@ -224,14 +168,14 @@ def _take_from_llc(c: Caches, core: int, index: int, way: int, write: int, optio
     kept = (entry & ~UNREAD) | SHARED
     if c.registers[MIGRATES] and c.forbidden[INCLUSIVE, way]:
         drop(c, index, way)
-        way = place(c, index, kept, INCLUSIVE)
+        way = place(c, index, kept, INCLUSIVE, USED_ONCE)
         c.totals[MIGRATED] += 1
     else:
         c.llc[index, 0, way] = kept
-        touch(c, c.llc[index, 1], way)
+        hit(c, index, way)
     c.llc[index, 2, way] = core
     if options:
-        _put_up(c, index, way)
+        put_up(c, index, way)
     return COPY
 
 
@@ -269,7 +213,7 @@ def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, optio
                 level = REMOTE
                 bits |= found
         if c.registers[FILLS]:
-            place(c, index, line << 3, MASKS + core)
+            place(c, index, line << 3, MASKS + core, FRESH)
             c.totals[FILLED] += 1
             bits |= COPY
     c.served[core, level] += 1
@@ -277,7 +221,7 @@ def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, optio
     stamps = c.l2[core, own, 1]
     way = oldest_way(stamps)
     victim = c.l2[core, own, 0, way]
-    c.l2[core, own, 0, way] = line << 2 | bits
+    c.l2[core, own, 0, way] = line << 3 | bits
     touch(c, stamps, way)
     if victim >= 0:
         _spill(c, core, victim, options)
@@ -305,7 +249,7 @@ def _own(c: Caches, core: int, index: int, way: int, line: int) -> None:
 def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
     """Let a core read (`write` 0) or write (1) a line; return the level that served it."""
     index = line & (c.l2.shape[1] - 1)
-    way = find(c.l2[core, index, 0], 2, line)
+    way = find(c.l2[core, index, 0], 3, line)
     if way >= 0:
         if write:
             if c.l2[core, index, 0, way] & COPY and c.registers[MIGRATES]:
@@ -336,12 +280,12 @@ def _allocate(c: Caches, index: int, way: int, entry: int) -> None:
     cha = index >> c.registers[SET_BITS]
     if way >= 0:
         c.llc[index, 0, way] = entry
-        touch(c, c.llc[index, 1], way)
+        give_age(c, index, way, FRESH)
         c.totals[DDIO_HITS] += 1
         c.ddio[cha, 0] += 1
     else:
         before = c.totals[WRITE_BACKS]
-        place(c, index, entry, DDIO)
+        place(c, index, entry, DDIO, FRESH)
         c.totals[DMA_WRITE_BACKS] += c.totals[WRITE_BACKS] - before
         c.totals[DDIO_MISSES] += 1
         c.ddio[cha, 1] += 1
@@ -396,7 +340,7 @@ def _in_l2(c: Caches, line: int, cores: int) -> bool:
     index = line & (c.l2.shape[1] - 1)
     core = 0
     while cores:
-        if cores & 1 and find(c.l2[core, index, 0], 2, line) >= 0:
+        if cores & 1 and find(c.l2[core, index, 0], 3, line) >= 0:
             return True
         cores >>= 1
         core += 1
@@ -409,7 +353,7 @@ def dma_read(c: Caches, line: int, sharers: int) -> None:
     index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line)
     if way >= 0:
-        touch(c, c.llc[index, 1], way)
+        hit(c, index, way)
         c.totals[DMA_READ_HITS] += 1
     elif (sharers and _in_l2(c, line, sharers)) or (
         c.registers[LINKED] and find(c.far[index, 0], 3, line) >= 0
@@ -424,8 +368,9 @@ def renumber(c: Caches) -> None:
     """Start the LRU clock afresh, keeping the order of each set, before stamps overflow."""
     if c.registers[CLOCK] < CLOCK_LIMIT:
         return
-    for index in range(c.llc.shape[0]):
-        rank(c.llc[index, 1])
+    if c.registers[FILLS]:
+        for index in range(c.llc.shape[0]):
+            rank(c.llc[index, 1])
     for core in range(c.l2.shape[0]):
         for index in range(c.l2.shape[1]):
             rank(c.l2[core, index, 1])

@@ -78,8 +78,9 @@ TOTALS = len(TOTAL_NAMES)
 
 # An LLC entry is line << 3 and these; -1 is empty.
 DIRTY, UNREAD, SHARED = 1, 2, 4
-# An L2 entry is line << 2, DIRTY and this: the LLC had a copy when the line came; else it has none.
-COPY = 2
+# An L2 entry is line << 3, DIRTY and these: the LLC had a copy when the line came, or has none;
+# the line moved here from the LLC.
+COPY, SERVED = 2, 4
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
@@ -92,10 +93,10 @@ class Caches(NamedTuple):
     are no sets in `far`.
     """
 
-    # [core, set, 0, way]: line << 2 | COPY | DIRTY, -1 is empty; [core, set, 1, way]: `stamp_of`
+    # [core, set, 0, way]: line << 3 and its bits, -1 is empty; [core, set, 1, way]: `stamp_of`
     l2: Int32
-    # [set, 0, way]: entry; [set, 1, way]: stamp of the last use; [set, 2, way]: of a SHARED entry
-    # the core of this socket that last took a copy, or -1
+    # [set, 0, way]: entry; [set, 1, way]: `age_stamp`, or `stamp_of` where the LLC fills; [set, 2,
+    # way]: of a SHARED entry the core of this socket that last took a copy, or -1
     llc: Int32
     forbidden: Int32  # [see DDIO ..., way]: 0 in the mask, NEVER outside (see victim_way)
     registers: Int64  # see CLOCK ...

@@ -20,6 +20,7 @@ Int32 = npt.NDArray[np.int32]
 _WAY_BITS = 5
 LAST_WAY = (1 << _WAY_BITS) - 1
 CLOCK_LIMIT = 1 << 25
+OLDEST = 3  # an age has two bits
 NEVER = np.int32((1 << 31) - 1)
 
 
@@ -43,10 +44,11 @@ def find(entries: Int32, shift: int, line: int) -> int:
 
 @inlined
 def victim_way(stamps: Int32, forbidden: Int32) -> int:
-    """Return the way to replace among those that are not forbidden: empty or least recently used.
+    """Return the way to replace among those that are not forbidden: empty, else the oldest.
 
-    Replacement is here and where stamps are given. A stamp ends in its way, see `stamp_of`, so
-    the smallest stamp names it; a forbidden way's reads as the largest number.
+    Oldest is the one longest unused, or the one of the highest age, as the stamps are. A stamp ends
+    in its way, see `stamp_of`, so the smallest names it; a forbidden way's reads as the largest
+    number.
     """
     oldest = NEVER
     for start in range(0, stamps.size, LANES):
@@ -70,6 +72,32 @@ def stamp_of(clock: int, way: int) -> int:
     Of ways with the same clock, which are these, the highest has the smallest stamp.
     """
     return clock << _WAY_BITS | (LAST_WAY - way)
+
+
+@inlined
+def age_stamp(age: int, way: int) -> int:
+    """Return the stamp of a way with an age of 0 (kept longest) to `OLDEST`."""
+    return stamp_of(OLDEST + 1 - age, way)
+
+
+@inlined
+def age_when_hit(stamp: int) -> int:
+    """Return the age that a hit gives a way: 2 and 3 become 1, less becomes 0."""
+    return 1 if OLDEST + 1 - (stamp >> _WAY_BITS) >= 2 else 0
+
+
+@inlined
+def grow_old(stamps: Int32, forbidden: Int32, way: int) -> None:
+    """Raise the ages of the ways that are not forbidden until that of `way`, their oldest, is 3.
+
+    These are the ways that the mask of this replacement allows; others keep their ages, so that
+    masks without a common way do not act on each other.
+    """
+    growth = (stamps[way] >> _WAY_BITS) - 1
+    if growth > 0:
+        for other in range(stamps.size):
+            if forbidden[other] == 0:
+                stamps[other] -= growth << _WAY_BITS
 
 
 @kernel

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cache's rules once more, slow and obvious: lists in order of use, one dict a line.
 
-Written against the rules in `iat_nova.sim.cache`'s documentation, not against its code: no
+Written against the rules in the documentation of `iat_nova.sim`'s cache and llc, not their code: no
 stamps, no packed entries, no hint of who may share a line (it looks in every L2).
 """
 
@@ -13,7 +13,7 @@ L2, LLC, PEER, MEMORY, REMOTE = range(5)
 
 
 class ReferenceCache:
-    """`l2[core][set]` and `llc[set]` are lists, least recently used first.
+    """`l2[core][set]` and `llc[set]` are lists, least recently used first; LLC lines have ages.
 
     `link` joins two of them into a machine of two sockets, each of which has all L2s and cores.
     """
@@ -48,11 +48,17 @@ class ReferenceCache:
         ways = self.llc[self.set_of(entry["line"])]
         ways.remove(entry)
         ways.append(entry)
+        entry["age"] = 1 if entry["next"] or entry["age"] >= 2 else 0
         entry["next"] = False
 
-    def _place(self, entry, allowed):
+    def _renew(self, entry, age):
+        self._use(entry)
+        entry["age"] = age
+
+    def _place(self, entry, allowed, age):
         ways = self.llc[self.set_of(entry["line"])]
         entry["next"] = False
+        entry["age"] = age
         free = allowed - {e["way"] for e in ways}
         # A line that is to go next is as good as an empty way.
         due = {e["way"]: e for e in ways if e["next"] and e["way"] in allowed}
@@ -62,7 +68,13 @@ class ReferenceCache:
         if free:
             entry["way"] = free[-1]  # any would do; the kernel takes the highest
         else:
-            victim = next(e for e in ways if e["way"] in allowed)
+            held = [e for e in ways if e["way"] in allowed]
+            victim = held[0]
+            if not self.fills:
+                victim = max(held, key=lambda e: (e["age"], e["way"]))
+                missing = 3 - victim["age"]
+                for e in held:
+                    e["age"] += missing
             self._evict(victim)
             entry["way"] = victim["way"]
         ways.append(entry)
@@ -110,7 +122,7 @@ class ReferenceCache:
                 entry["dirty"] |= write
                 self.served[core][L2] += 1
                 return L2
-        level, dirty, copied = MEMORY, write, False
+        level, dirty, copied, been = MEMORY, write, False, False
         other = self._take_from_other_l2s(line, core, self.here)
         if other:
             level, dirty = PEER, write or other["dirty"]
@@ -134,17 +146,18 @@ class ReferenceCache:
                 dirty = dirty or found["dirty"]
                 self.llc[self.set_of(line)].remove(found)
                 self.counts["moved"] += 1
+                been = not devices
         elif self.other and level != PEER:
             taken = self._take_from_afar(line, write)
             if taken is not None:
                 level, dirty = REMOTE, dirty or taken
         if self.fills and not found:
             filled = {"line": line, "dirty": False, "unread": False, "shared": False}
-            self._place(filled, self.masks[core])
+            self._place(filled, self.masks[core], 1)
             self.counts["filled"] += 1
             copied = True
         self.served[core][level] += 1
-        mine.append({"line": line, "dirty": bool(dirty), "copied": copied})
+        mine.append({"line": line, "dirty": bool(dirty), "copied": copied, "been": been})
         if len(mine) > self.l2_ways:
             self._spill(core, mine.pop(0))
         return level
@@ -168,7 +181,7 @@ class ReferenceCache:
         entry["unread"], entry["shared"] = False, True
         if migrates:
             self.llc[self.set_of(entry["line"])].remove(entry)
-            self._place(entry, self.inclusive)
+            self._place(entry, self.inclusive, 3)
             self.counts["migrated"] += 1
         else:
             self._use(entry)
@@ -180,12 +193,12 @@ class ReferenceCache:
         found = self._llc_line(victim["line"])
         if found:
             found["dirty"] |= victim["dirty"]
-            self._use(found)
+            self._renew(found, 3)
             self._done_with(found)
             self.counts["victims_merged"] += 1
         else:
             entry = dict(victim, unread=False, shared=False)
-            self._place(entry, self.masks[core])
+            self._place(entry, self.masks[core], 0 if victim["been"] else 3)
             self.counts["victims_placed"] += 1
 
     def dma_write(self, line, dca):
@@ -212,12 +225,12 @@ class ReferenceCache:
         self.counts["written_through"] += through
         if found:
             found.update(dirty=not through, unread=True, shared=False)
-            self._use(found)
+            self._renew(found, 1)
             self.counts["ddio_hits"] += 1
         else:
             before = self.counts["write_backs"]
             entry = {"line": line, "dirty": not through, "unread": True, "shared": False}
-            self._place(entry, self.ddio)
+            self._place(entry, self.ddio, 1)
             self.counts["dma_write_backs"] += self.counts["write_backs"] - before
             self.counts["ddio_misses"] += 1
 

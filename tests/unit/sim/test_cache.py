@@ -220,12 +220,12 @@ class TestRules(unittest.TestCase):
         self.assertEqual(1, totals(c)["dma_memory_writes"])
 
     def test_lru_stack_property(self):
-        """With more ways nothing that hit misses: the hits of w ways are among those of w + 1."""
+        """Of an LLC that fills the hits of w ways are among those of w + 1: it replaces by LRU."""
         rng = random.Random(4)
         trace = [int(rng.triangular(0, 90, 0)) for _ in range(4000)]
         hits_before = set()
         for count in range(1, 7):
-            c = small()
+            c = small(llc_fills=True, inclusive_ways=WayMask(0))
             cache.set_mask(c, cache.DDIO, WayMask.span(0, count))
             hits = set()
             for step, line in enumerate(trace):
@@ -236,6 +236,39 @@ class TestRules(unittest.TestCase):
             self.assertLessEqual(hits_before, hits)
             self.assertGreater(len(hits), len(hits_before))
             hits_before = hits
+
+    def test_a_stream_passes_lines_that_come_back(self):
+        """What the LLC has served before stays while a stream of new lines goes through its ways.
+
+        A working set that fits in LLC and L2 together, then one pass over as many lines as the
+        caches hold several times, by another core on the same ways.
+        """
+        c = small(cores=2, slices=1)
+        working = range(28)
+        for _ in range(20):
+            for line in working:
+                cache.core_access(c, 0, line, 0, 0)
+        before = c.served[0].copy()
+        for number in range(400):
+            cache.core_access(c, 1, 1000 + number, 0, 0)
+            cache.core_access(c, 0, number % len(working), 0, 0)
+        hits, misses = (c.served[0] - before)[[cache.LLC, cache.MEMORY]]
+        self.assertGreater(hits, 9 * misses)
+
+    def test_masks_apart_leave_each_other_alone(self):
+        """What is replaced in ways that a core may not use does not age the lines of its own."""
+        c = small(cores=2)
+        cache.set_mask(c, cache.MASKS, 0b001100)
+        cache.set_mask(c, cache.MASKS + 1, 0b110000)
+        rng = random.Random(6)
+        trace = [rng.randrange(90) for _ in range(500)]
+        alone = small(cores=2)
+        cache.set_mask(alone, cache.MASKS, 0b001100)
+        for number, line in enumerate(trace):
+            cache.core_access(c, 1, 5000 + number, 0, 0)
+            self.assertEqual(
+                cache.core_access(alone, 0, line, 0, 0), cache.core_access(c, 0, line, 0, 0)
+            )
 
     def test_conservation(self):
         """Lines that entered the LLC have left it or are there; so have dirty ones."""
