@@ -92,9 +92,9 @@ def judge_3b(rows: Sequence[Row]) -> Iterator[Finding]:
         yield Finding(
             "a4-3b-min",
             misses[mask],
-            f"DPDK {misses[mask]:.1f} %, X-Mem {xmem[mask]:.1f} %: least recently used goes first "
-            "here, so that packets, read once, and X-Mem's lines, used again, push each other out "
-            "alike; the published X-Mem hardly loses to DPDK (27 to 33 %), wherever it is",
+            f"DPDK {misses[mask]:.1f} %, X-Mem {xmem[mask]:.1f} % (published 27 to 33 %, wherever "
+            "it is): X-Mem's lines are drawn at random here, where the published one goes through "
+            "them in order, and on the inclusive ways packets push them out as well",
             part=f"{mask:#05x}",
             published=published[mask],
             points=POINTS_3B,
@@ -279,9 +279,7 @@ def judge_8b(rows: Sequence[Row]) -> Iterator[Finding]:
         yield Finding(
             "a4-8b",
             found[mask],
-            f"{found[mask]:.1f} %, alone {found[ALONE]:.1f} % (published {PUBLISHED_8B_ALONE} %): "
-            "least recently used goes first, so FIO's blocks, read once, push X-Mem's lines out "
-            "as if they were used again",
+            f"{found[mask]:.1f} %, alone {found[ALONE]:.1f} % (published {PUBLISHED_8B_ALONE} %)",
             part=f"{mask:#05x}",
             published=published,
         )
