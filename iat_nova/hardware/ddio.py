@@ -10,7 +10,8 @@ from iat_nova.hardware import rules
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
-from iat_nova.hardware.topology import Topology
+from iat_nova.hardware.topology import Cache, Topology
+from iat_nova.hardware.undo import put_all_back
 from iat_nova.model import CacheDomain, WayMask
 
 Domains = Callable[[], tuple[CacheDomain, ...]]
@@ -65,16 +66,16 @@ class MsrDdio:
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         """Put the registers back; return what was done. May be repeated."""
-        done = []
-        for cache in self._topology.caches():
-            text = saved.get(str(cache.id))
-            if text is None:
-                continue
-            value = int(text, 16)
-            if self._msr.read(cache.cpus[0], IIO_LLC_WAYS) != value:
-                self._msr.write(cache.cpus[0], IIO_LLC_WAYS, value)
-                done.append(f"domain {cache.id}: IIO_LLC_WAYS = {value:#x}")
-        return tuple(done)
+
+        def put_back(cache: Cache) -> str | None:
+            value = int(saved[str(cache.id)], 16)
+            if self._msr.read(cache.cpus[0], IIO_LLC_WAYS) == value:
+                return None
+            self._msr.write(cache.cpus[0], IIO_LLC_WAYS, value)
+            return f"domain {cache.id}: IIO_LLC_WAYS = {value:#x}"
+
+        there = (cache for cache in self._topology.caches() if str(cache.id) in saved)
+        return put_all_back(there, put_back)
 
 
 class IoAllocDdio:
@@ -147,13 +148,16 @@ class IoAllocDdio:
                 return ("io_alloc disabled",)
             if now == "disabled":
                 self._fs.put(self._name("io_alloc"), "1")
-            done = []
             have = self._masks()
-            for number, text in saved["masks"].items():
-                if have.get(int(number)) != int(text, 16):
-                    self._fs.put(self._name("io_alloc_cbm"), f"{number}={text}")
-                    done.append(f"io_alloc_cbm {number}={text}")
-        return tuple(done)
+
+            def put_back(one: tuple[str, str]) -> str | None:
+                number, text = one
+                if have.get(int(number)) == int(text, 16):
+                    return None
+                self._fs.put(self._name("io_alloc_cbm"), f"{number}={text}")
+                return f"io_alloc_cbm {number}={text}"
+
+            return put_all_back(saved["masks"].items(), put_back)
 
 
 class FixedDdio:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.undo import put_all_back
 
 IIO_LLC_WAYS = 0xC8B  # package: one bit a way that inbound I/O may fill
 PQR_ASSOC = 0xC8F  # thread: class of service in bits 63..32
@@ -171,13 +172,23 @@ class SavedRegisters:
         return self._found.get((key, register))
 
     def put_back(self, keys: Collection[int] | None = None) -> None:
-        """Write the values found, the latest first, of all keys or of these."""
-        for key, register in list(reversed(self._found)):
-            if keys is None or key in keys:
-                value = self._found.pop((key, register))
-                cpu = self._cpu_of(key)
-                if cpu is not None:
-                    self._msr.write(cpu, register, value)
+        """Write the values found, the latest first, of all keys or of these.
+
+        A register that refuses does not keep the others from it. Raises `HardwareError` then.
+        """
+        wanted = [place for place in reversed(self._found) if keys is None or place[0] in keys]
+        put_all_back(wanted, self._put_back)
+
+    def _put_back(self, place: tuple[int, int]) -> None:
+        key, register = place
+        cpu = self._cpu_of(key)
+        if cpu is not None:
+            self._msr.write(cpu, register, self._found[place])
+        del self._found[place]
+
+    def forget(self) -> None:
+        """Take the registers as they are for those found: another hand has put them back."""
+        self._found.clear()
 
 
 def save_registers(
@@ -198,13 +209,16 @@ def restore_registers(
     msr: Msr, saved: Iterable[Sequence[int]], cpu_of: Callable[[int], int | None]
 ) -> tuple[str, ...]:
     """Write back the registers that differ from what was saved, and tell which."""
-    done = []
-    for key, register, value in saved:
+
+    def put_back(one: Sequence[int]) -> str | None:
+        key, register, value = one
         cpu = cpu_of(key)
-        if cpu is not None and msr.read(cpu, register) != value:
-            msr.write(cpu, register, value)
-            done.append(f"processor {cpu}: register {register:#x} = {value:#x}")
-    return tuple(done)
+        if cpu is None or msr.read(cpu, register) == value:
+            return None
+        msr.write(cpu, register, value)
+        return f"processor {cpu}: register {register:#x} = {value:#x}"
+
+    return put_all_back(saved, put_back)
 
 
 class Wrapping:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.undo import put_all_back
 
 DEVICES = Path("/sys/bus/pci/devices")
 PERFCTRLSTS_0 = 0x180
@@ -66,13 +67,17 @@ class RootPorts:
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         """Put the two bits back; return what was done. May be repeated."""
         self._is_off = False
-        done = []
-        for port, bits in saved.items():
-            if not (self._devices / port).exists():
-                continue  # unplugged: its register went with it
-            if self._set(port, bits):
-                done.append(f"root port {port}: perfctrlsts_0 bits {bits:#x}")
-        return tuple(done)
+
+        def put_back(port: str) -> str | None:
+            if not self._set(port, saved[port]):
+                return None
+            return f"root port {port}: perfctrlsts_0 bits {saved[port]:#x}"
+
+        return put_all_back(filter(self._is_there, saved), put_back)
+
+    def _is_there(self, port: str) -> bool:
+        """Tell whether a port is still plugged in: its register goes with it."""
+        return (self._devices / port).exists()
 
     def _set(self, port: str, bits: int) -> bool:
         """Set the two bits; tell whether they differed. What was written is read back."""

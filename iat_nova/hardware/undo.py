@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole or not at all: what was done before a step was refused is taken back."""
+"""Taking back what was done: all of it, also where one step is refused."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from iat_nova.hardware.api import HardwareError
+
+_Item = TypeVar("_Item")
 
 Step = Callable[[], None]
 """Takes one change back. Raises `HardwareError`."""
@@ -33,3 +36,23 @@ def undoing() -> Iterator[list[Step]]:
         raise HardwareError(
             f"{error}; and undoing it failed too: {'; '.join(failed)}; run iat-nova restore"
         ) from error
+
+
+def put_all_back(
+    items: Iterable[_Item], put_back: Callable[[_Item], str | None]
+) -> tuple[str, ...]:
+    """Put every item back, also after one was refused; return what `put_back` tells it did.
+
+    Raises one `HardwareError` with every refusal.
+    """
+    done, refused = [], []
+    for item in items:
+        try:
+            said = put_back(item)
+        except HardwareError as error:
+            refused.append(str(error))
+        else:
+            done += [said] if said else []
+    if refused:
+        raise HardwareError("; ".join(refused))
+    return tuple(done)

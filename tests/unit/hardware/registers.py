@@ -13,7 +13,8 @@ class FakeMsr(Msr):
     """Two packages of Skylake-SP: `cpus` maps a processor to its package.
 
     `core` and `box` set what counters read: (cpu, n) and (package, box, n). `off` are off-line
-    processors, `refuse` is an errno for writes, `stuck` registers take writes and keep their value.
+    processors, `refuse` is an errno for writes, to `refusing` alone where processors are in it;
+    `stuck` registers take writes and keep their value.
     """
 
     def __init__(self, cpus, **options):
@@ -23,6 +24,7 @@ class FakeMsr(Msr):
         self.writes = []
         self.off = set()
         self.refuse = None
+        self.refusing = set()
         self.stuck = set()
         self.chas = SKX_CHAS
         self.reads = 0
@@ -46,7 +48,7 @@ class FakeMsr(Msr):
 
     def pwrite(self, cpu, register, data):
         self._reachable(cpu, register)
-        if self.refuse:
+        if self.refuse and (not self.refusing or cpu in self.refusing):
             raise OSError(self.refuse, "refused")
         (value,) = struct.unpack("<Q", data)
         self.writes.append((cpu, register, value))

@@ -59,6 +59,16 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         self.assertEqual((0x600, 0x700), (self.ddio.read(0), self.ddio.read(1)))
         self.assertEqual((), self.ddio.restore(saved))
 
+    def test_a_package_that_refuses(self):
+        """The other one is put back all the same, and the refusal is told."""
+        saved = self.ddio.save()
+        for domain in (0, 1):
+            self.ddio.write(domain, WayMask(0x7F0))
+        self.msr.refuse, self.msr.refusing = errno.EPERM, {0}
+        with self.assertRaisesRegex(HardwareError, "/0/msr: register 0xc8b: write 0x600"):
+            self.ddio.restore(saved)
+        self.assertEqual((0x7F0, 0x600), (self.ddio.read(0), self.ddio.read(1)))
+
 
 class AmdTree(trees.KernelTree):
     """resctrl with io_alloc as Documentation/filesystems/resctrl.rst has it."""
@@ -124,6 +134,14 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
         self.assertEqual(("io_alloc_cbm 1=f000",), self.ddio.restore(saved))
         self.assertEqual(0xF000, self.ddio.read(1))
         self.assertEqual((), self.ddio.restore(saved))
+
+    def test_a_domain_that_refuses(self):
+        """The other one is put back all the same."""
+        saved = {"state": "enabled", "masks": {"0": "f000", "1": "f000"}}
+        self.tree.fail_at = 1
+        with self.assertRaisesRegex(HardwareError, "Input/output error"):
+            self.ddio.restore(saved)
+        self.assertEqual((0xFFFF, 0xF000), (self.ddio.read(0), self.ddio.read(1)))
 
     def test_the_class_is_taken(self):
         """The kernel's refusal is passed on in its words."""

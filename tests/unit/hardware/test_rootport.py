@@ -72,6 +72,27 @@ class Ports(unittest.TestCase):
         self.ports.off()
         self.assertEqual(FOUND, self.tree.register(PORT))
 
+    def test_a_port_that_refuses(self):
+        """The others are put back all the same."""
+        ports = RootPorts([PORT, OTHER], self.tree.root)
+        saved = ports.save()
+        ports.off()
+        written = os.pwrite
+        outcomes = [PermissionError(errno.EPERM, "Operation not permitted"), written]
+
+        def refuse_once(*arguments):
+            outcome = outcomes.pop(0)
+            if isinstance(outcome, OSError):
+                raise outcome
+            return outcome(*arguments)
+
+        with (
+            mock.patch("os.pwrite", refuse_once),
+            self.assertRaisesRegex(HardwareError, f"{PORT}/config: write: Operation not permitted"),
+        ):
+            ports.restore(saved)
+        self.assertEqual(FOUND, self.tree.register(OTHER))
+
     def test_without_the_right(self):
         """The kernel shows 64 bytes only: the capability is named."""
         self.tree.add(PORT, length=64)
