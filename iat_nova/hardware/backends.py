@@ -265,14 +265,6 @@ def _no_ddio_register(host: Host) -> str | None:
     return None
 
 
-def _domain_of(host: Host) -> Callable[[int], int | None]:
-    def domain_of(cpu: int) -> int | None:
-        caches = host.topology.caches()
-        return next((cache.id for cache in caches if cpu in cache.cpus), None)
-
-    return domain_of
-
-
 def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None, Choice]:
     role = "ddio counters"
     model, pmus = host.model, cha_pmus(host.roots.pmus)
@@ -282,7 +274,7 @@ def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None
         if pmus:
             reader = ChaPerf(
                 model.cha,
-                _domain_of(host),
+                lambda: {cpu: one.id for one in host.topology.caches() for cpu in one.cpus},
                 slices=wanted.cha_slices,
                 find=lambda: cha_pmus(host.roots.pmus),
             )

@@ -21,7 +21,7 @@ from iat_nova.cpulist import parse_cpus
 from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.events import ChaEvents
 from iat_nova.hardware.perf import OpenGroup
-from iat_nova.hardware.perf_event import CpuOffline, Group, PerfEvent
+from iat_nova.hardware.perf_event import CpuOffline, Group, PerfEvent, allow_descriptors
 
 DEVICES = Path("/sys/bus/event_source/devices")
 
@@ -90,25 +90,26 @@ def _pmu(folder: Path) -> Pmu:
 class ChaPerf:
     """`perf.DomainReader` on the kernel's CHA PMUs.
 
-    `slices` of them are counted in every package (all when None) and stand for all. A group that
-    was lost, or ran less than half of an interval, makes its domain absent.
+    `domains` returns the domain of every processor. `slices` PMUs are counted in every package (all
+    when None) and stand for all. A group that could not be opened, was lost, or ran less than half
+    of an interval, makes its domain absent.
     """
 
     def __init__(
         self,
         events: ChaEvents,
-        domain_of: Callable[[int], int | None],
+        domains: Callable[[], Mapping[int, int]],
         *,
         slices: int | None = 1,
         find: Callable[[], Sequence[Pmu]] = cha_pmus,
         open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = Group,
     ) -> None:
         self._events = events
-        self._domain_of = domain_of
+        self._domains = domains
         self._slices = slices
         self._find = find
         self._open_group = open_group
-        self._boxes: dict[tuple[str, int], _Box] = {}
+        self._boxes: dict[tuple[str, int], _Box] = {}  # by PMU and domain
         self._factor = (1, 1)
 
     def watch(self) -> None:
@@ -124,38 +125,39 @@ class ChaPerf:
             )
         chosen = pmus[: self._slices]
         self._factor = (len(pmus), len(chosen))
-        for pmu in chosen:
-            for cpu in pmu.cpumask:
-                self._open(pmu, cpu)
-
-    def _open(self, pmu: Pmu, cpu: int) -> None:
-        domain = self._domain_of(cpu)
+        domain_of = self._domains()
         # The kernel moves a package's events to another processor when theirs goes off-line.
-        have = {(name, box.domain) for (name, _), box in self._boxes.items()}
-        if domain is None or (pmu.name, domain) in have:
-            return
+        missing = {
+            (pmu.name, domain_of[cpu]): (pmu, cpu)
+            for pmu in chosen
+            for cpu in pmu.cpumask
+            if cpu in domain_of and (pmu.name, domain_of[cpu]) not in self._boxes
+        }
         terms = (*self._events.hits, *self._events.misses)
-        try:
-            group = self._open_group([pmu.event(term) for term in terms], cpu)
-        except CpuOffline:
-            return
-        self._boxes[pmu.name, cpu] = _Box(domain, group, len(terms))
+        allow_descriptors(len(missing) * len(terms))
+        for key, (pmu, cpu) in missing.items():
+            try:
+                group = self._open_group([pmu.event(term) for term in terms], cpu)
+            except CpuOffline:
+                continue
+            self._boxes[key] = _Box(group, len(terms))
 
     def read(self) -> Mapping[int, DomainCounts]:
         """Return the running totals by domain, scaled to all slices."""
-        sums: dict[int, list[int]] = {}
-        bad = set()
-        for box in self._boxes.values():
+        good: dict[int, list[tuple[int, ...]]] = {}
+        for (_, domain), box in self._boxes.items():
             values = box.read()
-            if values is None:
-                bad.add(box.domain)
-            else:
-                total = sums.setdefault(box.domain, [0] * len(values))
-                sums[box.domain] = [a + b for a, b in zip(total, values, strict=True)]
+            if values is not None:
+                good.setdefault(domain, []).append(values)
+        _, counted = self._factor
         return {
-            domain: counts(total, len(self._events.hits), self._factor)
-            for domain, total in sums.items()
-            if domain not in bad
+            domain: counts(
+                [sum(event) for event in zip(*readings, strict=True)],
+                len(self._events.hits),
+                self._factor,
+            )
+            for domain, readings in good.items()
+            if len(readings) == counted
         }
 
     def close(self) -> None:
@@ -175,8 +177,7 @@ def counts(total: Sequence[int], hits: int, factor: tuple[int, int]) -> DomainCo
 class _Box:
     """The group of one slice in one package, with totals scaled by running time."""
 
-    def __init__(self, domain: int, group: OpenGroup, events: int) -> None:
-        self.domain = domain
+    def __init__(self, group: OpenGroup, events: int) -> None:
         self.group = group
         self.lost = False
         self._struct = struct.Struct(f"={3 + events}Q")

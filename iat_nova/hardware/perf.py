@@ -83,7 +83,7 @@ class PerfCounters:
                 self._totals[core.cpu] = core.close()
                 del counted[core.cpu]
         self._cores = tuple(counted.values())
-        allow_descriptors(len(wanted) * len(self._events))
+        allow_descriptors(len(wanted - counted.keys()) * len(self._events))
         try:
             for cpu in sorted(wanted - counted.keys()):
                 counted |= self._open(cpu)

@@ -148,10 +148,12 @@ def available(events: Iterable[PerfEvent], cpu: int = 0) -> str | None:
 def allow_descriptors(count: int) -> None:
     """Raise the soft limit of open files so that `count` more fit, as far as the hard one lets.
 
+    Some are left for what else the process may open.
+
     Falls short silently: the open that fails then says so, with advice.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 256  # what the rest of the process holds
+    wanted = len(os.listdir("/proc/self/fd")) + count + 256
     if soft != resource.RLIM_INFINITY and soft < wanted:
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))

@@ -21,11 +21,8 @@ MODEL = events.processor().known
 REGISTERS = Registers()
 
 
-def domain_of(cpu):
-    for cache in TOPOLOGY.caches():
-        if cpu in cache.cpus:
-            return cache.id
-    return None
+def domain_of_processors():
+    return {cpu: cache.id for cache in TOPOLOGY.caches() for cpu in cache.cpus}
 
 
 def first_cpus():
@@ -142,7 +139,7 @@ class Perf(CountersContract, unittest.TestCase):
     """perf_event_open and the kernel's CHA PMUs, one slice for all."""
 
     def make(self):
-        domains = ChaPerf(MODEL.cha, domain_of, slices=self.slices)
+        domains = ChaPerf(MODEL.cha, domain_of_processors, slices=self.slices)
         return PerfCounters(MODEL.core, SystemClock(), domains=domains)
 
     def test_pmus(self):

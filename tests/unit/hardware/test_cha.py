@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
+from unittest import mock
 
 from iat_nova.hardware import cha, events
 from iat_nova.hardware.api import DomainCounts, HardwareError
@@ -17,15 +18,18 @@ ICX_FORMATS = {"event": "config:0-7", "umask": "config:8-15,32-57", "edge": "con
 
 
 class Kernel:
-    """Hands out groups by (PMU type, processor)."""
+    """Hands out groups by (PMU type, processor), `most` of them where that is set."""
 
     def __init__(self):
         self.groups = {}
         self.off = set()
+        self.most = None
 
     def open(self, events_, cpu):
         if cpu in self.off:
             raise CpuOffline("off-line")
+        if len(self.groups) == self.most:
+            raise HardwareError("Too many open files")
         group = self.groups[events_[0].type, cpu] = PipeGroup()
         return group
 
@@ -89,14 +93,19 @@ class Reading(unittest.TestCase):
     def setUp(self):
         self.kernel = Kernel()
         self.pmus = [cha.Pmu(f"uncore_cha_{n}", 12 + n, (0, 2), SKX_FORMATS) for n in range(18)]
+        self.domains = mock.Mock(return_value={0: 0, 1: 0, 2: 1, 3: 1})
 
-    def reader(self, slices=1):
+    def unwatched(self, slices=1):
         reader = cha.ChaPerf(
-            events.SKYLAKE.cha, {0: 0, 1: 0, 2: 1, 3: 1}.get, slices=slices,
+            events.SKYLAKE.cha, self.domains, slices=slices,
             find=lambda: self.pmus, open_group=self.kernel.open,
         )  # fmt: skip
-        reader.watch()
         self.addCleanup(reader.close)
+        return reader
+
+    def reader(self, slices=1):
+        reader = self.unwatched(slices)
+        reader.watch()
         return reader
 
     def say(self, cpu, *reading, slice_=0):
@@ -141,6 +150,33 @@ class Reading(unittest.TestCase):
         for cpu, n in ((0, 0), (0, 1), (2, 0), (2, 1)):
             self.say(cpu, 300, 300, 3, 3, slice_=n)
         self.assertEqual({0, 1}, reader.read().keys())
+
+    def test_not_all_slices_could_be_opened(self):
+        """A sum with slices missing is absent until all of them are counted."""
+        reader = self.unwatched(slices=2)
+        self.kernel.most = 3
+        with self.assertRaisesRegex(HardwareError, "Too many"):
+            reader.watch()
+        for cpu, n in ((0, 0), (2, 0), (0, 1)):
+            self.say(cpu, 100, 100, 10, 1, slice_=n)
+        self.assertEqual({0: DomainCounts(180, 18, None)}, reader.read())
+        self.kernel.most = None
+        reader.watch()
+        for cpu, n in ((0, 0), (2, 0), (0, 1), (2, 1)):
+            self.say(cpu, 200, 200, 20, 2, slice_=n)
+        self.assertEqual({0, 1}, reader.read().keys())
+
+    def test_descriptors(self):
+        """The limit of open files is raised for what is not open yet: two a slice and package."""
+        with mock.patch("iat_nova.hardware.cha.allow_descriptors") as allowed:
+            reader = self.reader(slices=None)
+            reader.watch()
+        self.assertEqual([mock.call(72), mock.call(0)], allowed.mock_calls)
+
+    def test_domains_are_looked_up_once(self):
+        """Sysfs is not read for every slice: that took seconds on a large host."""
+        self.reader(slices=None)
+        self.domains.assert_called_once_with()
 
     def test_the_kernel_moved_the_events(self):
         """When another processor of the package counts, the open group goes on."""

@@ -4,6 +4,7 @@ import struct
 import threading
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from iat_nova.clock import SystemClock
 from iat_nova.hardware import events, perf_event
@@ -50,6 +51,25 @@ class Kernel:
         self.opened.append(cpu)
         self.groups[cpu] = PipeGroup()
         return self.groups[cpu]
+
+
+class Descriptors(unittest.TestCase):
+    """How many files may be open."""
+
+    def raised_to(self, limits, count):
+        with (
+            mock.patch("os.listdir", return_value=["a file"] * 900),
+            mock.patch("resource.getrlimit", return_value=limits),
+            mock.patch("resource.setrlimit") as limit,
+        ):
+            perf_event.allow_descriptors(count)
+        return [call.args[1][0] for call in limit.mock_calls]
+
+    def test_so_many_more_than_are_open(self):
+        """What is open already counts, up to the hard limit."""
+        self.assertEqual([900 + 100 + 256], self.raised_to((1024, 524288), 100))
+        self.assertEqual([1200], self.raised_to((1024, 1200), 100))
+        self.assertEqual([], self.raised_to((4096, 4096), 100))
 
 
 class Domains:
