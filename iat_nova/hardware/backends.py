@@ -280,8 +280,11 @@ def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None
             )
             return reader, Choice(role, "perf", f"the kernel's {len(pmus)} CHA PMUs")
         return None, Choice(role, "none", "no uncore_cha PMU (modprobe intel_uncore)")
-    if model.cha_registers is None or not pmus:
-        why = "CHA registers or their number are not known here (modprobe intel_uncore)"
+    if model.cha_registers is None:
+        why = f"no table of CHA registers for {model.name} (counters_interface = perf)"
+        return None, Choice(role, "none", why)
+    if not pmus:
+        why = "the number of slices is told by uncore_cha PMUs alone (modprobe intel_uncore)"
         return None, Choice(role, "none", why)
     return _cha_registers(host, model, len(pmus), wanted.cha_slices), Choice(
         role, "msr", "asked for"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DDIO's hits and misses from the CHAs' registers, where the kernel's PMUs cannot be used.
+"""DDIO's hits and misses from the CHAs' registers, where perf events are not to be used.
 
-Nobody arbitrates between this and the kernel, so boxes that count for somebody are refused.
+Nobody arbitrates between this and the kernel, so boxes that count for somebody are refused. How
+many slices a package has the registers do not tell: the kernel's list of PMUs does.
 Registers: `events.ChaRegisters`; Intel's uncore performance monitoring manuals.
 """
 
@@ -23,14 +24,14 @@ from iat_nova.hardware.msr import (
 )
 
 _ENABLE = 1 << 22
-_FREEZE = 1 << 8
 
 
 class ChaMsr:
     """`perf.DomainReader` on the CHAs' registers (uncore performance monitoring manuals).
 
     `domains` returns a processor on-line for every domain; `slices` is how many slices a package
-    has, `counted` how many of them are counted. Boxes in use by others are refused.
+    has, `counted` how many of them are counted. Boxes in use by others are refused; a domain with
+    a box that does not count for us is absent.
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class ChaMsr:
         self._counted = range(slices if counted is None else min(counted, slices))
         self._factor = (slices, len(self._counted))
         self._saved = SavedRegisters(msr, self._reach)
-        self._boxes: dict[tuple[int, int], Wrapping] = {}  # (domain, slice)
+        self._totals: dict[tuple[int, int], Wrapping] = {}  # (domain, slice)
+        self._ours: set[tuple[int, int]] = set()  # which of them count for us
         self._cpus: Mapping[int, int] = {}
 
     def _reach(self, domain: int) -> int | None:
@@ -66,11 +68,13 @@ class ChaMsr:
         self._cpus = self._domains()
         for domain, cpu in self._cpus.items():
             for box in self._counted:
-                if (domain, box) not in self._boxes or not self._is_ours(cpu, box):
+                if (domain, box) not in self._ours or not self._is_ours(cpu, box):
+                    self._ours.discard((domain, box))
                     self._program(domain, cpu, box)
                     values = self._values(cpu, box)
                     new = Wrapping(values, self._registers.width_bits)
-                    self._boxes.setdefault((domain, box), new).restart(values)
+                    self._totals.setdefault((domain, box), new).restart(values)
+                    self._ours.add((domain, box))
 
     def _at(self, box: int, offset: int) -> int:
         return self._registers.first + box * self._registers.stride + offset
@@ -97,8 +101,8 @@ class ChaMsr:
                 )
         control = self._at(box, self._registers.control)
         found = self._msr.read(cpu, control)
-        if found & _FREEZE:
-            self._saved.set(domain, control, found & ~_FREEZE)
+        if found & self._registers.freeze:
+            self._saved.set(domain, control, found & ~self._registers.freeze)
         if self._registers.filter1 is not None:
             self._saved.set(
                 domain, self._at(box, self._registers.filter1), _filter1(self._terms[0])
@@ -123,10 +127,12 @@ class ChaMsr:
 
     def _domain(self, domain: int, cpu: int) -> list[int] | None:
         """Return a domain's sums; all its boxes are read even when one cannot be trusted."""
+        if any((domain, box) not in self._ours for box in self._counted):
+            return None
         readings = []
         try:
             for box in self._counted:
-                readings.append(self._boxes[domain, box].grow(self._values(cpu, box)))
+                readings.append(self._totals[domain, box].grow(self._values(cpu, box)))
         except MsrError as error:
             if error.code not in (errno.ENXIO, errno.EIO):
                 raise
@@ -139,8 +145,8 @@ class ChaMsr:
     def close(self) -> None:
         """Put the registers back as they were found."""
         self._cpus = self._domains()
+        self._ours.clear()
         self._saved.put_back()
-        self._boxes.clear()
         self._cpus = {}
 
     def _registers_changed(self) -> list[int]:
@@ -157,7 +163,12 @@ class ChaMsr:
         return save_registers(self._msr, places, self._saved)
 
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[str, ...]:
-        """Put the registers back; return what was done. May be repeated."""
+        """Put the registers back; return what was done. May be repeated.
+
+        Nothing is counted then until the next `watch`.
+        """
+        self._ours.clear()
+        self._saved.forget()
         return restore_registers(self._msr, saved, self._domains().get)
 
 

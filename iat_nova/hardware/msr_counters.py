@@ -69,6 +69,7 @@ class MsrCounters:
         self._counted -= gone
         for cpu in sorted(wanted):
             if cpu not in self._counted or not self._is_ours(cpu):
+                self._counted.discard(cpu)
                 self._program(cpu)
                 values = self._values(cpu)
                 self._totals.setdefault(cpu, Wrapping(values)).restart(values)
@@ -128,5 +129,10 @@ class MsrCounters:
         return save_registers(self._msr, places, self._saved)
 
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[str, ...]:
-        """Put the registers back; return what was done. May be repeated."""
+        """Put the registers back; return what was done. May be repeated.
+
+        Nothing is counted then until the next `watch`.
+        """
+        self._counted.clear()
+        self._saved.forget()
         return restore_registers(self._msr, saved, self._reach)

@@ -167,6 +167,46 @@ class CoreRegisters(Machine):
             self.counters.watch([1])
         self.assertEqual(0, self.msr.get(1, msr.PERFEVTSEL))
 
+    def test_a_counter_that_was_taken(self):
+        """What counts for somebody else now is absent, not taken for ours."""
+        self.counters.watch([0, 1])
+        self.msr.set(1, msr.PERFEVTSEL + 3, 0x4300C4)
+        with self.assertRaisesRegex(HardwareError, "in use"):
+            self.counters.watch([0, 1])
+        self.assertEqual({0}, self.counters.read().cores.keys())
+
+    def test_restored_in_the_middle(self):
+        """Nothing is counted, and nothing put back again, until the next watch."""
+        saved = self.counters.save()
+        self.counters.watch([0])
+        self.count(0, 100, 100, 100, 100)
+        self.counters.restore(saved)
+        self.assertIsNone(self.count(0, 100, 100, 100, 100))
+        self.msr.set(0, msr.PERFEVTSEL, 0x4300C4)
+        self.counters.close()
+        self.assertEqual(0x4300C4, self.msr.get(0, msr.PERFEVTSEL))
+        self.msr.set(0, msr.PERFEVTSEL, 0)
+        self.counters.watch([0])
+        self.assertEqual(CoreCounts(101, 102, 103, 104), self.count(0, 101, 102, 103, 104))
+
+    def test_a_processor_that_refuses(self):
+        """The others are put back all the same, by whatever way; its own stay to be tried again."""
+        saved = self.counters.save()
+        for end in (self.counters.close, lambda: self.counters.restore(saved)):
+            self.counters.watch([0, 2])
+            for refusing, other in ((0, 2), (2, 0)):
+                self.msr.refuse, self.msr.refusing = errno.EPERM, {refusing}
+                with self.subTest(end, refusing=refusing):
+                    with self.assertRaises(HardwareError) as told:
+                        end()
+                    self.assertEqual(4, str(told.exception).count(f"/{refusing}/msr: register"))
+                    self.assertEqual(0x4300C0, self.msr.get(refusing, msr.PERFEVTSEL))
+                    self.assertEqual(0, self.msr.get(other, msr.PERFEVTSEL))
+                self.msr.refuse = None
+                self.counters.watch([0, 2])
+            end()
+            self.assertEqual([0, 0], [self.msr.get(cpu, msr.PERFEVTSEL) for cpu in (0, 2)])
+
     def test_offline_and_back(self):
         """A processor that is gone is absent, and counts on after its return."""
         self.counters.watch([0, 1])
@@ -258,18 +298,52 @@ class ChaRegisters(Machine):
     def test_boxes_in_use(self):
         """A box that counts for somebody is refused and left alone."""
         self.msr.set(0, 0xE04, 0x400035)
+        reader = self.reader()
         with self.assertRaisesRegex(HardwareError, "CHA 0 counter 3 .*in use"):
-            self.reader().watch()
+            reader.watch()
         self.assertEqual([], self.msr.writes)
+        self.assertEqual({}, reader.read())
+
+    def test_a_box_that_was_taken(self):
+        """Its package is absent until it is free again; the totals go on then."""
+        reader = self.reader()
+        reader.watch()
+        self.count(2, 0, 7, 1)
+        reader.read()
+        self.msr.set(2, 0xE01, 0x400036)
+        with self.assertRaisesRegex(HardwareError, "processor 2: CHA 0 counter 0 .*in use"):
+            reader.watch()
+        self.assertEqual({0}, reader.read().keys())
+        self.msr.set(2, 0xE01, 0)
+        reader.watch()
+        self.assertEqual(DomainCounts(126, 18, None), reader.read()[1])
+
+    def test_restored_in_the_middle(self):
+        """Nothing is counted, and nothing put back again, until the next watch."""
+        reader = self.reader()
+        saved = reader.save()
+        reader.watch()
+        reader.restore(saved)
+        self.assertEqual({}, reader.read())
+        self.msr.set(0, 0xE01, 0x400036)
+        reader.close()
+        self.assertEqual(0x400036, self.msr.get(0, 0xE01))
+        self.msr.set(0, 0xE01, 0)
+        reader.watch()
+        self.assertEqual({0, 1}, reader.read().keys())
 
     def test_a_frozen_box(self):
         """A frozen box is let go while we count, and frozen again afterwards."""
-        self.msr.set(0, 0xE00, 0x30100)
-        reader = self.reader()
-        reader.watch()
-        self.assertEqual(0x30000, self.msr.get(0, 0xE00))
-        reader.close()
-        self.assertEqual(0x30100, self.msr.get(0, 0xE00))
+        for model, control, frozen, free in (
+            (SKX, 0xE00, 0x30100, 0x30000),
+            (events.SAPPHIRE_RAPIDS, 0x2000, 0x101, 0x100),  # bit 8 is another one there
+        ):
+            self.msr.set(0, control, frozen)
+            reader = ChaMsr(self.msr, model.cha_registers, model.cha, lambda: {0: 0}, slices=18)
+            reader.watch()
+            self.assertEqual(free, self.msr.get(0, control))
+            reader.close()
+            self.assertEqual(frozen, self.msr.get(0, control))
 
     def test_another_processor_takes_over(self):
         """When the processor that reads goes off-line, the package is read through the next."""

@@ -372,6 +372,15 @@ class Choosing(HostCase):
         """Without CHA PMUs DDIO's rates are unknown, and the domain says so."""
         for pmu in self.roots.pmus.iterdir():
             pmu.rename(self.folder / pmu.name)
-        made = self.choose()
+        for counters, why in (("perf", "no uncore_cha PMU"), ("msr", "number of slices")):
+            made = self.choose(counters=counters)
+            self.assertEqual("none", self.chosen(made)["ddio counters"])
+            self.assertRegex(made.choices[3].why, f"{why}.*modprobe intel_uncore")
+            self.assertFalse(made.allocator.domains()[0].ddio_counters)
+
+    def test_no_cha_registers(self):
+        """Ice Lake's are in no table: the kernel's PMUs count there, when told to."""
+        self.be("ice lake")
+        made = self.choose(counters="msr")
         self.assertEqual("none", self.chosen(made)["ddio counters"])
-        self.assertFalse(made.allocator.domains()[0].ddio_counters)
+        self.assertRegex(made.choices[3].why, "no table .*Ice Lake.*counters_interface = perf")
