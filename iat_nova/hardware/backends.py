@@ -220,7 +220,7 @@ def _ddio(
     why = "; ".join(reasons) or "asked for"
     if wanted not in ("auto", "none"):
         raise HardwareError(f"ddio_interface = {wanted} cannot be had: {why}")
-    return FixedDdio(_static_ddio(host), why), Choice("ddio", "none", why)
+    return FixedDdio(lambda: _static_ddio(host), why), Choice("ddio", "none", why)
 
 
 def _static_ddio(host: Host) -> dict[int, WayMask]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -163,20 +164,21 @@ class IoAllocDdio:
 class FixedDdio:
     """`hardware.api.DdioWays` where there is no knob: DDIO stays where the hardware has it.
 
-    `masks` says where that is, by domain, as far as it is known (CPUID's ways shared with I/O).
+    `find` says where that is, by domain, as far as it is known (CPUID's ways shared with I/O). It
+    is asked once, by the first reading: an agent has put back by then what one before it left.
     """
 
-    def __init__(self, masks: Mapping[int, WayMask], reason: str) -> None:
-        self._masks = masks
+    def __init__(self, find: Callable[[], Mapping[int, WayMask]], reason: str) -> None:
+        self._find = functools.cache(find)
         self._reason = reason
 
     def read(self, domain: int) -> WayMask | None:
         """Return the mask that is known, None when it is not."""
-        return self._masks.get(domain)
+        return self._find().get(domain)
 
     def mask_of(self, domain: CacheDomain) -> WayMask | None:
         """Return the mask that is known of a domain the caller has at hand."""
-        return self._masks.get(domain.id)
+        return self.read(domain.id)
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Refuse, with the reason."""

@@ -166,7 +166,7 @@ class Fixed(unittest.TestCase):
 
     def test_known_and_unknown(self):
         """Where DDIO lies is told as far as it is known; writing refuses with the reason."""
-        ddio = FixedDdio({0: WayMask(0x600)}, "no msr driver")
+        ddio = FixedDdio(lambda: {0: WayMask(0x600)}, "no msr driver")
         self.assertEqual(0x600, ddio.read(0))
         self.assertIsNone(ddio.read(1))
         with self.assertRaisesRegex(HardwareError, "fixed here: no msr driver"):

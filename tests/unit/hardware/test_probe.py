@@ -297,6 +297,14 @@ class Choosing(HostCase):
         ):
             self.choose(ddio="msr")
 
+    def test_where_ddio_lies_after_a_crash(self):
+        """It is read when an agent has put back what one before it left, and then kept."""
+        made = self.choose(ddio="none")
+        self.msr.set(0, 0xC8B, 0x700)
+        self.assertEqual(0x700, made.allocator.domains()[0].ddio_found)
+        self.msr.set(0, 0xC8B, 0x780)
+        self.assertEqual(0x700, made.ddio.read(0))
+
     def test_where_ddio_lies_without_resctrl(self):
         """The register tells it to pqos-msr too, for which resctrl must not be mounted."""
         self.tree = probe.ResctrlFs(self.folder / "nowhere")

@@ -91,7 +91,7 @@ class Files(Case):
 
     def guard(self, boot_id=guard.BOOT_ID):
         return guard.Guard(
-            {"ddio": FixedDdio({}, "")},
+            {"ddio": FixedDdio(dict, "")},
             snapshot=self.folder / "snapshot.json", lock=self.folder / "l", boot_id=boot_id,
         )  # fmt: skip
 
