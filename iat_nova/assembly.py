@@ -49,8 +49,8 @@ class Machine:
 
     `ends_s`: when, on that clock, its time is over. `guard` keeps the promise that the host ends as
     it was found; the emulated server needs none. `owners` names who else allocates cache now,
-    `inspect` what another hand did to our classes, `about` which interfaces were chosen and why.
-    DDIO goes off on `ports` with the first layout.
+    `inspect` what another hand did to our classes and to `ports`, `about` which interfaces were
+    chosen and why. DDIO goes off on `ports` with the first layout.
     """
 
     counters: Counters
@@ -90,8 +90,10 @@ def machine(settings: Settings) -> Machine:
     hands = hardware(settings, host)
     parts = dict(hands.parts)
     ports = None
+    inspect_ports: Callable[[], tuple[str, ...]] = tuple
     if settings.port_dca:
         ports = parts[backends.PORT_DCA] = backends.root_ports(host, settings.dca_off_ports)
+        inspect_ports = ports.inspect
     return Machine(
         hands.counters,
         hands.allocator,
@@ -100,7 +102,7 @@ def machine(settings: Settings) -> Machine:
         guard=guard(settings, host, parts),
         ports=ports,
         owners=lambda: probe.owners(host, cat=hands.choices[0].chosen),
-        inspect=lambda: hands.inspect().foreign,
+        inspect=lambda: (*hands.inspect().foreign, *inspect_ports()),
         about=tuple(f"{one.role}: {one.chosen} ({one.why})" for one in hands.choices),
     )
 

@@ -60,6 +60,16 @@ class RootPorts:
             self._set(port, _NO_SNOOP)
         self._is_off = True
 
+    def inspect(self) -> tuple[str, ...]:
+        """Tell where another hand moved the two bits since we did. Raises `HardwareError`."""
+        ours = filter(self._is_there, self._ports) if self._is_off else ()
+        found = ((port, self._read(port) & _BITS) for port in ours)
+        return tuple(
+            f"root port {port}: perfctrlsts_0 bits were left at {_NO_SNOOP:#x} and are {bits:#x}"
+            for port, bits in found
+            if bits != _NO_SNOOP
+        )
+
     def save(self) -> dict[str, int]:
         """Return, as plain JSON values, the two bits of every port."""
         return {port: self._read(port) & _BITS for port in self._ports}

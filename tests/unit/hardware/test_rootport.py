@@ -2,6 +2,7 @@
 import errno
 import json
 import os
+import shutil
 import struct
 import unittest
 from unittest import mock
@@ -93,6 +94,23 @@ class Ports(unittest.TestCase):
             ports.restore(saved)
         self.assertEqual(FOUND, self.tree.register(OTHER))
 
+    def test_another_hand(self):
+        """What another hand switched on again is told, while it is off by us and plugged in."""
+        self.assertEqual((), self.ports.inspect())
+        saved = self.ports.save()
+        self.ports.off()
+        self.assertEqual((), self.ports.inspect())
+        self.tree.add(PORT)
+        (told,) = self.ports.inspect()
+        self.assertEqual(
+            f"root port {PORT}: perfctrlsts_0 bits were left at 0x8 and are 0x80", told
+        )
+        self.ports.restore(saved)
+        self.assertEqual((), self.ports.inspect())
+        self.ports.off()
+        shutil.rmtree(self.tree.root / PORT)
+        self.assertEqual((), self.ports.inspect())
+
     def test_without_the_right(self):
         """The kernel shows 64 bytes only: the capability is named."""
         self.tree.add(PORT, length=64)
@@ -160,6 +178,9 @@ class Wired(test_restore.MachineCase):
             for _ in range(2):
                 enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
                 self.assertNotEqual(FOUND, self.pci.register(PORT))
+                self.assertEqual((), hands.inspect())
+                self.pci.add(PORT)
+                self.assertEqual(1, len(hands.inspect()))
                 enforcer.restore()
                 self.assertEqual(FOUND, self.pci.register(PORT))
             enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
