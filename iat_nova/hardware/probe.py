@@ -223,6 +223,9 @@ def _cha(host: Host) -> list[Finding]:
     if pmus:
         cpus = format_cpus(pmus[0].cpumask)
         return [Finding("CHA PMUs", Level.OK, f"{len(pmus)} slices, counted on processors {cpus}")]
+    if host.processor.vendor != "GenuineIntel":
+        state = "none: only Intel's processors count DDIO's hits and misses"
+        return [Finding("CHA PMUs", Level.MISSING, state)]
     state = "none: DDIO's hits and misses cannot be counted through the kernel"
     return [Finding("CHA PMUs", Level.MISSING, state, "modprobe intel_uncore")]
 

@@ -187,6 +187,8 @@ class Findings(HostCase):
         for pmu in self.roots.pmus.iterdir():
             pmu.rename(self.folder / pmu.name)
         self.check("CHA PMUs", Level.MISSING, "none", "^modprobe intel_uncore$")
+        self.be("amd")
+        self.check("CHA PMUs", Level.MISSING, "only Intel's processors")
 
     def test_lock_of_libpqos(self):
         """A process that holds libpqos's lock is found without disturbing it."""
