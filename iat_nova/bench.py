@@ -285,7 +285,12 @@ class _Case:
     def measure(self, iterations: int) -> Row:
         """Run the iterations and take the medians."""
         plan = self.layout.wrap(layout.plan)
-        with mock.patch.object(layout, "plan", plan), contextlib.closing(self.history):
+        with (
+            mock.patch.object(layout, "plan", plan),
+            contextlib.closing(self.history),
+            contextlib.closing(self.counters),
+        ):
+            self._watch()
             self.agent.get_tenant_info()
             self._prepare(0)
             self.agent.poll()
@@ -293,9 +298,20 @@ class _Case:
                 self._iterate(number)
             self.layout.calls = 0
             taken = [self._iterate(WARM_UP + number) for number in range(iterations)]
-            self.counters.close()
             self.agent.enforcer.restore()
         return self._row(taken)
+
+    def _watch(self) -> None:
+        """Open the processors' counters, without which the agent would go on.
+
+        Raises `HardwareError` where one is refused. A domain's may be missing, as on a host.
+        """
+        cpus = {cpu for tenant in self.inventory.tenants for cpu in tenant.cpus}
+        try:
+            self.counters.watch(cpus)
+        except HardwareError:
+            if self.counters.perf.read().cores.keys() != cpus:
+                raise
 
     def _iterate(self, number: int) -> dict[str, float]:
         """Run one iteration; what is left to the history's thread is done before the next."""

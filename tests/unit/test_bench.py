@@ -11,7 +11,7 @@ from unittest import mock
 from iat_nova import assembly, bench, conf
 from iat_nova.clock import SystemClock
 from iat_nova.cmd import main as program
-from iat_nova.hardware import events, fake
+from iat_nova.hardware import events, fake, perf_event
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.perf import PerfCounters
 from iat_nova.model import CacheDomain, WayMask
@@ -51,6 +51,27 @@ class Loop(unittest.TestCase):
         """Without a machine nothing bounds the processors."""
         (row,) = bench.rows((64,), (2,), ("stable",), 3)
         self.assertEqual((64, 0.0), (row.tenants, row.layouts))
+
+    def test_refused_counters(self):
+        """What was refused is raised: an iteration that reads no counter is not measured."""
+        refusal = mock.patch.object(perf_event, "_open", side_effect=HardwareError("no right"))
+        with refusal, self.assertRaisesRegex(HardwareError, "no right"):
+            list(bench.rows((1,), (1,), ("stable",), 3))
+        errors = io.StringIO()
+        with refusal, redirect_stderr(errors), redirect_stdout(io.StringIO()):
+            status = program.main(["bench", "loop", "--tenants", "1", "--iterations", "3"])
+        self.assertEqual(1, status)
+        self.assertIn("the counters cannot be opened: no right", errors.getvalue())
+
+    def test_without_ddio_counters(self):
+        """A host without DDIO's counters is measured on its processors'."""
+        one = machine()
+        uncore = mock.Mock(
+            **{"watch.side_effect": HardwareError("no uncore"), "read.return_value": {}}
+        )
+        one.counters._domains = uncore
+        (row,) = bench.rows((2,), (1,), ("stable",), 3, machine=one)
+        self.assertGreater(row.floor_us, 0)
 
     def test_others_allocate_cache(self):
         """Where the agent would only observe, the bench does not write either."""
