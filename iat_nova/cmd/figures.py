@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural
@@ -77,6 +77,8 @@ examples:
 
         seeds = parsed_args.seeds or (FULL_SEEDS if parsed_args.full else SEEDS)
         folder: pathlib.Path = parsed_args.out
+        if compressed := _compressed(figures.values()):
+            self.note(f"time is compressed: {compressed}")
         try:
             with Progress("{done} of {total} points") as progress:
                 rows = runner.measure(
@@ -85,8 +87,7 @@ examples:
         except runner.PointError as error:
             raise Failure(str(error)) from error
         verdicts = pages.write(folder, catalogued(), rows)
-        met = sum(verdict.met for verdict in verdicts)
-        self.note(f"{met} of {len(verdicts)} claims met; see {folder / pages.PAGE}")
+        self.note(f"{_summary(verdicts)}; see {folder / pages.PAGE}")
         return verdicts
 
 
@@ -109,6 +110,28 @@ def _figures(names: list[str]) -> Mapping[str, Figure]:
     if unknown:
         raise Failure(f"no figure {', '.join(unknown)}; there are: {', '.join(known)}", EXIT_USAGE)
     return {name: known[name] for name in names or known}
+
+
+def _summary(verdicts: list[Verdict]) -> str:
+    """Return how many claims are met, and how many if a spread's ends are held end to end."""
+    met = sum(verdict.met for verdict in verdicts)
+    text = f"{met} of {len(verdicts)} claims met"
+    if wide := [verdict.claim for verdict in verdicts if verdict.range_only]:
+        text += f", {met - len(wide)} if low ends are held against low ones and high against high "
+        text += f"(not {', '.join(wide)})"
+    return text
+
+
+def _compressed(figures: Iterable[Figure]) -> str:
+    """Return which figures simulate a share of their time only, and what share; "" when none."""
+    names: dict[float, list[str]] = {}
+    for figure in figures:
+        if figure.compression < 1.0:
+            names.setdefault(figure.compression, []).append(figure.name)
+    return "; ".join(
+        f"{', '.join(several)} simulate {share:.0%} of each second"
+        for share, several in names.items()
+    )
 
 
 def _row(verdict: Verdict, machine: bool) -> tuple[object, ...]:

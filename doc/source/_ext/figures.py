@@ -40,7 +40,7 @@ def _table(verdicts):
             _plain(one["text"]),
             _shown(one["published"], one["unit"]),
             _shown(one["measured"], one["unit"]),
-            "yes" if one["met"] else "**no**",
+            ("yes \\*" if one.get("range_only") else "yes") if one["met"] else "**no**",
             _plain(one["reason"]) or "\\-",
         ):
             yield f"     - {cell}"
@@ -58,7 +58,13 @@ class PublishedFigures(Directive):
         ]
         verdicts = [verdict for record in records for verdict in record["verdicts"]]
         met = sum(verdict["met"] for verdict in verdicts)
-        lines = [f"**{met} of {len(verdicts)} claims are met.**", ""]
+        narrow = met - sum(one.get("range_only", False) for one in verdicts)
+        lines = [
+            f"**{met} of {len(verdicts)} claims are met**; {narrow} would be if the low end of a "
+            "spread had to be near the published low end, and the high end near the high one. "
+            "The claims that turn on this are marked \\*.",
+            "",
+        ]
         lines += ["All verdicts", "------------", "", *_table(verdicts)]
         for record in records:
             title = _plain(f"{record['figure']}: {record['title']}")

@@ -19,6 +19,10 @@ Row = Mapping[str, Scalar]
 """What one measurement found, as flat columns with units in their names. The runner puts the
 point's arguments in front; together they make a line of the CSV file."""
 
+REFUSED = "refused"
+"""The column of a row that says why this machine does not let its point be measured. Such a row
+is not kept: it may be measured later."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
@@ -27,14 +31,15 @@ class Finding:
     `claim` is an id of ``claims.yaml``; a claim that is several ("each one a claim") gets one
     finding each, with `part` naming which (as ``4`` instances, or a mask). `measured`: a number in
     the claim's unit; the two ends of a spread where the published range is a spread over
-    workloads; or, for an order, whether it holds. `reason` says in plain words what was seen and,
-    where the claim is not met, why as far as that is known. `published` is given for a part whose
-    number is not in ``claims.yaml``. Parts that are there come in its order. `points`: a value as
-    near as this to the published one meets the claim, too, where the claim says so.
+    workloads; for an order, whether it holds; None when it was not measured. `reason` says in
+    plain words what was seen and, where the claim is not met, why as far as that is known.
+    `published` is given for a part whose number is not in ``claims.yaml``. Parts that are there
+    come in its order. `points`: a value as near as this to the published one meets the claim, too,
+    where the claim says so.
     """
 
     claim: str
-    measured: float | tuple[float, float] | bool
+    measured: float | tuple[float, float] | bool | None
     reason: str
     part: str | None = None
     published: float | tuple[float, float] | None = None
@@ -51,7 +56,8 @@ class Figure:
     makes one (it must be a function at the top of a module, as it runs in another process);
     `judge` turns all rows (arguments and findings together) into findings; `draw` draws them in
     the form of the original, with the published range beside or behind. `alone`: nothing else may
-    run while its points are measured, because they are times of this machine.
+    run while its points are measured, because they are times of this machine. `compression`: the
+    share of each emulated second that is simulated, 0..1.
     """
 
     name: str
@@ -63,3 +69,4 @@ class Figure:
     judge: Callable[[Sequence[Row]], Iterable[Finding]]
     draw: Callable[[Canvas, Sequence[Row]], None]
     alone: bool = False
+    compression: float = 1.0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import pathlib
@@ -15,6 +16,7 @@ from iat_nova.sim.figures.api import Finding
 SOURCE = pathlib.Path(__file__).with_name("claims.yaml")
 # A value meets a published range from outside within this share of the range's nearer end.
 TOLERANCE = 0.25
+NOT_MEASURED = "not measured"
 
 Published = float | tuple[float, float] | None
 
@@ -36,7 +38,11 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a claim is met, and what was seen. `claim` is its id, with the part if it has any."""
+    """Whether a claim is met, and what was seen. `claim` is its id, with the part if it has any.
+
+    `range_only`: it is met because both ends of a spread meet the published range, but not both
+    are near their own published end, the low one near the low one and the high one near the high.
+    """
 
     figure: str
     claim: str
@@ -46,6 +52,7 @@ class Verdict:
     measured: float | tuple[float, float] | bool | None
     met: bool
     reason: str
+    range_only: bool = False
 
 
 @functools.cache
@@ -83,15 +90,22 @@ def judge(findings: Iterable[Finding]) -> list[Verdict]:
 
 
 def missing(figure: str, verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Return a verdict "not met" for each claim of a figure on which there is no finding."""
-    judged = {verdict.claim.split("/")[0] for verdict in verdicts}
-    return [
-        Verdict(
-            figure, claim.id, claim.text, claim.unit, claim.published, None, False, "not measured"
-        )
-        for claim in load().values()
-        if claim.figure == figure and claim.id not in judged
-    ]
+    """Return a verdict "not met" for each claim of a figure on which there is no finding.
+
+    A claim that is several has one for each part, known by its number, on which there is none.
+    """
+    judged = collections.Counter(verdict.claim.split("/")[0] for verdict in verdicts)
+    left = []
+    for claim in load().values():
+        if claim.figure != figure:
+            continue
+        parts = list(enumerate(claim.parts or (claim.published,), 1))
+        for number, published in parts[judged[claim.id] :]:
+            name = f"{claim.id}/{number}" if claim.parts else claim.id
+            left.append(
+                Verdict(figure, name, claim.text, claim.unit, published, None, False, NOT_MEASURED)
+            )
+    return left
 
 
 def meets(measured: float, published: float | tuple[float, float], points: float = 0.0) -> bool:
@@ -106,17 +120,28 @@ def meets(measured: float, published: float | tuple[float, float], points: float
 
 
 def _verdict(claim: Claim, finding: Finding, published: Published) -> Verdict:
-    measured = finding.measured
-    if isinstance(measured, bool):
-        met = measured
+    measured, apart = finding.measured, False
+    if isinstance(measured, bool | None):
+        met = bool(measured)
     elif published is None:
         raise ValueError(f"{claim.id}: a value was measured, but none was published")
     else:
         ends = measured if isinstance(measured, tuple) else (measured,)
         met = all(meets(end, published, finding.points) for end in ends)
+        if isinstance(published, tuple) and len(ends) == len(published):
+            pairs = zip(ends, published, strict=True)
+            apart = not all(meets(end, its, finding.points) for end, its in pairs)
     name = claim.id if finding.part is None else f"{claim.id}/{finding.part}"
     return Verdict(
-        claim.figure, name, claim.text, claim.unit, published, measured, met, finding.reason
+        claim.figure,
+        name,
+        claim.text,
+        claim.unit,
+        published,
+        measured,
+        met,
+        finding.reason,
+        met and apart,
     )
 
 

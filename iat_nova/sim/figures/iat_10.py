@@ -323,3 +323,5 @@ FIGURES = (
         draw=draw_11,
     ),
 )
+        compression=COMPRESSION,
+        compression=COMPRESSION,

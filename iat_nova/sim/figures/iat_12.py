@@ -127,4 +127,5 @@ FIGURE = Figure(
     measure=measure,
     judge=judge,
     draw=draw,
+    compression=consolidation.COMPRESSION,
 )

@@ -91,4 +91,5 @@ FIGURE = Figure(
     measure=measure,
     judge=judge,
     draw=draw,
+    compression=consolidation.COMPRESSION,
 )

@@ -98,4 +98,5 @@ FIGURE = Figure(
     measure=measure,
     judge=judge,
     draw=draw,
+    compression=consolidation.COMPRESSION,
 )

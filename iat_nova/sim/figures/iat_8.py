@@ -265,6 +265,7 @@ FIGURES = (
         measure=measure,
         judge=judge_8,
         draw=draw_8,
+        compression=COMPRESSION,
     ),
     Figure(
         name="iat-9",
@@ -275,5 +276,6 @@ FIGURES = (
         measure=measure,
         judge=judge_9,
         draw=draw_9,
+        compression=COMPRESSION,
     ),
 )

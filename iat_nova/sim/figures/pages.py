@@ -95,7 +95,10 @@ def _write_page(folder: pathlib.Path, names: Sequence[str]) -> None:
     )
     environment.globals["shown"] = _shown_json
     page = environment.get_template("page.html.j2").render(
-        records=records, met=sum(verdict["met"] for verdict in verdicts), total=len(verdicts)
+        records=records,
+        met=sum(verdict["met"] for verdict in verdicts),
+        range_only=sum(verdict.get("range_only", False) for verdict in verdicts),
+        total=len(verdicts),
     )
     (folder / PAGE).write_text(page, encoding="utf-8")
 

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """simulate run as a person types it."""
 
+import dataclasses
 import json
 import pathlib
 import tempfile
+from unittest import mock
 
+from iat_nova.sim.figures import catalogue
+from iat_nova.sim.figures.api import Finding
 from tests.unit.cmd.test_cli import CliCase
+from tests.unit.sim.test_figures import FIGURE
 
 # One guest, whose packets leave within the step in which they came.
 TEXT = """\
@@ -57,6 +62,60 @@ class TestSimulateList(CliCase):
         self.assertGreaterEqual(len(rows), 11)
         self.assertTrue(pathlib.Path(rows["leaky-dma"]["file"]).exists())
         self.assertIn("Leaky DMA", rows["leaky-dma"]["title"])
+
+
+class TestFigures(CliCase):
+    def test_verdicts(self):
+        """A program gets a row a claim; a person how many are met, and that time is compressed."""
+        made_up = dataclasses.replace(FIGURE, compression=0.05)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.object(catalogue, "figures", return_value={"iat-3a": made_up}),
+        ):
+            asked = (
+                "simulate",
+                "figures",
+                "iat-3a",
+                "--seeds",
+                "1",
+                "--jobs",
+                "1",
+                "--out",
+                folder,
+            )
+            status, out, err = self.run_it(*asked, "-f", "json")
+        self.assertEqual(0, status, err)
+        rows = {row["claim"]: row for row in json.loads(out)}
+        self.assertEqual({"iat-3a-64", "iat-3a-mono", "iat-3a-512"}, rows.keys())
+        keys = ["figure", "claim", "published", "measured", "met", "reason"]
+        self.assertEqual(keys, list(rows["iat-3a-mono"]))
+        self.assertEqual(
+            {"figure": "iat-3a", "met": True, "reason": "made up"},
+            {key: rows["iat-3a-mono"][key] for key in ("figure", "met", "reason")},
+        )
+        self.assertIn("time is compressed: iat-3a simulate 5% of each second", err)
+        self.assertIn("2 of 3 claims met; see", err)
+
+    def test_spreads(self):
+        """What turns on how a spread's ends are held is named beside the count."""
+
+        def judge(rows):
+            yield Finding("iat-13-base", (17.7, 18.0), "made up")
+            yield Finding("iat-13-iat", 5.0, "made up")
+
+        spread = dataclasses.replace(FIGURE, name="iat-13", judge=judge)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.object(catalogue, "figures", return_value={"iat-13": spread}),
+        ):
+            status, _, err = self.run_it("simulate", "figures", "--seeds", "1", "--out", folder)
+        self.assertEqual(0, status, err)
+        self.assertIn(
+            "2 of 2 claims met, 1 if low ends are held against low ones and high against high "
+            "(not iat-13-base); see",
+            err,
+        )
+        self.assertNotIn("compressed", err)
 
 
 class TestAdvise(CliCase):

@@ -4,11 +4,17 @@
 import csv
 import json
 import pathlib
+import sys
 import tempfile
 import unittest
+from unittest import mock
 
-from iat_nova.sim.figures import catalogue, claims, pages, runner
-from iat_nova.sim.figures.api import Figure, Finding
+from iat_nova.hardware import perf_event
+from iat_nova.hardware.api import HardwareError
+from iat_nova.sim.figures import catalogue, claims, iat_15, pages, runner
+from iat_nova.sim.figures.api import REFUSED, Figure, Finding
+
+ROWS = pathlib.Path(__file__).parents[3] / "doc" / "source" / "figures"
 
 
 def _points(seeds):
@@ -83,13 +89,33 @@ class ClaimsTest(unittest.TestCase):
         )  # fmt: skip
 
     def test_what_nobody_measured(self):
-        """A claim without a finding is not met, and says so."""
+        """A claim without a finding is not met, and says so; so is each part of one."""
+    def test_ends_of_spreads(self):
+        """A spread that the range takes in as a whole may still be far from both of its ends."""
+        for claim, measured, met, range_only in (
+            ("iat-10a-base", (41.6, 44.1), True, True),
+            ("iat-10a-base", (54.0, 110.0), True, False),
+            ("iat-10b-base", (-31.9, -30.6), True, True),
+            ("iat-10b-base", (-50.0, -30.6), True, False),
+            ("iat-12-fc", (4.4, 18.0), True, True),
+            ("iat-12-fc", (1.0, 18.0), False, False),
+            ("iat-12-iat", 2.0, True, False),
+            ("a4-8a", -40.0, True, False),
+        ):
+            with self.subTest(claim=claim, measured=measured):
+                (verdict,) = claims.judge([Finding(claim, measured, "")])
+                self.assertEqual((met, range_only), (verdict.met, verdict.range_only))
+
         found = claims.judge([Finding("iat-3a-mono", True, "")])
         left = claims.missing("iat-3a", found)
         self.assertEqual(["iat-3a-512", "iat-3a-64"], [verdict.claim for verdict in left])
         self.assertFalse(any(verdict.met for verdict in left))
 
 
+        found = claims.judge([Finding("a4-8b", 36.0, "", part="0x1e0")])
+        left = claims.missing("a4-8b", found)
+        self.assertEqual([29.3, 24.1, 20.3], [verdict.published for verdict in left])
+        self.assertEqual("a4-8b/2", left[0].claim)
 class RunTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="iat-figures-")
@@ -144,10 +170,41 @@ class RunTest(unittest.TestCase):
 
 class CatalogueTest(unittest.TestCase):
     def test_each_figure(self):
-        """A figure has points, each of them once, and its claims are in the list."""
+        """A figure has points, each of them once."""
         for name, figure in catalogue.figures().items():
             with self.subTest(name):
                 self.assertEqual(name, figure.name)
                 points = [json.dumps(point, sort_keys=True) for point in figure.points(3)]
                 self.assertTrue(points)
                 self.assertEqual(len(points), len(set(points)))
+    def test_marks(self):
+        """The page marks what is met by the range only, and counts without it."""
+        spread = Figure("iat-13", "", "", "", _points, _measure,
+                        lambda rows: [Finding("iat-13-base", (17.7, 18.0), ""),
+                                      Finding("iat-13-iat", 5.0, "")], _draw)  # fmt: skip
+        rows, _ = self.measure()
+        pages.write(self.folder, {"iat-13": spread}, {"iat-13": rows["iat-3a"]})
+        page = (self.folder / pages.PAGE).read_text()
+        self.assertIn("2 of 2 claims are met", page)
+        self.assertIn("1 would be met", page)
+        self.assertEqual(1, page.count(">yes*<"))
+
+
+    def test_each_claim(self):
+        """Each claim is one of a figure that there is, and each of its parts is judged."""
+        figures = catalogue.figures()
+        self.assertLessEqual({claim.figure for claim in claims.load().values()}, figures.keys())
+        for name, figure in figures.items():
+            with self.subTest(name):
+                record = json.loads((ROWS / f"{name}.json").read_text())
+                verdicts = claims.judge(figure.judge(record["rows"]))
+                self.assertEqual([], claims.missing(name, verdicts))
+                self.assertTrue(all(verdict.figure == name for verdict in verdicts))
+
+    def test_compressed_time(self):
+        """A figure whose module compresses time says how much."""
+        for name, figure in catalogue.figures().items():
+            with self.subTest(name):
+                module = sys.modules[figure.measure.__module__]
+                helper = getattr(module, "consolidation", module)
+                self.assertEqual(getattr(helper, "COMPRESSION", 1.0), figure.compression)
