@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from iat_nova import bench
 from iat_nova.hardware.api import HardwareError
 from iat_nova.sim.figures import summary
-from iat_nova.sim.figures.api import Figure, Finding, Point, Row
+from iat_nova.sim.figures.api import REFUSED, Figure, Finding, Point, Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -31,12 +31,12 @@ def points(seeds: int) -> list[Point]:
 
 
 def measure(point: Point) -> Row:
-    """Time the loop; medians over its iterations. Raises `RuntimeError` where perf is shut."""
+    """Time the loop; medians over its iterations. Where perf is shut only the reason is told."""
     tenants, cores = int(point["tenants"] or 0), int(point["cores_per_tenant"] or 0)
     try:
         (row,) = bench.rows((tenants,), (cores,), (str(point["phase"]),), ITERATIONS)
     except HardwareError as error:
-        raise RuntimeError(str(error)) from error
+        return {REFUSED: str(error)}
     return {
         "iteration_us": round(row.overhead_us + row.floor_us + row.write_us, 1),
         "read_us": row.read_us,
@@ -48,6 +48,9 @@ def measure(point: Point) -> Row:
 
 def judge(rows: Sequence[Row]) -> Iterator[Finding]:
     """Judge the slowest case with 16 tenants."""
+    if refused := _refusal(rows):
+        yield Finding("iat-15", None, f"not measured: {refused}")
+        return
     found = summary.medians(rows, ("tenants", "cores_per_tenant", "phase"), "iteration_us")
     read = summary.medians(rows, ("tenants", "cores_per_tenant", "phase"), "read_us")
     most = TENANTS[-1]
@@ -61,8 +64,16 @@ def judge(rows: Sequence[Row]) -> Iterator[Finding]:
     )
 
 
+def _refusal(rows: Sequence[Row]) -> str | None:
+    """Return why a point could not be measured, None when all were."""
+    return next((str(row[REFUSED]) for row in rows if REFUSED in row), None)
+
+
 def draw(canvas: Canvas, rows: Sequence[Row]) -> None:
     """Draw the time by tenants, a line for each width and phase."""
+    if _refusal(rows):
+        canvas.text(0.5, 0.5, "not measured", ha="center", va="center")
+        return
     found = summary.medians(rows, ("tenants", "cores_per_tenant", "phase"), "iteration_us")
     axes = canvas.subplots()
     axes.axhspan(0, LIMIT_US, color="tab:orange", alpha=0.2, label="published")

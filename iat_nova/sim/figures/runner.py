@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import concurrent.futures
 import functools
 import hashlib
@@ -12,12 +13,13 @@ from collections.abc import Callable, Sequence
 
 import iat_nova
 from iat_nova.sim import pool
-from iat_nova.sim.figures.api import Figure, Point, Row
+from iat_nova.sim.figures.api import REFUSED, Figure, Point, Row
 
 Progress = Callable[[int, int], None]
 """Called with how many points are done of how many."""
 
 _PACKAGE = pathlib.Path(iat_nova.__file__).parent
+_FIGURES = pathlib.Path(__file__).parent
 
 
 class PointError(Exception):
@@ -45,8 +47,10 @@ class Store:
         return self._rows.get(_key(point))
 
     def put(self, point: Point, row: Row) -> None:
-        """Keep what was measured."""
+        """Keep what was measured, a refusal for this run only."""
         self._rows[_key(point)] = row
+        if REFUSED in row:
+            return
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"sources": self._digest, "point": point, "row": row}) + "\n")
 
@@ -112,15 +116,41 @@ def _key(point: Point) -> str:
 @functools.cache
 def _digest(module: str) -> str:
     """Return a digest of all sources that a figure in `module` depends on."""
-    figures = pathlib.Path(__file__).parent
-    own = {"api.py", "bench.py", "runner.py", module.rpartition(".")[2] + ".py"}
     digest = hashlib.sha256()
-    for source in sorted(_PACKAGE.rglob("*")):
-        if source.suffix not in {".py", ".yaml", ".j2"}:
-            continue
-        if source.parent == figures and source.name not in own:
-            continue
-        if {"cmd", "report"} & set(source.relative_to(_PACKAGE).parts):
-            continue
+    for source in sources(module):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def sources(module: str) -> list[pathlib.Path]:
+    """Return the sources that a figure in `module` depends on.
+
+    Of the figures' own it is the module and what it imports, directly or not; of all others, all
+    but those that only show.
+    """
+    found = _with_imports(module, {"iat_nova.sim.figures.runner"})
+    return [
+        source
+        for source in sorted(_PACKAGE.rglob("*"))
+        if source.suffix in {".py", ".yaml", ".j2"}
+        and not {"cmd", "report"} & set(source.relative_to(_PACKAGE).parts)
+        and (source.parent != _FIGURES or f"iat_nova.sim.figures.{source.stem}" in found)
+    ]
+
+
+def _with_imports(module: str, found: set[str]) -> set[str]:
+    """Add a module and the figures' modules that it imports to those found."""
+    source = _FIGURES / f"{module.rpartition('.')[2]}.py"
+    if module in found or not source.exists():
+        return found
+    found.add(module)
+    for node in ast.walk(ast.parse(source.read_bytes())):
+        names = []
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{name}" for name in names)]
+        for name in names:
+            if name.startswith("iat_nova.sim.figures."):
+                _with_imports(name, found)
+    return found

@@ -24,6 +24,8 @@ def _points(seeds):
 def _measure(point):
     if point["ring"] == 7:
         raise ValueError("no such ring")
+    if point["ring"] == 9:
+        return {REFUSED: "no right"}
     return {"rate_mpps": point["ring"] / 64 + point["seed"]}
 
 
@@ -88,8 +90,6 @@ class ClaimsTest(unittest.TestCase):
             [(verdict.claim, verdict.published, verdict.met) for verdict in verdicts],
         )  # fmt: skip
 
-    def test_what_nobody_measured(self):
-        """A claim without a finding is not met, and says so; so is each part of one."""
     def test_ends_of_spreads(self):
         """A spread that the range takes in as a whole may still be far from both of its ends."""
         for claim, measured, met, range_only in (
@@ -106,16 +106,18 @@ class ClaimsTest(unittest.TestCase):
                 (verdict,) = claims.judge([Finding(claim, measured, "")])
                 self.assertEqual((met, range_only), (verdict.met, verdict.range_only))
 
+    def test_what_nobody_measured(self):
+        """A claim without a finding is not met, and says so; so is each part of one."""
         found = claims.judge([Finding("iat-3a-mono", True, "")])
         left = claims.missing("iat-3a", found)
         self.assertEqual(["iat-3a-512", "iat-3a-64"], [verdict.claim for verdict in left])
         self.assertFalse(any(verdict.met for verdict in left))
-
-
         found = claims.judge([Finding("a4-8b", 36.0, "", part="0x1e0")])
         left = claims.missing("a4-8b", found)
         self.assertEqual([29.3, 24.1, 20.3], [verdict.published for verdict in left])
         self.assertEqual("a4-8b/2", left[0].claim)
+
+
 class RunTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="iat-figures-")
@@ -145,6 +147,35 @@ class RunTest(unittest.TestCase):
         _, told = self.measure(seeds=1)
         self.assertEqual(2, len(told))
 
+    def test_what_counts_as_sources(self):
+        """A figure depends on the helpers it imports, not on other figures nor on pages."""
+        found = {source.name for source in runner.sources("iat_nova.sim.figures.iat_12")}
+        helpers = {"iat_12.py", "consolidation.py", "summary.py", "api.py", "runner.py"}
+        self.assertLessEqual(helpers | {"server.py", "controller.py"}, found)
+        self.assertFalse(
+            {"iat_13.py", "pages.py", "claims.yaml", "page.html.j2", "main.py"} & found
+        )
+
+    def test_a_machine_that_refuses(self):
+        """What it does not let be measured is asked again the next time."""
+        refused = Figure("iat-3a", "", "", "", lambda seeds: [{"ring": 9, "seed": 1}],
+                         _measure, _judge, _draw)  # fmt: skip
+        for _ in range(2):
+            rows, told = self.measure(refused)
+            self.assertEqual("no right", rows["iat-3a"][0][REFUSED])
+            self.assertEqual([(1, 1)], told)
+
+    def test_loop_without_counters(self):
+        """Where perf is shut the loop's time is no number, and the reason is told."""
+        point = iat_15.points(1)[0]
+        refusal = HardwareError("processor 0: Permission denied")
+        with mock.patch.object(perf_event, "_open", side_effect=refusal):
+            row = {**point, **iat_15.measure(point)}
+        (verdict,) = pages.write(self.folder, {"iat-15": iat_15.FIGURE}, {"iat-15": [row]})
+        self.assertEqual((None, False), (verdict.measured, verdict.met))
+        self.assertEqual("not measured: processor 0: Permission denied", verdict.reason)
+        self.assertIn("not measured", (self.folder / "iat-15.svg").read_text())
+
     def test_a_point_that_fails(self):
         """The error names figure and point."""
         bad = Figure("iat-3a", "", "", "", lambda seeds: [{"ring": 7, "seed": 1}],
@@ -167,16 +198,6 @@ class RunTest(unittest.TestCase):
         kept = json.loads((self.folder / pages.VERDICTS).read_text())
         self.assertEqual([verdict.claim for verdict in verdicts], [one["claim"] for one in kept])
 
-
-class CatalogueTest(unittest.TestCase):
-    def test_each_figure(self):
-        """A figure has points, each of them once."""
-        for name, figure in catalogue.figures().items():
-            with self.subTest(name):
-                self.assertEqual(name, figure.name)
-                points = [json.dumps(point, sort_keys=True) for point in figure.points(3)]
-                self.assertTrue(points)
-                self.assertEqual(len(points), len(set(points)))
     def test_marks(self):
         """The page marks what is met by the range only, and counts without it."""
         spread = Figure("iat-13", "", "", "", _points, _measure,
@@ -189,6 +210,16 @@ class CatalogueTest(unittest.TestCase):
         self.assertIn("1 would be met", page)
         self.assertEqual(1, page.count(">yes*<"))
 
+
+class CatalogueTest(unittest.TestCase):
+    def test_each_figure(self):
+        """A figure has points, each of them once."""
+        for name, figure in catalogue.figures().items():
+            with self.subTest(name):
+                self.assertEqual(name, figure.name)
+                points = [json.dumps(point, sort_keys=True) for point in figure.points(3)]
+                self.assertTrue(points)
+                self.assertEqual(len(points), len(set(points)))
 
     def test_each_claim(self):
         """Each claim is one of a figure that there is, and each of its parts is judged."""
