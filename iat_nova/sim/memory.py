@@ -28,7 +28,7 @@ UTILISATION_MAX = 0.97
 # A write takes this many reads' time, the turning round of the bus included. From the same data:
 # 108 GB/s of reads, 91 with a quarter of writes, 89 with a third, 75 with a half.
 WRITE_COST = 1.75
-# How much of each new measurement (every 50 us) enters the running utilisation.
+# How much of each new measurement (every 50 us) enters the running utilisation: chosen.
 SMOOTHING = 0.2
 
 

@@ -282,8 +282,10 @@ _TIME = (
     "published values are at hand to judge it by."
 )
 _MIX = (
-    "X-Mem, DPDK-T of high priority beside FIO with half writes and two X-Mem of low priority; the "
-    "layouts 'shared' and 'zones' stand for the strategies compared; "
+    "X-Mem, DPDK-T of high priority beside FIO with half writes and two X-Mem of low priority, one "
+    "of which writes (lines of all three are drawn at random; published: of the last only, the "
+    "others go through them in order); the layouts 'shared' and 'zones' stand for the strategies "
+    "compared; "
 )
 _TENANTS = (
     ("network_latency_us", "network (us)"),
@@ -318,7 +320,7 @@ FIGURES = (
     _figure(
         "4",
         "X-Mem's LLC misses by its mask, the network's DCA on and off",
-        "DPDK-T on 0x030, X-Mem (2 x 4 MiB, sequential); ",
+        "DPDK-T on 0x030, X-Mem (2 x 4 MiB; published: sequential, here lines drawn at random); ",
         points_4,
         measure_4,
         draw_4,

@@ -40,6 +40,7 @@ class Profile:
     form: Form
     own_cycles: float
     own_instructions: float
+    # Chosen: own accesses wait for one another, a packet's lines do not, copying is a stream.
     overlap: tuple[float, float, float, float] = (1.0, 4.0, 8.0, 8.0)
     working_set_bytes: int = 2 << 20
     accesses: float = 1.0

@@ -2,7 +2,8 @@
 """The named workloads and their constants: what a unit of work costs and touches.
 
 *Own cycles* are those with every access served by L1; the stalls come on top. Where a constant
-has no source it says *chosen*; nothing here is fitted to what a strategy does.
+has no source it says *chosen*; own instructions are chosen throughout, about one to three a
+cycle. Nothing here is fitted to what a strategy does.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def _vcmts(name: str, lower_cycles: float) -> Profile:
     a core of 2.4 GHz its cycles are what is left there beside the stalls of 12 instances: with 100
     more packets begin to get lost. The upper MAC's are chosen: fewer. Of each
     subscriber's state (keys, service flows, statistics) `table_lines` are kept a stage, and a
-    packet goes to 24 lines: chosen; how many are kept is calibrated, on claim pool-crcoff5 at 12
-    instances.
+    packet goes to 24 lines, four misses at a time: chosen; how many are kept is calibrated, on
+    claim pool-crcoff5 at 12 instances.
     """
     upper = Profile(
         name,
@@ -92,6 +93,7 @@ PROFILES: Mapping[str, Profile] = {
         # entry a UDP packet touches 4 lines; the datapath flow with its statistics takes 6 more.
         # More flows than the EMC holds share wildcarded datapath flows. 220 cycles without
         # copies give 4 to 5 M packets/s through a guest and back, as in published PVP results.
+        # Two misses of its tables at a time: chosen.
         Profile(
             "ovs",
             Form.SWITCH,
@@ -104,8 +106,10 @@ PROFILES: Mapping[str, Profile] = {
         ),
         *(_vcmts(name, cycles) for name, cycles in (("vcmts", 3200.0), ("vcmts-crc", 3900.0))),
         # FastClick on a VF: the firewall's classifier (a tree that L1 holds), AggregateIPFlows
-        # (bucket, flow and its statistics) and NAPT (bucket, mapping, checksums). 700 cycles are
-        # 3.3 M packets/s a core, the order of published chains of three such elements.
+        # (bucket, flow and its statistics) and NAPT (bucket, mapping, checksums), each of the six
+        # one line that every packet touches: chosen, as are 1.5 misses at a time, since each
+        # element waits for the bucket first. 700 cycles are 3.3 M packets/s a core, the order of
+        # published chains of three such elements.
         Profile(
             "fastclick",
             Form.NETWORK,
