@@ -18,6 +18,7 @@ from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.scenario import Scenario
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
 PACKETS = (64, 128, 256, 512, 1024, 1500)
@@ -147,14 +148,19 @@ def _line_mbps(packet_bytes: int) -> float:
     return min(LINE_MBPS, 1000.0 * packet_bytes / (packet_bytes + OVERHEAD_BYTES))
 
 
-def judge_6(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge bandwidth; what the network limits when netperf is alone is left out of means."""
-    mbps = _curves(rows, "bandwidth_mbps")
-    small = [
+def _unlimited(mbps: Curves) -> list[int]:
+    """Return the packet sizes at which the network is no limit when netperf is alone."""
+    return [
         size
         for size in PACKETS
         if all(mbps[str(io), ALONE, size] < 0.99 * _line_mbps(size) for io in Io)
     ]
+
+
+def judge_6(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Judge bandwidth; what the network limits when netperf is alone is left out of means."""
+    mbps = _curves(rows, "bandwidth_mbps")
+    small = _unlimited(mbps)
     sizes = ", ".join(map(str, small))
     below = [size for size in PACKETS if size < 256]
 
@@ -271,12 +277,28 @@ def draw_6(canvas: Canvas, rows: Sequence[Row]) -> None:
             )  # fmt: skip
             axes.axhline(LINE_MBPS, color="tab:orange", linestyle=":", label="published: 940 Mb/s")
         else:
-            summary.published(axes, range(3), [0.8 * n for n in dma[:3]])
+            _draw_published_6(axes, mbps, suite)
         axes.set_xticks(range(len(PACKETS)), [str(size) for size in PACKETS], rotation=45)
         axes.set_title("netperf alone" if suite == ALONE else f"beside SPEC {suite}")
         axes.set_xlabel("packet (B)")
-        axes.legend(fontsize=8)
     canvas.axes[0].set_ylabel("bandwidth (Mb/s)")
+    summary.legend_below(canvas)
+
+
+def _draw_published_6(axes: Axes, mbps: Curves, suite: str) -> None:
+    """Mark what the published changes make of our bandwidths, at the sizes that are judged."""
+    for at, (io, base, other, factor, label) in enumerate(
+        (
+            ("dma", "dma", ALONE, 0.80, "DMA -20 % of alone"),
+            ("dca", "dca", ALONE, 0.75, "DCA -25 % of alone"),
+            ("adca", "dca", suite, 1.10, "ADCA +10 % over DCA"),
+        )
+    ):
+        axes.plot(
+            [PACKETS.index(size) + 0.22 * (at - 1) for size in _unlimited(mbps)],
+            [factor * mbps[base, other, size] for size in _unlimited(mbps)],
+            "D", color=_COLOURS[io], markeredgecolor="black", zorder=3, label=f"published: {label}",
+        )  # fmt: skip
 
 
 def draw_spec(published: Mapping[str, float], canvas: Canvas, rows: Sequence[Row]) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iat_nova.sim.figures.api import Row, Scalar
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
 
 
 def number(row: Row, column: str) -> float:
@@ -43,3 +46,13 @@ def published(axes: Any, places: Sequence[float], values: Sequence[float]) -> No
     """Mark published numbers."""
     style = {"color": "tab:orange", "markeredgecolor": "black", "linestyle": ""}
     axes.plot(places, values, marker="D", label="published", zorder=3, **style)
+
+
+def legend_below(canvas: Canvas) -> None:
+    """Put one legend of all axes below them, where it hides nothing."""
+    entries = {
+        label: handle
+        for axes in canvas.axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    canvas.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, fontsize=8)
