@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many accesses a second the cache model serves on one core, and pycachesim beside it.
 
+Beside these the emulated server as a whole: how many seconds of a busy socket it emulates a second.
+
 The traces go straight to the caches of the paper's testbed at the default sampling: every access
 counted here walks at least one tag array. Address generation is done before the clock starts,
 which is the core's time for this thread: what else runs on the machine counts less.
@@ -11,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,12 +24,20 @@ import numpy.typing as npt
 from iat_nova.sim import cache
 from iat_nova.sim._compile import kernel
 from iat_nova.sim.machine import GOLD_6140, LINE_BYTES
+from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.scenario import Scenario
+from iat_nova.sim.server import EmulatedServer
+from iat_nova.sim.workloads.spec import SURROGATES
 
 SAMPLING = 32
 ACCESSES = 4_000_000
 # pycachesim is fed Python objects, of which more would not fit in memory everywhere.
 PYCACHESIM_ACCESSES = 1_000_000
 ROUNDS = 5
+# The paper's socket: network functions on two cards at line rate, and so many more cores busy.
+FUNCTIONS, PROGRAMS = 4, (3, 14)
+# Emulated seconds of a pass.
+TESTBED_S = 0.2
 
 # Kinds of an access in a trace.
 READ, WRITE, DMA_WRITE, DMA_READ = range(4)
@@ -56,7 +67,8 @@ class Trace:
 class Row:
     """A measurement: the median of `ROUNDS` passes over a trace with warm caches.
 
-    `l2_hits` and `llc_hits` are shares of the core's accesses, 0..1, and tell what was measured.
+    `l2_hits` and `llc_hits` are shares of the cores' accesses, 0..1, and tell what was measured.
+    `emulated_s_per_s` is told of the whole server only: from 1 on it runs in real time.
     """
 
     trace: str
@@ -64,6 +76,7 @@ class Row:
     accesses_per_s: float
     l2_hits: float
     llc_hits: float
+    emulated_s_per_s: float | None = None
 
 
 def _sampled_lines(size_bytes: int) -> int:
@@ -114,7 +127,7 @@ def replay(c: cache.Caches, kinds: npt.NDArray[np.int8], lines: npt.NDArray[np.i
             cache.dma_read(c, lines[i], 1)
 
 
-def _median_s(once: Callable[[], None]) -> float:
+def _median_s(once: Callable[[], object]) -> float:
     """Return the median time of a pass, after one that warms the caches."""
     once()
     found = []
@@ -192,3 +205,58 @@ def rows(accesses: int = ACCESSES, note: Note = lambda text: None) -> Iterator[R
             note(f"pycachesim knows no devices: no row for {trace.name}")
         else:
             yield _pycachesim(cachesim, trace)
+
+
+def testbed(programs: int) -> Scenario:
+    """Return the paper's socket at the default sampling, not compressed.
+
+    Four FastClick share two cards at 40 Gb/s, 1,500 B; SPEC's surrogates run on more cores.
+    """
+    functions = range(FUNCTIONS)
+    cards = "".join(
+        f'  nic{card}: {{address: "0000:{bus}:00.0", speed: 40Gb/s}}\n'
+        for card, bus in enumerate(("3b", "5e"))
+    )
+    workloads = "".join(
+        f"  nf{core}: {{profile: fastclick, cpus: [{core}], nic: nic{core // 2}}}\n"
+        for core in functions
+    )
+    for number in range(programs):
+        profile = SURROGATES[number % len(SURROGATES)].name
+        workloads += f"  app{number}: {{profile: {profile}, cpus: [{FUNCTIONS + number}]}}\n"
+    traffic = "".join(
+        f"  nf{core}: {{to: nf{core}, rate: 20Gb/s, packet: 1500B, flows: 10000}}\n"
+        for core in functions
+    )
+    text = f"length: 1s\nnics:\n{cards}workloads:\n{workloads}traffic:\n{traffic}"
+    return read_scenario(text, f"testbed-{FUNCTIONS + programs}", "bench.py")
+
+
+def testbed_rows(seconds: float = TESTBED_S) -> Iterator[Row]:
+    """Yield a row for each number of busy cores; a pass is `seconds` of emulated time."""
+    for programs in PROGRAMS:
+        yield _emulated(testbed(programs), seconds)
+
+
+def _emulated(scenario: Scenario, seconds: float) -> Row:
+    server, wake = EmulatedServer(scenario, 1), threading.Event()
+    caches = server.plant.state.caches
+    before = _walks(caches)
+    taken_s = _median_s(lambda: server.wait(wake, seconds))
+    walks = (_walks(caches) - before) / (ROUNDS + 1)
+    served = caches.served.sum(axis=0) / caches.served.sum()
+    return Row(
+        scenario.name,
+        ENGINE,
+        walks / taken_s,
+        float(served[cache.L2]),
+        float(served[cache.LLC]),
+        seconds / taken_s,
+    )
+
+
+def _walks(caches: cache.Caches) -> int:
+    """Return how many accesses of cores and devices the caches have served so far."""
+    devices = ("ddio_hits", "ddio_misses", "dma_memory_writes", "dma_read_hits", "dma_read_misses")
+    counted = sum(caches.totals[cache.TOTAL_NAMES.index(name)] for name in devices)
+    return int(caches.served.sum() + counted)

@@ -26,6 +26,17 @@ class TestBench(unittest.TestCase):
         self.assertGreater(rows["dma"].llc_hits, 0.9)
         self.assertTrue(all(row.accesses_per_s > 0 for row in rows.values()))
 
+    def test_whole_server(self):
+        """Three and fourteen programs beside four functions; devices' accesses count as well."""
+        small, full = bench.testbed_rows(0.002)
+        self.assertEqual(["testbed-7", "testbed-18"], [small.trace, full.trace])
+        busy = {cpu for one in bench.testbed(14).workloads for cpu in one.cpus}
+        self.assertEqual(set(range(18)), busy)
+        for row in (small, full):
+            accesses = bench.SAMPLING * row.accesses_per_s / row.emulated_s_per_s
+            # The cards write 158 M lines a second, and read as many to send them back.
+            self.assertGreater(accesses, 400e6)
+
     def test_absent_pycachesim_is_told(self):
         """Its rows are left out and the note says how to have them."""
         rows, notes = self.rows()
