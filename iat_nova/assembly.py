@@ -61,7 +61,7 @@ class Machine:
     guard: Guard | None = None
     owners: Callable[[], tuple[str, ...]] = tuple
     inspect: Callable[[], tuple[str, ...]] = tuple
-    about: tuple[str, ...] = ()
+    about: tuple[backends.Choice, ...] = ()
     ports: RootPorts | None = None
 
     @contextlib.contextmanager
@@ -103,7 +103,7 @@ def machine(settings: Settings) -> Machine:
         ports=ports,
         owners=lambda: probe.owners(host, cat=hands.choices[0].chosen),
         inspect=lambda: (*hands.inspect().foreign, *inspect_ports()),
-        about=tuple(f"{one.role}: {one.chosen} ({one.why})" for one in hands.choices),
+        about=hands.choices,
     )
 
 

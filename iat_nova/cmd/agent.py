@@ -83,8 +83,9 @@ def _parser() -> argparse.ArgumentParser:
 def _run(settings: Settings, observer: Observer) -> None:
     """Start the sources and the loop; end both."""
     hands = assembly.machine(settings)
-    for line in hands.about:
-        LOG.info("%s", line)
+    for one in hands.about:
+        level = logging.WARNING if one.denied else logging.INFO
+        LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.why)
     with hands.ours():
         host = assembly.host_reader(settings, hands.allocator)
         source = assembly.inventory(settings, host, hands.clock)

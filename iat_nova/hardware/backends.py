@@ -46,11 +46,15 @@ class Preferences:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """One role (cat, ddio, counters, ddio counters), what fills it, and why no other does."""
+    """One role (cat, ddio, counters, ddio counters), what fills it, and why no other does.
+
+    `denied`: this processor has better, and something that can be mended keeps it from being used.
+    """
 
     role: str
     chosen: str
     why: str
+    denied: bool = False
 
 
 class Saves(Protocol):
@@ -220,7 +224,12 @@ def _ddio(
     why = "; ".join(reasons) or "asked for"
     if wanted not in ("auto", "none"):
         raise HardwareError(f"ddio_interface = {wanted} cannot be had: {why}")
-    return FixedDdio(lambda: _static_ddio(host), why), Choice("ddio", "none", why)
+    denied = wanted == "auto" and _has_ddio_register(host)
+    return FixedDdio(lambda: _static_ddio(host), why), Choice("ddio", "none", why, denied)
+
+
+def _has_ddio_register(host: Host) -> bool:
+    return host.model is not None and host.model.ddio_msr
 
 
 def _static_ddio(host: Host) -> dict[int, WayMask]:
@@ -229,7 +238,7 @@ def _static_ddio(host: Host) -> dict[int, WayMask]:
     Else the ways CPUID calls shared with I/O, as resctrl has them: right unless firmware moved
     DDIO. Empty where nothing is known. Resctrl need not be mounted.
     """
-    if host.model is not None and host.model.ddio_msr:
+    if _has_ddio_register(host):
         try:
             return {
                 cache.id: WayMask(host.msr.read(cache.cpus[0], IIO_LLC_WAYS))
@@ -249,7 +258,7 @@ def _no_ddio_register(host: Host) -> str | None:
 
     Whether it can be written is not tried: the settings that forbid it are looked at.
     """
-    if host.model is None or not host.model.ddio_msr:
+    if not _has_ddio_register(host):
         return "not known on this processor"
     parameter = host.roots.msr_parameters / "allow_writes"
     if text_of(parameter) == "off":

@@ -122,7 +122,8 @@ def run(
 
 
 def _start(share, modules, sockets, cpus, left_s):
-    amounts = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("IAT_NOVA_LAB_")]
+    told = ("IAT_NOVA_LAB_", "RDT_LAB_CACHE")
+    amounts = [f"{k}={v}" for k, v in os.environ.items() if k.startswith(told)]
     command = [
         "env", "PYTHONDONTWRITEBYTECODE=1", *amounts,
         sys.executable, "-m", "tests.lab.guest", *modules,

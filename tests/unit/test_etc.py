@@ -61,6 +61,14 @@ class UnitTest(unittest.TestCase):
         self.assertEqual("yes", self.service["ProtectKernelTunables"])
         self.assertEqual("-/sys/fs/resctrl", self.service["ReadWritePaths"])
 
+    def test_the_msr_driver_is_loaded_before_it(self) -> None:
+        """By a unit of its own: systemd resolves DeviceAllow= before any ExecStartPre=."""
+        self.assertEqual("char-cpu/msr rw", self.service["DeviceAllow"])
+        lines = UNIT.read_text().splitlines()
+        for line in ("Wants=modprobe@msr.service", "After=modprobe@msr.service"):
+            self.assertIn(line, lines)
+        self.assertNotIn("/sbin/modprobe", UNIT.read_text())
+
     def test_it_mounts_where_others_see_it(self) -> None:
         """resctrl is mounted for process 1, not in a namespace that goes with the command."""
         lines = [line for line in UNIT.read_text().splitlines() if "mount -t resctrl" in line]

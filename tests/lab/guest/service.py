@@ -94,6 +94,19 @@ def install():
         program.chmod(0o755)
 
 
+def unload_msr():
+    """Leave the msr driver to the unit, as after a boot; have it where modprobe looks."""
+    cache = Path(os.environ.get("RDT_LAB_CACHE", "~/.cache/rdt-lab")).expanduser() / "kernel"
+    release = os.uname().release
+    name = f"lib/modules/{release}/kernel/arch/x86/kernel/msr.ko*"
+    (module,) = (*cache.glob(name), *(cache / "usr").glob(name))
+    folder = Path("/lib/modules") / release
+    folder.mkdir(parents=True)
+    shutil.copy(module, folder)
+    subprocess.run(["depmod", release], check=True, capture_output=True)
+    subprocess.run(["rmmod", "msr"], check=True)
+
+
 def said():
     """Return what the agent said, and what systemd and the kernel did."""
     kernel = subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout
@@ -139,6 +152,7 @@ def story():
     seen = {
         "status": dict(line.split(":\t") for line in status.splitlines() if ":\t" in line),
         "text": shown("StatusText"),
+        "log": LOG.read_text(),
         "changed": found(),
         "snapshot": Path("/var/lib/iat-nova/snapshot.json").stat().st_uid,
     }
@@ -194,6 +208,7 @@ class Service(unittest.TestCase):
     def test_under_systemd(self):
         """As its user, with three capabilities, it enforces; after any end all is as found."""
         as_found = found()
+        unload_msr()
         systemd = [
             "unshare", "--fork", "--pid", "--mount", "--propagation", "shared", "--mount-proc",
             "env", "container=lab", "/lib/systemd/systemd", "--system", "--unit=story.service",
@@ -213,6 +228,7 @@ class Service(unittest.TestCase):
         self.assertEqual(("1", "2"), (status["NoNewPrivs"], status["Seccomp"]))
         self.assertEqual(int(user), seen["snapshot"])
         self.assertTrue(seen["text"].startswith("enforcing"), seen["text"])
+        self.assertIn(" ddio: msr (", seen["log"])
 
         self.assertNotEqual(as_found["default"], seen["changed"]["default"])
         self.assertNotEqual(0, seen["changed"]["classes"]["1"])

@@ -76,7 +76,7 @@ class Registers(unittest.TestCase):
         (self.folder / "allow_writes").write_text("default\n")
         fake = FakeMsr({0: 0}, parameters=self.folder)
         fake.refuse = errno.EPERM
-        with self.assertRaisesRegex(HardwareError, "CAP_SYS_RAWIO.*lockdown"):
+        with self.assertRaisesRegex(HardwareError, "CAP_SYS_RAWIO.*DeviceAllow=.*lockdown"):
             fake.write(0, msr.IIO_LLC_WAYS, 0x700)
 
     def test_a_register_that_is_not_there(self):

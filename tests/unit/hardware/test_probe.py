@@ -288,6 +288,8 @@ class Choosing(HostCase):
         made = self.choose()
         self.assertEqual("none", self.chosen(made)["ddio"])
         self.assertIn("refuses writes", made.choices[1].why)
+        self.assertEqual([False, True, False, False], [one.denied for one in made.choices])
+        self.assertFalse(self.choose(ddio="none").choices[1].denied)  # as it was asked for
         domain = made.allocator.domains()[0]
         self.assertEqual((0x600, False), (domain.ddio_found, domain.ddio_resizable))
         self.msr.set(0, 0xC8B, 0x700)  # it can still be read
