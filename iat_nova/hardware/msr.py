@@ -122,8 +122,8 @@ class Msr:
 
 _NO_RIGHT = (
     "give the agent CAP_SYS_RAWIO and the right to the file (CAP_DAC_OVERRIDE), restart its unit "
-    "if the msr driver was loaded after it started (systemd then ignored DeviceAllow=), and look at "
-    "/sys/kernel/security/lockdown: a kernel in lockdown refuses whoever asks"
+    "if the msr driver was loaded after it started (systemd then ignored DeviceAllow=), and look "
+    "at /sys/kernel/security/lockdown: a kernel in lockdown refuses whoever asks"
 )
 _ADVICE = {
     errno.ENOENT: "load the driver: modprobe msr",
