@@ -11,13 +11,14 @@ import os
 import pathlib
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from iat_nova import policy, strategies
 from iat_nova.agent import Agent
 from iat_nova.clock import Clock
 from iat_nova.control.controller import Controller
+from iat_nova.control.state import DDIO
 from iat_nova.enforce import Enforcer
 from iat_nova.hardware.api import DomainCounts
 from iat_nova.history import History
@@ -94,7 +95,8 @@ class Result:
     metadata: Mapping[str, object]
     workloads: tuple[WorkloadResult, ...]
     windows: tuple[Window, ...]
-    # Of all sockets: emulated seconds at which a mask moved (the first layout is no move).
+    # Of all sockets: emulated seconds at which the strategy moved a mask. The first layout is no
+    # move, nor is what the scenario's own events do to DDIO's ways.
     moves: tuple[float, ...]
     transitions: tuple[tuple[float, int], ...]  # (emulated second, the paper's number)
     # Of the first socket.
@@ -218,6 +220,7 @@ def run(
         _agent(scenario, name, server, clock, history_path, switches).run(total_s)
         decided, inventory = _iterations(history_path)
     iterations = decided[0] if decided else []
+    by_hand = [event.at_s for event in scenario.events if event.subject == DDIO]
     return Result(
         scenario=scenario.name,
         strategy=name,
@@ -230,7 +233,7 @@ def run(
             for workload, metrics in server.metrics().items()
         ),
         windows=tuple(_window(*pair) for pair in itertools.pairwise(clock.snapshots)),
-        moves=tuple(sorted(at_s for socket in decided for at_s in _moves(socket)[1:])),
+        moves=tuple(sorted(at_s for socket in decided for at_s in _moves(socket, by_hand))),
         transitions=tuple(
             sorted(
                 (round(one.at_s, 3), one.decision.transition)
@@ -315,9 +318,16 @@ class _Found:
         return self._strategy.initial(inventory, at_s, layout)
 
 
-def _moves(iterations: Sequence[Iteration]) -> list[float]:
-    """Return when a mask of one domain moved."""
-    return [round(one.at_s, 3) for one in iterations if one.decision.moved]
+def _moves(iterations: Sequence[Iteration], by_hand: Sequence[float]) -> Iterator[float]:
+    """Yield when the strategy moved a mask of one domain after its first layout.
+
+    `by_hand`: when DDIO's ways were set otherwise. The first iteration from then on adopts them.
+    """
+    hands = [round(at_s, 9) for at_s in by_hand]  # the clock counts nanoseconds
+    for before, one in itertools.pairwise(iterations):
+        adopted = {DDIO} if any(before.at_s < at_s <= one.at_s for at_s in hands) else set()
+        if set(one.decision.moved) - adopted:
+            yield round(one.at_s, 3)
 
 
 def _iterations(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of a scenario under a strategy: windows between marks."""
+"""Runs of a scenario under a strategy: windows between marks, what counts as a move."""
 
 import unittest
 
@@ -34,3 +34,13 @@ class WindowsTest(unittest.TestCase):
         scenario = read_scenario(TEXT, "test", "test.yaml")
         (window,) = run(scenario, "baseline", seconds=1.0, marks=(0.0, 7.0)).windows
         self.assertEqual((0.0, 1.0), (window.from_s, window.to_s))
+
+
+class MovesTest(unittest.TestCase):
+    def test_the_operators_hand_is_no_move(self):
+        """DDIO's ways that the scenario sets are adopted; the strategy moved nothing."""
+        text = TEXT + "  - {at: 1300ms, set: ddio.ways, to: 4}\n"
+        result = run(read_scenario(text, "test", "test.yaml"), "baseline", seconds=3.0)
+        ways = [one.layout.ddio.count for one in result.decisions]
+        self.assertEqual((2, 4), (ways[0], ways[-1]))
+        self.assertEqual((), result.moves)
