@@ -54,6 +54,16 @@ class TestTenantChurn(unittest.TestCase):
         self.assertEqual(0.0, windows[0].workloads["second-forwarder"].gbps)
 
 
+class TestXmemGrows(unittest.TestCase):
+    def test_only_the_operator_resizes_ddio(self):
+        """DDIO has 2 ways until it gets 4 by hand; the strategy then moves the others' masks."""
+        scenario = dataclasses.replace(Scenario.load("xmem-grows"), compression=0.01)
+        result = run(scenario, "iat", seconds=20.0)
+        found = {(one.at_s >= 15.0, one.layout.ddio.count) for one in result.decisions}
+        self.assertEqual({(False, 2), (True, 4)}, found)
+        self.assertIn(15.0, result.moves)
+
+
 class TestNoisyStorage(unittest.TestCase):
     def test_packets_recover_from_a_burst_alone_and_not_beside_storage(self):
         """After the first burst latency falls again; after the one beside storage it does not."""
