@@ -22,9 +22,9 @@ from iat_nova.clock import Clock
 from iat_nova.control.layout import LayoutError
 from iat_nova.effect import DdioEffect
 from iat_nova.enforce import Effective, Enforcer
-from iat_nova.hardware.api import Counters, HardwareError
+from iat_nova.hardware.api import Counters, DomainOffline, HardwareError
 from iat_nova.journal import Journal
-from iat_nova.model import Decision, DomainInventory, Facts, Parameters, Sample
+from iat_nova.model import CacheDomain, Decision, DomainInventory, Facts, Parameters, Sample
 from iat_nova.pause import Pause
 from iat_nova.policy import Policy, PolicyError
 from iat_nova.restraint import Restraint
@@ -142,6 +142,9 @@ class Agent:
         classified = self.policy.classify(facts, self._io)
         self._io = dict(classified.io)
         for domain, seen in classified.domains.items():
+            if self._offline(seen.domain, facts):
+                self.tenants.pop(domain, None)
+                continue
             inventory = _ddio_fixed(seen) if domain in self._fixed else seen
             if self.tenants.get(domain) != inventory:
                 self.tenants[domain] = inventory
@@ -151,6 +154,17 @@ class Agent:
         self._watch()
         warnings = tuple(dict.fromkeys((*map(str, self.policy.warnings), *classified.warnings)))
         self.journal.inventory(self.clock.wall(), facts, self.tenants, warnings)
+
+    def _offline(self, domain: CacheDomain, facts: Facts) -> bool:
+        """Whether a whole domain is off-line: it is left alone until it is back."""
+        gone = set(domain.cpus).isdisjoint(facts.host.online_cpus)
+        if gone:
+            text = f"cache domain {domain.id}: its processors are all off-line; it is left alone"
+            self.journal.problem(self.clock.wall(), f"domain {domain.id}", text)
+        else:
+            text = f"cache domain {domain.id}: processors are on-line again"
+            self.journal.solved(self.clock.wall(), f"domain {domain.id}", text)
+        return gone
 
     def _watch(self) -> None:
         """Count on the processors of all tenants; what cannot be counted stays without rates."""
@@ -216,6 +230,9 @@ class Agent:
             return None
         try:
             return self.enforcer.apply(inventory, decision.layout)
+        except DomainOffline:
+            self.inventory.changed.set()  # it went since we looked: look again
+            return None
         except HardwareError as error:
             self.restraint.refused(error)
             return None

@@ -216,6 +216,9 @@ class _PortsOff:
         self._ports.off()
         return restored
 
+    def extend(self) -> None:
+        self._guard.extend()
+
     def restore(self) -> Restored:
         return self._guard.restore()
 
@@ -223,18 +226,24 @@ class _PortsOff:
 class _SavedFirst:
     """Counters that are set up only with a snapshot on disk: setting some up writes registers.
 
-    Also after a restore in the middle of a run, which took the snapshot away.
+    Also after a restore in the middle of a run, which took the snapshot away, and on processors
+    that came since it was made.
     """
 
     def __init__(self, counters: Counters, guard: Guard) -> None:
         self._counters = counters
         self._guard = guard
+        self._watched: frozenset[int] = frozenset()
         self.read = counters.read
         self.close = counters.close
 
     def watch(self, cpus: Iterable[int]) -> None:
+        wanted = frozenset(cpus)
         self._guard.protect(backends.COUNTING)
-        self._counters.watch(cpus)
+        if self._watched and wanted - self._watched:
+            self._guard.extend(backends.COUNTING)
+        self._watched |= wanted
+        self._counters.watch(wanted)
 
 
 def enforcer(hands: Machine) -> Enforcer:
@@ -328,6 +337,22 @@ def only_agent(lock: pathlib.Path) -> Iterator[None]:
 
 
 def host_reader(settings: Settings, allocator: CacheAllocator) -> Callable[[], HostFacts]:
-    """Return what reads the host's own facts, whenever it is called."""
-    domains = allocator.domains()
-    return lambda: read_host(domains, settings.sysfs_root)
+    """Return what reads the host's own facts, whenever it is called: processors come and go.
+
+    Raises `HardwareError` where the cache domains cannot be read now; what it returns raises
+    `OSError` where they cannot be read later.
+    """
+    found = {domain.id: domain.ddio_found for domain in allocator.domains()}
+
+    def read() -> HostFacts:
+        try:
+            domains = allocator.domains()
+        except HardwareError as error:
+            raise OSError(str(error)) from error
+        as_found = (  # the emulated server tells DDIO's ways as they are now
+            dataclasses.replace(one, ddio_found=found.setdefault(one.id, one.ddio_found))
+            for one in domains
+        )
+        return read_host(tuple(as_found), settings.sysfs_root)
+
+    return read

@@ -41,9 +41,8 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
     """Look at everything, in the order in which a person would mend it; the last is the verdict."""
     hands, refused = _choose(settings, host)
     agent = assembly.writer(host)
-    cat = hands.choices[0].chosen if hands else settings.cat_interface
     found = [] if os.geteuid() == 0 else [_NOT_ROOT]
-    found += probe.findings(host, cat=cat, agent=agent)
+    found += probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
     found += _left_behind(settings, host, agent)
     found += _tenants(settings, host, hands)
     found += _configuration(settings)
@@ -87,6 +86,14 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
         state = f"groups of an earlier agent, without its snapshot: {', '.join(left)}"
         return [Finding("left behind", Level.NOTE, state, f"rmdir {folders}")]
     return []
+
+
+def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
+    """Return the groups libpqos made for our agent; what cannot be told `_left_behind` tells."""
+    try:
+        return assembly.groups_of_libpqos(assembly.guard(settings, host), host)
+    except HardwareError:
+        return ()
 
 
 def _configuration(settings: Settings) -> list[Finding]:

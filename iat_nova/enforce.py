@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from typing import Protocol
@@ -13,6 +14,7 @@ from iat_nova.hardware.api import (
     CacheAllocator,
     ClassMask,
     DdioWays,
+    DomainOffline,
     HardwareError,
 )
 from iat_nova.model import DomainInventory, Layout, TenantKind, WayMask
@@ -45,6 +47,9 @@ class Keeper(Protocol):
     def protect(self) -> object:
         """Have a snapshot on disk; called before the first write. Raises `HardwareError`."""
 
+    def extend(self) -> None:
+        """Have a further domain in the snapshot; called before the first write to it."""
+
     def restore(self) -> Restored:
         """Put everything back as the snapshot has it."""
 
@@ -72,7 +77,8 @@ class Enforcer:
         Nothing is written when nothing changed. When a write is refused the last good layout is
         put back and `HardwareError` is raised. Raises `ForeignHand` rather than write over what
         another hand put into DDIO's ways; the caller then restores. A hand that the inventory
-        tells of (`ddio_found`: a scenario's event) is none of that.
+        tells of (`ddio_found`: a scenario's event) is none of that. Raises `DomainOffline` where
+        nothing can be written; there is then nothing to restore either.
         """
         domain = inventory.domain.id
         last = self._written.get(domain)
@@ -88,10 +94,16 @@ class Enforcer:
         if self._guard is not None:
             self._guard.protect()
         if domain not in self._found:
-            self._found[domain] = self._ddio.read(domain)
+            found = self._ddio.read(domain)
+            if self._guard is not None and self._found:
+                self._guard.extend()
+            self._found[domain] = found
         try:
             effective = self._write(inventory, layout)
         except ForeignHand:
+            raise
+        except DomainOffline:
+            self._written.pop(domain, None)
             raise
         except HardwareError as error:
             self._undo(domain, last, error)
@@ -141,7 +153,11 @@ class Enforcer:
 
     def foreign_ddio(self) -> tuple[str, ...]:
         """Tell where another hand moved DDIO's ways since we wrote them."""
-        return tuple(moved for domain in self._written if (moved := self._moved(domain)))
+        told = []
+        for domain in self._written:
+            with contextlib.suppress(DomainOffline):
+                told.append(self._moved(domain))
+        return tuple(filter(None, told))
 
     def _moved(self, domain: int) -> str | None:
         """Tell how DDIO's ways differ from what we wrote, None when they do not."""

@@ -118,6 +118,20 @@ class Guard:
         self._saved = saved
         return restored
 
+    def extend(self, names: Collection[str] | None = None) -> None:
+        """Add to the snapshot what came to the machine since: processors, a socket.
+
+        Call before the first write to it. `names` are the parts about to be written, all when
+        None; what was saved of them stays. Raises `HardwareError`.
+        """
+        wanted = self._saved.keys() if names is None else self._saved.keys() & names
+        saved = self._saved | {
+            name: _extended(self._saved[name], self._parts[name].save()) for name in wanted
+        }
+        if saved != self._saved:
+            self._write(saved)
+            self._saved = saved
+
     def put_back(self) -> Restored:
         """Restore what a writer before us left. Raises `GuardError` when something stays."""
         restored = self.restore()
@@ -151,6 +165,13 @@ class Guard:
         if not failed:
             self._remove()
         return Restored(tuple(done), tuple(failed))
+
+    def saved(self, name: str) -> Any:
+        """Return what the snapshot of this boot has of a part, None when it has nothing.
+
+        Raises `GuardError` as `pending` does.
+        """
+        return (self._read() or {}).get(name)
 
     @property
     def pending(self) -> bool:
@@ -227,3 +248,16 @@ class Guard:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def _extended(had: Any, now: Any) -> Any:
+    """Return what was saved, with what `now` has of other keys, or other registers.
+
+    Registers are lists of lists, each of which ends with the value.
+    """
+    if isinstance(had, dict) and isinstance(now, dict):
+        return {**now, **{key: _extended(value, now.get(key)) for key, value in had.items()}}
+    if isinstance(had, list) and all(isinstance(one, list) for one in had):
+        known = [one[:-1] for one in had]
+        return had + [one for one in now if one[:-1] not in known]
+    return had

@@ -18,6 +18,13 @@ class HardwareError(Exception):
     """The machine refused; the text says what, where and what to do."""
 
 
+class DomainOffline(HardwareError):
+    """Nothing of a cache domain can be reached: its processors are all off-line."""
+
+    def __init__(self, domain: int) -> None:
+        super().__init__(f"cache domain {domain}: none of its processors is on-line")
+
+
 class CoreCounts(NamedTuple):
     """Counts of one processor since some fixed moment; they only grow."""
 

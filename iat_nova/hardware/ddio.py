@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from iat_nova.hardware import rules
-from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
 from iat_nova.hardware.topology import Cache, Topology
@@ -49,13 +49,18 @@ class MsrDdio:
         return self.mask_of(found)
 
     def _find(self, domain: int) -> CacheDomain:
-        self._known = self._known or self._domains()
+        """Return a domain; look anew where none of the processors known of it is on-line."""
+        online = self._topology.online()
+        for known in self._known:
+            if known.id == domain and not online.isdisjoint(known.cpus):
+                return known
+        self._known = self._domains()
         return rules.find(self._known, domain)
 
     def _cpu(self, domain: CacheDomain) -> int:
         online = self._topology.online() & frozenset(domain.cpus)
         if not online:
-            raise HardwareError(f"cache domain {domain.id}: none of its processors is on-line")
+            raise DomainOffline(domain.id)
         return min(online)
 
     def save(self) -> dict[str, Any]:
@@ -104,7 +109,7 @@ class IoAllocDdio:
 
     def mask_of(self, domain: CacheDomain) -> WayMask | None:
         """Return the devices' mask in a domain the caller has at hand."""
-        return self._masks().get(domain.id) if self.state() == "enabled" else None
+        return self._mask(domain.id) if self.state() == "enabled" else None
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Enable io_alloc if need be and set the mask; return it as read back."""
@@ -113,7 +118,13 @@ class IoAllocDdio:
             if self.state() != "enabled":
                 self._fs.put(self._name("io_alloc"), "1")
             self._fs.put(self._name("io_alloc_cbm"), f"{domain}={mask:x}")
-        return self._masks()[domain]
+        return self._mask(domain)
+
+    def _mask(self, domain: int) -> WayMask:
+        masks = self._masks()
+        if domain not in masks:  # the kernel leaves out what is off-line
+            raise DomainOffline(domain)
+        return masks[domain]
 
     def _name(self, file: str) -> str:
         # With code and data prioritisation devices use the data masks' class.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from iat_nova.hardware import rules
-from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.pqos_lib import Interface, Pqos
@@ -51,12 +51,14 @@ class PqosAllocator:
         self._interface = interface
         self._topology = topology
         self._fs = fs
+        self._resctrl = Resctrl(fs, topology, coupled=coupled)
         self._coupled = coupled
         self._complete = complete
         self._open_library = open_library
         self._lock = lock
         self._devices = devices
         self._opened: Pqos | None = None
+        self._limits: tuple[L3Allocation, int] | None = None  # and the least ways of a mask
         self._domains: dict[int, CacheDomain] = {}
         self._taken: frozenset[int] = frozenset()  # classes others use
         self._classes: dict[int, dict[str, ClassMask]] = {}
@@ -67,13 +69,19 @@ class PqosAllocator:
     # ------------------------------------------------------------------- what is there
 
     def domains(self) -> tuple[CacheDomain, ...]:
-        """Read the cache domains with their limits, once; see `api.CacheAllocator`."""
-        if not self._domains:
-            if self._interface is Interface.MSR:
-                found = self._domains_of_library()
-            else:
-                found = Resctrl(self._fs, self._topology, coupled=self._coupled).domains()
-            self._domains = {domain.id: self._complete(domain) for domain in found}
+        """Read the cache domains; see `api.CacheAllocator`.
+
+        A processor seen once stays in its domain while it is off-line.
+        """
+        self._renew_library()
+        if self._interface is Interface.MSR:
+            found = self._domains_of_library()
+        else:
+            classes = self._fs.info().closids  # libpqos takes them all
+            found = tuple(
+                dataclasses.replace(domain, classes=classes) for domain in self._resctrl.domains()
+            )
+        self._domains |= {domain.id: self._complete(domain) for domain in found}
         return tuple(self._domains[number] for number in sorted(self._domains))
 
     def look(self) -> tuple[CacheDomain, ...]:
@@ -99,21 +107,34 @@ class PqosAllocator:
         )
 
     def _domains_of_library(self) -> tuple[CacheDomain, ...]:
+        limits, min_ways = self._limits = self._limits or self._read_limits()
+        found = []
+        for cache in self._topology.caches():
+            domain = self._domain(cache, limits)
+            known = self._domains.get(cache.id, domain)
+            cpus = tuple(sorted({*domain.cpus, *known.cpus}))
+            found.append(dataclasses.replace(domain, cpus=cpus, min_ways=min_ways))
+        return tuple(found)
+
+    def _read_limits(self) -> tuple[L3Allocation, int]:
         library = self._library()
         can = library.capability
         self._taken = frozenset(library.class_of(core.cpu) for core in library.cores) - {0}
         free = can.classes - len([n for n in self._taken if n < can.classes])
-        limits = L3Allocation(can.ways, free, can.contention)
-        return tuple(
-            dataclasses.replace(self._domain(cache, limits), min_ways=library.min_ways())
-            for cache in self._topology.caches()
-        )
+        return L3Allocation(can.ways, free, can.contention), library.min_ways()
 
     def _library(self) -> Pqos:
         if self._opened is None:
             self._check_alone()
             self._opened = self._open_library(self._interface, self._topology.online())
         return self._opened
+
+    def _renew_library(self) -> None:
+        """Shut libpqos down when processors came or went: it knows those of its start."""
+        if self._opened is not None:
+            known = {core.cpu for core in self._opened.cores}
+            if known != self._topology.online():
+                self.close()
 
     def _check_alone(self) -> None:
         mounted = (self._fs.root / "schemata").exists()
@@ -137,7 +158,9 @@ class PqosAllocator:
                 )
 
     def _l3cat(self, domain: CacheDomain) -> int:
-        """Return libpqos's number of a domain."""
+        """Return libpqos's number of a domain. Raises `DomainOffline`."""
+        if self._topology.online().isdisjoint(domain.cpus):
+            raise DomainOffline(domain.id)
         for core in self._library().cores:
             if core.cpu in domain.cpus:
                 return core.l3cat_id
@@ -223,12 +246,16 @@ class PqosAllocator:
 
     def inspect(self) -> Inspection:
         """Compare the machine with what we wrote; see `resctrl.Resctrl.inspect`."""
-        if self._opened is None:
+        if not self._classes:
             return Inspection()
+        self._renew_library()
         foreign = []
         for number, numbers in self._numbers.items():
             found = self._domains[number]
-            masks = self._library().masks(self._l3cat(found))
+            try:
+                masks = self._library().masks(self._l3cat(found))
+            except DomainOffline:
+                continue
             for name, item in self._classes[number].items():
                 now = WayMask(masks[numbers[name]])
                 if now not in (item.mask, rules.effective(found, item.mask)):
@@ -259,8 +286,8 @@ class PqosAllocator:
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, what `restore` needs."""
         if self._interface is Interface.OS:
-            resctrl = Resctrl(self._fs, self._topology)
-            return {"groups": list(self._fs.groups()), "resctrl": resctrl.save()}
+            return {"groups": list(self._fs.groups()), "resctrl": self._resctrl.save()}
+        self._renew_library()
         library = self._library()
         ids = sorted({core.l3cat_id for core in library.cores})
         return {
@@ -268,7 +295,10 @@ class PqosAllocator:
                 str(number): {str(n): mask for n, mask in library.masks(number).items()}
                 for number in ids
             },
-            "classes": {str(core.cpu): library.class_of(core.cpu) for core in library.cores},
+            "classes": {
+                str(core.cpu): 0 if core.cpu in self._written else library.class_of(core.cpu)
+                for core in library.cores
+            },
         }
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
@@ -282,12 +312,12 @@ class PqosAllocator:
         return done
 
     def _restore_registers(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        self._renew_library()
         library = self._library()
         done = []
         for core in library.cores:
-            number = saved["classes"].get(str(core.cpu))
-            online = core.cpu in self._topology.online()
-            if online and number is not None and library.class_of(core.cpu) != number:
+            number = saved["classes"].get(str(core.cpu), 0)  # who was off-line was in class 0
+            if library.class_of(core.cpu) != number:
                 library.set_class(core.cpu, number)
                 done.append(f"processor {core.cpu} in class {number}")
         for text, found in saved["masks"].items():

@@ -82,11 +82,11 @@ class Host:
         return self.processor.known
 
 
-def findings(host: Host, *, cat: str = "resctrl", agent: int | None = None) -> list[Finding]:
+def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) -> list[Finding]:
     """Look at everything, in the order in which a person would mend it.
 
-    `cat` is the interface cache is allocated through, `agent` the process of an agent that runs:
-    what these hold is no other owner's.
+    `ours` are the groups libpqos made for us, `agent` is the process of an agent that runs: what
+    these hold is no other owner's.
     """
     found = []
     for look in (_processor, _resctrl, _msr, _ddio_register, _io_alloc, _perf, _cha):
@@ -94,22 +94,23 @@ def findings(host: Host, *, cat: str = "resctrl", agent: int | None = None) -> l
             found += look(host)
         except HardwareError as error:
             found.append(refusal(look.__name__.strip("_"), error))
-    return _not_ours([*found, *_pqos_library(), *_pqos(host, agent)], cat)
+    return _not_ours([*found, *_pqos_library(), *_pqos(host, agent)], ours)
 
 
-def owners(host: Host, *, cat: str = "resctrl") -> tuple[str, ...]:
+def owners(host: Host, *, ours: Iterable[str] = ()) -> tuple[str, ...]:
     """Return who else allocates cache now, one sentence each; cheap enough for every reconcile.
 
-    `cat` is the interface we allocate through.
+    `ours` are the groups libpqos made for us.
     """
-    return reasons(_not_ours([*_resctrl(host), *_pqos(host)], cat), Level.OBSERVE)
+    return reasons(_not_ours([*_resctrl(host), *_pqos(host)], ours), Level.OBSERVE)
 
 
-def _not_ours(found: list[Finding], cat: str) -> list[Finding]:
-    """Leave out what libpqos's OS interface makes for us: groups that take every class."""
-    if cat != "pqos-os":
+def _not_ours(found: list[Finding], ours: Iterable[str]) -> list[Finding]:
+    """Leave out what libpqos's OS interface made for us: groups that take every class."""
+    begins = tuple(f"{name}: " for name in ours)
+    if not begins:
         return found
-    return [one for one in found if one.subject != "classes" and not one.state.startswith("COS")]
+    return [one for one in found if one.subject != "classes" and not one.state.startswith(begins)]
 
 
 def reasons(found: Iterable[Finding], level: Level) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from typing import Any
 
 from iat_nova.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware import rules
-from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
-from iat_nova.hardware.resctrl_fs import Info, ResctrlFs, parse_masks
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
+from iat_nova.hardware.resctrl_fs import Info, ResctrlError, ResctrlFs, parse_masks
 from iat_nova.hardware.topology import Topology
 from iat_nova.hardware.undo import Step, undoing
 from iat_nova.model import CacheDomain, WayMask
@@ -27,7 +27,7 @@ PREFIX = "iat-nova."
 _DEFAULT_GROUP = ""
 
 ReadClassRegister = Callable[[int, int], WayMask]
-"""(processor, class number) -> the mask in the register of that class."""
+"""(processor, number from 0) -> the word in that mask register of the processor's package."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ class Resctrl:
         self._made: set[int] = set()  # numbers of our groups that exist
         self._cpus: dict[int, frozenset[int]] = {}  # of each group, as last written
         self._plugged: dict[int, int | None] = {}  # of each processor, when it was written
-        self._default_found: dict[int, WayMask] = {}  # masks to be given back
+        self._online: dict[int, dict[int, int | None]] = {}  # the same of all a domain had then
+        self._default_found: dict[int, dict[str, WayMask]] = {}  # to be given back, by resource
 
     # ------------------------------------------------------------------- what is there
 
@@ -126,12 +127,26 @@ class Resctrl:
         }
 
     def _effective(self, domain: CacheDomain, group: str) -> WayMask:
-        shown = self._fs.masks(group, self._limits_info().resources[0])[domain.id]
+        resources = self._limits_info().resources
+        shown = self._masks(group, domain.id)[resources[0]]
         number = self._fs.hardware_class(group) if self._read_register else None
         if self._read_register is None or number is None:
             return rules.effective(domain, shown)
-        cpu = min(self._topology.online() & frozenset(domain.cpus))
-        return self._read_register(cpu, number)
+        online = self._topology.online() & frozenset(domain.cpus)
+        if not online:
+            raise DomainOffline(domain.id)
+        # With code and data prioritisation a class has two registers, the first of them for data.
+        return self._read_register(min(online), number * len(resources))
+
+    def _masks(self, group: str, domain: int) -> dict[str, WayMask]:
+        """Return a group's masks in a domain by resource. Raises `DomainOffline`."""
+        found = {}
+        for resource in self._limits_info().resources:
+            masks = self._fs.masks(group, resource)
+            if domain not in masks:  # the kernel leaves out what is off-line
+                raise DomainOffline(domain)
+            found[resource] = masks[domain]
+        return found
 
     def _limits(self) -> tuple[CacheDomain, ...]:
         return tuple(self._domains.values()) or self.domains()
@@ -148,20 +163,33 @@ class Resctrl:
         """Program exactly these classes; see `api.CacheAllocator`.
 
         Masks are written before processors move, and groups are removed last. When the kernel
-        refuses a step, those before it are undone.
+        refuses a step, those before it are undone; when a processor came or went meanwhile, all
+        is tried once more.
         """
         found = rules.find(self._limits(), domain)
         rules.check_classes(found, classes)
         named = {item.name: item for item in classes}
         slots = rules.numbered(named, self._slots.get(domain, {}))
-        with self._fs.locked(), undoing() as undo:
-            self._program(domain, named, slots, undo)
+        online = self._topology.online()
+        try:
+            self._program(domain, named, slots)
+        except ResctrlError:
+            if self._topology.online() == online:
+                raise
+            self._program(domain, named, slots)
         self._classes[domain], self._slots[domain] = named, slots
         if DEFAULT_CLASS not in named:
             self._default_found.pop(domain, None)
+        self._online[domain] = self._plugged_in(found)
         return self.effective(domain)
 
     def _program(
+        self, domain: int, named: Mapping[str, ClassMask], slots: Mapping[str, int]
+    ) -> None:
+        with self._fs.locked(), undoing() as undo:
+            self._take_steps(domain, named, slots, undo)
+
+    def _take_steps(
         self,
         domain: int,
         named: Mapping[str, ClassMask],
@@ -175,9 +203,9 @@ class Resctrl:
         for number in sorted(cpus.keys() - self._made):
             self._add(number, undo)
         for name, item in named.items():
-            self._set_mask(domain, slots[name], item.mask, undo)
+            self._set_masks(domain, slots[name], self._alike(item.mask), undo)
         if DEFAULT_CLASS not in named and domain in self._default_found:
-            self._set_mask(domain, 0, self._default_found[domain], undo)
+            self._set_masks(domain, 0, self._default_found[domain], undo)
         before = dict(self._cpus)
         undo.append(lambda: self._set_cpus(before))
         self._set_cpus(cpus)
@@ -189,14 +217,13 @@ class Resctrl:
         classes: Mapping[int, Mapping[str, ClassMask]],
         slots: Mapping[int, Mapping[str, int]],
     ) -> dict[int, frozenset[int]]:
-        """Return the processors on-line for every group that some class needs."""
-        online = self._topology.online()
+        """Return the processors, on-line or not, for every group that some class needs."""
         cpus: dict[int, frozenset[int]] = {}
         for domain, named in classes.items():
             for name, item in named.items():
                 number = slots[domain][name]
                 if number:
-                    cpus[number] = cpus.get(number, frozenset()) | (online & set(item.cpus))
+                    cpus[number] = cpus.get(number, frozenset()) | frozenset(item.cpus)
         return cpus
 
     def _check_owners(self, cpus: Mapping[int, frozenset[int]]) -> None:
@@ -224,23 +251,34 @@ class Resctrl:
             self._add(number, [])
             for domain, slots in self._slots.items():
                 for name in (name for name, slot in slots.items() if slot == number):
-                    self._set_mask(domain, number, self._classes[domain][name].mask, [])
+                    masks = self._alike(self._classes[domain][name].mask)
+                    self._set_masks(domain, number, masks, [])
 
         undo.append(put_back)
 
-    def _set_mask(self, domain: int, number: int, mask: WayMask, undo: list[Step]) -> None:
-        info = self._limits_info()
+    def _alike(self, mask: WayMask) -> dict[str, WayMask]:
+        """Return a class's masks by resource: with CDP code and data get the same."""
+        return dict.fromkeys(self._limits_info().resources, mask)
+
+    def _set_masks(
+        self, domain: int, number: int, masks: Mapping[str, WayMask], undo: list[Step]
+    ) -> None:
         group = _group(number)
-        before = self._fs.masks(group, info.resources[0])[domain]
+        before = self._masks(group, domain)
         if number == 0:
             self._default_found.setdefault(domain, before)
-        if before != mask:
-            self._fs.set_mask(info, group, domain, mask)
-            undo.append(lambda: self._fs.set_mask(info, group, domain, before))
+        if before != masks:
+            self._fs.set_masks(group, domain, masks)
+            undo.append(lambda: self._fs.set_masks(group, domain, before))
 
     def _set_cpus(self, cpus: Mapping[int, frozenset[int]]) -> None:
-        """Give every group its processors; what one gains, the kernel takes from the others."""
-        for number, wanted in sorted(cpus.items()):
+        """Give every group those of its processors that are on-line.
+
+        What one group gains, the kernel takes from the others.
+        """
+        online = self._topology.online()
+        for number, whole in sorted(cpus.items()):
+            wanted = whole & online
             if self._cpus.get(number, frozenset()) == wanted or number not in self._made:
                 continue
             self._fs.set_cpus(_group(number), format_cpus(wanted))
@@ -256,9 +294,10 @@ class Resctrl:
 
         Foreign changes are reported and left alone. Raises `HardwareError`.
         """
+        online = self._topology.online()
+        self._renew_masks(online)
         foreign = self._foreign_masks()
         lost: set[int] = set()
-        online = self._topology.online()
         for number, wanted in self._cpus.items():
             if number not in self._made or not self._exists(number):
                 continue
@@ -288,12 +327,30 @@ class Resctrl:
         with self._fs.locked():
             self._set_cpus(self._wanted_cpus(self._classes, self._slots))
 
+    def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
+        """Return when each processor of a domain that is on-line came."""
+        online = self._topology.online() & frozenset(domain.cpus)
+        return {cpu: self._topology.plugged(cpu) for cpu in online}
+
+    def _renew_masks(self, online: frozenset[int]) -> None:
+        """Write the masks of domains that were off-line as a whole: the kernel forgot them."""
+        for domain, before in self._online.items():
+            stayed = any(self._topology.plugged(cpu) == when for cpu, when in before.items())
+            found = self._domains[domain]
+            if stayed or online.isdisjoint(found.cpus):
+                continue
+            with self._fs.locked():
+                for name, item in self._classes[domain].items():
+                    number = self._slots[domain][name]
+                    if self._exists(number):
+                        self._set_masks(domain, number, self._alike(item.mask), [])
+            self._online[domain] = self._plugged_in(found)
+
     def _exists(self, number: int) -> bool:
-        return _group(number) in self._fs.groups()
+        return number == 0 or _group(number) in self._fs.groups()
 
     def _foreign_masks(self) -> list[str]:
         """Tell which of our groups are gone, and which masks somebody else wrote."""
-        info = self._limits_info()
         present = (_DEFAULT_GROUP, *self._fs.groups())
         foreign = [
             f"{_group(number)} was removed"
@@ -305,13 +362,15 @@ class Resctrl:
                 group = _group(self._slots[domain][name])
                 if group not in present:
                     continue
-                for resource in info.resources:
-                    now = self._fs.masks(group, resource)[domain]
+                where = group or "the default group"
+                try:
+                    masks = self._masks(group, domain)
+                except DomainOffline:
+                    continue
+                for resource, now in masks.items():
                     if now != item.mask:
-                        foreign.append(
-                            f"{group or 'the default group'}: {resource}:{domain} is {now}, "
-                            f"we wrote {item.mask}"
-                        )
+                        what = f"{resource}:{domain} is {now}, we wrote {item.mask}"
+                        foreign.append(f"{where}: {what}")
         return foreign
 
     def save(self) -> dict[str, Any]:
@@ -340,20 +399,25 @@ class Resctrl:
             for name in self.own_groups():
                 self._fs.remove(name)
                 done.append(f"removed {self._fs.root / name}")
-            info = self._fs.info()
-            for resource in info.resources:
+            for resource in self._fs.info().resources:
                 text = ";".join(f"{d}={m}" for d, m in saved["default"].get(resource, {}).items())
                 now = self._fs.masks(_DEFAULT_GROUP, resource)
                 for domain, mask in parse_masks(text).items():
                     if domain in now and now[domain] != mask:
-                        only = dataclasses.replace(info, resources=(resource,))
-                        self._fs.set_mask(only, _DEFAULT_GROUP, domain, mask)
+                        self._fs.set_masks(_DEFAULT_GROUP, domain, {resource: mask})
                         done.append(f"default group {resource}:{domain} = {mask}")
         self._forget()
         return tuple(done)
 
     def _forget(self) -> None:
-        for memory in (self._classes, self._slots, self._cpus, self._plugged, self._default_found):
+        for memory in (
+            self._classes,
+            self._slots,
+            self._cpus,
+            self._plugged,
+            self._online,
+            self._default_found,
+        ):
             memory.clear()
         self._made.clear()
 

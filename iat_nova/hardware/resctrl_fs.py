@@ -160,9 +160,9 @@ class ResctrlFs:
 
     # ------------------------------------------------------------------------- changing
 
-    def set_mask(self, info: Info, group: str, domain: int, mask: WayMask) -> None:
-        """Write a group's mask in one domain; with CDP for code and data alike."""
-        text = "".join(f"{resource}:{domain}={mask:x}\n" for resource in info.resources)
+    def set_masks(self, group: str, domain: int, masks: Mapping[str, WayMask]) -> None:
+        """Write a group's masks in one domain, by resource."""
+        text = "".join(f"{resource}:{domain}={mask:x}\n" for resource, mask in masks.items())
         self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
 
     def set_cpus(self, group: str, cpus: str) -> None:

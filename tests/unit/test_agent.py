@@ -14,7 +14,7 @@ from iat_nova.agent import Agent
 from iat_nova.control.layout import LayoutError
 from iat_nova.control.state import State
 from iat_nova.enforce import Enforcer
-from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, HardwareError
+from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, DomainOffline, HardwareError
 from iat_nova.hardware.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.history import History, HistoryReader
 from iat_nova.journal import Journal
@@ -95,10 +95,11 @@ class Inventory:
         self.changed = threading.Event()
         self.guests = ()
         self.asked = 0
+        self.online = tuple(range(18))
 
     def facts(self) -> Facts:
         self.asked += 1
-        return Facts(HostFacts("h", (SKYLAKE,), tuple(range(18))), self.guests, None)
+        return Facts(HostFacts("h", (SKYLAKE,), self.online), self.guests, None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -469,6 +470,35 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(SKYLAKE.ddio_found, self.seen)
         self.assertEqual(0x7C0, self.ddio.read(0))
         self.assertRegex(self.status().status.reason, "DDIO was left at 0x600 and is at 0x7c0")
+
+    def test_a_socket_off_line_is_left_alone(self) -> None:
+        """It is not decided upon until it is back; that is told, and no reason to observe."""
+        apply = self.allocator.apply
+
+        def offline(domain, _classes):
+            raise DomainOffline(domain)
+
+        def unplug() -> None:  # between two reconciles: the next write finds it out
+            self.allocator.apply = offline
+            self.inventory.online = (18,)
+
+        def count() -> None:
+            self.count = len(self.strategy.samples)
+
+        def plug() -> None:
+            self.same = len(self.strategy.samples) == self.count
+            self.told = self.agent.journal._problems["domain 0"]
+            self.allocator.apply = apply
+            self.inventory.online = tuple(range(18))
+            self.inventory.changed.set()
+
+        self.run_for(9.0, lambda: None, unplug, lambda: None, count, lambda: None, plug)
+        self.assertTrue(self.same)
+        self.assertEqual(
+            "cache domain 0: its processors are all off-line; it is left alone", self.told
+        )
+        self.assertGreater(len(self.strategy.samples), self.count)
+        self.assertEqual((None, ()), (self.status().status.reason, self.status().status.degraded))
 
     def test_looking_that_fails_does_not_end_the_loop(self) -> None:
         """A register that cannot be read is told, and the loop goes on."""

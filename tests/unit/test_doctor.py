@@ -94,12 +94,18 @@ class Host(DoctorCase):
         self.assertIn("cannot start", verdict["state"])
 
     def test_groups_that_libpqos_makes(self):
-        """COS groups are ours when the agent allocates through libpqos's OS interface."""
+        """COS groups are ours when an agent's snapshot tells that they came after it."""
+        self.configure(cat_interface="pqos-os")
         for number in range(1, 8):
             self.tree.mkdir(f"COS{number}")
         self.assertEqual(1, self.rows()[0])
-        self.configure(cat_interface="pqos-os")
-        self.assertEqual(0, self.rows()[0])
+        part = mock.Mock()
+        for before, status in ((["COS1"], 1), ([], 0)):
+            part.save.return_value = {"groups": before}
+            assembly.guard(self.settings(), self.host(), {"pqos-os": part}).protect()
+            found, rows = self.rows()
+            self.assertEqual((status, bool(before)), (found, "foreign group" in rows))
+            self.settings().snapshot_path.unlink()
 
     def test_not_root(self):
         """Who may not see everything is told so first."""

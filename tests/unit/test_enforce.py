@@ -6,7 +6,7 @@ import unittest
 
 from iat_nova.enforce import Enforcer, ForeignHand
 from iat_nova.guard import GuardError, Restored
-from iat_nova.hardware.api import DEFAULT_CLASS, HardwareError
+from iat_nova.hardware.api import DEFAULT_CLASS, DomainOffline, HardwareError
 from iat_nova.hardware.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.model import (
     DomainInventory,
@@ -195,6 +195,23 @@ class EnforcerTest(unittest.TestCase):
                 self.assertEqual({}, allocator.effective(0))
                 self.assertEqual(0x600, self.ddio.read(0))
 
+    def test_a_domain_that_goes_off_line(self) -> None:
+        """Nothing of it is undone, none of it is a foreign hand's, and it is written when back."""
+        self.enforcer.apply(INVENTORY, FIRST)
+        apply, read = self.allocator.apply, self.ddio.read
+
+        def offline(domain, *_arguments):
+            raise DomainOffline(domain)
+
+        self.ddio.read = offline
+        self.assertEqual((), self.enforcer.foreign_ddio())
+        self.ddio.read, self.allocator.apply = read, offline
+        with self.assertRaisesRegex(DomainOffline, "^cache domain 0: none of its .*on-line$"):
+            self.enforcer.apply(INVENTORY, layout(0x400, guest=0x00C))
+        self.allocator.apply = apply
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.assertEqual(0x600, self.ddio.read(0))
+
     def test_an_undo_that_fails_tells_both(self) -> None:
         """Why it was refused, why it could not be undone, and what to do."""
         self.enforcer.apply(INVENTORY, FIRST)
@@ -213,6 +230,7 @@ class Keeper:
     def __init__(self, allocator: FakeAllocator) -> None:
         self.allocator = allocator
         self.writes_at_protect: list[int] = []
+        self.writes_at_extend: list[int] = []
         self.refuse = False
         self.failed: tuple[str, ...] = ()
         self.restored = 0
@@ -221,6 +239,9 @@ class Keeper:
         if self.refuse:
             raise GuardError("no snapshot; without a snapshot nothing is written")
         self.writes_at_protect.append(len(self.allocator.writes))
+
+    def extend(self) -> None:
+        self.writes_at_extend.append(len(self.allocator.writes))
 
     def restore(self) -> Restored:
         self.restored += 1
@@ -239,6 +260,19 @@ class GuardedTest(unittest.TestCase):
         """Nothing was written when the guard was asked."""
         self.enforcer.apply(INVENTORY, FIRST)
         self.assertEqual([0], self.guard.writes_at_protect)
+
+    def test_a_further_domain_is_saved_before_its_first_write(self) -> None:
+        """A socket that was off-line when the snapshot was taken is in it, too."""
+        other = dataclasses.replace(SKYLAKE, id=1)
+        domains = (SKYLAKE, other)
+        self.guard.allocator = self.allocator = FakeAllocator(domains)
+        enforcer = Enforcer(self.allocator, FakeDdio(domains), self.guard)
+        enforcer.apply(INVENTORY, FIRST)
+        self.assertEqual([], self.guard.writes_at_extend)
+        written = len(self.allocator.writes)
+        for _ in range(2):
+            enforcer.apply(DomainInventory(other, INVENTORY.tenants), FIRST)
+        self.assertEqual([written], self.guard.writes_at_extend)
 
     def test_without_a_snapshot_nothing_is_written(self) -> None:
         """A guard that cannot save stops the write before it begins."""

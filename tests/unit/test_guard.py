@@ -129,6 +129,22 @@ class Snapshots(Folder):
         self.ddio.value = 40
         self.assertEqual(("masks = 1", "ddio = 30"), self.make().restore().done)
 
+    def test_what_came_later(self):
+        """Processors and sockets that come are added to the snapshot; what was saved stays."""
+        writer = self.make()
+        self.masks.save = lambda: {"masks": {"0": 1}, "groups": ["theirs"]}
+        self.ddio.save = lambda: [[0, 0x186, 5]]
+        writer.protect()
+        self.masks.save = lambda: {"masks": {"0": 10, "1": 7}, "groups": ["theirs", "ours"]}
+        self.ddio.save = lambda: [[0, 0x186, 6], [1, 0x186, 7]]
+        writer.extend(["ddio", "something else"])
+        self.assertEqual([[0, 0x186, 5], [1, 0x186, 7]], self.make().saved("ddio"))
+        self.assertEqual({"masks": {"0": 1}, "groups": ["theirs"]}, self.make().saved("masks"))
+        writer.extend()
+        masks = {"masks": {"0": 1, "1": 7}, "groups": ["theirs"]}
+        self.assertEqual(masks, self.make().saved("masks"))
+        self.assertIsNone(self.make().saved("something else"))
+
     def test_nothing_is_about_to_be_written(self):
         """Then there is no snapshot."""
         writer = self.make()

@@ -6,7 +6,7 @@ import os
 import subprocess
 import unittest
 
-from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.ddio import MsrDdio
 from iat_nova.hardware.msr import L3_MASK, Msr
 from iat_nova.hardware.resctrl import PREFIX, Resctrl
@@ -211,6 +211,42 @@ class Registered(Mounted, unittest.TestCase):
         plug(cpu, True)
         inspection = self.allocator.inspect()
         self.assertEqual(((), (cpu,)), (inspection.foreign, inspection.reasserted))
+
+    def test_offline_at_the_start(self):
+        """A processor that comes later is taken in."""
+        cpu = max(TOPOLOGY.online())
+        plug(cpu, False)
+        try:
+            allocator = self.make()
+            self.assertNotIn(cpu, [c for domain in allocator.domains() for c in domain.cpus])
+        finally:
+            plug(cpu, True)
+        domain = next(domain for domain in allocator.domains() if cpu in domain.cpus)
+        allocator.apply(domain.id, (ClassMask("a", (cpu,), WayMask(0x3)),))
+        number = REGISTERS.pqr_assoc(cpu)[0]
+        self.assertEqual(0x3, REGISTERS.cbm(number, TOPOLOGY.package(cpu)))
+
+    def test_a_socket_goes_and_comes(self):
+        """Off-line it is left alone; the kernel forgets its masks, and gets them again."""
+        if len(self.domains) < 2:
+            self.skipTest("one cache domain only")
+        wanted = self.apply_example()
+        domain = self.domains[-1]
+        package = TOPOLOGY.package(domain.cpus[0])
+        for cpu in domain.cpus:
+            plug(cpu, False)
+        try:
+            self.assertEqual((), self.allocator.inspect().foreign)
+            with self.assertRaisesRegex(DomainOffline, f"cache domain {domain.id}: none of its"):
+                self.allocator.apply(domain.id, (ClassMask("a", (), WayMask(0x3)),))
+        finally:
+            for cpu in domain.cpus:
+                plug(cpu, True)
+        inspection = self.allocator.inspect()
+        self.assertEqual(((), domain.cpus[:2]), (inspection.foreign, inspection.reasserted))
+        self.assertEqual(wanted[domain.id], dict(self.allocator.effective(domain.id)))
+        found = {REGISTERS.cbm(n, package) for n in range(4)}
+        self.assertEqual(set(wanted[domain.id].values()), found)
 
     def test_two_hundred_arrivals(self):
         """200 classes come and go: no group, class or descriptor is leaked."""

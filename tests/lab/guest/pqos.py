@@ -62,6 +62,24 @@ class OnPqos:
     def class_of(self, cpu):
         return REGISTERS.pqr_assoc(cpu)[0] or None
 
+    def test_offline_at_the_start(self):
+        """A processor that comes when libpqos runs is taken in, and given back in the end."""
+        self.allocator.close()  # libpqos is there once a process
+        cpu = max(TOPOLOGY.online())
+        plug(cpu, False)
+        try:
+            allocator = self.make()
+            first = allocator.domains()[0]
+            allocator.apply(first.id, (ClassMask("a", first.cpus[:1], WayMask(0xC)),))
+        finally:
+            plug(cpu, True)
+        domain = next(domain for domain in allocator.domains() if cpu in domain.cpus)
+        self.assertEqual((), allocator.inspect().foreign)
+        allocator.apply(domain.id, (ClassMask("b", (cpu,), WayMask(0x3)),))
+        self.assertEqual((), allocator.inspect().foreign)
+        number = REGISTERS.pqr_assoc(cpu)[0]
+        self.assertEqual(0x3, REGISTERS.cbm(number, TOPOLOGY.package(cpu)))
+
 
 class MsrContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
     """The contract of every allocator on the MSR interface."""

@@ -3,7 +3,7 @@ import errno
 import json
 import unittest
 
-from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.msr import IIO_LLC_WAYS
 from iat_nova.hardware.resctrl import Resctrl
@@ -23,9 +23,9 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
 
     def make(self):
         self.cpus = trees.Cpus(self.folder / "cpu", packages=((0, 1), (2, 3)))
-        tree = trees.KernelTree(self.folder / "resctrl", self.cpus)
+        self.tree = trees.KernelTree(self.folder / "resctrl", self.cpus)
         self.msr = FakeMsr({0: 0, 1: 0, 2: 1, 3: 1})
-        self.allocator = Resctrl(tree, self.cpus.topology)
+        self.allocator = Resctrl(self.tree, self.cpus.topology)
         ddio = MsrDdio(self.msr, self.allocator.domains, self.cpus.topology)
         return ddio, self.allocator.domains()[0]
 
@@ -36,6 +36,22 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         self.ddio.write(1, WayMask(0x7C0))
         self.assertEqual(0x600, self.ddio.read(0))
         self.assertEqual([(3, IIO_LLC_WAYS, 0x7C0)], self.msr.writes)
+
+    def test_processors_come_and_go(self):
+        """A socket is reached through processors that came later; without any it cannot be."""
+        self.assertEqual(0x600, self.ddio.read(1))
+        self.cpus.unplug(2)
+        self.cpus.unplug(3)
+        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its processors is on-line"):
+            self.ddio.read(1)
+        other = Resctrl(self.tree, self.cpus.topology)  # which has never seen that socket
+        ddio = MsrDdio(self.msr, other.domains, self.cpus.topology)
+        self.assertEqual(0x600, ddio.read(0))
+        self.tree.plug(3)
+        self.assertEqual((0x600, 0x600), (self.ddio.read(1), ddio.read(1)))
+        self.tree.plug(2)
+        self.tree.unplug(3)
+        self.assertEqual(0x600, ddio.read(1))
 
     def test_what_was_read_back(self):
         """A register that keeps its value shows in what write returns."""
@@ -125,6 +141,13 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
         self.ddio.restore(saved)
         self.assertEqual("disabled", self.ddio.state())
         self.assertEqual((), self.ddio.restore(saved))
+
+    def test_a_domain_off_line(self):
+        """The kernel leaves it out: that is no mask that somebody moved."""
+        del self.tree._masks[1]
+        self.tree._show()
+        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its processors"):
+            self.ddio.read(1)
 
     def test_masks_restored(self):
         """Where it was enabled before, its masks are put back."""

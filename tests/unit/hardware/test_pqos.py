@@ -7,7 +7,7 @@ import unittest
 from types import SimpleNamespace
 
 from iat_nova.hardware import pqos_lib
-from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.pqos_lib import Capability, Core, Interface, Pqos, PqosError
 from iat_nova.model import WayMask
@@ -192,11 +192,15 @@ class Registers:
 
     def __init__(self, log):
         self.capability = Capability(classes=8, ways=11, way_bytes=1 << 21, contention=0x600)
-        self.cores = tuple(Core(cpu, 10 + cpu // 4) for cpu in range(8))
+        self.begin(range(8))
         self.values = {number: dict.fromkeys(range(16), 0x7FF) for number in (10, 11)}
         self.classes = dict.fromkeys(range(8), 0)
         self.log = log
         self.fail_at = None
+
+    def begin(self, cpus):
+        """Be initialised with these processors on-line: no other can be reached from then on."""
+        self.cores = tuple(Core(cpu, 10 + cpu // 4) for cpu in sorted(cpus))
 
     def _change(self, text):
         if self.fail_at is not None:
@@ -214,9 +218,15 @@ class Registers:
         self.values[l3cat_id] |= coupled
 
     def class_of(self, cpu):
+        self._known(cpu)
         return self.classes[cpu]
 
+    def _known(self, cpu):
+        if cpu not in (core.cpu for core in self.cores):
+            raise PqosError(f"processor {cpu}: bad parameter")
+
     def set_class(self, cpu, number):
+        self._known(cpu)
         self._change(f"class {cpu} {number}")
         self.classes[cpu] = number
 
@@ -241,8 +251,9 @@ class MsrCase:
             coupled=True, open_library=self.open, devices=self.folder,
         )  # fmt: skip
 
-    def open(self, _interface, _cpus):
+    def open(self, _interface, cpus):
         self.log.append("open")
+        self.registers.begin(cpus)
         return self.registers
 
     def class_of(self, cpu):
@@ -299,7 +310,8 @@ class MsrInterface(MsrCase, unittest.TestCase):
             self.apply(a=((0, 3), 0x3))
 
     def test_a_domain_that_libpqos_does_not_know(self):
-        """Its processors came after libpqos was opened: refused, and nothing is written."""
+        """A library that leaves out processors on-line: refused, and nothing is written."""
+        self.registers.begin = lambda _cpus: None
         self.registers.cores = tuple(core for core in self.registers.cores if core.cpu > 3)
         before = self.state()
         with self.assertRaisesRegex(HardwareError, "domain 0: libpqos knows none of its"):
@@ -372,6 +384,47 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(((), (1,)), (inspection.foreign, inspection.reasserted))
         self.assertEqual(1, self.registers.classes[1])
 
+    def test_offline_at_the_start(self):
+        """libpqos is initialised anew when processors, or a socket, come later."""
+        for cpu in (2, 3, 4, 5, 6, 7):
+            self.cpus.unplug(cpu)
+        self.assertEqual([(0, 1)], [domain.cpus for domain in self.allocator.domains()])
+        self.apply(a=((0,), 0x3))
+        self.cpus.plug(2)
+        self.cpus.plug(6)
+        domains = self.allocator.domains()
+        self.assertEqual([(0, 1, 2), (6,)], [domain.cpus for domain in domains])
+        self.assertEqual([8, 8], [domain.classes for domain in domains])
+        self.apply(a=((0, 2), 0x3))
+        self.allocator.apply(1, (ClassMask("b", (6,), WayMask(0xC)),))
+        self.assertEqual([1, 1, 1], [self.registers.classes[cpu] for cpu in (0, 2, 6)])
+        self.assertEqual(0xC, self.registers.values[11][1])
+        self.assertEqual((), self.allocator.inspect().foreign)
+
+    def test_a_socket_goes_and_comes(self):
+        """Nothing of it can be reached meanwhile, and nothing else is kept from being seen."""
+        self.apply(a=((0,), 0x3))
+        self.allocator.apply(1, (ClassMask("b", (4,), WayMask(0xC)),))
+        for cpu in (4, 5, 6, 7):
+            self.cpus.unplug(cpu)
+        self.assertEqual((), self.allocator.inspect().foreign)
+        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its processors is on-line"):
+            self.allocator.effective(1)
+        self.cpus.plug(4)
+        self.assertEqual((0, 1), tuple(domain.id for domain in self.allocator.domains()))
+        self.assertEqual((4,), self.allocator.inspect().reasserted)
+
+    def test_offline_when_saved(self):
+        """A processor that was off-line when the host was found ends in class 0."""
+        self.cpus.unplug(1)
+        saved = json.loads(json.dumps(self.allocator.save()))
+        self.assertNotIn("1", saved["classes"])
+        self.cpus.plug(1)
+        self.apply(a=((0, 1), 0x3))
+        self.assertEqual("0", str(self.allocator.save()["classes"]["1"]))  # as found, not as now
+        self.make().restore(saved)
+        self.assertEqual(0, self.registers.classes[1])
+
     def test_restored_by_another_process(self):
         """What was saved puts every mask and processor back, once."""
         self.registers.values[11][0] = 0x3F
@@ -394,12 +447,12 @@ class OsInterface(unittest.TestCase):
         self.found = self.tree.state()
         self.opened = []
 
-    def open(self, interface, _cpus):
+    def open(self, interface, cpus):
         self.opened.append(interface)
-        for n in range(1, 8):
-            self.tree.mkdir(f"COS{n}")
+        for name in {f"COS{n}" for n in range(1, 8)}.difference(self.tree.groups()):
+            self.tree.mkdir(name)
         registers = Registers([])
-        registers.cores = tuple(Core(cpu, 0) for cpu in range(4))
+        registers.cores = tuple(Core(cpu, 0) for cpu in cpus)
         registers.values = {0: dict.fromkeys(range(8), 0x7FF)}
         return registers
 
@@ -433,3 +486,13 @@ class OsInterface(unittest.TestCase):
         with self.assertRaisesRegex(HardwareError, "theirs: .*wants every class"):
             self.make().apply(0, (ClassMask("a", (0,), WayMask(3)),))
         self.assertEqual([], self.opened)
+
+    def test_offline_at_the_start(self):
+        """When a processor comes libpqos is initialised anew, beside its own groups."""
+        self.tree.unplug(3)
+        allocator = self.make()
+        allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
+        self.tree.plug(3)
+        self.assertEqual((0, 1, 2, 3), allocator.domains()[0].cpus)
+        allocator.apply(0, (ClassMask("a", (0, 3), WayMask(3)),))
+        self.assertEqual(2, len(self.opened))

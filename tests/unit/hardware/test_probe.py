@@ -229,13 +229,18 @@ class Findings(HostCase):
             self.assertEqual((), probe.owners(self.host()))
 
     def test_owners(self):
-        """Foreign groups own cache, ours do not; with libpqos its groups are ours."""
+        """Foreign groups own cache, ours do not, nor do those libpqos made for us."""
         self.tree.mkdir("iat-nova.1")
         self.assertEqual((), probe.owners(self.host()))
         for number in range(2, 8):
             self.tree.mkdir(f"COS{number}")
-        self.assertEqual((), probe.owners(self.host(), cat="pqos-os"))
+        made = [f"COS{number}" for number in range(2, 8)]
+        self.assertEqual((), probe.owners(self.host(), ours=made))
         self.assertIn("COS2", " ".join(probe.owners(self.host())))
+        self.assertEqual(
+            ("foreign group: COS2: somebody else allocates cache",),
+            probe.owners(self.host(), ours=made[1:]),
+        )
 
     def test_split_siblings(self):
         """Hyper-threads of one core in different classes are told, whole cores are not."""

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import errno
 import fcntl
 import json
 import os
@@ -6,7 +7,7 @@ import unittest
 from unittest import mock
 
 from iat_nova.hardware import resctrl_fs
-from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.resctrl import PREFIX, Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.model import WayMask
@@ -80,6 +81,26 @@ class CdpTree(Tree, contract.AllocatorContract, unittest.TestCase):
         text = self.tree.read(f"{PREFIX}1/schemata")
         self.assertIn("L3CODE:0=3;1=7ff", text)
         self.assertIn("L3DATA:0=3;1=7ff", text)
+
+    def test_a_default_class_whose_code_and_data_differ(self):
+        """Both get the mask wanted, and each its own when the class is given up."""
+        self.tree.write("schemata", "L3DATA:0=3f\n")
+        self.apply(ClassMask(DEFAULT_CLASS, (), WayMask(0x7FF)))
+        self.assertIn("L3DATA:0=7ff", self.tree.read("schemata"))
+        self.assertEqual((), self.allocator.inspect().foreign)
+        self.apply(ClassMask(DEFAULT_CLASS, (), WayMask(0x7)))
+        self.apply()
+        self.assertIn("L3CODE:0=7ff", self.tree.read("schemata"))
+        self.assertIn("L3DATA:0=3f", self.tree.read("schemata"))
+
+    def test_two_registers_a_class(self):
+        """The mask read back is that of the register for data, twice the class's number."""
+        self.tree.debug = True
+        allocator = Resctrl(
+            self.tree, self.cpus.topology, read_register=lambda _cpu, number: WayMask(1 << number)
+        )
+        masks = allocator.apply(0, tuple(ClassMask(n, (), WayMask(0x3)) for n in "ab"))
+        self.assertEqual({"a": 1 << 2, "b": 1 << 4}, masks)
 
 
 class Applying(Tree, unittest.TestCase):
@@ -223,6 +244,50 @@ class Resctrls(Applying):
         masks = allocator.apply(1, (ClassMask("a", (4,), WayMask(0x3)),))
         self.assertEqual({"a": 0x703}, masks)
         self.assertEqual([(4, 1)], seen)
+        for cpu in (4, 5, 6, 7):
+            self.cpus.unplug(cpu)
+        with self.assertRaises(DomainOffline):  # although resctrl showed it a moment ago
+            allocator.effective(1)
+
+    def test_unplugged_while_written(self):
+        """A processor that goes in the midst of it is left out, and joins when it is back."""
+        self.apply(a=((0,), 0x3))
+        write = self.tree.write
+
+        def unplug_first(name, text):
+            if name.endswith("cpus_list"):
+                self.tree.write = write
+                self.tree.unplug(1)
+            write(name, text)
+
+        self.tree.write = unplug_first
+        self.apply(a=((0, 1), 0x3), b=((2,), 0xC))
+        self.assertEqual(["0", "2"], [self.tree.cpus_list(f"{PREFIX}{n}") for n in (1, 2)])
+        self.tree.plug(1)
+        inspection = self.allocator.inspect()
+        self.assertEqual(((), (1,)), (inspection.foreign, inspection.reasserted))
+
+    def test_unplugged_before_an_undo(self):
+        """What goes before a refusal does not stand against undoing what was done."""
+        self.apply(a=((0, 1), 0x3))
+        rmdir = self.tree.rmdir
+
+        def refuse(_name):
+            self.tree.unplug(1)
+            self.tree.rmdir = rmdir
+            raise OSError(errno.EBUSY, "Device or resource busy")
+
+        self.apply(a=((0, 1), 0x3), b=((2,), 0xC))
+        self.tree.rmdir = refuse
+        self.apply(a=((0, 1, 2), 0x3))
+        self.assertEqual("0,2", self.tree.cpus_list(f"{PREFIX}1"))
+        self.assertEqual((f"{PREFIX}1",), self.groups())
+
+    def test_a_refusal_stays_one(self):
+        """Nothing is tried again where no processor came or went."""
+        self.tree.fail_at = 1
+        with self.assertRaisesRegex(HardwareError, "Input/output error"):
+            self.apply(a=((0,), 0x3))
 
     def test_way_bytes(self):
         """A way's size is the cache's divided by the ways."""
@@ -319,6 +384,45 @@ class Watching(Applying):
         self.tree.plug(1)
         self.assertEqual((1,), self.inspect().reasserted)
         self.assertEqual("0-1", self.tree.cpus_list(f"{PREFIX}1"))
+
+    def test_offline_at_the_start(self):
+        """Processors, and a socket, that come later are taken in."""
+        for cpu in (2, 3, 4, 5, 6, 7):
+            self.tree.unplug(cpu)
+        self.assertEqual([(0, 1)], [domain.cpus for domain in self.allocator.domains()])
+        for cpu in (2, 6):
+            self.tree.plug(cpu)
+        domains = self.allocator.domains()
+        self.assertEqual([(0, 1, 2), (6,)], [domain.cpus for domain in domains])
+        self.apply(a=((2,), 0x3))
+        self.apply(1, b=((6,), 0xC))
+        self.assertEqual("2,6", self.tree.cpus_list(f"{PREFIX}1"))
+
+    def test_a_socket_goes_and_comes(self):
+        """It can be neither read nor written meanwhile, and gets its masks at its return."""
+        self.apply(a=((0,), 0x3))
+        self.apply(1, b=((4,), 0xC), c=((5,), 0x30), **{DEFAULT_CLASS: ((), 0x7C0)})
+        self.allocator.domains()
+        for cpu in (4, 5, 6, 7):
+            self.tree.unplug(cpu)
+        self.assertEqual(2, len(self.allocator.domains()))
+        inspection = self.inspect()
+        self.assertEqual(((), ()), (inspection.foreign, inspection.reasserted))
+        text = "^cache domain 1: none of its processors is on-line$"
+        before = self.tree.state()
+        with self.assertRaisesRegex(DomainOffline, text):
+            self.allocator.effective(1)
+        with self.assertRaisesRegex(DomainOffline, text):
+            self.apply(1, b=((4,), 0x3), d=((6,), 0x30), e=((7,), 0x1))
+        self.assertEqual(before, self.tree.state())
+        self.apply(a=((0,), 0x7), f=((1,), 0x18))
+        for cpu in (4, 5):
+            self.tree.plug(cpu)
+        inspection = self.inspect()
+        self.assertEqual(((), (4, 5)), (inspection.foreign, inspection.reasserted))
+        self.assertEqual({"b": 0xC, "c": 0x30, DEFAULT_CLASS: 0x7C0}, self.allocator.effective(1))
+        self.tree.write(f"{PREFIX}1/schemata", "L3:1=7\n")
+        self.assertEqual((f"{PREFIX}1: L3:1 is 0x7, we wrote 0xc",), self.inspect().foreign)
 
 
 class Restoring(Applying):

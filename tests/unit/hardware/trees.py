@@ -48,6 +48,10 @@ class Cpus:
         self._lists()
         self.topology = Topology(root)
 
+    def domains(self):
+        """Return the L3 caches with processors on-line."""
+        return tuple(self.ids[n] for n, cpus in self.packages.items() if self.on & set(cpus))
+
     def plug(self, cpu):
         self._add(cpu)
         self._lists()
@@ -162,10 +166,12 @@ class KernelTree(ResctrlFs):
             name = f"{group}/cpus_list"
             left = parse_cpus(self.read(name.lstrip("/"))) - {cpu}
             self._put(name.lstrip("/"), format_cpus(left))
+        self._domains()
 
     def plug(self, cpu):
         """Bring a processor on-line: it is in the default group."""
         self.cpus.plug(cpu)
+        self._domains()
         self._put("cpus_list", format_cpus(parse_cpus(self.read("cpus_list")) | {cpu}))
 
     def group_of(self, cpu):
@@ -182,6 +188,20 @@ class KernelTree(ResctrlFs):
             for path in sorted(self.root.rglob("*"))
             if path.is_file() and path.name != "last_cmd_status"
         }
+
+    def _domains(self):
+        """Leave out cache domains that are off-line, and begin anew with those that came."""
+        for group in ("", *self.groups()):
+            name = f"{group}/schemata".lstrip("/")
+            lines = []
+            for line in self.read(name).splitlines():
+                resource, _, values = line.strip().partition(":")
+                had = dict(value.split("=") for value in values.split(";") if value)
+                new = "100" if resource == "MB" else f"{self.full:x}"
+                values = (f"{d}={had.get(str(d), new)}" for d in self.cpus.domains())
+                lines.append(f"{resource}:{';'.join(values)}")
+            self._put(name, "\n".join(lines))
+        self._usage()
 
     # Its insides ------------------------------------------------------------------
 
@@ -209,9 +229,10 @@ class KernelTree(ResctrlFs):
         (self.root / f"{base}.closid").write_text(str(closid))
         if self.debug:
             self._put(f"{base}ctrl_hw_id", closid)
-        lines = ["MB:" + ";".join(f"{d}=100" for d in self.cpus.ids)]
+        domains = self.cpus.domains()
+        lines = ["MB:" + ";".join(f"{d}=100" for d in domains)]
         for resource in self.resources:
-            lines.append(f"{resource}:" + ";".join(f"{d}={self.full:x}" for d in self.cpus.ids))
+            lines.append(f"{resource}:" + ";".join(f"{d}={self.full:x}" for d in domains))
         self._put(f"{base}schemata", "\n".join("    " + line for line in lines))
         self._put(f"{base}cpus_list", "")
         self._put(f"{base}mode", "shareable")
@@ -263,7 +284,7 @@ class KernelTree(ResctrlFs):
     def _usage(self):
         ways = self.full.bit_length()
         parts = []
-        for domain in self.cpus.ids:
+        for domain in self.cpus.domains():
             exclusive = 0
             for group in self.groups():
                 if self.mode(group) in ("exclusive", "pseudo-locked"):
