@@ -9,6 +9,7 @@ and wants all of them. Where resctrl is there, `resctrl` is the better choice.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +24,7 @@ from iat_nova.hardware.pqos_lib import Interface, Pqos
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.hardware.topology import Cache, Topology
-from iat_nova.hardware.undo import Step, undoing
+from iat_nova.hardware.undo import Step, put_all_back, undoing
 from iat_nova.model import CacheDomain, WayMask
 
 _COS_GROUP = re.compile(r"COS\d+")
@@ -303,30 +304,40 @@ class PqosAllocator:
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         """Put classes and masks back; return what was done. May be repeated."""
-        if self._interface is Interface.OS:
-            done = self._restore_groups(saved)
-        else:
-            done = self._restore_registers(saved)
         for memory in (self._classes, self._numbers, self._written, self._default_found):
             memory.clear()
-        return done
+        if self._interface is Interface.OS:
+            return self._restore_groups(saved)
+        return self._restore_registers(saved)
 
     def _restore_registers(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         self._renew_library()
         library = self._library()
-        done = []
-        for core in library.cores:
-            number = saved["classes"].get(str(core.cpu), 0)  # who was off-line was in class 0
-            if library.class_of(core.cpu) != number:
-                library.set_class(core.cpu, number)
-                done.append(f"processor {core.cpu} in class {number}")
-        for text, found in saved["masks"].items():
-            now = library.masks(int(text))
-            masks = {int(n): mask for n, mask in found.items() if now.get(int(n)) != mask}
-            if masks:
-                library.set_masks(int(text), masks)
-                done += [f"domain {text} class {n} = {mask:#x}" for n, mask in masks.items()]
-        return tuple(done)
+        found = saved["classes"]
+        steps: list[Callable[[], str | None]] = [
+            functools.partial(self._put_back_class, core.cpu, found.get(str(core.cpu), 0))
+            for core in library.cores  # who was off-line when the host was found was in class 0
+        ]
+        steps += [
+            functools.partial(self._put_back_masks, int(number), masks)
+            for number, masks in saved["masks"].items()
+        ]
+        return put_all_back(steps, lambda step: step())
+
+    def _put_back_class(self, cpu: int, number: int) -> str | None:
+        if self._library().class_of(cpu) == number:
+            return None
+        self._library().set_class(cpu, number)
+        return f"processor {cpu} in class {number}"
+
+    def _put_back_masks(self, l3cat: int, found: Mapping[str, int]) -> str | None:
+        now = self._library().masks(l3cat)
+        masks = {int(n): mask for n, mask in found.items() if now.get(int(n)) != mask}
+        if not masks:
+            return None
+        self._library().set_masks(l3cat, masks)
+        each = ", ".join(f"class {n} = {mask:#x}" for n, mask in masks.items())
+        return f"domain {l3cat}: {each}"
 
     def _restore_groups(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         self.close()

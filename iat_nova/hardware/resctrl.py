@@ -12,15 +12,16 @@ name `api.DEFAULT_CLASS` is applied, and gets back what it had when that class i
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from iat_nova.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware import rules
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.resctrl_fs import Info, ResctrlError, ResctrlFs, parse_masks
+from iat_nova.hardware.resctrl_fs import Info, ResctrlError, ResctrlFs
 from iat_nova.hardware.topology import Topology
-from iat_nova.hardware.undo import Step, undoing
+from iat_nova.hardware.undo import Step, put_all_back, undoing
 from iat_nova.model import CacheDomain, WayMask
 
 PREFIX = "iat-nova."
@@ -390,24 +391,37 @@ class Resctrl:
         """Remove our groups and give the default group its masks; return what was done.
 
         Works on any instance, also of another process, and may be repeated. Where resctrl is no
-        longer mounted there is nothing left of us: unmounting resets every class.
+        longer mounted there is nothing left of us: unmounting resets every class. Raises
+        `HardwareError` at the end, with all that could not be put back.
         """
         if not (self._fs.root / "schemata").exists():
             return ()
-        done = []
+        resources = self._fs.info().resources
+        steps: list[Callable[[], str | None]] = [
+            functools.partial(self._put_back_group, name) for name in self.own_groups()
+        ]
+        steps += [
+            functools.partial(self._put_back_mask, resource, int(domain), WayMask(int(text, 16)))
+            for resource, masks in saved["default"].items()
+            for domain, text in masks.items()
+            if resource in resources
+        ]
         with self._fs.locked():
-            for name in self.own_groups():
-                self._fs.remove(name)
-                done.append(f"removed {self._fs.root / name}")
-            for resource in self._fs.info().resources:
-                text = ";".join(f"{d}={m}" for d, m in saved["default"].get(resource, {}).items())
-                now = self._fs.masks(_DEFAULT_GROUP, resource)
-                for domain, mask in parse_masks(text).items():
-                    if domain in now and now[domain] != mask:
-                        self._fs.set_masks(_DEFAULT_GROUP, domain, {resource: mask})
-                        done.append(f"default group {resource}:{domain} = {mask}")
-        self._forget()
-        return tuple(done)
+            try:
+                return put_all_back(steps, lambda step: step())
+            finally:
+                self._forget()
+
+    def _put_back_group(self, name: str) -> str:
+        self._fs.remove(name)
+        return f"removed {self._fs.root / name}"
+
+    def _put_back_mask(self, resource: str, domain: int, mask: WayMask) -> str | None:
+        now = self._fs.masks(_DEFAULT_GROUP, resource)
+        if now.get(domain, mask) == mask:  # or it is off-line: the kernel begins anew with it
+            return None
+        self._fs.set_masks(_DEFAULT_GROUP, domain, {resource: mask})
+        return f"default group {resource}:{domain} = {mask}"
 
     def _forget(self) -> None:
         for memory in (

@@ -425,6 +425,16 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.make().restore(saved)
         self.assertEqual(0, self.registers.classes[1])
 
+    def test_what_fails_keeps_nothing_else(self):
+        """A processor that cannot be put back does not keep the others and the masks from it."""
+        saved = json.loads(json.dumps(self.allocator.save()))
+        self.apply(a=((0, 1), 0x3))
+        self.registers.fail_at = 1
+        with self.assertRaisesRegex(HardwareError, "^told to fail$"):
+            self.allocator.restore(saved)
+        self.assertEqual([1, 0], [self.registers.classes[cpu] for cpu in (0, 1)])
+        self.assertEqual(0x7FF, self.registers.values[10][1])
+
     def test_restored_by_another_process(self):
         """What was saved puts every mask and processor back, once."""
         self.registers.values[11][0] = 0x3F

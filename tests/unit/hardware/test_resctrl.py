@@ -466,6 +466,27 @@ class Restoring(Applying):
         self.assertFalse(killed)
         self.assertGreater(step, 8)
 
+    def test_what_fails_keeps_nothing_else(self):
+        """A group that stays does not keep the other ones and the masks from being put back."""
+        self.work()
+        rmdir = self.tree.rmdir
+
+        def refuse(name):
+            if name == f"{PREFIX}1":
+                raise OSError(errno.EBUSY, "Device or resource busy")
+            rmdir(name)
+
+        self.tree.rmdir = refuse
+        with self.assertRaisesRegex(HardwareError, rf"{PREFIX}1: rmdir: Device or resource busy$"):
+            self.allocator.restore(self.saved)
+        self.assertEqual((f"{PREFIX}1",), self.groups())
+        self.assertEqual(
+            {0: 0x7FF, 1: 0x3F}, dict(self.tree.masks("", "L3")), "the default group's masks"
+        )
+        self.tree.rmdir = rmdir
+        self.allocator.restore(self.saved)
+        self.assertEqual(self.found, self.tree.state())
+
     def test_foreign_groups_stay(self):
         """What others made is not ours to remove."""
         self.work()
