@@ -74,6 +74,7 @@ class Resctrl:
         self._cpus: dict[int, frozenset[int]] = {}  # of each group, as last written
         self._plugged: dict[int, int | None] = {}  # of each processor, when it was written
         self._online: dict[int, dict[int, int | None]] = {}  # the same of all a domain had then
+        self._read_back: dict[int, Mapping[str, WayMask]] = {}  # effective after our last write
         self._default_found: dict[int, dict[str, WayMask]] = {}  # to be given back, by resource
 
     # ------------------------------------------------------------------- what is there
@@ -182,7 +183,8 @@ class Resctrl:
         if DEFAULT_CLASS not in named:
             self._default_found.pop(domain, None)
         self._online[domain] = self._plugged_in(found)
-        return self.effective(domain)
+        self._read_back[domain] = self.effective(domain)
+        return self._read_back[domain]
 
     def _program(
         self, domain: int, named: Mapping[str, ClassMask], slots: Mapping[str, int]
@@ -293,7 +295,8 @@ class Resctrl:
     def inspect(self) -> Inspection:
         """Compare our groups with what we wrote; put processors that came back where they were.
 
-        Foreign changes are reported and left alone. Raises `HardwareError`.
+        Masks are those in the files and, where they can be read, in the registers. Foreign changes
+        are reported and left alone. Raises `HardwareError`.
         """
         online = self._topology.online()
         self._renew_masks(online)
@@ -366,12 +369,18 @@ class Resctrl:
                 where = group or "the default group"
                 try:
                     masks = self._masks(group, domain)
+                    effective = self._effective(self._domains[domain], group)
                 except DomainOffline:
                     continue
                 for resource, now in masks.items():
                     if now != item.mask:
                         what = f"{resource}:{domain} is {now}, we wrote {item.mask}"
                         foreign.append(f"{where}: {what}")
+                left = self._read_back.get(domain, {}).get(name, effective)
+                if masks == self._alike(item.mask) and effective != left:
+                    foreign.append(
+                        f"{where}: the register of domain {domain} is {effective}, we left {left}"
+                    )
         return foreign
 
     def save(self) -> dict[str, Any]:
@@ -430,6 +439,7 @@ class Resctrl:
             self._cpus,
             self._plugged,
             self._online,
+            self._read_back,
             self._default_found,
         ):
             memory.clear()

@@ -68,6 +68,19 @@ class DebugContract(Mounted, contract.AllocatorContract, unittest.TestCase):
     def read_register(self, cpu, number):
         return WayMask(self.msr.read(cpu, L3_MASK + number))
 
+    def test_a_register_behind_the_kernels_back(self):
+        """What another tool writes into a register is told; the kernel's files do not show it."""
+        cpu = self.domain.cpus[0]
+        self.apply(ClassMask("a", (cpu,), WayMask(3)))
+        self.assertEqual((), self.allocator.inspect().foreign)
+        number = REGISTERS.pqr_assoc(cpu)[0]
+        with open(f"/dev/cpu/{cpu}/msr", "wb", buffering=0) as device:
+            os.pwrite(device.fileno(), (0x7FF).to_bytes(8, "little"), L3_MASK + number)
+        self.assertEqual(
+            (f"{PREFIX}1: the register of domain 0 is 0x7ff, we left 0x3",),
+            self.allocator.inspect().foreign,
+        )
+
 
 class CdpContract(Mounted, contract.AllocatorContract, unittest.TestCase):
     """The same with code and data prioritisation, where the kernel offers it."""

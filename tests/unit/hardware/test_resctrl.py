@@ -343,6 +343,23 @@ class Watching(Applying):
         self.tree.write("schemata", "L3:0=7\n")
         self.assertEqual(1, len(self.inspect().foreign))
 
+    def test_a_foreign_register(self):
+        """A register that another tool wrote is told where it can be read."""
+        self.tree.debug = True
+        registers = {}
+        self.allocator = Resctrl(
+            self.tree,
+            self.cpus.topology,
+            read_register=lambda _cpu, number: registers.get(number, WayMask(0x703)),
+        )
+        self.apply(a=((0,), 0x3))
+        self.assertEqual((), self.inspect().foreign)
+        registers[1] = WayMask(0x7FF)
+        self.assertEqual(
+            (f"{PREFIX}1: the register of domain 0 is 0x7ff, we left 0x703",),
+            self.inspect().foreign,
+        )
+
     def test_a_group_removed(self):
         """A group of ours that somebody removed is told."""
         self.apply(a=((0,), 0x3))
