@@ -19,7 +19,7 @@ from iat_nova.clock import Clock, SystemClock
 from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
 from iat_nova.enforce import Enforcer, Keeper
 from iat_nova.guard import Guard, Restored
-from iat_nova.hardware import backends, probe
+from iat_nova.hardware import backends, pqos, probe
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
 from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.rootport import RootPorts
@@ -94,14 +94,15 @@ def machine(settings: Settings) -> Machine:
     if settings.port_dca:
         ports = parts[backends.PORT_DCA] = backends.root_ports(host, settings.dca_off_ports)
         inspect_ports = ports.inspect
+    keeper = guard(settings, host, parts)
     return Machine(
         hands.counters,
         hands.allocator,
         hands.ddio,
         SystemClock(),
-        guard=guard(settings, host, parts),
+        guard=keeper,
         ports=ports,
-        owners=lambda: probe.owners(host, cat=hands.choices[0].chosen),
+        owners=lambda: probe.owners(host, ours=groups_of_libpqos(keeper, host)),
         inspect=lambda: (*hands.inspect().foreign, *inspect_ports()),
         about=hands.choices,
     )
@@ -128,6 +129,15 @@ def guard(
         lock=WRITER_LOCK,
         others=backends.restorers(host),
     )
+
+
+def groups_of_libpqos(keeper: Guard, host: probe.Host) -> tuple[str, ...]:
+    """Return the groups libpqos made for an agent of ours, as its snapshot tells.
+
+    Raises `HardwareError`.
+    """
+    saved = keeper.saved("pqos-os")
+    return pqos.groups_made(host.fs, saved) if saved else ()
 
 
 def writer(host: probe.Host) -> int | None:

@@ -30,6 +30,12 @@ from iat_nova.model import CacheDomain, WayMask
 _COS_GROUP = re.compile(r"COS\d+")
 
 
+def groups_made(fs: ResctrlFs, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return libpqos's groups that were not there yet when `saved` was saved: those made for us."""
+    groups = fs.groups()
+    return tuple(n for n in groups if _COS_GROUP.fullmatch(n) and n not in saved["groups"])
+
+
 class PqosAllocator:
     """`hardware.api.CacheAllocator` on libpqos.
 
@@ -59,6 +65,7 @@ class PqosAllocator:
         self._lock = lock
         self._devices = devices
         self._opened: Pqos | None = None
+        self._made: frozenset[str] = frozenset()  # groups, since the library was initialised
         self._limits: tuple[L3Allocation, int] | None = None  # and the least ways of a mask
         self._domains: dict[int, CacheDomain] = {}
         self._taken: frozenset[int] = frozenset()  # classes others use
@@ -128,6 +135,8 @@ class PqosAllocator:
         if self._opened is None:
             self._check_alone()
             self._opened = self._open_library(self._interface, self._topology.online())
+            if self._interface is Interface.OS:
+                self._made = frozenset(self._fs.groups())
         return self._opened
 
     def _renew_library(self) -> None:
@@ -151,11 +160,11 @@ class PqosAllocator:
             )
         if self._interface is Interface.OS:
             self._fs.info()  # raises with what to mount
-            foreign = [name for name in self._fs.groups() if not _COS_GROUP.fullmatch(name)]
+            foreign = [name for name in self._fs.groups() if name not in self._made]
             if foreign:
                 raise HardwareError(
-                    f"{self._fs.root / foreign[0]}: libpqos's OS interface wants every class; "
-                    "remove the group, or use resctrl"
+                    f"{self._fs.root / foreign[0]}: this group is not ours, and libpqos's OS "
+                    "interface wants every class; remove the group (rmdir), or use resctrl"
                 )
 
     def _l3cat(self, domain: CacheDomain) -> int:
@@ -341,15 +350,10 @@ class PqosAllocator:
 
     def _restore_groups(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         self.close()
+        self._made = frozenset()
         if not (self._fs.root / "schemata").exists():
             return ()
-        done = []
-        with self._fs.locked():
-            for name in self._fs.groups():
-                if _COS_GROUP.fullmatch(name) and name not in saved["groups"]:
-                    self._fs.remove(name)
-                    done.append(f"removed {self._fs.root / name}")
-        return (*done, *Resctrl(self._fs, self._topology).restore(saved["resctrl"]))
+        return self._resctrl.restore(saved["resctrl"], groups_made(self._fs, saved))
 
     def close(self) -> None:
         """Shut libpqos down; the hardware stays as it is."""

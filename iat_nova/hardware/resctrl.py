@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from iat_nova.cpulist import format_cpus, parse_cpus
@@ -396,18 +396,18 @@ class Resctrl:
             }
         }
 
-    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    def restore(self, saved: Mapping[str, Any], others: Iterable[str] = ()) -> tuple[str, ...]:
         """Remove our groups and give the default group its masks; return what was done.
 
-        Works on any instance, also of another process, and may be repeated. Where resctrl is no
-        longer mounted there is nothing left of us: unmounting resets every class. Raises
-        `HardwareError` at the end, with all that could not be put back.
+        `others` are further groups to remove. Works on any instance, also of another process, and
+        may be repeated. Where resctrl is no longer mounted there is nothing left of us: unmounting
+        resets every class. Raises `HardwareError` at the end, with all that could not be put back.
         """
         if not (self._fs.root / "schemata").exists():
             return ()
         resources = self._fs.info().resources
         steps: list[Callable[[], str | None]] = [
-            functools.partial(self._put_back_group, name) for name in self.own_groups()
+            functools.partial(self._put_back_group, name) for name in (*others, *self.own_groups())
         ]
         steps += [
             functools.partial(self._put_back_mask, resource, int(domain), WayMask(int(text, 16)))

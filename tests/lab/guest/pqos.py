@@ -120,6 +120,14 @@ class OsContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
 
     interface = Interface.OS
 
+    def test_groups_of_an_operator(self):
+        """Groups that `pqos` made are not taken over."""
+        os.mkdir("/sys/fs/resctrl/COS1")
+        self.addCleanup(os.rmdir, "/sys/fs/resctrl/COS1")
+        with self.assertRaisesRegex(HardwareError, "COS1: this group is not ours"):
+            self.apply(*self.classes(a=WayMask(0x3)))
+        self.assertEqual(("COS1",), ResctrlFs().groups())
+
 
 class Beside(unittest.TestCase):
     """libpqos and resctrl on one host."""

@@ -492,9 +492,11 @@ class OsInterface(unittest.TestCase):
 
     def test_foreign_groups(self):
         """libpqos would fail with somebody else's group there, so we say it first."""
-        self.tree.mkdir("theirs")
-        with self.assertRaisesRegex(HardwareError, "theirs: .*wants every class"):
-            self.make().apply(0, (ClassMask("a", (0,), WayMask(3)),))
+        for name in ("theirs", "COS2"):
+            self.tree.mkdir(name)
+            with self.assertRaisesRegex(HardwareError, f"{name}: .*wants every class; .*rmdir"):
+                self.make().apply(0, (ClassMask("a", (0,), WayMask(3)),))
+            self.tree.rmdir(name)
         self.assertEqual([], self.opened)
 
     def test_offline_at_the_start(self):
