@@ -177,10 +177,11 @@ def _emulated(settings: Settings) -> Machine:
         raise ConfigError(str(error)) from error
     try:
         scenario = sim.Scenario.load(settings.emulated_scenario or "")
+        # People look at the history of what runs before their eyes by the time on the wall.
+        pace = settings.emulated_pace or None
+        server = sim.EmulatedServer(scenario, pace=pace, epoch_s=time.time())
     except sim.ScenarioError as error:
         raise ConfigError(str(error)) from error
-    # People look at the history of what runs before their eyes by the time on the wall.
-    server = sim.EmulatedServer(scenario, pace=settings.emulated_pace or None, epoch_s=time.time())
     length_s = settings.emulated_seconds or scenario.length_s
     return Machine(server, server, server, server, server.now() + length_s)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from iat_nova.sim import cache, clients, engine, memory, nic, nvme, rings
 from iat_nova.sim.machine import LINE_BYTES, Io
-from iat_nova.sim.scenario import DiskSpec, Scenario, Traffic, Workload
+from iat_nova.sim.scenario import DiskSpec, Scenario, ScenarioError, Traffic, Workload
 from iat_nova.sim.workloads import locality, poller
 from iat_nova.sim.workloads import threads as th
 from iat_nova.sim.workloads.profiles import NETWORKED, Form, Profile
@@ -20,6 +20,9 @@ STRETCH_BYTES = 256 << 20
 # Lines of a page of 4 KiB; the largest sampling, too.
 PAGE_LINES = 64
 HANDOFF_RING = 1024  # between the two threads of a pipeline
+# Sampled lines that can be told apart: an entry of a cache is a line and three bits, in 32 with a
+# sign.
+LINES_MAX = 1 << 28
 _KINDS = {
     Form.MEMORY: th.MEMORY_BOUND,
     Form.NETWORK: th.POLLER,
@@ -42,7 +45,8 @@ class Plant:
     """A scenario's running machine: the engine's state and who is where in it.
 
     `threads` and `queues` give a workload's rows and queues in the order of its processors;
-    `streams` the rows of a traffic's streams; `sockets` each socket's caches and memory.
+    `streams` the rows of a traffic's streams; `sockets` each socket's caches and memory. Raises
+    `ScenarioError` where that is more memory than the caches can tell apart.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
@@ -75,6 +79,7 @@ class Plant:
             caches[-1],
             memories[-1],
         )
+        self._check_lines()
         for workload in scenario.workloads:
             if workload.profile.form is Form.MEMORY or workload.profile.locality:
                 self.set_working_set(workload.name, workload.working_set_bytes)
@@ -91,6 +96,17 @@ class Plant:
         start = self._next_line + int(self._random.integers(0, 4096)) * PAGE_LINES
         self._next_line = -(-(start + lines) // PAGE_LINES) * PAGE_LINES
         return start
+
+    def _check_lines(self) -> None:
+        """Raise where the last sampled line has too high a number for the caches' arrays."""
+        given = enough = self.scenario.sampling
+        while self._next_line // enough >= LINES_MAX:
+            enough *= 2
+        if enough > given:
+            raise ScenarioError(
+                f"{self.scenario.name}: sampling: found {given}; allowed: {enough} and more, as "
+                "its workloads have more memory than the caches can tell apart at that"
+            )
 
     def _plan_network(self, workload: Workload) -> None:
         """Plan a workload's mempool and a pair of rings for each of its processors."""

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a scenario to the engine's arrays."""
+
+import unittest
+
+from iat_nova.sim import ScenarioError
+from iat_nova.sim.build import Plant
+from tests.unit.sim import scenes
+
+STORES = """\
+sampling: 1
+workloads:
+  store: {profile: redis-a, cpus: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], nic: nic0}
+"""
+
+
+class TestLines(unittest.TestCase):
+    def test_more_lines_than_the_caches_can_tell_apart(self):
+        """Twelve stores of 1.9 GB without sampling are refused, and told which sampling does."""
+        with self.assertRaisesRegex(ScenarioError, "^test: sampling: found 1; allowed: 2 and more"):
+            Plant(scenes.scenario(scenes.HEAD + STORES), 1)
