@@ -72,15 +72,16 @@ class Advice:
     """For one cache domain: what there is, what is needed, and what would fit.
 
     `ring_that_fits`: the largest ring size, a power of two, with which everything fits in the
-    ways DDIO has; None: not even the smallest does. `ways_that_fit`: how many DDIO ways hold
-    everything; None: more than there are. `pool_bytes`: what a mempool used in turn can put into
-    circulation; None: there is none, or nobody tells.
+    ways DDIO has; None: not even the smallest does. `ddio_ways_max`: how many ways the policy lets
+    DDIO have; `ways_that_fit`: how many of them hold everything; None: more. `pool_bytes`: what a
+    mempool used in turn can put into circulation; None: there is none, or nobody tells.
     """
 
     domain: int
     ways: int
     way_bytes: int
     ddio_ways: int
+    ddio_ways_max: int
     ddio_resizable: bool
     rings: tuple[Rings, ...]
     pools: tuple[Mempool, ...]
@@ -112,6 +113,7 @@ def advise(
     facts: Facts,
     domain: CacheDomain,
     ddio_ways: int,
+    ddio_ways_max: int,
     assumed: Assumed,
     pools: Sequence[Mempool] = (),
 ) -> Advice | None:
@@ -126,12 +128,14 @@ def advise(
     rings = (*stack, *_guests(facts, domain, assumed))
     needed = sum(one.footprint_bytes for one in rings)
     pool_bytes = _pool_bytes(stack, pools)
-    enough = (ways for ways in range(1, domain.ways + 1) if _holds(needed, ways, domain.way_bytes))
+    most = min(ddio_ways_max, domain.ways)
+    enough = (ways for ways in range(1, most + 1) if _holds(needed, ways, domain.way_bytes))
     return Advice(
         domain=domain.id,
         ways=domain.ways,
         way_bytes=domain.way_bytes,
         ddio_ways=ddio_ways,
+        ddio_ways_max=most,
         ddio_resizable=domain.ddio_resizable,
         rings=rings,
         pools=tuple(pools) if stack else (),

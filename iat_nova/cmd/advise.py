@@ -13,7 +13,7 @@ from iat_nova.advice import Advice, Assumed
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Failure, Page
 from iat_nova.inventory import mempools, ovs, ovs_rpc
-from iat_nova.model import Mempool
+from iat_nova.model import Mempool, Parameters
 from iat_nova.report import escape, words
 
 if TYPE_CHECKING:
@@ -27,12 +27,16 @@ _STACK = "ovs-vsctl set Open_vSwitch . other_config:dpdk-extra=--mbuf-pool-ops-n
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """Something that would help, and what it would change. `how`: what an operator does."""
+    """Something that would help, and what it would change. `how`: what an operator does.
+
+    `partial`: not everything fits even then.
+    """
 
     what: str
     how: str
     needed_bytes: int
     capacity_bytes: int
+    partial: bool
     estimate: Estimate | None
 
 
@@ -42,7 +46,8 @@ class Advise(Page):
     From what the agent found on this host: the rings of Open vSwitch's ports, the devices of
     guests, and how much of the cache devices may write to. What a guest has inside is not seen
     from outside: say it with --guest-ring and --guest-queues. With iat-nova[sim], each choice is
-    tried on the emulated server, every card at 80 % of its line rate.
+    tried on the emulated server, every card at 80 % of its line rate as far as its queues take it:
+    30 Gb/s each.
     """
 
     _epilog = """
@@ -102,11 +107,13 @@ examples:
         with self.history(parsed_args) as reader:
             known = reader.latest_inventory()
             latest = {domain: reader.latest(domain) for domain in reader.domains()}
+            said = reader.status()
         if known is None:
             raise Failure("the agent has not recorded an inventory yet", EXIT_NOT_RUNNING)
         switch = known.facts.switch
         userspace = switch is not None and "netdev" in switch.bridges.values()
         pools = self._pools(parsed_args) if userspace else ()
+        parameters = Parameters() if said is None else said.status.parameters
         found = []
         for domain in known.facts.host.domains:
             recorded = latest.get(domain.id)
@@ -116,7 +123,9 @@ examples:
             if mask is None:
                 self.note(f"cache domain {domain.id}: DDIO's ways are not known")
                 continue
-            one = advice.advise(known.facts, domain, mask.count, assumed, pools)
+            one = advice.advise(
+                known.facts, domain, mask.count, parameters.ddio_ways_max, assumed, pools
+            )
             if one is None:
                 self.note(f"cache domain {domain.id}: the size of its ways is not known")
             else:
@@ -185,7 +194,11 @@ def _untried(ring: int | None, ddio_ways: int, pool_in_turn: bool) -> None:
 def _helpful(
     found: Advice, tried: Callable[[int | None, int, bool], Estimate | None]
 ) -> Iterator[Choice]:
-    """Yield what would make everything fit, the least intrusive first."""
+    """Yield what would make everything fit, the least intrusive first.
+
+    DDIO ways are offered as far as the policy lets them grow, and the smallest rings where nothing
+    else makes everything fit, even if that is not enough.
+    """
     walked = (found.pool_bytes or 0) > found.footprint_bytes
     ways = found.ddio_ways
     if walked:
@@ -194,36 +207,42 @@ def _helpful(
             f"{_STACK} and restart ovs-vswitchd",
             found.footprint_bytes,
             found.capacity_bytes,
+            not found.holds(found.footprint_bytes),
             tried(None, ways, False),
         )
     if found.holds(found.footprint_bytes):
         return
-    if found.ways_that_fit is not None and found.ddio_resizable:
+    more_ways = found.ways_that_fit if found.ddio_resizable else None
+    if found.ddio_resizable and found.ddio_ways_max > ways:
+        target = more_ways or found.ddio_ways_max
+        limit = "" if more_ways else "; the policy's ddio_ways_max allows no more"
         yield Choice(
-            f"{found.ways_that_fit} DDIO ways",
-            "the agent goes there by itself while misses are many, as far as the policy's "
-            "ddio_ways_max",
+            f"{target} DDIO ways",
+            f"the agent goes there by itself while misses are many{limit}",
             found.footprint_bytes,
-            found.ways_that_fit * found.way_bytes,
-            tried(None, found.ways_that_fit, walked),
+            target * found.way_bytes,
+            more_ways is None,
+            tried(None, target, walked),
         )
-    if found.ring_that_fits is not None:
-        rings = advice.with_ring(found.rings, found.ring_that_fits)
+    size = found.ring_that_fits or (None if more_ways else advice.SMALLEST_RING)
+    if size is not None and size < max(one.descriptors for one in found.rings):
+        rings = advice.with_ring(found.rings, size)
         how = []
         if ports := [one.device for one in found.rings if not one.assumed]:
             how += [
-                f"ovs-vsctl set Interface {port} options:n_rxq_desc={found.ring_that_fits} "
-                f"options:n_txq_desc={found.ring_that_fits}"
+                f"ovs-vsctl set Interface {port} options:n_rxq_desc={size} "
+                f"options:n_txq_desc={size}"
                 for port in ports
             ]
         if len(ports) < len(found.rings):
             how.append("in the guests: ethtool -G (rx, tx), or the application's own options")
         yield Choice(
-            f"rings of {found.ring_that_fits}",
+            f"rings of {size}",
             f"{'; '.join(how)}; short bursts may then be dropped",
             sum(one.footprint_bytes for one in rings),
             found.capacity_bytes,
-            tried(found.ring_that_fits, ways, walked),
+            found.ring_that_fits is None,
+            tried(size, ways, walked),
         )
 
 
@@ -266,16 +285,27 @@ def _page(found: Advice, now: Estimate | None, choices: list[Choice]) -> str:
             "they are read."
         )
     if now is not None:
-        lines.append(f"Emulated, each card at 80 % of its line rate: {_worded(now)}.")
+        lines += emulated(now)
     if choices:
         lines += ["", "what would help:"]
     for choice in choices:
         room = f"{_mib(choice.needed_bytes)} of {_mib(choice.capacity_bytes)}"
-        lines.append(f"  {choice.what}: {room}")
+        partial = ", a partial gain (it still does not fit)" if choice.partial else ""
+        lines.append(f"  {choice.what}{partial}: {room}")
         if choice.estimate is not None:
             lines.append(f"    emulated: {_worded(choice.estimate)}")
         lines.append(f"    {choice.how}")
     return "\n".join(lines)
+
+
+def emulated(now: Estimate) -> Iterator[str]:
+    """Yield what was found for the host as it is, and under which load."""
+    yield f"Emulated, {now.offered_gbps:.1f} Gb/s received together: {_worded(now)}."
+    if now.queues_left_out:
+        yield (
+            f"Emulated are {now.queues} of {now.queues + now.queues_left_out} queues, one a "
+            "processor of the emulated server; the others are left out, so more may miss here."
+        )
 
 
 def _worded(estimate: Estimate) -> str:

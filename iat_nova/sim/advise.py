@@ -27,10 +27,14 @@ class Estimate:
     """What devices under load would do to the cache and to memory.
 
     `ddio_miss_ratio`: of the lines they write, 0..1; `memory_bytes_per_s`: both directions.
+    `offered_gbps`: what they were sent, together; `queues_left_out`: for want of processors.
     """
 
     ddio_miss_ratio: float
     memory_bytes_per_s: float
+    offered_gbps: float
+    queues: int
+    queues_left_out: int
 
 
 def estimate(
@@ -38,15 +42,20 @@ def estimate(
 ) -> Estimate:
     """Emulate the host with these rings and DDIO ways, each card at `LOAD` of its line rate.
 
-    The devices of a card share its load evenly.
+    The devices of a card share its load evenly; a queue gets `QUEUE_GBPS` at most.
 
     One processor a queue forwards (`PROFILE`) what comes; nothing else runs. A mempool used in
-    turn is as large as the host's largest. Devices beyond the machine's processors are left out.
+    turn is as large as the host's largest. Queues beyond the machine's processors are left out.
     """
     scenario = _scenario(advice, rings, ddio_ways, pool_in_turn)
     found = steady(scenario, 1, WARM_S, RUN_S)
+    queues = sum(len(workload.cpus) for workload in scenario.workloads)
     return Estimate(
-        found.ddio_miss_ratio, found.memory_read_bytes_per_s + found.memory_write_bytes_per_s
+        found.ddio_miss_ratio,
+        found.memory_read_bytes_per_s + found.memory_write_bytes_per_s,
+        offered_gbps=sum(traffic.rate_bits_per_s for traffic in scenario.traffic) / 1e9,
+        queues=queues,
+        queues_left_out=sum(one.queues for one in rings) - queues,
     )
 
 

@@ -48,8 +48,8 @@ def facts(ports=(), guests=()):
     return Facts(HostFacts("host", (DOMAIN,), DOMAIN.cpus, NICS), tuple(guests), switch)
 
 
-def advise(known, ddio_ways=2, pools=(), **assumed):
-    return advice.advise(known, DOMAIN, ddio_ways, advice.Assumed(**assumed), pools)
+def advise(known, ddio_ways=2, pools=(), ways_max=11, **assumed):
+    return advice.advise(known, DOMAIN, ddio_ways, ways_max, advice.Assumed(**assumed), pools)
 
 
 class AdviceTest(unittest.TestCase):
@@ -118,11 +118,16 @@ class AdviceTest(unittest.TestCase):
         found = advise(facts(guests=[guest(*vfs)]), queues=4)
         self.assertEqual((None, None), (found.ring_that_fits, found.ways_that_fit))
 
+    def test_ways_the_policy_does_not_allow(self):
+        """Ways beyond the policy's most are not counted on."""
+        self.assertEqual(6, advise(facts([PORT]), ways_max=6).ways_that_fit)
+        self.assertIsNone(advise(facts([PORT]), ways_max=5).ways_that_fit)
+
     def test_nothing_to_say(self):
         """Without devices everything fits; without the size of a way there is no advice."""
         self.assertTrue(advise(facts()).fits)
         unknown = dataclasses.replace(DOMAIN, way_bytes=None)
-        self.assertIsNone(advice.advise(facts(), unknown, 2, advice.Assumed()))
+        self.assertIsNone(advice.advise(facts(), unknown, 2, 6, advice.Assumed()))
 
 
 class MempoolsTest(unittest.TestCase):

@@ -124,15 +124,23 @@ class TestAdvise(CliCase):
         with tempfile.TemporaryDirectory() as folder:
             kept = pathlib.Path(folder) / "state"
             path = pathlib.Path(folder) / "short.yaml"
-            path.write_text(TEXT)
+            path.write_text(TEXT + "policy: {ddio_ways_max: 5}\n")
             self.run_it("simulate", "run", str(path), "--keep", str(kept), "--seconds", "1")
             asked = ("--state-dir", str(kept), "advise", "--guest-ring", "4096", "--no-estimate")
             status, page, err = self.run_it(*asked)
             self.assertEqual(0, status, err)
             record = json.loads(self.run_it(*asked, "-f", "json")[1])
+            crowded = self.run_it(*asked, "--guest-queues", "64")[1]
         self.assertIn("0000:3b:02.0", page)
         self.assertIn("It does not fit: 12.2 MiB", page)
         self.assertIn("rings of 512", page)
         (domain,) = record["domains"]
         self.assertEqual(2 * 4096 * (24 * 64 + 32), domain["footprint_bytes"])
-        self.assertEqual(["10 DDIO ways", "rings of 512"], [c["what"] for c in domain["choices"]])
+        self.assertEqual(
+            [("5 DDIO ways", True), ("rings of 512", False)],
+            [(choice["what"], choice["partial"]) for choice in domain["choices"]],
+        )
+        self.assertIn("5 DDIO ways, a partial gain (it still does not fit): 12.2 MiB of", page)
+        self.assertIn("the policy's ddio_ways_max allows no more", page)
+        self.assertNotIn("rings of 512, a partial", page)
+        self.assertIn("rings of 64, a partial gain (it still does not fit): ", crowded)

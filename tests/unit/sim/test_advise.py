@@ -5,6 +5,7 @@ import dataclasses
 import unittest
 
 from iat_nova import advice
+from iat_nova.cmd import advise as command
 from iat_nova.sim.advise import estimate
 from tests.unit import test_advice as known
 
@@ -27,7 +28,20 @@ class EstimateTest(unittest.TestCase):
             self.assertLess(fitting.memory_bytes_per_s, large.memory_bytes_per_s / 4)
 
     def test_more_queues_than_processors(self):
-        """Devices that find no processor are left out."""
+        """Queues that find no processor are left out, and counted."""
         port = dataclasses.replace(known.PORT, rx_queues=64, rx_descriptors=64)
         found = known.advise(known.facts([port, dataclasses.replace(port, name="dpdk1")]))
-        self.assertLess(estimate(found, found.rings, 2, False).ddio_miss_ratio, 1.0)
+        tried = estimate(found, found.rings, 2, False)
+        self.assertLess(tried.ddio_miss_ratio, 1.0)
+        self.assertEqual((32, 96), (tried.queues, tried.queues_left_out))
+        page = "\n".join(command.emulated(tried))
+        self.assertIn(f"{tried.offered_gbps:.1f} Gb/s received together", page)
+        self.assertIn("Emulated are 32 of 128 queues", page)
+
+    def test_one_queue_of_a_fast_card(self):
+        """A queue is offered what one core forwards, not 80 % of 100 Gb/s."""
+        fast = dataclasses.replace(known.NICS[0], speed_gbps=100.0)
+        facts = known.facts([dataclasses.replace(known.PORT, rx_descriptors=64)])
+        facts = dataclasses.replace(facts, host=dataclasses.replace(facts.host, nics=(fast,)))
+        found = known.advise(facts)
+        self.assertAlmostEqual(30.0, estimate(found, found.rings, 2, False).offered_gbps)
