@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from iat_nova import extra_specs
 from iat_nova.model import Attachment, AttachmentKind, Guest, SwitchPort, VirtualSwitch
 from iat_nova.policy.problems import Path
 from iat_nova.sim import values
@@ -28,6 +29,7 @@ def nics(f: Fields, value: object, machine: Machine) -> dict[str, NicSpec]:
             "speed": values.bits_per_s,
             "dca": values.flag,
             "socket": values.whole(0, machine.sockets - 1),
+            "overload": values.flag,
         }
         got = f.fields(item, ("nics", name), known, ("address", "speed"))
         if {"address", "speed"} <= got.keys():
@@ -38,6 +40,7 @@ def nics(f: Fields, value: object, machine: Machine) -> dict[str, NicSpec]:
                 got["speed"],
                 got.get("dca", True),
                 got.get("socket", 0),
+                got.get("overload", False),
             )
     return found
 
@@ -133,13 +136,22 @@ def _nodes(machine: Machine, *cpus: int) -> tuple[int, ...]:
     return tuple(sorted({machine.socket_of(cpu) for cpu in cpus})) or (0,)
 
 
-def _specs(f: Fields, value: object, path: Path) -> dict[str, str] | None:
+def _specs(f: Fields, value: object, path: Path) -> dict[str, str]:
+    """Read a flavor's extra specs; what the agent would not use of them is wrong here."""
     if value is None:
         return {}
-    return {
+    specs = {
         key: f.document.texts.get((*path, key), str(item))
         for key, item in f.mapping(value, path).items()
     }
+    wrong = {key: extra_specs.parse({key: text}).problems for key, text in specs.items()}
+    for key, problems in wrong.items():
+        for problem in problems:
+            f.complain((*path, key), problem)
+    if not any(wrong.values()):  # each is right alone; together they may contradict
+        for problem in extra_specs.parse(specs).problems:
+            f.complain(path, problem)
+    return specs
 
 
 def _attachments(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ _EVENT_KEYS = {
     "traffic": ("rate", "packet", "flows", "burst"),
     "ddio": ("ways",),
 }
+_PLACES = ("nic", "switch", "disk")
+_RINGS = ("ring", "send_ring", "backlog", "buffers", "pool", "jitter")
 
 
 def workloads(
@@ -58,10 +61,26 @@ def workloads(
             taken[cpu] = name
         if isinstance(item, dict) and {"profile", "cpus"} <= got.keys():
             profile = PROFILES[got["profile"]]
-            places = [key for key in ("nic", "switch", "disk") if key in item]
-            if _attached(f, path, profile, places) and all(key in got for key in places):
+            places = [key for key in _PLACES if key in item]
+            if not _attached(f, path, profile, places):
+                continue
+            used = _keys(profile)
+            for key in [key for key in got if key not in ("profile", "cpus", *_PLACES, *used)]:
+                f.complain((*path, key), f"{profile.name} does not use it, only {', '.join(used)}")
+                del got[key]
+            if all(key in got for key in places):
                 found[name] = _workload(f, path, name, got)
     return found
+
+
+def _keys(profile: Profile) -> tuple[str, ...]:
+    """Return the keys of a workload that change what this profile does, beside where it runs."""
+    match profile.form:
+        case Form.MEMORY:
+            return ("writes", "duty") if profile.locality else ("working_set", "writes", "duty")
+        case Form.STORAGE:
+            return ("block", "depth", "writes")
+    return (*_RINGS, "writes") if profile.locality or profile.table_touches else _RINGS
 
 
 def _names(section: Mapping[str, object], *forms: Form) -> list[str]:
@@ -70,7 +89,7 @@ def _names(section: Mapping[str, object], *forms: Form) -> list[str]:
         name
         for name, item in section.items()
         if isinstance(item, dict)
-        and item.get("profile") in PROFILES
+        and str(item.get("profile")) in PROFILES
         and PROFILES[str(item["profile"])].form in forms
     ]
 
@@ -162,7 +181,7 @@ def traffic(
         if not {"rate", "packet"} <= got.keys():
             continue
         offered[card.name] = offered.get(card.name, 0.0) + got["rate"]
-        if offered[card.name] > card.speed_bits_per_s:
+        if offered[card.name] > card.speed_bits_per_s and not card.overload:
             f.complain((*path, "rate"), f"more than {card.name} can carry")
         found[name] = Traffic(
             name,
@@ -199,18 +218,22 @@ def _closed_loop(f: Fields, path: Path, got: dict[str, Any], target: Workload | 
 def events(
     f: Fields,
     value: object,
+    length_s: float | None,
     workloads: Mapping[str, Workload],
     traffic: Mapping[str, Traffic],
+    nics: Mapping[str, NicSpec],
     machine: Machine,
 ) -> tuple[Event, ...]:
     """Read the section ``events``, in the order of their moments."""
-    found = []
+    found: list[tuple[Path, Event]] = []
     known: dict[str, Check] = {"at": values.MOMENT, "set": values.text, "to": values.anything}
     for number, item in enumerate(f.listing(value, ("events",))):
         path: Path = ("events", number)
         got = f.fields(item, path, known, ("at", "set", "to"))
         if not {"at", "set", "to"} <= got.keys():
             continue
+        if length_s is not None and got["at"] >= length_s:
+            f.complain((*path, "at"), f"the scenario is over then: its length is {length_s:g} s")
         subject, _, key = got["set"].rpartition(".")
         group, name, names = "workload", subject, list(workloads)
         if subject == "ddio":
@@ -224,6 +247,8 @@ def events(
                 ".flows, .burst, ddio.ways",
             )
             continue
+        if group == "workload" and key not in _keys(workloads[name].profile):
+            f.complain((*path, "set"), f"{workloads[name].profile.name} does not use {key}")
         if group == "traffic" and key in ("rate", "burst") and traffic[name].clients:
             f.complain((*path, "set"), "clients send when they are answered: they have no rate")
         try:
@@ -233,8 +258,31 @@ def events(
             continue
         if group == "ddio" and number_value > machine.llc_ways:
             f.complain((*path, "to"), f"the machine has {machine.llc_ways} ways")
-        found.append(Event(got["at"], subject, key, number_value))
-    return tuple(sorted(found, key=lambda event: event.at_s))
+        found.append((path, Event(got["at"], subject, key, number_value)))
+    found.sort(key=lambda one: one[1].at_s)
+    _check_rates(f, found, traffic, nics)
+    return tuple(event for _, event in found)
+
+
+def _check_rates(
+    f: Fields,
+    found: Sequence[tuple[Path, Event]],
+    traffic: Mapping[str, Traffic],
+    nics: Mapping[str, NicSpec],
+) -> None:
+    """Note events, in their order, after which a card is sent more than it can carry."""
+    rates = {f"traffic.{name}": one.rate_bits_per_s for name, one in traffic.items()}
+    cards = {f"traffic.{name}": one.nic for name, one in traffic.items()}
+    changes = [one for one in found if one[1].key == "rate"]
+    for _, moment in itertools.groupby(changes, key=lambda one: one[1].at_s):
+        last: dict[str, Path] = {}  # of each card whose traffic changes
+        for path, event in moment:
+            rates[event.subject] = event.value
+            last[cards[event.subject]] = path
+        for name, path in last.items():
+            offered = sum(rates[one] for one, card in cards.items() if card == name)
+            if offered > nics[name].speed_bits_per_s and not nics[name].overload:
+                f.complain((*path, "to"), f"more than {name} can carry")
 
 
 def masks(

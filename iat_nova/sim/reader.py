@@ -7,10 +7,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from iat_nova.model import PRESETS, Parameters, WayMask
-from iat_nova.policy import document, units
+from iat_nova.model import PRESETS, HostFacts, WayMask
+from iat_nova.policy import document, schema, units
+from iat_nova.policy.compile import compile_policy
 from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.render import Rendered
+from iat_nova.policy.validate import validate
 from iat_nova.sim import host_reader, load_reader, values
 from iat_nova.sim.fields import Fields
 from iat_nova.sim.machine import MACHINES, PROCESSORS_MAX, Choice, Io, Machine
@@ -80,7 +82,7 @@ def _parts(f: Fields, value: object) -> dict[str, Any]:
         "length_s": top.get("length"),
         "seed": top.get("seed", 1),
         "strategy": top.get("strategy", "iat"),
-        "policy": _policy(f, top.get("policy", {})),
+        "policy": _policy(f, top.get("policy", {}), machine),
         "nics": tuple(nics.values()),
         "disks": tuple(disks.values()),
         "guests": host_reader.guests(f, top.get("guests", []), machine, nics),
@@ -88,7 +90,9 @@ def _parts(f: Fields, value: object) -> dict[str, Any]:
         "switch": host_reader.switch(f, top["switch"], machine) if "switch" in top else None,
         "workloads": tuple(workloads.values()),
         "traffic": tuple(traffic.values()),
-        "events": load_reader.events(f, top.get("events", []), workloads, traffic, machine),
+        "events": load_reader.events(
+            f, top.get("events", []), top.get("length"), workloads, traffic, nics, machine
+        ),
         "masks": load_reader.masks(f, top.get("masks", {}), workloads, machine),
         "random_masks": top.get("masks") == "random",
         "sampling": top.get("sampling", 32),
@@ -115,7 +119,22 @@ def _machine(f: Fields, top: Mapping[str, Any]) -> Machine:
     return dataclasses.replace(machine, **changes)
 
 
-def _policy(f: Fields, value: object) -> dict[str, object]:
-    """Read the parameters that differ from the policy's."""
-    names = sorted(field.name for field in dataclasses.fields(Parameters))
-    return f.fields(value, ("policy",), dict.fromkeys(names, values.anything))
+def _policy(f: Fields, value: object, machine: Machine) -> dict[str, object]:
+    """Read the parameters that differ from the policy's: the keys and checks are the policy's."""
+    fields = {key: number.field for key, number in schema.NUMBERS.items()}
+    fields |= {key: key for key in schema.PLAIN_PARAMETERS}
+    given = f.fields(value, ("policy",), dict.fromkeys(fields, values.anything))
+    marks = {
+        ("parameters", *path[1:]): line
+        for path, line in f.document.marks.items()
+        if path[:1] == ("policy",)
+    }
+    part = dataclasses.replace(f.document, value={"parameters": given}, marks=marks)
+    valid, problems = validate(part)
+    host = HostFacts("", machine.domains, tuple(range(machine.processors)))
+    compiled = compile_policy(part, valid, host)
+    f.problems += [
+        dataclasses.replace(problem, path=problem.path.replace("parameters", "policy", 1))
+        for problem in (*problems, *compiled.problems)
+    ]
+    return {fields[key]: getattr(compiled.parameters, fields[key]) for key in given}

@@ -17,7 +17,7 @@
     workloads:
       web: {profile: testpmd, cpus: [4, 5], nic: nic0}
     traffic:
-      web: {nic: nic0, to: web, rate: 8Gb/s, packet: 1024B}
+      web: {to: web, rate: 8Gb/s, packet: 1024B}
     events:
       - {at: 15s, set: traffic.web.rate, to: 30Gb/s}
 
@@ -52,7 +52,10 @@ class ScenarioError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NicSpec:
-    """A network card on a socket. `dca`: its port's writes may allocate in that socket's LLC."""
+    """A network card on a socket. `dca`: its port's writes may allocate in that socket's LLC.
+
+    `overload`: more may be sent to it than its speed, so that its rings fill; else that is refused.
+    """
 
     name: str
     address: str
@@ -60,6 +63,7 @@ class NicSpec:
     speed_bits_per_s: float
     dca: bool = True
     socket: int = 0
+    overload: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ class TestProblems(unittest.TestCase):
         ("length: 10s", "length: soon", "line 1: length: allowed: a duration"),
         ("speed: 40Gb/s", "speed: 40", "line 3: nics.nic0.speed: allowed: a rate such as 8Gb/s"),
         ("profile: xmem", "profile: xmen", "line 7: workloads.xmem.profile: allowed: .* mean xmem"),
+        ("profile: xmem", "profile: [xmem]", "line 7: workloads.xmem.profile: allowed: "),
         ("cpus: [3]", "cpus: [18]", "line 7: workloads.xmem.cpus: allowed: .* 0 to 17"),
         ("cpus: [3]", "cpus: [2]", "line 7: workloads.xmem.cpus: processor 2 runs vm already"),
         ("cpus: [3]", "cpus: [yes]", "line 7: workloads.xmem.cpus: allowed: a list of"),
@@ -53,6 +54,43 @@ class TestProblems(unittest.TestCase):
         ("64B}", "64B}\nevents: [{at: 1s, set: ddio.ways, to: 12}]", "line 10: .* 11 ways"),
         ("64B}", "64B}\nmasks: {xmem: 0x5}", "line 10: masks.xmem: allowed: a contiguous mask"),
         ("64B}", "64B}\npolicy: {speed: 3}", "line 10: policy.speed: unknown key"),
+        ("64B}", "64B}\npolicy: {ddio_ways_min: x}", 'line 10: policy.ddio_ways_min: found "x"; '),
+        ("64B}", "64B}\npolicy: {interval_s: 5s}", "line 10: policy.interval_s: unknown key"),
+        (
+            "64B}",
+            "64B}\npolicy:\n  ddio_ways_max: 2\n  ddio_ways_min: 9",
+            "line 12: policy.ddio_ways_min: found 9; allowed: up to ddio_ways_max, which is 2",
+        ),
+        ("64B}", "64B}\npolicy: {ddio_ways_max: 12}", "line 10: policy.ddio_ways_max: found 12; "),
+        (
+            "64B}",
+            '64B}\nguests: [{name: a, uuid: u, extra_specs: {"iat:priority": XX}}]',
+            "line 10: guests.0..extra_specs..iat:priority..: iat:priority='XX' is not used",
+        ),
+        (
+            "64B}",
+            '64B}\nguests: [{name: a, uuid: u, extra_specs: {"iat:llc_ways": 3, '
+            '"iat:llc_ways_max": 2}}]',
+            "line 10: guests.0..extra_specs: iat:llc_ways_max=2 is not",
+        ),
+        (
+            "64B}",
+            "64B}\nevents: [{at: 1s, set: traffic.vm.rate, to: 41Gb/s}]",
+            "line 10: events.0..to: more than nic0 can carry",
+        ),
+        (
+            "64B}",
+            "64B}\nevents: [{at: 10s, set: xmem.duty, to: 9%}]",
+            "line 10: events.0..at: the scenario is over then: its length is 10 s",
+        ),
+        (
+            "64B}",
+            "64B}\nevents: [{at: 1s, set: vm.duty, to: 9%}]",
+            "line 10: events.0..set: virtio-forward does not use duty",
+        ),
+        ("profile: xmem", "profile: mcf", "line 7: workloads.xmem.working_set: mcf does not use"),
+        ("cpus: [3],", "cpus: [3], ring: 64,", "line 7: workloads.xmem.ring: xmem does not use it"),
+        ("cpus: [2],", "cpus: [2], duty: 9%,", "line 6: workloads.vm.duty: virtio-forward does no"),
         ("64B}", "64B}\nmachine: i486", "line 10: machine: allowed: gold-6140"),
         ("64B}", "64B}\nguests: [{name: a}]", "line 10: guests.0.: the key uuid is missing"),
         ("nics:", "\tnics:", "line 2: found a tab"),
@@ -71,6 +109,31 @@ class TestProblems(unittest.TestCase):
         """A scenario without workloads is refused."""
         (problem,) = problems("length: 10s\nworkloads: {}\n")
         self.assertIn("line 2: workloads: at least one workload is needed", problem)
+
+    def test_events_share_a_card(self):
+        """Rates of all traffic of a card count together, after all events of a moment."""
+        text = GOOD + (
+            "  ovs: {to: ovs, rate: 30Gb/s, packet: 64B}\n"
+            "events:\n"
+            "  - {at: 2s, set: traffic.vm.rate, to: 30Gb/s}\n"
+            "  - {at: 2s, set: traffic.ovs.rate, to: 1Gb/s}\n"
+        )
+        self.assertEqual([], problems(text))
+        (problem,) = problems(text + "  - {at: 1s, set: traffic.vm.rate, to: 11Gb/s}\n")
+        self.assertIn("line 14: events[2].to: more than nic0 can carry", problem)
+
+    def test_a_card_that_is_to_be_overloaded(self):
+        """With `overload` more than a card's speed may be sent to it, at once and by events."""
+        text = GOOD.replace("rate: 1Gb/s", "rate: 41Gb/s")
+        text += "events: [{at: 1s, set: traffic.vm.rate, to: 80Gb/s}]\n"
+        self.assertEqual(2, len(problems(text)))
+        self.assertEqual([], problems(text.replace("speed: 40Gb/s", "speed: 40Gb/s, overload: on")))
+
+    def test_the_policys_parameters(self):
+        """The keys of the policy's own parameters, in its units, become the controller's."""
+        text = GOOD + "policy: {interval: 500ms, ddio_ways_max: 4}\n"
+        policy = read_scenario(text, "x", "x.yaml").policy
+        self.assertEqual({"interval_s": 0.5, "ddio_ways_max": 4}, policy)
 
     def test_a_backlog_fills_the_ring_up_to_a_power_of_two(self):
         """512 descriptors and 1,536 that wait are 2,048 slots; 1,000 that wait are refused."""
