@@ -37,10 +37,11 @@ class SimulateCompare(Lister):
     """Run strategies side by side on scenarios and show what each is worth.
 
     PC performance: of the performance-critical workloads, alone with the whole cache being 1.
-    BE throughput: of the best-effort ones, under the baseline being 1. Memory: GB/s. Time to
-    settle: the longest from an event to the last move of a mask it caused. The table has the median
-    over the seeds and the spread; -f json and -f csv have a row a strategy and seed. A picture and
-    the rows go to a folder. Needs the extra iat-nova[sim].
+    BE throughput: of the best-effort ones, under the baseline being 1. Both are geometric means;
+    what does nothing alone (PC) or under the baseline (BE) is left out, and named. Memory: GB/s.
+    Time to settle: the longest from an event, or a guest's coming or going, to the last move of a
+    mask it caused. The table has the median over the seeds and the spread; -f json and -f csv have
+    a row a strategy and seed. A picture and the rows go to a folder. Needs the extra iat-nova[sim].
     """
 
     _epilog = """
@@ -113,10 +114,16 @@ examples:
                         jobs=parsed_args.jobs,
                         progress=progress,
                     )
+                if found.left_out:
+                    names = escape.plain(", ".join(found.left_out))
+                    self.note(
+                        f"{scenario.name}: not in the means, as there is nothing to compare with "
+                        f"(no work alone if PC, under the baseline if BE): {names}"
+                    )
                 out.mkdir(parents=True, exist_ok=True)
-                compare_chart.draw(out / f"{scenario.name}.svg", scenario.title, found)
-                _write(out / f"{scenario.name}.csv", found)
-                rows += found
+                compare_chart.draw(out / f"{scenario.name}.svg", scenario.title, found.rows)
+                _write(out / f"{scenario.name}.csv", found.rows)
+                rows += found.rows
         except (ScenarioError, StrategyError, PolicyError) as error:
             raise Failure(escape.plain(str(error)), EXIT_USAGE) from error
         pictures = ", ".join(str(out / f"{scenario.name}.svg") for scenario in scenarios)

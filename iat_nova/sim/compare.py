@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
 import statistics
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from iat_nova import policy
-from iat_nova.model import DomainInventory, Priority, TenantKind
+from iat_nova.model import Priority, TenantKind
 from iat_nova.sim import pool
 from iat_nova.sim.run import Result, WorkloadResult, run, workload_result
 from iat_nova.sim.scenario import Scenario
@@ -28,10 +26,11 @@ class Row:
     """One run of one strategy.
 
     `pc_performance`: of the performance-critical workloads, each alone on the machine with the
-    whole cache being 1 (geometric mean); None without any. `be_throughput`: of the best-effort
-    ones, under the baseline with the same seed being 1; None without any. `memory_bandwidth`:
-    GB/s, the mean of the run. `settle_s`: the longest time from the start or an event to the last
-    move of a mask before the next event.
+    whole cache being 1 (geometric mean, 0 when one of them achieves nothing); None without any.
+    `be_throughput`: of the best-effort ones, under the baseline with the same seed being 1; None
+    without any. A guest that comes or goes counts for its stay. `memory_bandwidth`: GB/s, the mean
+    of the run. `settle_s`: the longest time from the start, an event, or a guest's coming or going
+    to the last move of a mask before the next of these.
     """
 
     scenario: str
@@ -42,6 +41,19 @@ class Row:
     memory_bandwidth: float
     way_changes_per_minute: float
     settle_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """The rows, by strategy and then by seed.
+
+    `left_out`: the guests' workloads that are in no row's means, as there is nothing to compare
+    them with: performance-critical ones that achieve nothing alone, best-effort ones that do no
+    work under the baseline.
+    """
+
+    rows: tuple[Row, ...]
+    left_out: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,45 +74,48 @@ def compare(
     seconds: float | None = None,
     jobs: int | None = None,
     progress: Progress = lambda done, total: None,
-) -> list[Row]:
-    """Run every strategy with every seed; return a row each, by strategy and then by seed.
+) -> Comparison:
+    """Run every strategy with every seed.
 
     The baseline is run in any case. Raises what `run` raises.
     """
     if seconds is not None:
         scenario = dataclasses.replace(scenario, length_s=seconds)
+    critical = workloads_of(scenario, Priority.PC)
+    best_effort = workloads_of(scenario, Priority.BE)
     names = list(dict.fromkeys([*strategies, BASELINE]))
     asked = [_Job(scenario, seed, name) for seed in seeds for name in names]
     # Alone nothing depends on a strategy and, within the noise of the layout of memory, on a seed.
-    asked += [_Job(scenario, seeds[0], None, name) for name in critical(scenario)]
+    asked += [_Job(scenario, seeds[0], None, name) for name in critical]
     results: dict[tuple[str, int], Result] = {}
-    alone: dict[str, WorkloadResult] = {}
+    alone: dict[str, float] = {}
     for done, (job, future) in enumerate(pool.completed(_run, asked, jobs), 1):
         result = future.result()
         if isinstance(result, Result):
             results[result.strategy, job.seed] = result
         else:
-            alone[result.name] = result
+            alone[result.name] = performance(scenario, result)
         progress(done, len(asked))
-    return [
-        _row(scenario, results[name, seed], results[BASELINE, seed], alone)
+    work = [_work(results[BASELINE, seed]) for seed in seeds]
+    left_out = [name for name in critical if not alone[name]]
+    left_out += [name for name in best_effort if not all(each[name] for each in work)]
+    counted = {name: alone[name] for name in critical if name not in left_out}
+    best_effort = [name for name in best_effort if name not in left_out]
+    rows = tuple(
+        _row(scenario, results[name, seed], results[BASELINE, seed], counted, best_effort)
         for name in strategies
         for seed in seeds
-    ]
+    )
+    return Comparison(rows, tuple(left_out))
 
 
-def critical(scenario: Scenario) -> list[str]:
-    """Return the names of the workloads of performance-critical guests."""
-    facts = scenario.facts()
+def workloads_of(scenario: Scenario, priority: Priority) -> list[str]:
+    """Return the names of the workloads of guests of a priority, whenever these are there."""
+    facts = dataclasses.replace(scenario.facts(), guests=scenario.guests)
     found = policy.load(None, facts.host).classify(facts, {})
-    names = [_workloads(scenario, known, Priority.PC) for known in found.domains.values()]
-    return list(dict.fromkeys(itertools.chain.from_iterable(names)))
-
-
-def _workloads(scenario: Scenario, inventory: DomainInventory, priority: Priority) -> list[str]:
-    """Return the workloads that run on the processors of guests of a priority."""
     cpus = {
         cpu
+        for inventory in found.domains.values()
         for tenant in inventory.tenants
         if tenant.priority is priority and tenant.kind in (TenantKind.GUEST, TenantKind.POOL)
         for cpu in tenant.cpus
@@ -137,56 +152,67 @@ def _row(
     scenario: Scenario,
     result: Result,
     baseline: Result,
-    alone: Mapping[str, WorkloadResult],
+    alone: Mapping[str, float],
+    best_effort: Sequence[str],
 ) -> Row:
-    mine = {workload.name: workload for workload in result.workloads}
-    others = {workload.name: workload for workload in baseline.workloads}
-    best_effort = (
-        _workloads(scenario, result.inventory, Priority.BE) if result.inventory is not None else []
-    )
+    """Measure a run by what the performance-critical workloads achieve alone, and the baseline."""
+    mine, others = _work(result), _work(baseline)
     (window,) = result.windows
     return Row(
         scenario=result.scenario,
         strategy=result.strategy,
         seed=result.seed,
-        pc_performance=_mean(performance(mine[name]) / performance(alone[name]) for name in alone),
-        be_throughput=_mean(
-            mine[name].work_per_s / others[name].work_per_s
-            for name in best_effort
-            if others[name].work_per_s
+        pc_performance=mean(
+            performance(scenario, workload) / alone[workload.name]
+            for workload in result.workloads
+            if workload.name in alone
         ),
+        be_throughput=mean(mine[name] / others[name] for name in best_effort),
         memory_bandwidth=window.memory_bytes_per_s / 1e9,
         way_changes_per_minute=len(result.moves) / result.seconds * 60,
-        settle_s=settle_s(result.moves, [event.at_s for event in scenario.events], result.seconds),
+        settle_s=settle_s(result.moves, moments_of(scenario)),
     )
 
 
-def performance(workload: WorkloadResult) -> float:
-    """Return how well a workload did, in a unit of its own.
+def _work(result: Result) -> dict[str, float]:
+    """Return the work a second of each workload."""
+    return {workload.name: workload.work_per_s for workload in result.workloads}
+
+
+def performance(scenario: Scenario, workload: WorkloadResult) -> float:
+    """Return how well a workload did, in a unit of its own; 0: it achieved nothing.
 
     For one that is asked over the network, what arrived divided by its mean latency, as its load
     is given from outside; for all others their work a second.
     """
-    if not workload.latency_us:
+    if all(traffic.to != workload.name for traffic in scenario.traffic):
         return workload.work_per_s
-    return (1 - workload.loss) / workload.latency_us
+    arrived = max(0.0, 1 - workload.loss)  # a switch loses packets of others, too
+    return arrived / workload.latency_us if workload.latency_us else 0.0
 
 
-def settle_s(moves: Sequence[float], events: Iterable[float], length_s: float) -> float:
-    """Return the longest time from the start or an event to the last move before the next one."""
-    stretches = itertools.pairwise(sorted({0.0, length_s, *events}))
-    return max(
-        (
-            move - start_s
-            for start_s, end_s in stretches
-            for move in moves
-            if start_s <= move < end_s
-        ),
-        default=0.0,
-    )
+def moments_of(scenario: Scenario) -> list[float]:
+    """Return when something happens to the load: the start, events, guests that come or go."""
+    stays = scenario.stays.values()
+    return [
+        0.0,
+        *(event.at_s for event in scenario.events),
+        *(at_s for stay in stays for at_s in (stay.arrives_s, stay.leaves_s)),
+    ]
 
 
-def _mean(values: Iterable[float]) -> float | None:
-    """Return the geometric mean of ratios, None of nothing."""
-    logarithms = [math.log(value) for value in values if value > 0]
-    return math.exp(statistics.fmean(logarithms)) if logarithms else None
+def settle_s(moves: Iterable[float], moments: Collection[float]) -> float:
+    """Return the longest time from a moment to the last move before the next moment.
+
+    One of the moments must be 0.
+    """
+    times = (move - max(at_s for at_s in moments if at_s <= move) for move in moves)
+    return max(times, default=0.0)
+
+
+def mean(ratios: Iterable[float]) -> float | None:
+    """Return the geometric mean of ratios, which is 0 when one of them is; None of nothing."""
+    found = list(ratios)
+    if not found:
+        return None
+    return statistics.geometric_mean(found) if all(found) else 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""simulate run as a person types it."""
+"""The simulate commands as a person types them."""
 
 import dataclasses
 import json
@@ -27,6 +27,32 @@ workloads:
   fwd: {profile: testpmd, cpus: [0, 1], nic: nic0}
 traffic:
   fwd: {to: fwd, rate: 1Gb/s, packet: 512B}
+"""
+
+# A PC guest to which nobody sends beside one that works, and a BE guest.
+COMPARED = """\
+length: 2s
+compression: 1%
+nics:
+  nic0: {address: "0000:3b:00.0", speed: 40Gb/s}
+guests:
+  - name: instance-00000001
+    uuid: 00000001-5117-4000-8000-000000000002
+    extra_specs: {"iat:priority": PC}
+    cpus: [0]
+  - name: instance-00000002
+    uuid: 00000002-5117-4000-8000-000000000002
+    extra_specs: {"iat:priority": PC}
+    cpus: [1]
+    attachments: [{kind: vf, device: "0000:3b:02.0", nic: nic0}]
+  - name: instance-00000003
+    uuid: 00000003-5117-4000-8000-000000000002
+    extra_specs: {"iat:priority": BE}
+    cpus: [2]
+workloads:
+  database: {profile: xmem, cpus: [0], working_set: 4MiB}
+  unasked: {profile: testpmd, cpus: [1], nic: nic0}
+  batch: {profile: xmem, cpus: [2], working_set: 4MiB}
 """
 
 
@@ -116,6 +142,43 @@ class TestFigures(CliCase):
             err,
         )
         self.assertNotIn("compressed", err)
+
+
+class TestSimulateCompare(CliCase):
+    def test_rows_for_programs(self):
+        """A row a strategy and seed; a guest that is never asked is named, and counts nowhere."""
+        path = self.folder / "compared.yaml"
+        path.write_text(COMPARED)
+        out_folder = self.folder / "out"
+        status, out, err = self.run_it(
+            *("simulate", "compare", str(path), "--strategy", "baseline", "--seeds", "1"),
+            *("--jobs", "1", "--out", str(out_folder), "-f", "json"),
+        )
+        self.assertEqual(0, status, err)
+        (row,) = json.loads(out)
+        self.assertEqual(
+            {
+                "scenario",
+                "strategy",
+                "seed",
+                "pc_performance",
+                "be_throughput",
+                "memory_bandwidth",
+                "way_changes_per_minute",
+                "settle_s",
+            },
+            set(row),
+        )
+        self.assertEqual(
+            ("compared", "baseline", 1), (row["scenario"], row["strategy"], row["seed"])
+        )
+        self.assertGreater(row["pc_performance"], 0.3)
+        self.assertLessEqual(row["pc_performance"], 1.01)
+        self.assertEqual(1.0, row["be_throughput"])
+        self.assertEqual((0.0, 0.0), (row["way_changes_per_minute"], row["settle_s"]))
+        self.assertRegex(err, r"compared: not in the means.*: unasked\n")
+        written = {file.name for file in out_folder.iterdir()}
+        self.assertEqual({"compared.svg", "compared.csv"}, written)
 
 
 class TestAdvise(CliCase):

@@ -6,9 +6,11 @@ import pathlib
 import tempfile
 import unittest
 
-from iat_nova.sim import WorkloadMetrics, compare, compare_chart
+from iat_nova.model import Priority
+from iat_nova.sim import Scenario, WorkloadMetrics, compare, compare_chart
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.run import workload_result
+from tests.unit.sim import scenes
 
 # A PC guest whose working set is larger than its ways, and a BE guest that streams beside it.
 TEXT = """\
@@ -28,6 +30,7 @@ workloads:
   be: {profile: xmem, cpus: [1], working_set: 64MiB}
 """
 
+FORWARDER = scenes.FORWARDER.format(ring=256, rate="1Gb/s", packet=512)
 
 METRICS = WorkloadMetrics(
     **{
@@ -44,11 +47,12 @@ class CompareTest(unittest.TestCase):
     def test_rows(self):
         """A row a strategy and seed; the baseline's BE throughput is 1, its ways do not move."""
         scenario = read_scenario(TEXT, "test", "test.yaml")
-        self.assertEqual(["pc"], compare.critical(scenario))
         told = []
-        rows = compare.compare(
+        found = compare.compare(
             scenario, ["iat", "baseline"], [1, 2], jobs=1, progress=lambda *a: told.append(a)
         )
+        rows = found.rows
+        self.assertEqual((), found.left_out)
         self.assertEqual(
             [("iat", 1), ("iat", 2), ("baseline", 1), ("baseline", 2)],
             [(row.strategy, row.seed) for row in rows],
@@ -65,16 +69,54 @@ class CompareTest(unittest.TestCase):
             compare_chart.draw(path, "Title", rows)
             self.assertIn("PC performance", path.read_text())
 
+    def test_every_guest_counts(self):
+        """Those who come later, who leave before the end and who run on the other socket, too."""
+        churn = Scenario.load("tenant-churn")
+        self.assertEqual(["stays", "database"], compare.workloads_of(churn, Priority.PC))
+        self.assertEqual(
+            ["batch1", "batch2", "second-forwarder", "batch3"],
+            compare.workloads_of(churn, Priority.BE),
+        )
+        sockets = Scenario.load("two-sockets-remote-vf")
+        self.assertEqual(["near", "remote"], compare.workloads_of(sockets, Priority.PC))
+        self.assertEqual(
+            ["near-neighbour", "remote-neighbour"], compare.workloads_of(sockets, Priority.BE)
+        )
+
     def test_a_network_guest_is_judged_by_its_latency(self):
         """Twice the time of a packet is half the performance, far below a step of time, too."""
-        quick = workload_result("a", METRICS, 1.0)
+        scenario = scenes.scenario(scenes.HEAD + FORWARDER)
+        quick = workload_result("fwd", METRICS, 1.0)
         slow = dataclasses.replace(quick, latency_us=2 * quick.latency_us)
         self.assertLess(quick.latency_us, 1.0)
-        self.assertAlmostEqual(2.0, compare.performance(quick) / compare.performance(slow))
+        self.assertAlmostEqual(
+            2.0, compare.performance(scenario, quick) / compare.performance(scenario, slow)
+        )
+
+    def test_a_network_guest_that_loses_all_packets_achieves_nothing(self):
+        """Its work is in another unit than its performance, and none of it arrived."""
+        scenario = scenes.scenario(scenes.HEAD + FORWARDER)
+        lost = dataclasses.replace(METRICS, packets=0.0, dropped=10.0, latency_ns=0.0, work=5.0)
+        self.assertEqual(0.0, compare.performance(scenario, workload_result("fwd", lost, 1.0)))
+        self.assertEqual(5.0, compare.performance(scenario, workload_result("other", lost, 1.0)))
+
+    def test_starvation_pulls_the_mean_to_0(self):
+        """One workload that achieves nothing is not made up for by the others."""
+        self.assertIsNone(compare.mean([]))
+        self.assertAlmostEqual(1.0, compare.mean([0.5, 2.0]))
+        self.assertEqual(0.0, compare.mean([0.0, 2.0]))
 
     def test_settling(self):
         """The longest time from an event to the last move before the next; no moves, no time."""
-        self.assertEqual(0.0, compare.settle_s([], [5.0], 20.0))
-        self.assertEqual(3.0, compare.settle_s([1.0, 6.0, 8.0], [5.0], 20.0))
-        self.assertEqual(4.0, compare.settle_s([4.0, 6.0], [5.0], 20.0))
-        self.assertEqual(1.0, compare.settle_s([6.0], [5.0, 5.0, 10.0], 20.0))
+        self.assertEqual(0.0, compare.settle_s([], [0.0, 5.0]))
+        self.assertEqual(3.0, compare.settle_s([1.0, 6.0, 8.0], [0.0, 5.0]))
+        self.assertEqual(4.0, compare.settle_s([4.0, 6.0], [0.0, 5.0]))
+        self.assertEqual(1.0, compare.settle_s([6.0], [5.0, 0.0, 5.0, 10.0]))
+
+    def test_coming_and_going_is_to_be_settled_like_an_event(self):
+        """The stays' ends count beside the events; who stays for ever has none."""
+        churn = compare.moments_of(Scenario.load("tenant-churn"))
+        self.assertLessEqual({0.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 50.0}, set(churn))
+        self.assertEqual(0.0, compare.settle_s([10.0, 15.0, 20.0, 30.0], churn))
+        grows = compare.moments_of(Scenario.load("xmem-grows"))
+        self.assertEqual([0.0, 5.0, 15.0], grows)
