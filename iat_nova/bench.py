@@ -140,13 +140,14 @@ class _Clock:
 
 
 class _Inventory:
-    """A host whose tenants never change."""
+    """A host with one cache domain, whose tenants never change."""
 
-    def __init__(self) -> None:
+    def __init__(self, domain: CacheDomain) -> None:
         self.changed = threading.Event()
+        self._facts = Facts(HostFacts("bench", (domain,), domain.cpus), (), None)
 
     def facts(self) -> Facts:
-        return Facts(HostFacts("bench", (), ()), (), None)
+        return self._facts
 
 
 class _Policy:
@@ -262,7 +263,7 @@ class _Case:
         journal.iteration = self.record.wrap(journal.iteration)  # type: ignore[method-assign]
         journal.status = self.record.wrap(journal.status)  # type: ignore[method-assign]
         agent = Agent(
-            inventory=_Inventory(),
+            inventory=_Inventory(self.hands.domain),
             read_policy=lambda: policy,  # type: ignore[arg-type,return-value]
             make_strategy=lambda parameters: strategy,
             counters=self.counters,

@@ -49,8 +49,9 @@ class Loop(unittest.TestCase):
 
     def test_in_memory(self):
         """Without a machine nothing bounds the processors."""
-        (row,) = bench.rows((64,), (2,), ("stable",), 3)
-        self.assertEqual((64, 0.0), (row.tenants, row.layouts))
+        stable, unstable = bench.rows((64,), (2,), ("stable", "unstable"), 3)
+        self.assertEqual((64, 0.0, 1.0), (stable.tenants, stable.layouts, unstable.layouts))
+        self.assertGreater(stable.decide_us, 0.0)
 
     def test_refused_counters(self):
         """What was refused is raised: an iteration that reads no counter is not measured."""
