@@ -5,7 +5,7 @@ numba looks at the time of change of one file only and so would run old code whe
 another module changed, and it may find the package's folder read-only. Both are avoided by a
 cache folder of our own, named after the content of all kernel sources:
 ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME/iat-nova``, else ``~/.cache/iat-nova``, else a folder
-of this user's below the temporary one.
+of this user's below the temporary one. Folders of other contents that were not used for 30 days go.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import functools
 import hashlib
 import os
 import pathlib
+import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -28,6 +30,8 @@ except ImportError as error:  # the core is installed without the extra
     ) from error
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_KEPT_S = 30 * 86400.0
 
 
 def _digest() -> str:
@@ -63,8 +67,21 @@ def cache_folder() -> pathlib.Path | None:
         except OSError:
             continue
         if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid():
+            os.utime(folder)
+            _remove_unused(base)
             return folder
     return None
+
+
+def _remove_unused(base: pathlib.Path) -> None:
+    """Remove what other versions left, some 40 MB each; what cannot be removed stays."""
+    for folder in base.glob("kernels-*"):
+        try:
+            left = folder.lstat()
+        except FileNotFoundError:  # another process was quicker
+            continue
+        if left.st_uid == os.getuid() and time.time() - left.st_mtime > _KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _compiled(function: F, **options: bool) -> F:

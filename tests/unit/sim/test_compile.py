@@ -38,6 +38,20 @@ class TestCacheFolder(unittest.TestCase):
             folder = self.folder(NUMBA_CACHE_DIR=str(blocked), XDG_CACHE_HOME=base)
             self.assertEqual(pathlib.Path(base) / "iat-nova", folder.parent)
 
+    def test_what_was_not_used_for_a_month_goes(self):
+        """Other versions' folders are removed a month after their last use, nothing else is."""
+        with tempfile.TemporaryDirectory() as base:
+            names = ("kernels-old", "kernels-recent", "notes")
+            for name in names:
+                (pathlib.Path(base) / name).mkdir()
+            for name in ("kernels-old", "notes"):
+                os.utime(pathlib.Path(base) / name, (0, 0))
+            folder = self.folder(NUMBA_CACHE_DIR=base)
+            os.utime(folder, (0, 0))
+            self.assertEqual(folder, self.folder(NUMBA_CACHE_DIR=base))
+            left = {one.name for one in pathlib.Path(base).iterdir()}
+            self.assertEqual({folder.name, "kernels-recent", "notes"}, left)
+
 
 class TestWithoutNumba(unittest.TestCase):
     """The core is installed without the extra."""
