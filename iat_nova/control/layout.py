@@ -151,15 +151,19 @@ def _divisions(
 
 
 def _starved(parts: Sequence[Partition], packing: placement.Packing, clean: int) -> bool:
-    """Tell whether PC or the stack shares with DDIO for no want of ways.
+    """Tell whether PC or the stack shares more with DDIO than for want of ways below it.
 
-    Their counts fit below DDIO's ways; only, each BE tenant is too small for the coerced unit.
+    They come first, so at the least their counts fill the line from below; where one shares more,
+    it owns the coerced unit, for which each BE tenant is too small.
     """
-    critical = [index for index, part in enumerate(parts) if part.standing >= Standing.PC]
-    return (
-        any(packing.overlaps[index] for index in critical)
-        and sum(parts[index].ways for index in critical) <= clean
-    )
+    at = 0
+    for part, overlap in zip(parts, packing.overlaps, strict=True):
+        if part.standing < Standing.PC:
+            break
+        at += part.ways
+        if overlap > max(0, min(part.ways, at - clean)):
+            return True
+    return False
 
 
 def _settle(
