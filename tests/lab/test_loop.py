@@ -107,7 +107,19 @@ class Loop(lab.GuestCase):
 
     def test_slicing_on_two_sockets(self):
         """Figure 7 B on the first of two sockets; the second one's ways of DDIO stay."""
-        seen = self.check("figure7-b", sockets=2)
+        self.check_two_sockets("figure7-b")
+
+    def test_aggregation_on_two_sockets(self):
+        """Figure 7 A on the first of two sockets; the second one's ways of DDIO stay."""
+        self.check_two_sockets("figure7-a")
+
+    def test_slicing_on_one_socket(self):
+        """Figure 7 B on one socket."""
+        self.check("figure7-b", sockets=1)
+
+    def check_two_sockets(self, name):
+        """Run a scenario on the first of two sockets."""
+        seen = self.check(name, sockets=2)
         self.assertEqual({0x600}, {int(one.ddio) for one in seen[1]})
 
     def check(self, name, *, sockets):
