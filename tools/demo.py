@@ -33,7 +33,8 @@ BIN = pathlib.Path(sys.executable).parent
 
 def main() -> int:
     """Run the demonstration; the exit status is 1 when the agent did not end well."""
-    for name in ("history.sqlite", "history.sqlite-wal", "history.sqlite-shm", "report.html"):
+    history = ("history.sqlite", "history.sqlite-wal", "history.sqlite-shm")
+    for name in (*history, "pause.json", "report.html"):
         (RUN / name).unlink(missing_ok=True)
     shutil.rmtree(RUN / "sys", ignore_errors=True)
     RUN.mkdir(exist_ok=True)
