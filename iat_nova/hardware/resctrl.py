@@ -124,13 +124,14 @@ class Resctrl:
         """Read the masks of our classes back; see `api.CacheAllocator`."""
         found = rules.find(self._limits(), domain)
         return {
-            name: self._effective(found, _group(self._slots[domain][name]))
+            name: self._effective(found, group, self._masks(group, domain))
             for name in self._classes.get(domain, {})
+            for group in (_group(self._slots[domain][name]),)
         }
 
-    def _effective(self, domain: CacheDomain, group: str) -> WayMask:
-        resources = self._limits_info().resources
-        shown = self._masks(group, domain.id)[resources[0]]
+    def _effective(self, domain: CacheDomain, group: str, masks: Mapping[str, WayMask]) -> WayMask:
+        """Return what the hardware made of a group's masks, which the files show by resource."""
+        shown = next(iter(masks.values()))
         number = self._fs.hardware_class(group) if self._read_register else None
         if self._read_register is None or number is None:
             return rules.effective(domain, shown)
@@ -138,7 +139,7 @@ class Resctrl:
         if not online:
             raise DomainOffline(domain.id)
         # With code and data prioritisation a class has two registers, the first of them for data.
-        return self._read_register(min(online), number * len(resources))
+        return self._read_register(min(online), number * len(masks))
 
     def _masks(self, group: str, domain: int) -> dict[str, WayMask]:
         """Return a group's masks in a domain by resource. Raises `DomainOffline`."""
@@ -182,7 +183,8 @@ class Resctrl:
         self._classes[domain], self._slots[domain] = named, slots
         if DEFAULT_CLASS not in named:
             self._default_found.pop(domain, None)
-        self._online[domain] = self._plugged_in(found)
+        if domain not in self._online:  # else `inspect` keeps it
+            self._online[domain] = self._plugged_in(found)
         self._read_back[domain] = self.effective(domain)
         return self._read_back[domain]
 
@@ -298,10 +300,10 @@ class Resctrl:
         Masks are those in the files and, where they can be read, in the registers. Foreign changes
         are reported and left alone. Raises `HardwareError`.
         """
-        online = self._topology.online()
-        self._renew_masks(online)
+        self._renew_masks()
         foreign = self._foreign_masks()
         lost: set[int] = set()
+        online = self._topology.online()
         for number, wanted in self._cpus.items():
             if number not in self._made or not self._exists(number):
                 continue
@@ -336,19 +338,19 @@ class Resctrl:
         online = self._topology.online() & frozenset(domain.cpus)
         return {cpu: self._topology.plugged(cpu) for cpu in online}
 
-    def _renew_masks(self, online: frozenset[int]) -> None:
+    def _renew_masks(self) -> None:
         """Write the masks of domains that were off-line as a whole: the kernel forgot them."""
         for domain, before in self._online.items():
-            stayed = any(self._topology.plugged(cpu) == when for cpu, when in before.items())
-            found = self._domains[domain]
-            if stayed or online.isdisjoint(found.cpus):
+            now = self._plugged_in(self._domains[domain])
+            if not now:
                 continue
-            with self._fs.locked():
-                for name, item in self._classes[domain].items():
-                    number = self._slots[domain][name]
-                    if self._exists(number):
-                        self._set_masks(domain, number, self._alike(item.mask), [])
-            self._online[domain] = self._plugged_in(found)
+            if all(now.get(cpu) != when for cpu, when in before.items()):
+                with self._fs.locked():
+                    for name, item in self._classes[domain].items():
+                        number = self._slots[domain][name]
+                        if self._exists(number):
+                            self._set_masks(domain, number, self._alike(item.mask), [])
+            self._online[domain] = now
 
     def _exists(self, number: int) -> bool:
         return number == 0 or _group(number) in self._fs.groups()
@@ -369,7 +371,7 @@ class Resctrl:
                 where = group or "the default group"
                 try:
                     masks = self._masks(group, domain)
-                    effective = self._effective(self._domains[domain], group)
+                    effective = self._effective(self._domains[domain], group, masks)
                 except DomainOffline:
                     continue
                 for resource, now in masks.items():
