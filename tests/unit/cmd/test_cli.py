@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands as an operator types them: text out, exit status, never a traceback."""
 
+import contextlib
 import csv
 import errno
 import fcntl
@@ -248,8 +249,12 @@ class TestOthers(CliCase):
         """The report is written where it is wanted."""
         self.tell()
         target = self.folder / "r.html"
-        self.assertEqual(0, self.run_it("report", "-o", str(target))[0])
+        status, out, _ = self.run_it("report", "-o", str(target))
+        self.assertEqual((0, f"{target} written\n"), (status, out))
         self.assertIn("</html>", target.read_text())
+        with contextlib.chdir(self.folder):
+            self.assertEqual("report.html written\n", self.run_it("report")[1])
+        self.assertIn("</html>", (self.folder / "report.html").read_text())
         self.assertIn("</html>", self.run_it("report", "-o", "-", "--since=-1h")[1])
         self.assertEqual(1, self.run_it("report", "-o", "/nonexistent/r.html")[0])
         self.assertEqual(1, self.run_it("report", "--since=-0s")[0])
