@@ -172,6 +172,9 @@ def _foreign(host: Host, name: str) -> Finding:
 
 
 def _msr(host: Host) -> list[Finding]:
+    if host.model is None:
+        state = "of no use: no registers are known on this processor"
+        return [Finding("msr driver", Level.MISSING, state)]
     if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
         found = [Finding("msr driver", Level.OK, "loaded")]
     else:

@@ -164,6 +164,15 @@ class Findings(HostCase):
         self.check("msr driver", Level.MISSING, "not loaded", "^modprobe msr$")
         self.check("lockdown", Level.MISSING, "integrity", "boot without")
 
+    def test_no_registers(self):
+        """Where no registers are known no driver is advised, nor rights to use it."""
+        (self.roots.msr / "0/msr").unlink()
+        self.put(self.roots.msr_parameters / "allow_writes", "off\n")
+        for who in ("strange", "amd"):
+            self.be(who)
+            self.check("msr driver", Level.MISSING, "no registers are known")
+            self.assertNotIn("msr writes", self.findings())
+
     def test_a_register_that_refuses(self):
         """What the register says is split into state and remedy."""
         self.msr.off = {2}
