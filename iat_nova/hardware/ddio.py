@@ -34,31 +34,38 @@ class MsrDdio:
 
     def read(self, domain: int) -> WayMask | None:
         """Return the register's ways. Raises `MsrError`."""
-        return self.mask_of(self._find(domain))
+        return self._read(*self._find(domain))
 
     def mask_of(self, domain: CacheDomain) -> WayMask:
         """Return the register's ways of a domain the caller has at hand. Raises `MsrError`."""
-        value = self._msr.read(self._cpu(domain), IIO_LLC_WAYS)
-        return WayMask(value & ((1 << domain.ways) - 1))
+        return self._read(domain, self._cpu(domain))
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Set the register; return it as read back. Raises `HardwareError`."""
-        found = self._find(domain)
+        found, cpu = self._find(domain)
         rules.check_ddio(found, mask)
-        self._msr.write(self._cpu(found), IIO_LLC_WAYS, mask)
-        return self.mask_of(found)
+        self._msr.write(cpu, IIO_LLC_WAYS, mask)
+        return self._read(found, cpu)
 
-    def _find(self, domain: int) -> CacheDomain:
-        """Return a domain; look anew where none of the processors known of it is on-line."""
+    def _read(self, domain: CacheDomain, cpu: int) -> WayMask:
+        value = self._msr.read(cpu, IIO_LLC_WAYS)
+        return WayMask(value & ((1 << domain.ways) - 1))
+
+    def _find(self, domain: int) -> tuple[CacheDomain, int]:
+        """Return a domain and a processor to reach it by.
+
+        Looks anew where none of the processors known of it is on-line.
+        """
         online = self._topology.online()
         for known in self._known:
-            if known.id == domain and not online.isdisjoint(known.cpus):
-                return known
+            if known.id == domain and (cpus := online.intersection(known.cpus)):
+                return known, min(cpus)
         self._known = self._domains()
-        return rules.find(self._known, domain)
+        found = rules.find(self._known, domain)
+        return found, self._cpu(found)
 
     def _cpu(self, domain: CacheDomain) -> int:
-        online = self._topology.online() & frozenset(domain.cpus)
+        online = self._topology.online().intersection(domain.cpus)
         if not online:
             raise DomainOffline(domain.id)
         return min(online)

@@ -2,6 +2,7 @@
 import errno
 import json
 import unittest
+from unittest import mock
 
 from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
@@ -52,6 +53,16 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         self.tree.plug(2)
         self.tree.unplug(3)
         self.assertEqual(0x600, ddio.read(1))
+
+    def test_one_look_an_access(self):
+        """Which processors are on-line is read once for each read and each write."""
+        self.ddio.read(0)
+        topology = self.cpus.topology
+        with mock.patch.object(topology, "online", wraps=topology.online) as looks:
+            self.ddio.read(0)
+            self.assertEqual(1, looks.call_count)
+            self.ddio.write(0, WayMask(0x700))
+            self.assertEqual(2, looks.call_count)
 
     def test_what_was_read_back(self):
         """A register that keeps its value shows in what write returns."""
