@@ -73,6 +73,14 @@ def load() -> Mapping[str, Claim]:
     return claims
 
 
+def span(claim: str) -> tuple[float, float]:
+    """Return both ends of the range that was published for a claim. Raises `TypeError` without."""
+    published = load()[claim].published
+    if not isinstance(published, tuple):
+        raise TypeError(f"{claim}: {published!r} was published, which is no range")
+    return published
+
+
 def judge(findings: Iterable[Finding]) -> list[Verdict]:
     """Return the verdict on each finding. Raises KeyError on a claim that nobody published."""
     seen: dict[str, int] = {}

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from iat_nova.sim.figures import consolidation
+from iat_nova.sim.figures import claims, consolidation
 from iat_nova.sim.figures.api import Figure, Finding, Point, Row
 from iat_nova.sim.figures.consolidation import REDIS, STRATEGIES, spread
 
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
 NEIGHBOUR = "mcf"
 ROUND_TRIP_US = 50.0
-# Column, heading, its sign of harm, published baseline and IAT.
+# Column, heading, its sign of harm, how its claims begin: -b of the baseline, -i of IAT.
 MEASURES = {
-    "requests_per_s": ("throughput lost", -1, (7.1, 24.5), (2.8, 5.6)),
-    "latency_us": ("mean latency", 1, (7.9, 26.5), (2.9, 8.9)),
-    "latency_p95_us": ("95th percentile", 1, (10.1, 20.4), (2.8, 8.7)),
+    "requests_per_s": ("throughput lost", -1, "iat-14-thru"),
+    "latency_us": ("mean latency", 1, "iat-14-lat"),
+    "latency_p95_us": ("95th percentile", 1, "iat-14-tail"),
 }
-CLAIMS = {"requests_per_s": "thru", "latency_us": "lat", "latency_p95_us": "tail"}
 
 
 def points(seeds: int) -> Sequence[Point]:
@@ -65,19 +64,20 @@ def harms(rows: Sequence[Row], column: str, strategy: str) -> Mapping[str, list[
 
 def judge(rows: Sequence[Row]) -> Iterator[Finding]:
     """Judge the spreads over mixes, each at the worst of its random starts."""
-    for (column, name), (letter, strategy) in itertools.product(
-        CLAIMS.items(), (("b", "baseline"), ("i", "iat"))
+    for (column, (*_, claim)), (letter, strategy) in itertools.product(
+        MEASURES.items(), (("b", "baseline"), ("i", "iat"))
     ):
         worst = {app: max(each) for app, each in harms(rows, column, strategy).items()}
         listing = ", ".join(f"{app} {value:.1f} %" for app, value in worst.items())
         reason = f"{consolidation.ddio_traffic(rows, 'redis')}; worst starts: {listing}"
-        yield Finding(f"iat-14-{name}-{letter}", spread(worst.values()), reason)
+        yield Finding(f"{claim}-{letter}", spread(worst.values()), reason)
 
 
 def draw(canvas: Canvas, rows: Sequence[Row]) -> None:
     """Draw a panel a measure: the harm by mix, with the published ranges."""
     panels = canvas.subplots(1, 3)
-    for axes, (column, (heading, _, baseline, iat)) in zip(panels, MEASURES.items(), strict=True):
+    for axes, (column, (heading, _, claim)) in zip(panels, MEASURES.items(), strict=True):
+        baseline, iat = claims.span(f"{claim}-b"), claims.span(f"{claim}-i")
         axes.axhspan(*baseline, color="tab:gray", alpha=0.25, label="published, baseline")
         axes.axhspan(*iat, color="tab:blue", alpha=0.25, label="published, IAT")
         groups = {strategy: harms(rows, column, strategy) for strategy in STRATEGIES[1:]}

@@ -125,10 +125,11 @@ def _digest(module: str) -> str:
 def sources(module: str) -> list[pathlib.Path]:
     """Return the sources that a figure in `module` depends on.
 
-    Of the figures' own it is the module and what it imports, directly or not; of all others, all
-    but those that only show.
+    Of the figures' own it is the module and what it imports, directly or not, but the claims, which
+    judge and measure nothing; of all others, all but those that only show.
     """
-    found = _with_imports(module, {"iat_nova.sim.figures.runner"})
+    judges = {"iat_nova.sim.figures.claims"}
+    found = _with_imports(module, {"iat_nova.sim.figures.runner", *judges}) - judges
     return [
         source
         for source in sorted(_PACKAGE.rglob("*"))

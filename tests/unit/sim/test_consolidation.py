@@ -68,6 +68,20 @@ class TestFigures(unittest.TestCase):
         columns = [("requests_per_s", 1), ("latency_us", -1), ("latency_p95_us", -1)]
         self.check(iat_14.FIGURE, columns)
 
+    def test_published_ranges(self):
+        """What is drawn as published is what the claims are judged by."""
+        rows = list(self.rows(iat_12.FIGURE, [("work_per_s", 1)]))
+        other = {
+            "iat-12-redis": dataclasses.replace(claims.load()["iat-12-redis"], published=(40, 50))
+        }
+        canvas = matplotlib.figure.Figure()
+        with mock.patch.object(claims, "load", return_value={**claims.load(), **other}):
+            iat_12.FIGURE.draw(canvas, rows)
+        band, *_ = canvas.axes[0].patches
+        self.assertEqual((40, 50), (band.get_bbox().y0, band.get_bbox().y1))
+        with self.assertRaisesRegex(TypeError, "iat-12-spread: None was published"):
+            claims.span("iat-12-spread")
+
     def test_measure(self):
         """A moment of a run through the real loop gives the columns of each figure."""
         with (
