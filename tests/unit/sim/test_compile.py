@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where compiled kernels are kept, and what is said without numba."""
 
+import contextlib
+import io
 import os
 import pathlib
 import subprocess
@@ -9,7 +11,10 @@ import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova.sim import _compile
+import numba
+
+from iat_nova.sim import _compile, warm
+from tools import compile_kernels
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -51,6 +56,25 @@ class TestCacheFolder(unittest.TestCase):
             self.assertEqual(folder, self.folder(NUMBA_CACHE_DIR=base))
             left = {one.name for one in pathlib.Path(base).iterdir()}
             self.assertEqual({folder.name, "kernels-recent", "notes"}, left)
+
+
+class TestQuickstart(unittest.TestCase):
+    """What ./quickstart says of the kernels."""
+
+    def said(self, *kernels):
+        out = io.StringIO()
+        with (
+            mock.patch.object(warm, "main", lambda: [kernel() for kernel in kernels]),
+            contextlib.redirect_stdout(out),
+        ):
+            compile_kernels.main()
+        return out.getvalue()
+
+    def test_compiling_is_told_where_it_happens(self):
+        """It is announced once, however much there is to compile, and not when all is compiled."""
+        kernels = [numba.njit(lambda: 1), numba.njit(lambda: 2)]
+        self.assertEqual(1, self.said(*kernels).count("compiling the emulated server"))
+        self.assertEqual("", self.said(*kernels))
 
 
 class TestWithoutNumba(unittest.TestCase):
