@@ -7,6 +7,7 @@ import argparse
 import getpass
 import math
 import os
+import pathlib
 import re
 import time
 
@@ -55,17 +56,20 @@ examples:
             raise Failure(f"there is no state directory {folder}; name it with --state-dir")
         PauseFile(folder).write(Pause(now_s, until_s, parsed_args.reason, _who()))
         end = "until `iat-nova resume`" if math.isinf(until_s) else f"until {words.moment(until_s)}"
-        self.app.stdout.write(f"The masks are held {end}.\n")
+        if self._agent_runs(folder):
+            self.app.stdout.write(f"The masks are held {end}.\n")
+            return 0
+        self.app.stdout.write(f"No agent is seen running here; one that starts is paused {end}.\n")
+        return EXIT_NOT_RUNNING
+
+    def _agent_runs(self, folder: pathlib.Path) -> bool:
         try:
             with HistoryReader(folder / "history.sqlite") as reader:
                 status = reader.status()
         except HistoryError as error:
-            self.note(f"no agent is seen here: {error}")
-            return EXIT_NOT_RUNNING
-        if status is None or status.stale:
-            self.note("the agent is not running; it will be paused when it starts")
-            return EXIT_NOT_RUNNING
-        return 0
+            self.note(str(error))
+            return False
+        return status is not None and not status.stale
 
 
 class Resume(Command):

@@ -29,6 +29,7 @@ from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.explain import moment
 from iat_nova.history import History
+from iat_nova.pause import PauseFile
 from tests.unit import stories
 
 EVIL = "be\x1b[31m\u202e"
@@ -235,9 +236,18 @@ class TestPauseResume(CliCase):
             self.assertEqual(2, self.run_it("pause", f"--for={text}")[0])
 
     def test_no_agent(self):
-        """Without an agent the pause stands and the status tells."""
-        self.assertEqual(3, self.run_it("pause")[0])
-        self.assertTrue((self.folder / "pause.json").exists())
+        """Without an agent no masks are said to be held; the pause is there for the next one."""
+        for ended in (False, True):
+            if ended:
+                self.tell(agent=stories.status(stopped=True))
+            status, out, err = self.run_it("pause")
+            self.assertEqual(
+                (3, True, False), (status, "No agent is seen running" in out, "held" in out + err)
+            )
+            self.assertEqual(ended, "there is no history" not in err)
+            self.assertIn("paused until `iat-nova resume`", out)
+            self.assertIsNotNone(PauseFile(self.folder).current(time.time()))
+            self.assertIn("Resumed", self.run_it("resume")[1])
         with mock.patch.dict(os.environ, {"IAT_NOVA_STATE_DIR": "/nonexistent"}):
             status, _, err = self.run_it("pause")
         self.assertEqual(1, status)
