@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documentation quotes is what the program says."""
 
+import functools
 import importlib.util
 import pathlib
 import re
@@ -10,6 +11,7 @@ SOURCE = pathlib.Path(__file__).parents[2] / "doc" / "source"
 QUOTED = re.compile(r":message:`([^`]+)`")
 
 
+@functools.cache
 def role():
     """Return the module behind the role ``message`` of the pages."""
     spec = importlib.util.spec_from_file_location("message", SOURCE / "_ext" / "message.py")

@@ -2,6 +2,7 @@
 """The history keeps everything bit by bit and survives whatever befalls its file."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 import shutil
@@ -10,6 +11,7 @@ import sqlite3
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 from iat_nova import history_db, records
 from iat_nova.history import History, HistoryReader
@@ -323,6 +325,8 @@ class TestMisfortune(HistoryCase):
 
     def test_locked(self):
         """A lock held by another process is told; what was queued is written afterwards."""
+        waits = functools.partial(history_db.open_writable, busy_timeout_s=0.01)
+        self.enterContext(mock.patch.object(history_db, "open_writable", waits))
         history = self.open()
         self.assertTrue(self.recorded(history))
         other = sqlite3.connect(self.path, isolation_level=None)

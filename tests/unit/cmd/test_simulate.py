@@ -7,9 +7,11 @@ import pathlib
 import tempfile
 from unittest import mock
 
+from iat_nova.sim import pool
 from iat_nova.sim.figures import catalogue
 from iat_nova.sim.figures.api import Finding
 from tests.unit.cmd.test_cli import CliCase
+from tests.unit.sim import in_process
 from tests.unit.sim.test_figures import FIGURE
 
 # One guest, whose packets leave within the step in which they came.
@@ -90,6 +92,7 @@ class TestSimulateList(CliCase):
         self.assertIn("Leaky DMA", rows["leaky-dma"]["title"])
 
 
+@mock.patch.object(pool, "completed", in_process.completed)
 class TestFigures(CliCase):
     def test_verdicts(self):
         """A program gets a row a claim; a person how many are met, and that time is compressed."""
@@ -144,6 +147,7 @@ class TestFigures(CliCase):
         self.assertNotIn("compressed", err)
 
 
+@mock.patch.object(pool, "completed", in_process.completed)
 class TestSimulateCompare(CliCase):
     def test_rows_for_programs(self):
         """A row a strategy and seed; a guest that is never asked is named, and counts nowhere."""

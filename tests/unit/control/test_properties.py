@@ -35,7 +35,7 @@ from tests.unit.control.worlds import domain, guest, stack
 SETTINGS = hypothesis.settings(
     derandomize=True,
     deadline=None,
-    max_examples=60,
+    max_examples=100,
     database=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
@@ -134,9 +134,19 @@ def whole(mask: WayMask, cache: CacheDomain) -> bool:
 class TestEveryWorld(unittest.TestCase):
     """Invariants of each single decision."""
 
+    # One test for all: to make up a world costs more than to look at it.
     @SETTINGS
     @hypothesis.given(told())
-    def test_no_layout_breaks_a_hardware_rule(self, world: tuple[Controller, Told]) -> None:
+    def test_every_invariant(self, world: tuple[Controller, Told]) -> None:
+        """All that is below holds in every world."""
+        self.no_layout_breaks_a_hardware_rule(world)
+        self.counts_stay_in_their_bounds(world)
+        self.pc_shares_with_ddio_last_of_all(world)
+        self.the_machine_stays_in_its_states(world)
+        self.equal_inputs_give_equal_decisions(world)
+        self.what_moved_is_told(world)
+
+    def no_layout_breaks_a_hardware_rule(self, world: tuple[Controller, Told]) -> None:
         """Masks are whole, classes suffice, everybody has one, I/O-iso keeps off DDIO."""
         controller, steps = world
         for _, inventory, _, _, decision in steps:
@@ -148,9 +158,7 @@ class TestEveryWorld(unittest.TestCase):
             if controller.switches.avoid_ddio:
                 self.assertEqual((), layout.overlaps_ddio)
 
-    @SETTINGS
-    @hypothesis.given(told())
-    def test_counts_stay_in_their_bounds(self, world: tuple[Controller, Told]) -> None:
+    def counts_stay_in_their_bounds(self, world: tuple[Controller, Told]) -> None:
         """Tenants within their requests, DDIO within MIN and MAX as far as it is our doing."""
         controller, steps = world
         for state, inventory, _, after, decision in steps:
@@ -167,9 +175,7 @@ class TestEveryWorld(unittest.TestCase):
                 self.assertEqual(before, now)
             self.assertEqual(set(), {g.subject for g in after.grants} - {*roster.ids, "ddio"})
 
-    @SETTINGS
-    @hypothesis.given(told())
-    def test_pc_shares_with_ddio_last_of_all(self, world: tuple[Controller, Told]) -> None:
+    def pc_shares_with_ddio_last_of_all(self, world: tuple[Controller, Told]) -> None:
         """No PC tenant overlaps DDIO while a way is idle or a BE tenant's way is not shared."""
         controller, steps = world
         for _, inventory, _, _, decision in steps:
@@ -187,9 +193,7 @@ class TestEveryWorld(unittest.TestCase):
             below = ((1 << cache.ways) - 1) & ~layout.ddio & ~cache.reserved_ways
             self.assertEqual(below, taken & below, layout)
 
-    @SETTINGS
-    @hypothesis.given(told())
-    def test_the_machine_stays_in_its_states(self, world: tuple[Controller, Told]) -> None:
+    def the_machine_stays_in_its_states(self, world: tuple[Controller, Told]) -> None:
         """States follow one another without a gap, and change by a numbered row only."""
         _, steps = world
         before = FsmState.LOW_KEEP
@@ -200,9 +204,7 @@ class TestEveryWorld(unittest.TestCase):
             self.assertEqual(number, decision.iteration)
             before = decision.state_after
 
-    @SETTINGS
-    @hypothesis.given(told())
-    def test_equal_inputs_give_equal_decisions(self, world: tuple[Controller, Told]) -> None:
+    def equal_inputs_give_equal_decisions(self, world: tuple[Controller, Told]) -> None:
         """A fresh controller decides the same, also from what was stored and read again."""
         controller, steps = world
         for state, inventory, sample, after, decision in steps:
@@ -219,9 +221,7 @@ class TestEveryWorld(unittest.TestCase):
             self.assertEqual(decision, replayed[1])
             self.assertEqual(decision, again(decision))
 
-    @SETTINGS
-    @hypothesis.given(told())
-    def test_what_moved_is_told(self, world: tuple[Controller, Told]) -> None:
+    def what_moved_is_told(self, world: tuple[Controller, Told]) -> None:
         """`moved` is the difference of layouts, and nothing moves without a step that says why."""
         _, steps = world
         for state, _, _, _, decision in steps:

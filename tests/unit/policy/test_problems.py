@@ -33,7 +33,7 @@ BAD = (
         (1, "classes[0]", "found nothing; allowed: a mapping"),
     ]),
     ("too deep", "a: " + "[" * 60 + "]" * 60, [(1, "", "nested too deeply")]),
-    ("far too deep", "[" * 20000, [(None, "", "nested too deeply")]),
+    ("far too deep", "[\n" * 20000, [(None, "", "nested too deeply")]),
     ("duplicate", "stack:\n  ways: {min: 1}\nhost: {}\nstack: {}\n", [
         (4, "stack", "key given twice, first in line 1"),
     ]),

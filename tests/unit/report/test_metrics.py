@@ -3,6 +3,7 @@
 
 import dataclasses
 import math
+import socket
 import unittest
 import urllib.error
 import urllib.request
@@ -190,12 +191,13 @@ class MetricsTest(unittest.TestCase):
 
     def test_an_address_in_use_is_one_sentence(self) -> None:
         """The operator reads which option to change."""
-        with (
-            exporter.serving("127.0.0.1", 0, Observer()) as port,
-            self.assertRaisesRegex(ConfigError, f"metrics_port {port}: cannot listen there"),
-            exporter.serving("127.0.0.1", port, Observer()),
-        ):
-            self.fail("it listens twice")
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            _, port = other.getsockname()
+            with (
+                self.assertRaisesRegex(ConfigError, f"metrics_port {port}: cannot listen there"),
+                exporter.serving("127.0.0.1", port, Observer()),
+            ):
+                self.fail("it listens twice")
 
     def test_served_until_the_end(self) -> None:
         """Prometheus gets the text at /metrics; nobody answers after the agent's end."""

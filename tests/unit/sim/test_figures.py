@@ -11,8 +11,10 @@ from unittest import mock
 
 from iat_nova.hardware import perf_event
 from iat_nova.hardware.api import HardwareError
+from iat_nova.sim import pool
 from iat_nova.sim.figures import catalogue, claims, iat_15, pages, runner
 from iat_nova.sim.figures.api import REFUSED, Figure, Finding
+from tests.unit.sim import in_process
 
 ROWS = pathlib.Path(__file__).parents[3] / "doc" / "source" / "figures"
 
@@ -124,14 +126,17 @@ class RunTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def measure(self, figure=FIGURE, seeds=2):
+    def measure(self, figure=FIGURE, seeds=2, completed=in_process.completed):
         told = []
-        rows = runner.measure([figure], seeds, self.folder / "points", 1, lambda *a: told.append(a))
+        with mock.patch.object(pool, "completed", completed):
+            rows = runner.measure(
+                [figure], seeds, self.folder / "points", 1, lambda *a: told.append(a)
+            )
         return rows, told
 
     def test_measured_once(self):
         """Rows come in the order of the points; what is kept is not measured again."""
-        rows, told = self.measure()
+        rows, told = self.measure(completed=pool.completed)
         self.assertEqual([2.0, 3.0, 17.0, 18.0], [row["rate_mpps"] for row in rows["iat-3a"]])
         self.assertEqual([(done, 4) for done in range(1, 5)], told)
         with (self.folder / "points" / "iat-3a.jsonl").open("a") as file:
