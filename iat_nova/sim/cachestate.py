@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from iat_nova.sim import adaptive
 from iat_nova.sim._compile import inlined
-from iat_nova.sim.machine import Io, Machine
+from iat_nova.sim.machine import LINE_BYTES, Io, Machine
 from iat_nova.sim.ways import LAST_WAY, NEVER, padded
 
 # The level that served an access: columns of `Caches.served`.
@@ -133,7 +133,7 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
         made = Caches(
             l2,
             llc,
-            np.zeros((MASKS + cores, llc.shape[2]), np.int32),
+            _aligned((MASKS + cores, llc.shape[2])),
             _registers(machine, llc.shape[0], socket),
             served,
             totals[socket],
@@ -148,9 +148,18 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
     return tuple(found)
 
 
+def _aligned(shape: tuple[int, ...]) -> Int32:
+    """Return an array of zeros whose rows of `LANES` do not straddle the processor's own lines."""
+    size = int(np.prod(shape)) * 4
+    room = np.zeros(size + LINE_BYTES, np.uint8)
+    start = -room.ctypes.data % LINE_BYTES
+    return room[start : start + size].view(np.int32).reshape(shape)
+
+
 def _empty(shape: tuple[int, ...], ways: int, rows: int = 2) -> Int32:
     """Return sets in which no line is."""
-    made = np.full((*shape, rows, padded(ways)), -1, np.int32)
+    made = _aligned((*shape, rows, padded(ways)))
+    made[...] = -1
     made[..., 1, :] = NEVER
     made[..., 1, :ways] = LAST_WAY - np.arange(ways)
     return made

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from iat_nova.sim import nic
+from iat_nova.sim import lcg, nic
 from iat_nova.sim._compile import kernel
 
 # Columns of `Clients.loops`: whose packets are replies, how many were seen, the streams of `Nics`
@@ -56,10 +56,10 @@ def make(plans: Sequence[LoopPlan], random: np.random.Generator) -> Clients:
 
 @kernel
 def _draw(loop: npt.NDArray[np.int64]) -> float:
-    """Return a random number, 0 .. 1 (a linear congruential generator)."""
-    state: int = (loop[RANDOM] * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
+    """Return a random number, 0 .. 1."""
+    state = lcg.following(loop[RANDOM])
     loop[RANDOM] = state
-    return (state >> 32) / 2147483648.0
+    return lcg.number(state) / lcg.RANGE
 
 
 @kernel

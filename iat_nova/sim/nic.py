@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from iat_nova.sim import cache, rings
+from iat_nova.sim import cache, lcg, rings
 from iat_nova.sim._compile import inlined, kernel
 
 # Bytes on the wire beside the frame: preamble, start delimiter, inter-frame gap.
@@ -56,8 +56,8 @@ def _due(s: npt.NDArray[np.int64], credit: float) -> int:
     count = 0
     while credit >= count + s[NEXT]:
         count += s[NEXT]
-        s[RANDOM] = (s[RANDOM] * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
-        s[NEXT] = 1 + (s[RANDOM] >> 32) % (2 * s[BURST] - 1)
+        s[RANDOM] = lcg.following(s[RANDOM])
+        s[NEXT] = 1 + lcg.number(s[RANDOM]) % (2 * s[BURST] - 1)
     return count
 
 

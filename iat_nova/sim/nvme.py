@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from iat_nova.sim import cache
+from iat_nova.sim import cache, lcg
 from iat_nova.sim._compile import kernel
 from iat_nova.sim.machine import LINE_BYTES
 
@@ -178,8 +178,6 @@ def step(d: Disks, c: cache.Caches, seconds: float, now_ns: int, sampling: int) 
         d.rates[disk, CREDIT_S] = min(d.rates[disk, CREDIT_S], 0.0) + seconds
         _start(d, disk, now_ns)
         while v[ACTIVE] > 0 and d.rates[disk, CREDIT_S] > 0:
-            v[RANDOM] = (v[RANDOM] * 6364136223846793005 + 1442695040888963407) & (
-                0x7FFFFFFFFFFFFFFF
-            )
-            place = ((v[RANDOM] >> 32) * v[ACTIVE]) >> 31
+            v[RANDOM] = lcg.following(v[RANDOM])
+            place = lcg.number(v[RANDOM]) * v[ACTIVE] // lcg.RANGE
             _move_page(d, c, disk, place, sampling)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from iat_nova.sim import cache
+from iat_nova.sim import cache, lcg
 from iat_nova.sim._compile import kernel
 from iat_nova.sim.workloads.locality import SLOT_BITS
 
@@ -72,12 +72,10 @@ class Threads(NamedTuple):
 
 @kernel
 def draw(t: Threads, thread: int) -> int:
-    """Return the thread's next random number, 0 .. 2^31-1 (a linear congruential generator)."""
-    state: int = (t.ints[thread, RANDOM] * 6364136223846793005 + 1442695040888963407) & (
-        0x7FFFFFFFFFFFFFFF
-    )
+    """Return the thread's next random number, 0 to `lcg.RANGE` - 1."""
+    state = lcg.following(t.ints[thread, RANDOM])
     t.ints[thread, RANDOM] = state
-    return state >> 32
+    return lcg.number(state)
 
 
 @kernel
@@ -88,8 +86,8 @@ def on_core(t: Threads, thread: int, cycles: float) -> float:
         return cycles
     f[ON_CYCLES] -= cycles
     if f[ON_CYCLES] < 0.0:
-        f[OFF_CYCLES] += draw(t, thread) / 2147483648.0 * f[OFF_MAX_CYCLES]
-        f[ON_CYCLES] = OFF_EVERY_CYCLES * (0.5 + draw(t, thread) / 2147483648.0)
+        f[OFF_CYCLES] += draw(t, thread) / lcg.RANGE * f[OFF_MAX_CYCLES]
+        f[ON_CYCLES] = OFF_EVERY_CYCLES * (0.5 + draw(t, thread) / lcg.RANGE)
     off = min(cycles, f[OFF_CYCLES])
     f[OFF_CYCLES] -= off
     left: float = cycles - off
@@ -115,18 +113,23 @@ def own_accesses(
     f[ACCESS_CREDIT] -= count
     # In locals, because the compiler must think that an access to a cache changes the arrays.
     core, mask, writes_percent = i[CORE], i[SLOT_MASK], i[WRITES_PERCENT]
+    state, overlap, mean = i[RANDOM], t.overlap[thread, OWN], t.stalls[thread, OWN]
+    total_cycles = f[LATENCY_CYCLES]
     stretches = t.stretches[thread]
-    start, lines = int(stretches[0, 0]), int(stretches[0, 1])
     for _ in range(count):
-        number = draw(t, thread)
-        if mask:
-            slot = number & mask
-            start, lines = int(stretches[slot, 0]), int(stretches[slot, 1])
+        state = lcg.following(state)
+        number = lcg.number(state)
+        slot = number & mask
+        start, lines = int(stretches[slot, 0]), int(stretches[slot, 1])
         line = start + (((number >> SLOT_BITS) * lines) >> (31 - SLOT_BITS))
         write = 0
         if writes_percent:
-            write = 1 if draw(t, thread) % 100 < writes_percent else 0
-        level = cache.core_access(c, core, line, write, 0)
-        observe(t, thread, OWN, latency[level])
-        f[LATENCY_CYCLES] += latency[level]
-        f[LATENCY_SAMPLES] += 1
+            state = lcg.following(state)
+            write = 1 if lcg.number(state) % 100 < writes_percent else 0
+        cycles = latency[cache.core_access(c, core, line, write, 0)]
+        mean += RUNNING * (cycles / overlap - mean)
+        total_cycles += cycles
+    i[RANDOM] = state
+    t.stalls[thread, OWN] = mean
+    f[LATENCY_CYCLES] = total_cycles
+    f[LATENCY_SAMPLES] += count
