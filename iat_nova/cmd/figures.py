@@ -32,7 +32,7 @@ class SimulateFigures(Lister):
     _epilog = """
 examples:
   iat-nova simulate figures --list                 which figures there are
-  iat-nova simulate figures                        all of them; half an hour on two cores
+  iat-nova simulate figures                        all of them; ten minutes on two cores
   iat-nova simulate figures iat-3a iat-4           two of them
   iat-nova simulate figures iat-10 --full          with the papers' 10 runs
   iat-nova simulate figures -f json > verdicts.json

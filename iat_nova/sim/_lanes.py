@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`LANES` ways of a set at once: the two vector operations that the caches spend their time on.
+"""`LANES` ways of a set at once: the vector operations that the caches spend their time on.
 
 Written as LLVM's vectors, which every processor has in some width, because a loop over a set is
 too short for the compiler to do well by itself: it tests for four lengths before it begins.
@@ -32,11 +32,15 @@ def _check(*rows: Any) -> None:
             raise TypingError(f"lanes of {row}: must be a contiguous row of 32-bit integers")
 
 
+def _place(context: Any, builder: Any, row_type: Any, row: Any, start: Any) -> Any:
+    """Return where the lanes of a row lie from `start` on."""
+    data = context.make_array(row_type)(context, builder, row).data
+    return builder.bitcast(builder.gep(data, [start]), _VECTOR.as_pointer())
+
+
 def _load(context: Any, builder: Any, row_type: Any, row: Any, start: Any) -> Any:
     """Load the lanes of a row from `start` on."""
-    data = context.make_array(row_type)(context, builder, row).data
-    place = builder.bitcast(builder.gep(data, [start]), _VECTOR.as_pointer())
-    return builder.load(place, align=4)
+    return builder.load(_place(context, builder, row_type, row, start), align=4)
 
 
 def _all(builder: Any, value: Any) -> Any:
@@ -102,3 +106,21 @@ def least_of_both(typing: Any, row: Any, other: Any, start: Any) -> Any:
         return _least(builder, builder.or_(lanes, others))
 
     return types.int32(row, other, types.int64), generate
+
+
+@_intrinsic
+def lower(typing: Any, row: Any, other: Any, start: Any, amount: Any) -> Any:
+    """``lower(row, other, start, amount)``: take an amount from the lanes of which other's is 0."""
+    _check(row, other)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row, other, start, amount = arguments
+        place = _place(context, builder, signature.args[0], row, start)
+        others = _load(context, builder, signature.args[1], other, start)
+        none = ir.Constant(_VECTOR, [0] * LANES)
+        chosen = builder.icmp_signed("==", others, none)
+        taken = builder.select(chosen, _all(builder, amount), none)
+        builder.store(builder.sub(builder.load(place, align=4), taken), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(row, other, types.int64, types.int32), generate

@@ -49,7 +49,7 @@ class WorkloadResult:
 
     `work_per_s` counts packets for network workloads, accesses for the others. `latency_us` is
     the mean time of a packet in the host and `latency_p95_us`, `latency_p99_us` its percentiles
-    (to 2 %), or None; `access_cycles` the mean latency of an access to the
+    (to 3 %), or None; `access_cycles` the mean latency of an access to the
     workload's own memory, or None. `loss`: packets refused of those offered, 0..1.
     """
 
@@ -368,5 +368,5 @@ def _percentile_us(histogram: Sequence[int], share: float) -> float | None:
     for bin_number, count in enumerate(histogram):
         below += count
         if count and below >= share * sum(histogram):
-            return float(2.0 ** ((bin_number + 0.5) / nic.BINS_PER_OCTAVE)) / 1e3
+            return nic.middle_ns(bin_number) / 1e3
     return None

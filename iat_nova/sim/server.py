@@ -37,7 +37,7 @@ class WorkloadMetrics:
     """What one workload has done so far; never shown to a strategy.
 
     `work` counts accesses or packets; `packets`, `bytes` and the latency (sum and histogram,
-    see `nic.BINS_PER_OCTAVE`) what reached the wire again, `dropped` what its rings refused;
+    see `nic.BINS`) what reached the wire again, `dropped` what its rings refused;
     `access_cycles` / `accesses` is the mean latency of accesses to its own memory. All but the
     histogram and `access_*` are scaled up for what is not simulated.
     """

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.sim._compile import inlined, kernel
-from iat_nova.sim._lanes import LANES, equal, first, least, least_of_both
+from iat_nova.sim._lanes import LANES, equal, first, least, least_of_both, lower
 
 Int32 = npt.NDArray[np.int32]
 
@@ -95,9 +95,8 @@ def grow_old(stamps: Int32, forbidden: Int32, way: int) -> None:
     """
     growth = (stamps[way] >> _WAY_BITS) - 1
     if growth > 0:
-        for other in range(stamps.size):
-            if forbidden[other] == 0:
-                stamps[other] -= growth << _WAY_BITS
+        for start in range(0, stamps.size, LANES):
+            lower(stamps, forbidden, start, np.int32(growth << _WAY_BITS))
 
 
 @kernel
