@@ -53,7 +53,8 @@ DDIO, INCLUSIVE, MASKS = range(3)
     WRITTEN_THROUGH,  # DMA-written lines that went to memory as well
     DMA_WRITE_BACKS,  # of WRITE_BACKS, those that a device's write had to wait for
     RECALLED,  # copies in an L2 that went because the LLC's was evicted
-) = range(18)
+    DDIO_PLACED,  # DDIO_MISSES, and those of DDIO_HITS whose line only an L2 had
+) = range(19)
 TOTAL_NAMES = (
     "ddio_hits",
     "ddio_misses",
@@ -73,6 +74,7 @@ TOTAL_NAMES = (
     "written_through",
     "dma_write_backs",
     "recalled",
+    "ddio_placed",
 )
 TOTALS = len(TOTAL_NAMES)
 

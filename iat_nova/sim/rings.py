@@ -34,11 +34,11 @@ BYTES, ARRIVED_NS, TARGET, READY_NS = range(4)
 BUFFER_LINES = 37
 MBUF_LINE = 1  # and the next
 DATA_LINE = 5
-# A sender reclaims when fewer descriptors than this are free, as many at a time (DPDK's
-# tx_free_thresh and tx_rs_thresh of i40e).
+# A sender reclaims when fewer descriptors than this are free, as many at a time and once a burst
+# (DPDK's tx_free_thresh and tx_rs_thresh; i40e_tx_free_bufs frees them together).
 RECLAIM = 32
-# A receiver gives the device new buffers when so many descriptors are free, not one by one
-# (DPDK's rx_free_thresh, and RTE_I40E_RXQ_REARM_THRESH of its vector receive).
+# A receiver gives the device so many new buffers at a time, before it reads a burst and when more
+# descriptors are free (RTE_I40E_RXQ_REARM_THRESH of i40e's vector receive).
 REARM = 32
 
 Int32 = npt.NDArray[np.int32]
@@ -112,7 +112,7 @@ def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) ->
         state[number, HANDOFF] = ring.handoff
         state[number, EMPTY_MAX] = ring.size - ring.backlog
         if ring.prefilled:
-            refill(made, number)
+            refill(made, number, vacant(made, number))
     return made
 
 
@@ -127,6 +127,13 @@ def _sampled_lines(pool: PoolPlan, first_buffer: int, sampling: int) -> Int64:
     inside = (offsets >= 0) & (offsets < pool.buffers * BUFFER_LINES)
     buffers, places = np.divmod(offsets[inside], BUFFER_LINES)
     return np.stack([buffers + first_buffer, groups[inside], places], axis=1)
+
+
+@inlined
+def belongs(r: Rings, buffer: int, pool: int) -> bool:
+    """Tell whether a buffer is one of a pool's."""
+    p = r.pools[pool]
+    return bool(0 <= buffer - p[BASE] < p[COUNT])
 
 
 @inlined
@@ -161,13 +168,18 @@ def post(r: Rings, ring: int, buffer: int) -> None:
 
 
 @inlined
-def refill(r: Rings, ring: int) -> None:
-    """Post empty buffers on a receive ring until it is full or its pool empty, `REARM` at least."""
+def vacant(r: Rings, ring: int) -> int:
+    """Return how many more buffers its owner may post on a ring."""
     s = r.state[ring]
-    room = min(s[SIZE] - (s[POSTED] - s[TAKEN]), s[EMPTY_MAX] - (s[POSTED] - s[DONE]))
-    if room < REARM:
-        return
-    for _ in range(room):
+    left: int = min(s[SIZE] - (s[POSTED] - s[TAKEN]), s[EMPTY_MAX] - (s[POSTED] - s[DONE]))
+    return left
+
+
+@inlined
+def refill(r: Rings, ring: int, count: int) -> None:
+    """Post `count` empty buffers on a receive ring, fewer when its pool is empty."""
+    s = r.state[ring]
+    for _ in range(count):
         buffer = allocate(r, s[POOL])
         if buffer < 0:
             return
@@ -175,15 +187,22 @@ def refill(r: Rings, ring: int) -> None:
 
 
 @inlined
-def send(r: Rings, ring: int, buffer: int) -> bool:
-    """Post a full buffer on a send ring, reclaiming sent ones; free it when there is no room."""
+def reclaim(r: Rings, ring: int) -> None:
+    """Free `RECLAIM` of the buffers that a send ring's device has sent, or as many as it has."""
     s = r.state[ring]
-    if s[SIZE] - (s[POSTED] - s[TAKEN]) < RECLAIM:
-        for _ in range(RECLAIM):
-            if s[TAKEN] == s[DONE]:
-                break
-            release(r, s[POOL], r.slots[ring, s[TAKEN] & (s[SIZE] - 1)])
-            s[TAKEN] += 1
+    for _ in range(RECLAIM):
+        if s[TAKEN] == s[DONE]:
+            return
+        release(r, s[POOL], r.slots[ring, s[TAKEN] & (s[SIZE] - 1)])
+        s[TAKEN] += 1
+
+
+@inlined
+def send(r: Rings, ring: int, buffer: int) -> bool:
+    """Post a full buffer on a send ring; free it when there is no room."""
+    s = r.state[ring]
+    if s[POSTED] - s[TAKEN] >= s[SIZE]:
+        reclaim(r, ring)
     if s[POSTED] - s[TAKEN] >= s[SIZE]:
         s[DROPPED] += 1
         release(r, s[POOL], buffer)

@@ -27,7 +27,7 @@ length: 1s
 nics:
   nic0: {{address: "0000:3b:00.0", speed: 40Gb/s}}
 workloads:
-  l3fwd: {{profile: l3fwd, cpus: [0], nic: nic0, ring: {ring}, jitter: 51us}}
+  l3fwd: {{profile: l3fwd, cpus: [0], nic: nic0, ring: {ring}, jitter: 47us}}
 traffic:
   l3fwd: {{to: l3fwd, rate: 40Gb/s, packet: {packet}B, flows: 1000000, burst: 8}}
 """
@@ -117,7 +117,7 @@ def _figure(
         setup=(
             "l3fwd on one core, 1 M flows, one 40 GbE port; bisection after RFC 2544 with trials "
             f"of {rfc2544.TRIAL_S:g} s in place of 60 s, not time-compressed. Every 4 ms the "
-            "thread loses its core for up to 51 us (calibrated on iat-3a-512)."
+            "thread loses its core for up to 47 us (calibrated on iat-3a-512)."
         ),
         points=functools.partial(points, packet_bytes),
         measure=measure,

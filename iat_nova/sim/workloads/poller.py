@@ -41,11 +41,15 @@ def _touch(
     last: int,
     write: int,
 ) -> None:
-    """Access the sampled lines of a buffer: its mbuf, and data lines below `last`."""
+    """Access the sampled lines of a buffer: its mbuf, and data lines below `last`.
+
+    Of a buffer that is not its owner's, behind a virtqueue, a thread sees the data only.
+    """
     core = t.ints[thread, th.CORE]
+    own = rings.belongs(r, buffer, t.ints[thread, th.POOL])
     for i in range(r.first[buffer], r.first[buffer + 1]):
         place = r.lines[i, 1]
-        is_mbuf = rings.MBUF_LINE <= place < rings.MBUF_LINE + 2
+        is_mbuf = own and rings.MBUF_LINE <= place < rings.MBUF_LINE + 2
         if is_mbuf or rings.DATA_LINE <= place < last:
             written = 1 if is_mbuf else write
             level = cache.core_access(c, core, r.lines[i, 0], written, sharers)
@@ -153,6 +157,45 @@ def _reply(
 
 
 @inlined
+def _polls(t: th.Threads, r: rings.Rings, thread: int, ring: int) -> bool:
+    """Tell whether a ring is one by which its thread receives from a device without a kernel."""
+    s = r.state[ring]
+    own = s[rings.POOL] == t.ints[thread, th.POOL] and not s[rings.HANDOFF]
+    return bool(own and s[rings.EMPTY_MAX] == s[rings.SIZE])
+
+
+@inlined
+def _rearm(t: th.Threads, r: rings.Rings, thread: int, source: int) -> None:
+    """Give the device new buffers before a burst is read, as i40e's vector receive does.
+
+    So they are those freed since the last burst, by whichever ring.
+    """
+    number = t.inputs[source, RING]
+    enough = min(rings.REARM, r.state[number, rings.SIZE] - 1)
+    if _polls(t, r, thread, number) and rings.vacant(r, number) > enough:
+        rings.refill(r, number, rings.REARM)
+
+
+@inlined
+def _refill_as_emptied(r: rings.Rings, number: int) -> None:
+    """Fill a kernel's receive ring, which it does as its card fills it, whenever a reader comes."""
+    if r.state[number, rings.EMPTY_MAX] < r.state[number, rings.SIZE]:
+        space = rings.vacant(r, number)
+        if space >= rings.REARM:
+            rings.refill(r, number, space)
+
+
+@inlined
+def _reclaim(t: th.Threads, r: rings.Rings, thread: int, source: int) -> None:
+    """Free sent buffers once a burst, not for each packet: the whole of it was allocated first."""
+    output = t.inputs[source, OUTPUT]
+    if output >= 0:
+        own = r.state[output, rings.POOL] == t.ints[thread, th.POOL]
+        if own and rings.vacant(r, output) < rings.RECLAIM:
+            rings.reclaim(r, output)
+
+
+@inlined
 def _serve(
     t: th.Threads,
     r: rings.Rings,
@@ -178,7 +221,7 @@ def _serve(
     if own:
         ring[rings.TAKEN] += 1
     if received:
-        rings.refill(r, number)
+        _refill_as_emptied(r, number)
     else:
         ring[rings.DONE] += 1
         ring[rings.PASSED] += 1
@@ -254,10 +297,13 @@ def step(
     while f[th.CREDIT_CYCLES] > 0 and idle_inputs < i[th.INPUTS_COUNT]:
         source = i[th.INPUTS] + i[th.NEXT]
         i[th.NEXT] = (i[th.NEXT] + 1) % i[th.INPUTS_COUNT]
+        _rearm(t, r, thread, source)
         count = min(_waiting(t, r, thread, source), BURST)
         idle_inputs = 0 if count else idle_inputs + 1
         for _ in range(count):
             f[th.CREDIT_CYCLES] -= _serve(t, r, c, n, latency, thread, source, ns_per_cycle)
+        if count:
+            _reclaim(t, r, thread, source)
         served += count
     f[th.WORK] += served
     f[th.INSTRUCTIONS] += served * f[th.OWN_INSTRUCTIONS]

@@ -66,11 +66,13 @@ PROFILES: Mapping[str, Profile] = {
             duty=0.1,
         ),
         # testpmd swapping MAC addresses: 33 M packets/s at 2.3 GHz without stalls, about what
-        # DPDK's performance reports give one core of Skylake-SP with an XL710.
-        Profile("testpmd", Form.NETWORK, 70.0, 150.0),
+        # DPDK's performance reports give one core of Skylake-SP with an XL710. It writes the header
+        # (macswap.c), so the line leaves the LLC and the next packet is placed in DDIO's ways.
+        Profile("testpmd", Form.NETWORK, 70.0, 150.0, payload_writes=True),
         # l3fwd, exact match: rte_hash's bucket (a line) and its key (a line) a flow; 150 cycles
         # give 15 M packets/s, as in DPDK's performance reports. It looks eight packets up at a
-        # time, prefetching (l3fwd_em_hlm.h), so as many misses of the table overlap.
+        # time, prefetching (l3fwd_em_hlm.h), so as many misses of the table overlap. It writes
+        # both MAC addresses into the header (process_packet).
         Profile(
             "l3fwd",
             Form.NETWORK,
@@ -79,9 +81,11 @@ PROFILES: Mapping[str, Profile] = {
             overlap=(8.0, 4.0, 8.0, 8.0),
             table_lines=2.0,
             table_touches=2.0,
+            payload_writes=True,
         ),
-        # A guest's forwarder on virtio: testpmd plus the virtqueue's bookkeeping; chosen.
-        Profile("virtio-forward", Form.NETWORK, 110.0, 240.0),
+        # A guest's forwarder on virtio: testpmd, header and all, plus the virtqueue's bookkeeping;
+        # chosen.
+        Profile("virtio-forward", Form.NETWORK, 110.0, 240.0, payload_writes=True),
         # A receiver that reads every byte and sends nothing heavier than it received (A4's
         # DPDK-T): 100 ns of work a packet.
         Profile("touch", Form.NETWORK, 230.0, 400.0, payload_share=1.0),
@@ -89,27 +93,30 @@ PROFILES: Mapping[str, Profile] = {
         # command, 270,000 commands/s a core; chosen. The reading (or filling) of a block is a
         # stream that the prefetchers see: as many misses at a time as copying.
         Profile("fio", Form.STORAGE, 8600.0, 8600.0, overlap=(1.0, 8.0, 8.0, 8.0)),
-        # Open vSwitch's PMD. The EMC holds 8,192 flows a PMD (EM_FLOW_HASH_ENTRIES), of whose
-        # entry a UDP packet touches 4 lines; the datapath flow with its statistics takes 6 more.
+        # Open vSwitch's PMD. The EMC holds 8,192 flows a PMD (EM_FLOW_HASH_ENTRIES). Of a UDP
+        # packet's entry 104 B are compared (pointer, hash, length, two maps, nine values), 2.5
+        # lines, and in two of five look-ups the first line of another entry; `dead`, statistics,
+        # actions and batch of dp_netdev_flow are two lines, its actions one: six together, in
+        # three dependent steps, hence two at a time.
         # More flows than the EMC holds share wildcarded datapath flows. 220 cycles without
         # copies give 4 to 5 M packets/s through a guest and back, as in published PVP results.
-        # Two misses of its tables at a time: chosen.
         Profile(
             "ovs",
             Form.SWITCH,
             220.0,
             480.0,
             overlap=(2.0, 4.0, 8.0, 8.0),
-            table_lines=10.0,
-            table_touches=10.0,
+            table_lines=6.0,
+            table_touches=6.0,
             flows_held=8192,
         ),
         *(_vcmts(name, cycles) for name, cycles in (("vcmts", 3200.0), ("vcmts-crc", 3900.0))),
         # FastClick on a VF: the firewall's classifier (a tree that L1 holds), AggregateIPFlows
         # (bucket, flow and its statistics) and NAPT (bucket, mapping, checksums), each of the six
         # one line that every packet touches: chosen, as are 1.5 misses at a time, since each
-        # element waits for the bucket first. 700 cycles are 3.3 M packets/s a core, the order of
-        # published chains of three such elements.
+        # element waits for the bucket first. NAPT writes addresses, ports and checksums into the
+        # header. 700 cycles are 3.3 M packets/s a core, the order of published chains of three such
+        # elements.
         Profile(
             "fastclick",
             Form.NETWORK,
@@ -118,6 +125,7 @@ PROFILES: Mapping[str, Profile] = {
             overlap=(1.5, 4.0, 8.0, 8.0),
             table_lines=6.0,
             table_touches=6.0,
+            payload_writes=True,
         ),
         *a4.WORKLOADS,
         *spec.SURROGATES,

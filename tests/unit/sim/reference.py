@@ -202,7 +202,7 @@ class ReferenceCache:
             self.counts["victims_placed"] += 1
 
     def dma_write(self, line, dca):
-        self._take_from_other_l2s(line, None)
+        in_l2 = self._take_from_other_l2s(line, None)
         found = self._llc_line(line)
         afar = self.other and self.other._llc_line(line)
         if afar:
@@ -232,7 +232,8 @@ class ReferenceCache:
             entry = {"line": line, "dirty": not through, "unread": True, "shared": False}
             self._place(entry, self.ddio, 1)
             self.counts["dma_write_backs"] += self.counts["write_backs"] - before
-            self.counts["ddio_misses"] += 1
+            self.counts["ddio_placed"] += 1
+            self.counts["ddio_hits" if in_l2 else "ddio_misses"] += 1
 
     def dma_read(self, line):
         found = self._llc_line(line)

@@ -296,7 +296,7 @@ class TestRules(unittest.TestCase):
             before, dirty = dirty | ({line} if write else set()), dirty_lines(c)
             written_back += len(before - dirty - overwritten)
         n = totals(c)
-        entered = n["ddio_misses"] + n["victims_placed"]
+        entered = n["ddio_placed"] + n["victims_placed"]
         self.assertEqual(entered, n["evicted"] + n["moved"] + n["flushed"] + len(llc_lines(c)))
         self.assertEqual(written_back, n["write_backs"])
         self.assertLess(written_back, n["evicted"])

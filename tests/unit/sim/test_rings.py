@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.sim import cache, rings
+from iat_nova.sim import cache, nic, rings
 from tests.unit.sim import scenes
 
 PIPELINE = """\
@@ -54,6 +54,62 @@ class TestPipeline(unittest.TestCase):
         self.assertGreater(to_memory["ring"], 0.5)
 
 
+def lines_in_l2(machine, core):
+    """Return the sampled lines that a core's L2 has."""
+    entries = machine.plant.state.caches.l2[core, :, 0]
+    return set((entries[entries >= 0] >> 3).tolist())
+
+
+class TestDriver(unittest.TestCase):
+    """Whose buffers are used again, and which of their lines are written."""
+
+    def placed(self, text):
+        """Return the share of inbound lines that are not where they were, of them missed ones."""
+        machine = scenes.server(scenes.HEAD + text)
+        scenes.run(machine, 0.01)
+        totals = machine.plant.state.caches.totals
+        before = totals.copy()
+        scenes.run(machine, 0.01)
+        count = dict(zip(cache.TOTAL_NAMES, (totals - before).tolist(), strict=True))
+        inbound = count["ddio_hits"] + count["ddio_misses"]
+        return count["ddio_placed"] / inbound, count["ddio_misses"] / inbound
+
+    def test_who_writes_the_header_owns_it(self):
+        """What a core wrote, the next packet is placed anew; what it read is in the LLC still."""
+        writer = scenes.FORWARDER.format(ring=256, rate="1Gb/s", packet=64)
+        self.assertEqual((1, 0), self.placed(writer))
+        self.assertEqual((0, 0), self.placed(writer.replace("testpmd", "touch")))
+
+    def test_a_switch_receives_into_what_it_has_sent(self):
+        """Buffers freed after a burst are those that the card gets next: written by copies."""
+        share, missed = self.placed(scenes.SWITCHED.format(flows=1))
+        self.assertGreater(share, 0.5)
+        self.assertLess(missed, 0.01)
+
+    def test_a_switch_leaves_a_guests_mbufs_alone(self):
+        """Through a virtqueue it sees packets; its own mbufs it has all the more."""
+        machine = scenes.server(scenes.HEAD + scenes.SWITCHED.format(flows=1))
+        scenes.run(machine, 0.01)
+        table, seen = machine.plant.state.rings, lines_in_l2(machine, 0)
+        found = {}
+        for owner in ("ovs", "guest"):
+            number = table.state[machine.plant.queues[owner][0].receive, rings.POOL]
+            base, count = table.pools[number, [rings.BASE, rings.COUNT]]
+            rows = table.lines[table.first[base] : table.first[base + count]]
+            mbufs = (rows[:, 1] >= rings.MBUF_LINE) & (rows[:, 1] < rings.MBUF_LINE + 2)
+            found[owner] = len(seen & set(rows[mbufs, 0].tolist()))
+        self.assertGreater(found["ovs"], 0)
+        self.assertEqual(0, found["guest"])
+
+    def test_a_ring_of_one_lot_is_filled_again(self):
+        """As long as packets come, so do buffers."""
+        text = scenes.FORWARDER.format(ring=32, rate="1Gb/s", packet=64)
+        machine = scenes.server(scenes.HEAD + text)
+        scenes.run(machine, 0.01)
+        done = machine.metrics()["fwd"]
+        self.assertGreater(done.packets, 0.9 * done.offered)
+
+
 class TestBacklog(unittest.TestCase):
     """What waits beside what the card has."""
 
@@ -98,6 +154,13 @@ class TestLatency(unittest.TestCase):
         self.assertGreater(long, wire_ns)
         self.assertLess(long, 1000)
         self.assertLess(abs(long - short) / short, 0.15)
+
+    def test_a_bin_tells_a_latency_to_one_in_64(self):
+        """The middle of the bin that a latency falls into is near it, from 1 ns to 97 s."""
+        for latency_ns in [1, 2, 3, 63, 64, 65, 1000] + [7**n for n in range(2, 14)]:
+            middle_ns = nic.middle_ns(nic.bin_of(latency_ns))
+            self.assertLessEqual(abs(middle_ns - latency_ns), latency_ns / 64, latency_ns)
+        self.assertEqual(nic.BINS - 1, nic.bin_of(1 << 62))
 
     def test_load_adds_waiting(self):
         """More load, longer latency."""

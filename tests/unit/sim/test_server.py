@@ -8,6 +8,7 @@ import unittest
 
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.model import WayMask
+from iat_nova.sim import rings
 from tests.unit.sim import scenes
 
 XMEM = """\
@@ -81,9 +82,11 @@ class TestPhenomena(unittest.TestCase):
             state = machine.plant.state.rings.state
             done = machine.metrics()["fwd"]
             receive = [queue.receive for queue in machine.plant.queues["fwd"]]
-            peak = max(state[receive, 7])
+            peak = max(state[receive, rings.PEAK])
+            # Between bursts two lots of buffers have yet to be given to the card.
+            full = peak >= 512 - 2 * rings.REARM
             self.assertEqual(drops, done.dropped > 0, rate)
-            self.assertEqual(drops, peak == 512, f"{rate}: at most {peak} waited")
+            self.assertEqual(drops, full, f"{rate}: at most {peak} waited")
             waiting = sum(state[ring, 1] - state[ring, 2] for ring in receive)
             for queue in machine.plant.queues["fwd"]:
                 waiting += state[queue.send, 0] - state[queue.send, 1]
