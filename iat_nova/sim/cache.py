@@ -27,9 +27,9 @@ What goes to make room is told in `llc`.
 
 Two more things differ by machine. An LLC that *fills* is the ordinary kind: what a core misses is
 placed in it as well, a line that hits stays, and only dirty victims of L2 come back. With ADCA a
-device's write is let in, if it is not a hit, only while its set holds fewer device lines than the
-ways that the cores leave (`adaptive`); once it has learnt that cores read them once, a device's
-line that was read goes next, and devices write through to memory.
+device's write of a line that the LLC lacks is let in only while its set holds fewer device lines
+than the ways that the cores leave (`adaptive`); once it has learnt that cores read them once, a
+device's line that was read goes next, and devices write through to memory.
 
 Not modelled: lines of L2 only that go when the directory is full; what lets some clean victims
 bypass the LLC; read-sharing (a line that two cores read moves between them).

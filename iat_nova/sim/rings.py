@@ -177,9 +177,9 @@ def vacant(r: Rings, ring: int) -> int:
 
 @inlined
 def refill(r: Rings, ring: int, count: int) -> None:
-    """Post `count` empty buffers on a receive ring, fewer when its pool is empty."""
+    """Post `count` empty buffers on a receive ring, fewer when it is full or its pool is empty."""
     s = r.state[ring]
-    for _ in range(count):
+    for _ in range(min(count, vacant(r, ring))):
         buffer = allocate(r, s[POOL])
         if buffer < 0:
             return

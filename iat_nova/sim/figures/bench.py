@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 
 from iat_nova.sim import cache
-from iat_nova.sim.machine import LINE_BYTES, Machine
+from iat_nova.sim.machine import LINE_BYTES
 from iat_nova.sim.run import WorkloadResult, workload_result
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
@@ -31,11 +31,6 @@ class Steady:
         """Share of the lines written by devices that were not in the LLC, 0..1."""
         hits, misses = self.lines_per_s["ddio_hits"], self.lines_per_s["ddio_misses"]
         return misses / (hits + misses) if hits + misses else 0.0
-
-
-def xmem_cycles(xmem: WorkloadResult, machine: Machine) -> float:
-    """Return the latency that a thread of X-Mem tells: its time over its accesses, in cycles."""
-    return machine.frequency_hz / xmem.work_per_s
 
 
 def llc_miss_ratio(workload: WorkloadResult) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from iat_nova.model import Switches, WayMask
-from iat_nova.sim.figures import bench, claims, summary
+from iat_nova.sim.figures import claims, summary
 from iat_nova.sim.figures.api import Figure, Finding, Point, Row
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.run import Result, run
@@ -107,13 +107,12 @@ def points_10(seeds: int) -> list[Point]:
 
 def measure_10(point: Point) -> Row:
     """Measure container 4 before it grows, from then until DDIO grows, and after that."""
-    packet = int(point["packet_bytes"] or 0)
-    found, machine = _run(point, packet, (GROWS_S, DDIO_S)), scenario(packet).machine
+    found = _run(point, int(point["packet_bytes"] or 0), (GROWS_S, DDIO_S))
     row: dict[str, float] = {}
     for part, window in zip(("small", "grown", "after"), found.windows, strict=True):
         xmem = window.workloads["xmem4"]
         row[f"{part}_accesses_per_s"] = round(xmem.work_per_s)
-        row[f"{part}_latency_cycles"] = round(bench.xmem_cycles(xmem, machine), 3)
+        row[f"{part}_latency_cycles"] = round(xmem.access_cycles or 0.0, 3)
         row[f"{part}_ddio_misses_per_s"] = round(window.ddio_misses_per_s)
     return row
 
@@ -261,15 +260,14 @@ def measure_11(point: Point) -> Row:
     """Measure container 4 second by second, and when it is free of DDIO."""
     seconds = [float(second) for second in range(1, int(LENGTH_S))]
     found = _run(point, TIMELINE_BYTES, seconds)
-    machine = scenario(TIMELINE_BYTES).machine
-    seen = overlaps(found, machine.llc_ways)
+    seen = overlaps(found, scenario(TIMELINE_BYTES).machine.llc_ways)
     row: dict[str, float | None] = {
         "free_after_growth_s": free_after(seen, GROWS_S, DDIO_S),
         "free_after_ddio_s": free_after(seen, DDIO_S, LENGTH_S),
     }
     for second, window in enumerate(found.windows):
         xmem = window.workloads["xmem4"]
-        row[f"latency_cycles_{second:02}"] = round(bench.xmem_cycles(xmem, machine), 3)
+        row[f"latency_cycles_{second:02}"] = round(xmem.access_cycles or 0.0, 3)
         row[f"accesses_per_s_{second:02}"] = round(xmem.work_per_s)
     return row
 

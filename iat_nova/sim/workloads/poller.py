@@ -43,7 +43,7 @@ def _touch(
 ) -> None:
     """Access the sampled lines of a buffer: its mbuf, and data lines below `last`.
 
-    Of a buffer that is not its owner's, behind a virtqueue, a thread sees the data only.
+    Of a buffer of another's pool (behind a virtqueue) a thread touches the data only.
     """
     core = t.ints[thread, th.CORE]
     own = rings.belongs(r, buffer, t.ints[thread, th.POOL])
@@ -157,37 +157,43 @@ def _reply(
 
 
 @inlined
-def _polls(t: th.Threads, r: rings.Rings, thread: int, ring: int) -> bool:
-    """Tell whether a ring is one by which its thread receives from a device without a kernel."""
-    s = r.state[ring]
-    own = s[rings.POOL] == t.ints[thread, th.POOL] and not s[rings.HANDOFF]
-    return bool(own and s[rings.EMPTY_MAX] == s[rings.SIZE])
-
-
-@inlined
 def _rearm(t: th.Threads, r: rings.Rings, thread: int, source: int) -> None:
     """Give the device new buffers before a burst is read, as i40e's vector receive does.
 
-    So they are those freed since the last burst, by whichever ring.
+    So they are those freed since the last burst, by whichever ring. Guests' virtqueues go by the
+    same rule. A kernel's ring is filled at each packet, and here, lest it had found the pool empty.
     """
     number = t.inputs[source, RING]
-    enough = min(rings.REARM, r.state[number, rings.SIZE] - 1)
-    if _polls(t, r, thread, number) and rings.vacant(r, number) > enough:
+    ring = r.state[number]
+    if ring[rings.POOL] != t.ints[thread, th.POOL] or ring[rings.HANDOFF]:
+        return
+    if _is_kernels(r, number):
+        _refill_kernels(r, number)
+    elif rings.vacant(r, number) > min(rings.REARM, ring[rings.SIZE] - 1):
         rings.refill(r, number, rings.REARM)
 
 
 @inlined
-def _refill_as_emptied(r: rings.Rings, number: int) -> None:
-    """Fill a kernel's receive ring, which it does as its card fills it, whenever a reader comes."""
-    if r.state[number, rings.EMPTY_MAX] < r.state[number, rings.SIZE]:
-        space = rings.vacant(r, number)
-        if space >= rings.REARM:
-            rings.refill(r, number, space)
+def _is_kernels(r: rings.Rings, number: int) -> bool:
+    """Tell whether a receive ring is a kernel's: one with a backlog."""
+    return bool(r.state[number, rings.EMPTY_MAX] < r.state[number, rings.SIZE])
+
+
+@inlined
+def _refill_kernels(r: rings.Rings, number: int) -> None:
+    """Fill a kernel's receive ring, not one buffer by one."""
+    space = rings.vacant(r, number)
+    if space >= rings.REARM:
+        rings.refill(r, number, space)
 
 
 @inlined
 def _reclaim(t: th.Threads, r: rings.Rings, thread: int, source: int) -> None:
-    """Free sent buffers once a burst, not for each packet: the whole of it was allocated first."""
+    """Free sent buffers once a burst, not for each packet: the whole of it was allocated first.
+
+    i40e does so before it posts a burst, which comes to the same. What a switch sends to a card by
+    target finds room in `rings.send`.
+    """
     output = t.inputs[source, OUTPUT]
     if output >= 0:
         own = r.state[output, rings.POOL] == t.ints[thread, th.POOL]
@@ -221,7 +227,8 @@ def _serve(
     if own:
         ring[rings.TAKEN] += 1
     if received:
-        _refill_as_emptied(r, number)
+        if _is_kernels(r, number):
+            _refill_kernels(r, number)
     else:
         ring[rings.DONE] += 1
         ring[rings.PASSED] += 1

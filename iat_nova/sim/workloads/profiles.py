@@ -94,10 +94,11 @@ PROFILES: Mapping[str, Profile] = {
         # stream that the prefetchers see: as many misses at a time as copying.
         Profile("fio", Form.STORAGE, 8600.0, 8600.0, overlap=(1.0, 8.0, 8.0, 8.0)),
         # Open vSwitch's PMD. The EMC holds 8,192 flows a PMD (EM_FLOW_HASH_ENTRIES). Of a UDP
-        # packet's entry 104 B are compared (pointer, hash, length, two maps, nine values), 2.5
-        # lines, and in two of five look-ups the first line of another entry; `dead`, statistics,
-        # actions and batch of dp_netdev_flow are two lines, its actions one: six together, in
-        # three dependent steps, hence two at a time.
+        # packet's entry 88 B are compared (pointer, hash, length, two maps, seven values), 2.25
+        # lines, and in a full EMC a quarter of the flows lie in their second place, after another
+        # entry's first line; `dead`, statistics, actions and batch of dp_netdev_flow are two lines,
+        # its actions one. These five and a half are taken for six, in three dependent steps, hence
+        # two at a time.
         # More flows than the EMC holds share wildcarded datapath flows. 220 cycles without
         # copies give 4 to 5 M packets/s through a guest and back, as in published PVP results.
         Profile(

@@ -64,7 +64,7 @@ class TestDriver(unittest.TestCase):
     """Whose buffers are used again, and which of their lines are written."""
 
     def placed(self, text):
-        """Return the share of inbound lines that are not where they were, of them missed ones."""
+        """Return the shares of inbound lines that were placed anew, and that missed."""
         machine = scenes.server(scenes.HEAD + text)
         scenes.run(machine, 0.01)
         totals = machine.plant.state.caches.totals
@@ -81,10 +81,22 @@ class TestDriver(unittest.TestCase):
         self.assertEqual((0, 0), self.placed(writer.replace("testpmd", "touch")))
 
     def test_a_switch_receives_into_what_it_has_sent(self):
-        """Buffers freed after a burst are those that the card gets next: written by copies."""
+        """The card gets the buffers that were sent last: written by copies."""
         share, missed = self.placed(scenes.SWITCHED.format(flows=1))
         self.assertGreater(share, 0.5)
         self.assertLess(missed, 0.01)
+
+    def test_sent_buffers_are_freed_once_a_burst(self):
+        """A sender has a lot of descriptors free after each step, not only when it needs one."""
+        text = scenes.FORWARDER.format(ring=512, rate="5Gb/s", packet=64)
+        machine = scenes.server(scenes.HEAD + text)
+        scenes.run(machine, 0.005)
+        send = machine.plant.queues["fwd"][0].send
+        for _ in range(20):
+            scenes.run(machine, 0.00001)
+            ring = machine.plant.state.rings.state[send]
+            vacant = ring[rings.SIZE] - (ring[rings.POSTED] - ring[rings.TAKEN])
+            self.assertTrue(rings.RECLAIM <= vacant < 2 * rings.RECLAIM, vacant)
 
     def test_a_switch_leaves_a_guests_mbufs_alone(self):
         """Through a virtqueue it sees packets; its own mbufs it has all the more."""
@@ -108,6 +120,24 @@ class TestDriver(unittest.TestCase):
         scenes.run(machine, 0.01)
         done = machine.metrics()["fwd"]
         self.assertGreater(done.packets, 0.9 * done.offered)
+
+
+class TestEmptyPool(unittest.TestCase):
+    """A pool that was empty for a while stops nothing for ever."""
+
+    def test_a_kernels_ring_goes_on(self):
+        """Buffers that are freed while none is with the card reach it at the next poll."""
+        text = scenes.HEAD + (
+            "workloads:\n"
+            "  mac: {profile: vcmts, cpus: [0], nic: nic0, ring: 32, backlog: 32, send_ring: 32,"
+            " buffers: 128, jitter: 50us}\n"
+            "traffic:\n  mac: {to: mac, rate: 10Gb/s, packet: 256B, burst: 64}\n"
+        )
+        machine = scenes.server(text)
+        scenes.run(machine, 0.03)
+        before = machine.metrics()["mac"].packets
+        scenes.run(machine, 0.005)
+        self.assertGreater(machine.metrics()["mac"].packets, before)
 
 
 class TestBacklog(unittest.TestCase):
