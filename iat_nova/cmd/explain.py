@@ -20,13 +20,14 @@ from iat_nova.report import words
 _AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"#(\d+)")
+_LATEST = 50  # decisions among which one is sought that did more than change the state
 
 
 class Explain(Page):
     """Tell why: what was measured, the thresholds, the transition, what moved and why.
 
-    Without TIME the last decision that did something. With TIME the decision in force at that
-    moment: the last one that did something, not after it.
+    Without TIME the last decision that gave, took or moved ways. With TIME the decision in force at
+    that moment: the last such one, not after it. A mere change of state is told where none is.
     """
 
     _epilog = """
@@ -161,8 +162,15 @@ def _last_time_of_day(text: str, now_s: float) -> float:
 def _in_force(
     reader: HistoryReader, moment_s: float, domain: int | None, exact: bool
 ) -> Recorded | None:
-    """Return the last decision that did something, else the last iteration, at a moment."""
-    decisions = [] if exact else reader.decisions(1, domain, end_s=moment_s)
+    """Return the last decision that gave, took or moved ways, at a moment.
+
+    Without one among the last that did anything the last of these, else the last iteration.
+    """
+    decisions = [] if exact else reader.decisions(_LATEST, domain, end_s=moment_s)
+    for one in decisions:
+        decision = one.iteration.decision
+        if decision.moved or any(step.action != "hold" for step in decision.steps):
+            return one
     return decisions[0] if decisions else reader.at(moment_s, domain)
 
 

@@ -51,9 +51,7 @@ examples:
         """Write the file."""
         now_s = time.time()
         until_s = now_s + parsed_args.seconds if parsed_args.seconds else math.inf
-        folder = self.state_dir(parsed_args)
-        if not folder.is_dir():
-            raise Failure(f"there is no state directory {folder}; name it with --state-dir")
+        folder = _existing(self.state_dir(parsed_args))
         PauseFile(folder).write(Pause(now_s, until_s, parsed_args.reason, _who()))
         end = "until `iat-nova resume`" if math.isinf(until_s) else f"until {words.moment(until_s)}"
         if self._agent_runs(folder):
@@ -82,7 +80,7 @@ example:
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Remove the file."""
-        file = PauseFile(self.state_dir(parsed_args))
+        file = PauseFile(_existing(self.state_dir(parsed_args)))
         pause = file.current(time.time())
         file.clear()
         if pause is None:
@@ -92,6 +90,12 @@ example:
             by = f" by {escape.plain(pause.by)}" if pause.by else ""
             self.app.stdout.write(f"Resumed. It was paused{by} for {since}.\n")
         return 0
+
+
+def _existing(folder: pathlib.Path) -> pathlib.Path:
+    if not folder.is_dir():
+        raise Failure(f"there is no state directory {folder}; name it with --state-dir")
+    return folder
 
 
 _LONGEST_S = 366 * 86400.0

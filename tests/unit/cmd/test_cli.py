@@ -20,6 +20,7 @@ import sys
 import tempfile
 import termios
 import time
+import types
 import unittest
 from unittest import mock
 
@@ -27,7 +28,7 @@ import yaml
 
 from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
-from iat_nova.cmd.explain import moment
+from iat_nova.cmd.explain import _in_force, moment
 from iat_nova.history import History
 from iat_nova.pause import PauseFile
 from tests.unit import stories
@@ -177,6 +178,24 @@ class TestExplain(CliCase):
         self.assertIn("Iteration #4 ", self.run_it("explain", "#4")[1])
         self.assertIn("Iteration #12 ", self.run_it("explain", "--exact", "-0s")[1])
 
+    def test_a_mere_change_of_state_is_passed_over(self):
+        """Who asks why wants to know of ways; without any the change of state is told."""
+
+        def recorded(moved=(), actions=()):
+            steps = [types.SimpleNamespace(action=action) for action in actions]
+            decision = types.SimpleNamespace(moved=moved, steps=steps)
+            return types.SimpleNamespace(iteration=types.SimpleNamespace(decision=decision))
+
+        state_only = recorded(actions=("hold",))
+        for other, expected in (
+            (recorded(moved=("ddio",)), 1),
+            (recorded(actions=("grow",)), 1),
+            (recorded(), 0),
+        ):
+            found = [state_only, other]
+            reader = mock.Mock(decisions=mock.Mock(return_value=found))
+            self.assertIs(found[expected], _in_force(reader, 0.0, None, False))
+
     def test_json(self):
         """For programs the whole decision is there."""
         self.tell()
@@ -249,9 +268,9 @@ class TestPauseResume(CliCase):
             self.assertIsNotNone(PauseFile(self.folder).current(time.time()))
             self.assertIn("Resumed", self.run_it("resume")[1])
         with mock.patch.dict(os.environ, {"IAT_NOVA_STATE_DIR": "/nonexistent"}):
-            status, _, err = self.run_it("pause")
-        self.assertEqual(1, status)
-        self.assertIn("/nonexistent", err)
+            for command in ("pause", "resume"):
+                status, _, err = self.run_it(command)
+                self.assertEqual((1, True), (status, "/nonexistent; name it" in err), command)
 
 
 class TestOthers(CliCase):
