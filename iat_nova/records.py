@@ -61,12 +61,13 @@ class Iteration:
     @property
     def eventful(self) -> bool:
         """Whether the decision did something, as opposed to letting everything be."""
+        return self.decision.transition is not None or self.about_ways
+
+    @property
+    def about_ways(self) -> bool:
+        """Whether the decision gave, took or moved ways."""
         decision = self.decision
-        return (
-            decision.transition is not None
-            or bool(decision.moved)
-            or any(step.action != "hold" for step in decision.steps)
-        )
+        return bool(decision.moved) or any(step.action != "hold" for step in decision.steps)
 
     @property
     def coerced(self) -> Mapping[str, tuple[WayMask, WayMask]]:

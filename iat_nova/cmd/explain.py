@@ -167,11 +167,8 @@ def _in_force(
     Without one among the last that did anything the last of these, else the last iteration.
     """
     decisions = [] if exact else reader.decisions(_LATEST, domain, end_s=moment_s)
-    for one in decisions:
-        decision = one.iteration.decision
-        if decision.moved or any(step.action != "hold" for step in decision.steps):
-            return one
-    return decisions[0] if decisions else reader.at(moment_s, domain)
+    about_ways = (one for one in decisions if one.iteration.about_ways)
+    return next(about_ways, decisions[0] if decisions else reader.at(moment_s, domain))
 
 
 def _nothing(reader: HistoryReader, when: str | None, domain: int | None) -> str:

@@ -31,6 +31,7 @@ from iat_nova.cmd.base import Failure
 from iat_nova.cmd.explain import _in_force, moment
 from iat_nova.history import History
 from iat_nova.pause import PauseFile
+from iat_nova.records import Iteration
 from tests.unit import stories
 
 EVIL = "be\x1b[31m\u202e"
@@ -184,7 +185,8 @@ class TestExplain(CliCase):
         def recorded(moved=(), actions=()):
             steps = [types.SimpleNamespace(action=action) for action in actions]
             decision = types.SimpleNamespace(moved=moved, steps=steps)
-            return types.SimpleNamespace(iteration=types.SimpleNamespace(decision=decision))
+            iteration = Iteration(0.0, 0.0, 0, 0, None, None, decision)
+            return types.SimpleNamespace(iteration=iteration)
 
         state_only = recorded(actions=("hold",))
         for other, expected in (

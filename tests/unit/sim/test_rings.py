@@ -82,9 +82,11 @@ class TestDriver(unittest.TestCase):
 
     def test_a_switch_receives_into_what_it_has_sent(self):
         """The card gets the buffers that were sent last: written by copies."""
-        share, missed = self.placed(scenes.SWITCHED.format(flows=1))
-        self.assertGreater(share, 0.5)
-        self.assertLess(missed, 0.01)
+        text = scenes.SWITCHED.format(flows=1)
+        # Bursts that are full, and one thread that allocates and frees.
+        for before, after in (("2Gb/s", "30Gb/s"), ("[0, 1]", "[0]"), ("[2, 3]", "[2]")):
+            text = text.replace(before, after)
+        self.assertEqual((1, 0), self.placed(text))
 
     def test_sent_buffers_are_freed_once_a_burst(self):
         """A sender has a lot of descriptors free after each step, not only when it needs one."""
@@ -114,12 +116,15 @@ class TestDriver(unittest.TestCase):
         self.assertEqual(0, found["guest"])
 
     def test_a_ring_of_one_lot_is_filled_again(self):
-        """As long as packets come, so do buffers."""
+        """As long as packets come, so do buffers.
+
+        Only when all 32 are used, so of the four packets of a step up to three find none left.
+        """
         text = scenes.FORWARDER.format(ring=32, rate="1Gb/s", packet=64)
         machine = scenes.server(scenes.HEAD + text)
         scenes.run(machine, 0.01)
         done = machine.metrics()["fwd"]
-        self.assertGreater(done.packets, 0.9 * done.offered)
+        self.assertGreater(done.packets, (1 - 3 / 32) * done.offered)
 
 
 class TestEmptyPool(unittest.TestCase):
