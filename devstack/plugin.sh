@@ -21,6 +21,17 @@ function _iat_nova_hardware {
     fi
 }
 
+# Print the [iat] mode that is used: what was set, or the one that can hurt nobody.
+function _iat_nova_mode {
+    if [[ -n "$IAT_NOVA_MODE" ]]; then
+        echo "$IAT_NOVA_MODE"
+    elif [[ $(_iat_nova_hardware) == emulated ]]; then
+        echo enforce
+    else
+        echo observe
+    fi
+}
+
 # Print the command iat-nova as the user who owns the agent's state and hardware.
 function _iat_nova_command {
     local command
@@ -44,7 +55,12 @@ function install_iat_nova {
 function configure_iat_nova {
     local hardware
     hardware=$(_iat_nova_hardware)
-    iniset "$NOVA_CONF" iat mode "$IAT_NOVA_MODE"
+    # stack.sh writes nova.conf in the background; of two writers one is undone.
+    async_wait configure_neutron_nova
+    if [[ "$IAT_NOVA_SPLIT_CPUS" == True ]]; then
+        split_cpus_for_iat_nova
+    fi
+    iniset "$NOVA_CONF" iat mode "$(_iat_nova_mode)"
     iniset "$NOVA_CONF" iat strategy "$IAT_NOVA_STRATEGY"
     iniset "$NOVA_CONF" iat state_dir "$IAT_NOVA_STATE_DIR"
     iniset "$NOVA_CONF" iat metrics_port "$IAT_NOVA_METRICS_PORT"
@@ -60,6 +76,22 @@ function configure_iat_nova {
         iniset "$NOVA_CONF" iat ovsdb_connection "$IAT_NOVA_OVSDB_CONNECTION"
     elif ! is_service_enabled q-agt ovn-controller; then
         iniset "$NOVA_CONF" iat ovsdb_connection none
+    fi
+}
+
+# Guests have ways of their own only with CPUs of their own: the upper half.
+function split_cpus_for_iat_nova {
+    local cpus option
+    cpus=$(nproc)
+    for option in cpu_dedicated_set cpu_shared_set; do
+        if [[ -n "$(iniget "$NOVA_CONF" compute $option)" ]]; then
+            return
+        fi
+    done
+    if ((cpus > 1)); then
+        iniset "$NOVA_CONF" compute cpu_shared_set "0-$((cpus / 2 - 1))"
+        iniset "$NOVA_CONF" compute cpu_dedicated_set \
+            "$((cpus / 2))-$((cpus - 1))"
     fi
 }
 
@@ -80,6 +112,18 @@ function write_iat_nova_provider_config {
         -o "$folder/iat-nova.yaml"
 }
 
+# Where Placement's database goes too, the file may go. Elsewhere guests may have
+# ways that it offers, and nova-compute would not start without it.
+function remove_iat_nova_provider_config {
+    local file=$NOVA_CONF_DIR/provider_config/iat-nova.yaml
+    if is_service_enabled placement-api; then
+        sudo rm -f "$file"
+    elif [[ -e "$file" ]]; then
+        $(_iat_nova_command) --config-file "$NOVA_CONF" provider-config \
+            --withdraw -o "$file"
+    fi
+}
+
 # The hardware's interfaces are root's; the emulated server needs libvirt alone.
 function start_iat_nova {
     local command user=$STACK_USER
@@ -93,13 +137,17 @@ function start_iat_nova {
 }
 
 function create_iat_nova_flavors {
-    openstack flavor create iat.pc --ram 512 --disk 1 --vcpus 1 \
+    # Nova checks extra specs from 2.86 on; the client's own version is older.
+    local create="openstack --os-compute-api-version 2.86 flavor create"
+    $create iat.pc --ram 512 --disk 1 --vcpus 1 \
+        --property hw:cpu_policy=dedicated \
         --property iat:priority=PC --property iat:io=auto
-    openstack flavor create iat.be --ram 512 --disk 1 --vcpus 1 \
+    $create iat.be --ram 512 --disk 1 --vcpus 1 \
         --property iat:priority=BE --property iat:io=auto
 }
 
 # Fail while the logs are at hand, not in the first test that needs the agent.
+# Until its first iteration the agent is starting, and status does not end with 0.
 function check_iat_nova {
     test_with_retry \
         "$(_iat_nova_command) --state-dir $IAT_NOVA_STATE_DIR status" \
@@ -120,8 +168,8 @@ function cleanup_iat_nova {
         echo_summary "$IAT_NOVA_STATE_DIR stays; iat-nova restore comes first"
         return
     fi
-    sudo rm -rf "$IAT_NOVA_STATE_DIR" \
-        "$NOVA_CONF_DIR/provider_config/iat-nova.yaml"
+    remove_iat_nova_provider_config
+    sudo rm -rf "$IAT_NOVA_STATE_DIR"
 }
 
 if is_service_enabled iat-nova-agent n-api; then

@@ -5,42 +5,45 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import importlib.metadata
+import logging
 import math
 import os
-import pathlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from iat_nova import policy, strategies
+from iat_nova import policy
 from iat_nova.agent import Agent, TenantSource
 from iat_nova.clock import Clock, SystemClock
 from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
 from iat_nova.enforce import Enforcer, Keeper
-from iat_nova.guard import Guard, Restored
+from iat_nova.freshness import Freshness
+from iat_nova.guard import Guard, Restored, RestoreError
 from iat_nova.hardware import backends, pqos, probe
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
 from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.rootport import RootPorts
+from iat_nova.hardware.undo import Restorable
+from iat_nova.heartbeat import Heartbeat
 from iat_nova.history import History
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.host import read_host
-from iat_nova.inventory.libvirt import LibvirtSource
+from iat_nova.inventory.libvirt import ANSWER_S, LibvirtSource
 from iat_nova.inventory.ovs import OvsSource
 from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.reconcile import Inventory
 from iat_nova.inventory.spool import Spool
 from iat_nova.journal import Journal
-from iat_nova.model import PRESETS, HostFacts, Parameters, Switches
+from iat_nova.model import HostFacts, Parameters
 from iat_nova.pause import PauseFile
+from iat_nova.provider import ProviderFiles
 from iat_nova.records import Status
 from iat_nova.report.observed import Observer
+from iat_nova.strategies import registry as strategies
+from iat_nova.strategies.api import Strategy
 from iat_nova.watchdog import Watchdog
 
-
-class AlreadyRunning(Exception):
-    """Another agent owns this state directory."""
+LOG = logging.getLogger("iat_nova")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +53,9 @@ class Machine:
     `ends_s`: when, on that clock, its time is over. `guard` keeps the promise that the host ends as
     it was found; the emulated server needs none. `owners` names who else allocates cache now,
     `inspect` what another hand did to our classes and to `ports`, `about` which interfaces were
-    chosen and why. DDIO goes off on `ports` with the first layout.
+    chosen and why. DDIO goes off on `ports` with the first layout. `remove_left_over` removes what
+    carries our name although no snapshot tells of it, `missing` names what is not there to be
+    written to.
     """
 
     counters: Counters
@@ -63,6 +68,21 @@ class Machine:
     inspect: Callable[[], tuple[str, ...]] = tuple
     about: tuple[backends.Choice, ...] = ()
     ports: RootPorts | None = None
+    remove_left_over: Callable[[], tuple[str, ...]] = tuple
+    missing: Callable[[], tuple[str, ...]] = tuple
+
+    def finish(self) -> None:
+        """Restore what an earlier end could not reach and is online again."""
+        if self.guard is not None:
+            restored = self.guard.finish()
+            for line in restored.done:
+                LOG.info("online again and restored: %s", line)
+            for line in restored.failed:
+                LOG.warning("not restored: %s", line)
+
+    def unrestored(self) -> tuple[str, ...]:
+        """Tell what nobody could restore yet, because it is offline."""
+        return () if self.guard is None else out_of_reach(self.guard.unreached)
 
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:
@@ -75,7 +95,10 @@ class Machine:
             yield
             return
         with self.guard.only_writer():
-            self.guard.put_back()
+            for line in self.guard.put_back().done:
+                LOG.warning("an earlier agent had not restored the host; now: %s", line)
+            for line in self.remove_left_over():
+                LOG.warning("left over without a snapshot: %s", line)
             try:
                 yield
             finally:
@@ -105,6 +128,8 @@ def machine(settings: Settings) -> Machine:
         owners=lambda: probe.owners(host, ours=groups_of_libpqos(keeper, host)),
         inspect=lambda: (*hands.inspect().foreign, *inspect_ports()),
         about=hands.choices,
+        remove_left_over=host.resctrl.remove_left_over,
+        missing=hands.missing,
     )
 
 
@@ -120,7 +145,7 @@ def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
 
 
 def guard(
-    settings: Settings, host: probe.Host, parts: Mapping[str, backends.Saves] | None = None
+    settings: Settings, host: probe.Host, parts: Mapping[str, Restorable] | None = None
 ) -> Guard:
     """Make what saves `parts`, and restores whatever any agent saved here."""
     return Guard(
@@ -148,33 +173,46 @@ def writer(host: probe.Host) -> int | None:
 def _all_back(keeper: Guard) -> tuple[str, ...]:
     """Restore; tell what was done. Raises `HardwareError` with what could not be put back."""
     restored = keeper.restore()
-    if restored.failed:
-        raise HardwareError("not restored: " + "; ".join(restored.failed))
+    if not_restored := (*restored.failed, *out_of_reach(restored.left)):
+        raise RestoreError("not restored: " + "; ".join(not_restored))
     return restored.done
+
+
+def out_of_reach(left: Iterable[str]) -> tuple[str, ...]:
+    """Tell of what a restore could not reach, what becomes of it."""
+    return tuple(
+        f"{one}: its CPUs are offline; it stays in the snapshot and is restored when they are "
+        "online again: by an agent that runs, the next start, or iat-nova restore"
+        for one in left
+    )
 
 
 def restore(settings: Settings) -> tuple[str, ...]:
     """Put the host back as an agent found it that could not do so itself; tell what was done.
 
-    Without a snapshot there is nothing to do, whatever the machine. Raises `HardwareError`, also
+    Without a snapshot there is nothing to do, whatever the machine, but for groups that carry our
+    name. Raises `HardwareError`, also
     while an agent runs.
     """
+    host = probe.Host()
     try:
-        if not settings.snapshot_path.exists():
+        if not settings.snapshot_path.exists() and not host.resctrl.own_groups():
             return ()
     except OSError as error:
         raise HardwareError(f"{settings.snapshot_path}: {error.strerror}; be root") from error
-    keeper = guard(settings, probe.Host())
+    keeper = guard(settings, host)
     with keeper.only_writer():
-        return _all_back(keeper)
+        return (*_all_back(keeper), *host.resctrl.remove_left_over())
 
 
 def _emulated(settings: Settings) -> Machine:
     """Start the emulated server. Its packages are an extra, so they are imported here."""
     try:
         from iat_nova import sim  # noqa: PLC0415
+        from iat_nova.sim import warm  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(str(error)) from error
+    warm.warm()  # here a signal ends it at once; in the first iteration it would wait for all of it
     try:
         scenario = sim.Scenario.load(settings.emulated_scenario or "")
         # People look at the history of what runs before their eyes by the time on the wall.
@@ -186,16 +224,24 @@ def _emulated(settings: Settings) -> Machine:
     return Machine(server, server, server, server, server.now() + length_s)
 
 
-def inventory(settings: Settings, host: Callable[[], HostFacts], clock: Clock) -> Inventory:
+def inventory(
+    settings: Settings,
+    host: Callable[[], HostFacts],
+    clock: Clock,
+    *,
+    answer_s: float = ANSWER_S,
+) -> Inventory:
     """Make the sources the settings name; nothing is opened before `start`.
 
-    Raises `ConfigError`.
+    `answer_s` is how long a look waits for libvirt. Raises `ConfigError`.
     """
     try:
         sets = CpuSets.parse(settings.cpu_dedicated_set, settings.cpu_shared_set)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    libvirt = LibvirtSource(settings.libvirt_uri, sets, Spool(settings.spool_dir))
+    libvirt = LibvirtSource(
+        settings.libvirt_uri, sets, Spool(settings.spool_dir), answer_s=answer_s
+    )
     ovs = None
     if settings.ovsdb_connection is not None:
         ovs = OvsSource(
@@ -271,8 +317,9 @@ def agent(
     source: TenantSource,
     host: Callable[[], HostFacts],
     observer: Observer | None = None,
+    heartbeat: Heartbeat | None = None,
 ) -> Agent:
-    """Join everything; `observer` is told what the metrics show.
+    """Join everything; `observer` is told what the metrics show, `heartbeat` each iteration.
 
     Raises `PolicyError` and `StrategyError`: a bad start is no start.
     """
@@ -285,7 +332,7 @@ def agent(
             raise policy.PolicyError([problem], "the policy's host") from error
         return policy.load(settings.policy_path, facts)
 
-    def make_strategy(parameters: Parameters) -> strategies.Strategy:
+    def make_strategy(parameters: Parameters) -> Strategy:
         return strategies.make(settings.strategy, parameters)
 
     parameters = read_policy().parameters
@@ -304,7 +351,8 @@ def agent(
         interval_s=parameters.interval_s,
         started_s=hands.clock.wall(),
         parameters=parameters,
-        switches=PRESETS.get(settings.strategy, Switches()),
+        phases=strategies.phases(settings.strategy),
+        rules=strategies.rules(settings.strategy),
     )
     pause = PauseFile(settings.state_dir)
     return Agent(
@@ -313,42 +361,27 @@ def agent(
         make_strategy=make_strategy,
         counters=_SavedFirst(hands.counters, hands.guard) if hands.guard else hands.counters,
         enforcer=enforcer(hands),
-        journal=Journal(history, status, observer, Watchdog()),
+        journal=Journal(
+            history, status, observer, Watchdog(), heartbeat, Freshness(settings.reconcile_s)
+        ),
         clock=hands.clock,
         paused=lambda: pause.current(hands.clock.wall()),
+        disagreement=ProviderFiles(settings).disagreement,
         observe=settings.mode == "observe",
         other_owners=hands.owners,
         foreign_changes=hands.inspect,
+        unrestored=hands.unrestored,
+        missing=hands.missing,
     )
 
 
-@contextlib.contextmanager
-def only_agent(lock: pathlib.Path) -> Iterator[None]:
-    """Hold the lock of the one agent of a state directory; its folder is made where missing.
-
-    Raises `AlreadyRunning`, and `ConfigError` when the folder cannot be used.
-    """
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise ConfigError(f"[iat] state_dir {lock.parent}: {error.strerror}") from error
-    with contextlib.closing(os.fdopen(descriptor, "r+")) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            owner = file.read().strip() or "unknown"
-            raise AlreadyRunning(
-                f"another agent (process {owner}) uses {lock.parent}: two would fight for the cache"
-            ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
-
-
-def host_reader(settings: Settings, allocator: CacheAllocator) -> Callable[[], HostFacts]:
+def host_reader(
+    settings: Settings, allocator: CacheAllocator, first: Callable[[], object] = tuple
+) -> Callable[[], HostFacts]:
     """Return what reads the host's own facts, whenever it is called: processors come and go.
+
+    `first` is called before each reading: what was left of an earlier agent must not be taken for
+    what this one found.
 
     Raises `HardwareError` where the cache domains cannot be read now; what it returns raises
     `OSError` where they cannot be read later.
@@ -357,6 +390,7 @@ def host_reader(settings: Settings, allocator: CacheAllocator) -> Callable[[], H
 
     def read() -> HostFacts:
         try:
+            first()
             domains = allocator.domains()
         except HardwareError as error:
             raise OSError(str(error)) from error

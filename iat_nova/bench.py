@@ -29,15 +29,14 @@ from unittest import mock
 from iat_nova import assembly, conf
 from iat_nova.agent import Agent
 from iat_nova.clock import SystemClock
-from iat_nova.control import controller, layout
 from iat_nova.enforce import Enforcer
 from iat_nova.hardware import events, fake
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, HardwareError
 from iat_nova.hardware.perf import PerfCounters
 from iat_nova.history import History
 from iat_nova.journal import Journal
+from iat_nova.layout import plan as layout
 from iat_nova.model import (
-    PRESETS,
     CacheDomain,
     DeviceModel,
     DomainInventory,
@@ -51,6 +50,8 @@ from iat_nova.model import (
 )
 from iat_nova.policy import Classified
 from iat_nova.records import Status
+from iat_nova.strategies.iat import controller
+from iat_nova.strategies.iat.presets import PRESETS
 
 TENANTS = (1, 2, 4, 8, 16, 64, 256)
 CORES = (1, 2)
@@ -414,5 +415,4 @@ def _status() -> Status:
         interval_s=PARAMETERS.interval_s,
         started_s=0.0,
         parameters=PARAMETERS,
-        switches=PRESETS["iat"],
     )

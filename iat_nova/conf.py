@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every option of the agent, and the one value (`Settings`) that is made of them.
 
-Options live in ``[iat]`` of nova.conf (or of a file of their own). Three are Nova's own and are
-only read here: ``[compute] cpu_dedicated_set``, ``[compute] cpu_shared_set`` and
-``[os_vif_ovs] ovsdb_connection``. A private `ConfigOpts` is used, so that nothing is registered
-in a configuration that somebody else owns.
+Options live in ``[iat]`` of nova.conf (or of a file of their own). Four are Nova's own and are
+only read here: ``cpu_dedicated_set``, ``cpu_shared_set`` and ``provider_config_location`` of
+``[compute]``, and ``[os_vif_ovs] ovsdb_connection``. A private `ConfigOpts` is used, so that
+nothing is registered in a configuration that somebody else owns.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from iat_nova import files
-from iat_nova.model import PRESETS
+from iat_nova.strategies.registry import BUILT_IN
 
 GROUP = "iat"
 STATE_DIR = "/var/lib/iat-nova"
+LOCK = "agent.lock"
+"""In the state directory: held by its one agent, which says there what it does."""
+
 WRITER_LOCK = pathlib.Path("/run/iat-nova/writer.lock")
 """Held by the one process that may write this host's cache masks, whatever its state directory.
 
@@ -37,10 +40,10 @@ MIB = 1 << 20
 IAT_OPTS = [
     cfg.StrOpt(
         "mode",
-        default="enforce",
+        default="observe",
         choices=[
-            ("enforce", "decide and write masks"),
             ("observe", "decide and record everything, write nothing"),
+            ("enforce", "decide and write masks"),
         ],
         help="Whether the agent writes its decisions to the hardware.",
     ),
@@ -48,7 +51,7 @@ IAT_OPTS = [
         "strategy",
         default="iat",
         help="Who decides: one of the presets of the controller ({}) or the name of a plug-in in "
-        "the entry point group iat_nova.strategies.".format(", ".join(PRESETS)),
+        "the entry point group iat_nova.strategies.".format(", ".join(BUILT_IN)),
     ),
     cfg.StrOpt(
         "policy_file",
@@ -194,6 +197,11 @@ IAT_OPTS = [
 COMPUTE_OPTS = [
     cfg.StrOpt("cpu_dedicated_set", help="Nova's own option, read only."),
     cfg.StrOpt("cpu_shared_set", help="Nova's own option, read only."),
+    cfg.StrOpt(
+        "provider_config_location",
+        default="/etc/nova/provider_config/",
+        help="Nova's own option, read only.",
+    ),
 ]
 
 OS_VIF_OVS_OPTS = [
@@ -239,6 +247,7 @@ class Settings:
     debug: bool
     cpu_dedicated_set: str | None
     cpu_shared_set: str | None
+    provider_config_dir: pathlib.Path  # what nova-compute reads its provider.yaml files from
 
     @property
     def history_path(self) -> pathlib.Path:
@@ -248,7 +257,7 @@ class Settings:
     @property
     def lock_path(self) -> pathlib.Path:
         """The lock of the one agent that may run on this state directory."""
-        return self.state_dir / "agent.lock"
+        return self.state_dir / LOCK
 
     @property
     def snapshot_path(self) -> pathlib.Path:
@@ -368,4 +377,5 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         debug=iat.debug,
         cpu_dedicated_set=conf.compute.cpu_dedicated_set,
         cpu_shared_set=conf.compute.cpu_shared_set,
+        provider_config_dir=pathlib.Path(conf.compute.provider_config_location),
     )

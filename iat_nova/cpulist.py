@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from iat_nova.untrusted import bounded_int, shortened
+
 _HIGHEST_CPU = 16383  # no kernel knows more; a slip such as 0-99999999 must not eat the memory
 
 
@@ -24,12 +26,14 @@ def parse_cpus(text: str) -> frozenset[int]:
 
 def _numbers(bare: str, part: str, text: str) -> range:
     first, dash, last = (word.strip() for word in bare.partition("-"))
-    if not (first.isdecimal() and (last.isdecimal() if dash else True)):
-        raise ValueError(f"'{part}' in the CPU list '{text}' is neither a number nor a range")
-    numbers = range(int(first), int(last if dash else first) + 1)
-    if not numbers or numbers[-1] > _HIGHEST_CPU:
-        raise ValueError(f"'{part}' in the CPU list '{text}' is no range of processors")
-    return numbers
+    where = f"'{shortened(part)}' in the CPU list '{shortened(text)}'"
+    if not all(word.isascii() and word.isdigit() for word in (first, last if dash else first)):
+        raise ValueError(f"{where} is neither a number nor a range")
+    lowest = bounded_int(first, _HIGHEST_CPU)
+    highest = bounded_int(last if dash else first, _HIGHEST_CPU)
+    if lowest is None or highest is None or lowest > highest:
+        raise ValueError(f"{where} is no range of CPUs from 0 to {_HIGHEST_CPU}")
+    return range(lowest, highest + 1)
 
 
 def format_cpus(cpus: Iterable[int]) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Iterator
+from dataclasses import astuple
 
-from iat_nova import assembly, policy, strategies
+from iat_nova import assembly, policy, rights
 from iat_nova.clock import SystemClock
 from iat_nova.conf import ConfigError, Settings
 from iat_nova.cpulist import format_cpus
@@ -22,6 +22,7 @@ from iat_nova.hardware.backends import Backends
 from iat_nova.hardware.probe import Finding, Host, Level
 from iat_nova.inventory.host import read_host
 from iat_nova.model import CacheDomain, Facts
+from iat_nova.strategies import registry as strategies
 
 _SOURCES = {  # how a source's warnings begin -> its name, and what mends it
     "libvirt": ("libvirt", "systemctl start libvirtd (or virtqemud); [iat] libvirt_uri"),
@@ -30,19 +31,31 @@ _SOURCES = {  # how a source's warnings begin -> its name, and what mends it
         "systemctl start openvswitch-switch; without one: [iat] ovsdb_connection = none",
     ),
 }
+_ANSWER_S = 30.0  # for which libvirt is waited: of many guests on a busy host it takes seconds
 
 
-_NOT_ROOT = Finding(
-    "rights", Level.NOTE, "not root: what only root may see looks missing", "sudo iat-nova doctor"
-)
+def as_service(settings: Settings, host: Host) -> list[Finding]:
+    """Look at everything with the rights of the service, where this process may take them on.
+
+    The first finding says with whose rights.
+    """
+    service = rights.service()
+    who = service.existing()
+    try:
+        rows = rights.run_as(who, lambda: [list(astuple(one)) for one in examine(settings, host)])
+    except rights.NotPossible as reason:
+        state = f"of whoever asks ({reason}); the service has others: {service}"
+        asked = Finding("rights", Level.NOTE, state, reason.remedy)
+        return [asked, *examine(settings, host)]
+    found = [Finding(row[0], Level(row[1]), *row[2:]) for row in rows]
+    return [Finding("rights", Level.OK, f"of the service, whoever asks: {who}"), *found]
 
 
 def examine(settings: Settings, host: Host) -> list[Finding]:
     """Look at everything, in the order in which a person would mend it; the last is the verdict."""
     hands, refused = _choose(settings, host)
     agent = assembly.writer(host)
-    found = [] if os.geteuid() == 0 else [_NOT_ROOT]
-    found += probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
+    found = probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
     found += _left_behind(settings, host, agent)
     found += _tenants(settings, host, hands)
     found += _configuration(settings)
@@ -75,16 +88,20 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
     if agent is not None:
         return [Finding("agent", Level.OK, f"runs as process {agent}")]
     try:
-        pending = assembly.guard(settings, host).pending
+        keeper = assembly.guard(settings, host)
+        pending, away = keeper.pending, keeper.out_of_reach()
     except HardwareError as error:
         return [probe.refusal("snapshot", error, Level.IMPOSSIBLE)]
+    if away:
+        state = f"not restored yet, as its CPUs are offline: {'; '.join(away)}"
+        remedy = "bring one of them online (chcpu -e CPU); then iat-nova restore"
+        return [Finding("snapshot", Level.NOTE, state, remedy)]
     if pending:
         state = "an agent ended without putting the host back"
         return [Finding("snapshot", Level.NOTE, state, "iat-nova restore")]
-    if host.roots.resctrl.joinpath("schemata").exists() and (left := host.resctrl.own_groups()):
-        folders = " ".join(str(host.roots.resctrl / name) for name in left)
+    if left := host.resctrl.own_groups():
         state = f"groups of an earlier agent, without its snapshot: {', '.join(left)}"
-        return [Finding("left behind", Level.NOTE, state, f"rmdir {folders}")]
+        return [Finding("left behind", Level.NOTE, state, "iat-nova restore")]
     return []
 
 
@@ -141,7 +158,10 @@ def _tenants(settings: Settings, host: Host, hands: Backends | None) -> list[Fin
 def _facts(settings: Settings, domains: tuple[CacheDomain, ...]) -> Facts:
     """Read the full picture once."""
     source = assembly.inventory(
-        settings, lambda: read_host(domains, settings.sysfs_root), SystemClock()
+        settings,
+        lambda: read_host(domains, settings.sysfs_root),
+        SystemClock(),
+        answer_s=_ANSWER_S,
     )
     with _quiet("iat_nova.inventory"), contextlib.closing(source):
         source.start()
@@ -164,11 +184,17 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
     """Tell what libvirt and Open vSwitch show, or why they show nothing."""
     found = []
     silent = set()
-    for text in facts.warnings:
-        name, remedy = _SOURCES.get(text.split()[0], ("inventory", None))
+    waiting = {text.split()[0] for text in facts.waiting_for}
+    unanswered = [f"{text}: it has not answered" for text in facts.waiting_for]
+    for text in (*facts.warnings, *unanswered):
+        source = text.split()[0]
+        name, remedy = _SOURCES.get(source, ("inventory", None))
+        if text in unanswered and name in silent:
+            continue  # what is wrong with it was said
         silent.add(name)
         state = text.removesuffix("; no guests have been seen yet")
-        found.append(Finding(name, Level.MISSING, state, remedy))
+        level = Level.OBSERVE if source in waiting else Level.MISSING
+        found.append(Finding(name, level, state, remedy))
     if "libvirt" not in silent:
         state = f"{len(facts.guests)} guests at {settings.libvirt_uri}"
         found.append(Finding("libvirt", Level.OK, state))
@@ -211,5 +237,5 @@ def _verdict(found: list[Finding], settings: Settings) -> Finding:
     ):
         if reasons := probe.reasons(found, level):
             return Finding("verdict", level, f"{on_this}{says}: {'; '.join(reasons)}")
-    state = f"{on_this}the agent can enforce here"
-    return Finding("verdict", Level.OK, state + ("" if settings.mode == "enforce" else ", if told"))
+    once = "" if settings.mode == "enforce" else ", once [iat] mode = enforce is set"
+    return Finding("verdict", Level.OK, f"{on_this}the agent can enforce here{once}")

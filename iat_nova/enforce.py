@@ -48,7 +48,7 @@ class Keeper(Protocol):
         """Have a snapshot on disk; called before the first write. Raises `HardwareError`."""
 
     def extend(self) -> None:
-        """Have a further domain in the snapshot; called before the first write to it."""
+        """Have a further domain or CPU in the snapshot; called before the first write to it."""
 
     def restore(self) -> Restored:
         """Put everything back as the snapshot has it."""
@@ -93,11 +93,11 @@ class Enforcer:
             raise ForeignHand(moved)
         if self._guard is not None:
             self._guard.protect()
+        new = last is None or _cpus(last.inventory) != _cpus(inventory)
+        if self._guard is not None and self._found and new:
+            self._guard.extend()  # a further domain, or CPUs that somebody monitors by now
         if domain not in self._found:
-            found = self._ddio.read(domain)
-            if self._guard is not None and self._found:
-                self._guard.extend()
-            self._found[domain] = found
+            self._found[domain] = self._ddio.read(domain)
         try:
             effective = self._write(inventory, layout)
         except ForeignHand:
@@ -111,19 +111,23 @@ class Enforcer:
         self._written[domain] = _Written(inventory, layout, effective)
         return effective
 
-    def restore(self) -> None:
-        """Leave the hardware as it was found. May be repeated. Raises `HardwareError`."""
+    def restore(self) -> tuple[str, ...]:
+        """Leave the hardware as it was found. May be repeated. Raises `HardwareError`.
+
+        Returns what is offline and could not be reached: it is restored when it is back.
+        """
         if self._guard is not None:
             restored = self._guard.restore()
             self._written.clear()  # even where it failed: the last layout lies there no longer
             if restored.failed:
                 raise HardwareError("; ".join(restored.failed))
             self._found.clear()
-            return
+            return restored.left
         for domain in list(self._found):
             self._give_up(domain)
             self._written.pop(domain, None)
             del self._found[domain]
+        return ()
 
     @property
     def wrote(self) -> bool:
@@ -198,6 +202,10 @@ class Enforcer:
         Where they are not known yet (io_alloc while disabled) the write makes them known.
         """
         return now if now == mask else self._ddio.write(domain, mask)
+
+
+def _cpus(inventory: DomainInventory) -> frozenset[int]:
+    return frozenset(cpu for tenant in inventory.tenants for cpu in tenant.cpus)
 
 
 def _difference(domain: int, left: WayMask | None, now: WayMask | None) -> str | None:

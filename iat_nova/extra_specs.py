@@ -2,8 +2,9 @@
 """What the flavor extra specs ``iat:*`` mean, and nothing else.
 
 nova-api imports this module through the validators, so it needs the standard library alone.
-Values are read leniently and never raise: whatever is wrong comes back as text beside the part
-that could be understood.
+Reading never raises: whatever is wrong comes back as text beside the part that could be
+understood. A value counts as it is written and in no other spelling (``pc``): nova-api refuses the
+others, and a class of the policy that matches ``PC`` compares texts.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ RESOURCE_CLASS = "CUSTOM_IAT_LLC_WAY"
 
 WAYS_LIMIT = 64
 """More ways than any LLC has; a capacity mask of CAT is at most that long."""
+
+
+_SHOWN = 60  # characters of a wrong value
 
 
 class Io(enum.StrEnum):
@@ -101,7 +105,9 @@ def parse(extra_specs: Mapping[str, str]) -> Wishes:
         key = _BY_NAME[name]
         value = _value(key, text)
         if value is None:
-            problems.append(f"{name}={text!r} is not used: it takes {key.allowed}")
+            shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+            hint = _hint(key, text)
+            problems.append(f"{name}={shown!r} is not used: it takes {key.allowed}{hint}")
         else:
             found[name] = value
     ways, most = (int(found[k]) if k in found else None for k in (LLC_WAYS, LLC_WAYS_MAX))
@@ -118,14 +124,20 @@ def parse(extra_specs: Mapping[str, str]) -> Wishes:
 
 
 def _value(key: Key, text: str) -> str | None:
-    """Return the value in its canonical spelling, None when the key does not take it."""
-    text = text.strip()
+    """Return the value, None when the key does not take it."""
     if key.values:
-        return next((value for value in key.values if value.lower() == text.lower()), None)
+        return text if text in key.values else None
+    text = text.strip()
     # isascii: int() would read other scripts' digits as well.
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         return None
     return text if key.least <= int(text) <= key.most else None
+
+
+def _hint(key: Key, text: str) -> str:
+    spelled = {value.lower(): value for value in key.values}
+    meant = spelled.get(text.strip().lower())
+    return f"; did you mean {meant}?" if meant else ""
 
 
 def unknown(name: str) -> str | None:

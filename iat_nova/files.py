@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that people or other programs put somewhere: read whole, but never without end.
 
-A device or a pipe in a file's place would hold its reader up for ever, the loop included.
+A device or a pipe in a file's place would hold its reader up for ever, the loop included. A file is
+opened first and looked at then, so nothing can be put in its place in between; to open a pipe does
+not wait for its writer (O_NONBLOCK).
+
+A symbolic link is followed where an operator named the file (policy, configuration, scenario: in
+``/etc`` links are usual), and refused where a less privileged user may write into the folder: the
+spool, and the folders of the service's user, in which root looks too.
 """
 
 from __future__ import annotations
@@ -16,15 +22,32 @@ MOST_BYTES = 4 << 20  # a policy or scenario is a few KiB
 
 def check_regular(path: str | Path) -> None:
     """Raise `OSError` unless a path leads to a regular file."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    os.close(_open(path, os.O_RDONLY))
 
 
-def read_bytes(path: str | Path, most: int = MOST_BYTES) -> bytes:
-    """Return a regular file's content. Raises `OSError`, also for other kinds and for more."""
-    check_regular(path)
-    with open(path, "rb") as file:
+def open_own(path: str | Path, flags: int) -> int:
+    """Return a descriptor of a regular file in a folder that somebody less privileged may write.
+
+    A file that is made has mode 0644. Raises `OSError`, also for a symbolic link (ELOOP).
+    """
+    return _open(path, flags | os.O_NOFOLLOW)
+
+
+def read_bytes(path: str | Path, most: int = MOST_BYTES, *, follow: bool = True) -> bytes:
+    """Return a regular file's content. Raises `OSError`, also for other kinds and for more.
+
+    A symbolic link is refused unless `follow`.
+    """
+    with open(_open(path, os.O_RDONLY | (0 if follow else os.O_NOFOLLOW)), "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"is larger than {most} bytes", str(path))
     return content
+
+
+def _open(path: str | Path, flags: int) -> int:
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return fd

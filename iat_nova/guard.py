@@ -3,8 +3,8 @@
 
 Before the first write everything that may be changed is saved in one file, on disk for good
 (fsync) before anything is written. Whoever comes next restores from it: this process when it ends,
-``iat-nova restore`` after a crash (systemd's ExecStopPost), or the next start. The file names the
-boot it belongs to; after a reboot the hardware is as new, so an older snapshot is thrown away.
+``iat-nova restore`` after a crash (systemd's ExecStopPost), or the next start. What is then out of
+reach, because its CPUs are offline, stays in the file and is restored when they are back.
 
 Only one process a host may write: it holds a lock (flock) that the kernel drops with the process,
 however that ends.
@@ -14,43 +14,37 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
-import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from iat_nova.hardware import locks
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.undo import Restorable
+from iat_nova.snapshot import BOOT_ID, BOOTLOADER, GuardError, SnapshotFile
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_FORMAT = 1
+__all__ = ["Guard", "GuardError", "HostTaken", "RestoreError", "Restored"]
 
 
-class GuardError(HardwareError):
-    """The host cannot be guarded, so it must not be changed."""
+class RestoreError(GuardError):
+    """Something of the host is not as it was found, and could not be put back now."""
 
 
 class HostTaken(GuardError):
     """Another process is the host's writer."""
 
 
-class Restorable(Protocol):
-    """A part of the hardware that can be saved and put back."""
-
-    def save(self) -> Any:
-        """Return, as plain JSON values, what `restore` needs."""
-
-    def restore(self, saved: Any) -> tuple[str, ...]:
-        """Put everything back and tell what was done; nothing when it is back already."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did: `done` in words, `failed` what could not be put back and why."""
+    """What a restore did: `done` in words, `failed` what could not be put back and why.
+
+    `left` is what nobody can reach now; it is in the snapshot still.
+    """
 
     done: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 class Guard:
@@ -67,34 +61,31 @@ class Guard:
         snapshot: Path,
         lock: Path,
         boot_id: Path = BOOT_ID,
+        bootloader: Path = BOOTLOADER,
         others: Mapping[str, Restorable] | None = None,
     ) -> None:
         self._parts = dict(parts)
         self._restorers = {**(others or {}), **self._parts}
-        self._snapshot = snapshot
+        shapes = {name: part.shape for name, part in self._restorers.items()}
+        self._file = SnapshotFile(snapshot, shapes, boot_id=boot_id, bootloader=bootloader)
         self._lock = lock
-        self._boot_id = boot_id
-        self._saved: dict[str, Any] = {}
+        self._saved: dict[str, Any] = {}  # what this process may have changed
+        self._left: dict[str, Any] = {}  # what an earlier end could not put back
+        self._unreached: tuple[str, ...] = ()
 
     @contextlib.contextmanager
     def only_writer(self) -> Iterator[None]:
         """Be the host's only writer. Raises `HostTaken`, or `GuardError` for the lock's file."""
         try:
-            self._lock.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = locks.acquire(self._lock)
+        except locks.LockHeld as held:
+            raise HostTaken(
+                f"process {held.owner} writes this host's cache masks ({self._lock}); end it first "
+                "(systemctl stop iat-nova-agent)"
+            ) from None
         except OSError as error:
             raise GuardError(f"{self._lock}: {error.strerror}") from error
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                owner = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
-                raise HostTaken(
-                    f"process {owner} writes this host's cache masks ({self._lock}); end it first "
-                    "(systemctl stop iat-nova-agent)"
-                ) from None
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
             yield
         finally:
             os.close(fd)
@@ -113,9 +104,7 @@ class Guard:
         if not unsaved:
             return Restored()
         restored = Restored() if self._saved else self.put_back()
-        saved = {**self._saved, **{name: self._parts[name].save() for name in unsaved}}
-        self._write(saved)
-        self._saved = saved
+        self._keep({**self._saved, **{name: self._parts[name].save() for name in unsaved}})
         return restored
 
     def extend(self, names: Collection[str] | None = None) -> None:
@@ -129,49 +118,76 @@ class Guard:
             name: _extended(self._saved[name], self._parts[name].save()) for name in wanted
         }
         if saved != self._saved:
-            self._write(saved)
-            self._saved = saved
+            self._keep(saved)
 
     def put_back(self) -> Restored:
-        """Restore what a writer before us left. Raises `GuardError` when something stays."""
+        """Restore what a writer before us left. Raises `GuardError` when something fails.
+
+        What nobody can reach now is no failure: it stays in the snapshot, also in the next one.
+        """
         restored = self.restore()
         if restored.failed:
-            raise GuardError(
+            raise RestoreError(
                 "the host could not be put back as it was found: " + "; ".join(restored.failed)
             )
         return restored
 
     def restore(self) -> Restored:
-        """Put the host back as the snapshot has it and remove the snapshot. May be repeated.
+        """Put the host back as the snapshot has it. May be repeated.
 
         Call it as the only writer. Without a snapshot, or with one of another boot, nothing is done
-        to the hardware. What cannot be put back does not keep the other parts from it; the snapshot
-        then stays.
+        to the hardware. What cannot be put back does not keep the other parts from it, and stays
+        in the snapshot, which is removed when nothing does. Raises `GuardError` for a snapshot that
+        is refused: then nothing was done.
         """
-        saved = self._read()
-        if saved is None:
-            self._remove()  # of another boot
-            return Restored()
+        saved = self._file.read()
+        self._saved, self._left = {}, saved or {}
+        restored = self._put_back_left()
+        if saved != self._left or not self._left:
+            self._keep({})
+        return restored
+
+    def finish(self) -> Restored:
+        """Put back what an earlier end could not reach and can be reached now."""
+        before = self._left
+        restored = self._put_back_left()
+        if before != self._left:
+            self._keep(self._saved)
+        return restored
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """What the last restore or `finish` could not reach."""
+        return self._unreached
+
+    def _put_back_left(self) -> Restored:
+        """Put back what is left, and keep what stays."""
         done: list[str] = []
         failed: list[str] = []
-        for name, part in self._restorers.items():
-            if name not in saved:
-                continue
+        places: list[str] = []
+        left = {name: saved for name, saved in self._left.items() if name not in self._restorers}
+        failed += [f"{name}: no such part here" for name in left]
+        for name in (name for name in self._restorers if name in self._left):
+            part, saved = self._restorers[name], self._left[name]
             try:
-                done += part.restore(saved[name])
+                reach = part.reachable(saved)
+                if reach.now is not None:
+                    done += part.restore(reach.now)
             except HardwareError as error:
                 failed.append(f"{name}: {error}")
-        failed += [f"{name}: no such part here" for name in saved if name not in self._restorers]
-        if not failed:
-            self._remove()
-        return Restored(tuple(done), tuple(failed))
+                left[name] = saved
+            else:
+                places += [f"{name}: {place}" for place in reach.places]
+                left |= {} if reach.later is None else {name: reach.later}
+        self._left, self._unreached = left, tuple(places)
+        return Restored(tuple(done), tuple(failed), tuple(places))
 
     def saved(self, name: str) -> Any:
         """Return what the snapshot of this boot has of a part, None when it has nothing.
 
         Raises `GuardError` as `pending` does.
         """
-        return (self._read() or {}).get(name)
+        return (self._file.read() or {}).get(name)
 
     @property
     def pending(self) -> bool:
@@ -179,75 +195,35 @@ class Guard:
 
         Raises `GuardError` for a file that cannot be read or is no snapshot.
         """
-        return self._read() is not None
+        return self._file.read() is not None
 
-    # ------------------------------------------------------------------------ the file
+    def out_of_reach(self) -> tuple[str, ...] | None:
+        """Return what a snapshot on disk still has, when none of it can be put back now.
 
-    def _boot(self) -> str:
-        try:
-            return self._boot_id.read_text().strip()
-        except OSError as error:
-            raise GuardError(f"{self._boot_id}: {error.strerror}") from error
-
-    def _read(self) -> dict[str, Any] | None:
-        """Return the snapshot's parts; None where there is none of this boot."""
-        try:
-            text = self._snapshot.read_text()
-        except FileNotFoundError:
+        None when some of it can, or when there is no snapshot. Raises `GuardError`.
+        """
+        saved = self._file.read()
+        if not saved or not saved.keys() <= self._restorers.keys():
             return None
-        except OSError as error:
-            raise GuardError(f"{self._snapshot}: {error.strerror}") from error
-        try:
-            content = json.loads(text)
-            version, boot, parts = content["format"], content["boot"], content["parts"]
-        except (ValueError, KeyError, TypeError) as error:
-            # It is renamed into place when whole, so this is another program's doing.
-            raise GuardError(
-                f"{self._snapshot}: not a snapshot ({error}); look at it, and remove it when the "
-                "host is as it should be"
-            ) from error
-        if boot != self._boot():
+        reaches = {name: self._restorers[name].reachable(one) for name, one in saved.items()}
+        if any(reach.now is not None for reach in reaches.values()):
             return None
-        if version != _FORMAT:
-            raise GuardError(
-                f"{self._snapshot}: format {version}, this version knows {_FORMAT}; restore with "
-                "the version that wrote it"
-            )
-        return dict(parts)
+        return tuple(f"{name}: {place}" for name, one in reaches.items() for place in one.places)
 
-    def _write(self, parts: Mapping[str, Any]) -> None:
-        """Put the snapshot on disk, whole or not at all, and wait until it is there."""
-        content = {"format": _FORMAT, "boot": self._boot(), "parts": parts}
-        new = self._snapshot.with_suffix(".new")
-        try:
-            self._snapshot.parent.mkdir(parents=True, exist_ok=True)
-            with open(new, "w") as file:
-                json.dump(content, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, self._snapshot)
-            self._sync_folder()
-        except OSError as error:
-            raise GuardError(
-                f"{self._snapshot}: {error.strerror}; without a snapshot nothing is written"
-            ) from error
-
-    def _remove(self) -> None:
-        self._saved = {}
-        try:
-            self._snapshot.unlink()
-            self._sync_folder()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise GuardError(f"{self._snapshot}: {error.strerror}") from error
-
-    def _sync_folder(self) -> None:
-        fd = os.open(self._snapshot.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    def _keep(self, saved: dict[str, Any]) -> None:
+        """Have this, and what is left of earlier ends, on disk; no file when that is nothing."""
+        names = self._left.keys() | saved.keys()
+        parts = {
+            name: _extended(self._left[name], saved[name])
+            if name in self._left and name in saved
+            else self._left.get(name, saved.get(name))
+            for name in sorted(names)
+        }
+        if parts:
+            self._file.write(parts)
+        else:
+            self._file.remove()
+        self._saved = saved
 
 
 def _extended(had: Any, now: Any) -> Any:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import logging
 import os
 import pathlib
 import sqlite3
@@ -31,11 +32,14 @@ from iat_nova.records import Event, Inventory, Iteration, Settings, Status
 
 __all__ = ["Event", "History", "HistoryReader", "Inventory", "Iteration", "Settings", "Status"]
 
+LOG = logging.getLogger("iat_nova")
+
 QUEUE_ITERATIONS = 2048  # about 20 MB with 16 tenants, reached only when the disk refuses
 QUEUE_EVENTS = 1024
 BATCH = 256  # iterations a transaction
 RETRY_S = 5.0
 TRIM_EVERY = 64  # iterations between two looks at age and size
+AGE_PACE = 2.0  # rows go by age at most so many times faster than they came
 TRIM_FRACTION = 20  # one part in so many goes when the file is too big
 LEAST_BYTES = 1 << 20
 
@@ -54,7 +58,7 @@ class History:
 
     `max_bytes` bounds the database file (at least 1 MiB; the write-ahead log may take some
     4 MiB more), `max_age_s` the age of what is in it. `clock.wall()` is the time by which age
-    is measured.
+    is measured, `clock.now()` bounds what a wrong one costs.
     """
 
     def __init__(
@@ -114,8 +118,12 @@ class History:
         return number
 
     def event(self, wall_s: float, severity: str, text: str) -> None:
-        """Queue something to tell; `severity` is info, warning or error."""
-        self._events.append(Event(wall_s, severity, text))
+        """Queue something to tell; `severity` is info, warning or error.
+
+        What is no Unicode text (half a surrogate pair, as guests may be named) becomes an escape.
+        """
+        storable = text.encode("utf-8", "backslashreplace").decode("utf-8")
+        self._events.append(Event(wall_s, severity, storable))
         self._notify()
 
     def status(self, status: Status) -> None:
@@ -188,8 +196,9 @@ class _Writer:
         self._batch: list[_Queued] = []  # taken and not yet written
         self._events: list[Event] = []
         self._told_dropped = 0
-        self._unstorable: str | None = None
+        self._unstorable: set[str] = set()  # what was told of already
         self._since_trim = 0
+        self._trimmed_s = clock.now()
         self._forget_rows()
 
     def drain(self) -> bool:
@@ -301,16 +310,16 @@ class _Writer:
         return Event(self._clock.wall(), "warning", text)
 
     def _insert(self, connection: sqlite3.Connection, queued: _Queued) -> None:
-        """Insert a row; an iteration that no JSON can hold (a plug-in's state) is told and left."""
+        """Insert a row; an iteration that cannot be stored at all is left out and told of."""
         iteration = queued.iteration
         decision = iteration.decision
-        try:
-            body = records.pack_iteration(iteration)
-        except (TypeError, ValueError, RecursionError) as error:
-            text = f"iterations of this strategy cannot be recorded: {error}"
-            if text != self._unstorable:
-                self._unstorable = text
+        body, lost = records.pack_what_can_be(iteration)
+        for text, error in lost.items():
+            if text not in self._unstorable:
+                self._unstorable.add(text)
+                LOG.error("history: %s", text, exc_info=error)
                 self._insert_event(connection, Event(iteration.wall_s, "error", text))
+        if body is None:
             return
         connection.execute(
             "INSERT INTO iteration (wall_s, at_s, domain, number, inventory_id, settings_id,"
@@ -374,11 +383,12 @@ class _Writer:
 
     def _trim(self, connection: sqlite3.Connection) -> None:
         """Delete what is too old, then the oldest until the file fits; give the space back."""
-        oldest_s = self._clock.wall() - self._max_age_s
+        now_s = self._clock.now()
+        passed_s, self._trimmed_s = now_s - self._trimmed_s, now_s
         connection.execute("BEGIN IMMEDIATE")
         try:
-            connection.execute("DELETE FROM iteration WHERE wall_s < ?", (oldest_s,))
-            connection.execute("DELETE FROM event WHERE wall_s < ?", (oldest_s,))
+            for table in ("iteration", "event"):
+                self._trim_age(connection, table, passed_s)
             if self._used_bytes(connection) > self._max_bytes:
                 self._trim_size(connection)
             self._forget_unreferenced(connection)
@@ -388,6 +398,17 @@ class _Writer:
                 connection.execute("ROLLBACK")
             raise
         connection.execute("PRAGMA incremental_vacuum").fetchall()
+
+    def _trim_age(self, connection: sqlite3.Connection, table: str, passed_s: float) -> None:
+        """Delete what is too old, at most twice as fast as time passes since the last look.
+
+        The time of day may be wrong for a while: a minute a year ahead costs two minutes of the
+        oldest rows, not all of them. What is left too long goes with the next looks, or by size.
+        """
+        (first_s,) = connection.execute(f"SELECT min(wall_s) FROM {table}").fetchone()
+        if first_s is not None:
+            oldest_s = min(self._clock.wall() - self._max_age_s, first_s + AGE_PACE * passed_s)
+            connection.execute(f"DELETE FROM {table} WHERE wall_s < ?", (oldest_s,))
 
     @staticmethod
     def _forget_unreferenced(connection: sqlite3.Connection) -> None:

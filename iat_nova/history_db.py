@@ -130,6 +130,7 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
     connection = None
     try:
         connection = sqlite3.connect(uri, uri=True, timeout=2.0, isolation_level=None)
+        connection.text_factory = lambda raw: raw.decode(errors="replace")  # a damaged text, too
         if not check_header(connection, path):
             raise NoHistory(f"the history at {path} is empty")
     except (sqlite3.Error, HistoryError) as error:

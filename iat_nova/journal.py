@@ -12,11 +12,22 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from iat_nova.control.state import DDIO
 from iat_nova.enforce import Effective
+from iat_nova.freshness import Freshness
+from iat_nova.heartbeat import Heartbeat
 from iat_nova.history import History
-from iat_nova.model import Decision, DomainInventory, Facts, Parameters, Sample, WayMask
+from iat_nova.model import (
+    DDIO,
+    Decision,
+    DomainInventory,
+    Facts,
+    Layout,
+    Parameters,
+    Sample,
+    WayMask,
+)
 from iat_nova.pause import Pause
+from iat_nova.reasons import Code, Reason
 from iat_nova.records import Iteration, Status
 from iat_nova.report import escape, words
 from iat_nova.report.observed import Observer
@@ -31,7 +42,8 @@ class Journal:
     """The loop's one voice; called from its thread only.
 
     `status` is what stays the same. `observer` keeps the latest of everything for the metrics,
-    `watchdog` tells the service manager.
+    `watchdog` tells the service manager, `heartbeat` whoever asks whether the agent is alive;
+    `freshness` tells when no new picture of the host has come for too long.
     """
 
     def __init__(
@@ -40,8 +52,12 @@ class Journal:
         status: Status,
         observer: Observer | None = None,
         watchdog: Watchdog | None = None,
+        heartbeat: Heartbeat | None = None,
+        freshness: Freshness | None = None,
     ) -> None:
         self._watchdog = watchdog or Watchdog({})
+        self._heartbeat = heartbeat or Heartbeat()
+        self._freshness = freshness or Freshness()
         self._told_manager: str | None = None
         self._history = history
         self._observer = observer or Observer()
@@ -50,8 +66,10 @@ class Journal:
         self._inventories: Mapping[int, DomainInventory] = {}
         self._inventory_id = 0
         self._last_picture: tuple[Facts, dict[int, DomainInventory]] | None = None
-        self._problems: dict[str, str] = {}
-        self._warnings: tuple[str, ...] = ()
+        self._problems: dict[tuple[Code, str], str] = {}
+        self._warnings: tuple[Reason, ...] = ()
+        self._layouts: dict[int, Layout] = {}  # the last decided, by cache domain
+        self._decided_for: dict[int, DomainInventory] = {}  # the last decision's, by cache domain
         self._history.status(status)
         self._observer.status(status)
 
@@ -60,9 +78,11 @@ class Journal:
         wall_s: float,
         facts: Facts,
         inventories: Mapping[int, DomainInventory],
-        warnings: tuple[str, ...],
+        warnings: tuple[Reason, ...],
     ) -> None:
-        """Record a new picture of the host; nothing when it is the last one again."""
+        """Record a new picture of the host; nothing but its time when it is the last one again."""
+        self._freshness.looked()
+        self._observer.looked(wall_s)
         self._warn(wall_s, warnings)
         picture = (facts, dict(inventories))
         if picture == self._last_picture:
@@ -92,21 +112,45 @@ class Journal:
             decision,
             _masks(effective),
             timings_us,
+            self._layouts.get(decision.domain),
+            former=self._gone(decision),
         )
+        self._layouts[decision.domain] = decision.layout
+        self._decided_for[decision.domain] = self._inventories[decision.domain]
         self._history.record(iteration)
         self._observer.iteration(iteration)
         if iteration.eventful:
-            LOG.info("%s", words.line(decision, self._inventories[decision.domain]))
+            LOG.info("%s", words.line(iteration, self._inventories[decision.domain]))
 
-    def problem(self, wall_s: float, what: str, text: str) -> None:
-        """Tell that something is wrong: once, until it is `solved` or worded otherwise."""
-        if self._problems.get(what) != text:
-            self._problems[what] = text
+    def _gone(self, decision: Decision) -> dict[str, str]:
+        """Return the names of those the decision is about who have left."""
+        now = self._inventories[decision.domain]
+        before = self._decided_for.get(decision.domain, now)
+        if before is now:
+            return {}
+        here = {tenant.id for tenant in now.tenants}
+        subjects = {step.subject for step in decision.steps} - here
+        return {one: name for one, name in before.names.items() if one in subjects}
+
+    def problem(self, wall_s: float, code: Code, text: str, subject: object = "") -> None:
+        """Tell that something is wrong: once, until it is `solved` or worded otherwise.
+
+        `subject` tells apart what may be wrong more than once, such as cache domains.
+        """
+        key = (code, str(subject))
+        if self._problems.get(key) != text:
+            self._problems[key] = text
             self._tell(wall_s, "error", text)
 
-    def solved(self, wall_s: float, what: str, text: str) -> None:
+    def failed(self, wall_s: float, code: Code, text: str, subject: object = "") -> None:
+        """Tell of the exception that is being handled, its traceback once in the log."""
+        if self._problems.get((code, str(subject))) != text:
+            LOG.error("%s", escape.plain(text), exc_info=True)
+        self.problem(wall_s, code, text, subject)
+
+    def solved(self, wall_s: float, code: Code, text: str, subject: object = "") -> None:
         """Tell that a problem is over; nothing when there was none."""
-        if self._problems.pop(what, None) is not None:
+        if self._problems.pop((code, str(subject)), None) is not None:
             self._tell(wall_s, "info", text)
 
     def tell(self, wall_s: float, text: str) -> None:
@@ -120,22 +164,36 @@ class Journal:
         )
         self._watchdog.expect_every(parameters.interval_s)
 
-    def status(self, observing: Mapping[str, str], pause: Pause | None) -> None:
+    def status(self, wall_s: float, observing: Mapping[Code, str], pause: Pause | None) -> None:
         """Refresh what the agent says of itself: every iteration, so that its age is known."""
-        degraded = (*self._problems.values(), *self._warnings)
-        if self._history.problem:
-            degraded = (*degraded, self._history.problem)
+        self._own_problems(wall_s)
+        problems = [Reason(code, text) for (code, _), text in self._problems.items()]
+        problems += self._warnings
         self._latest = dataclasses.replace(
             self._status,
             mode="observe" if observing else "enforce",
-            reason="; ".join(observing.values()) or None,
+            reasons=tuple(Reason(code, text) for code, text in observing.items()),
             paused_until_s=pause.until_s if pause else None,
             paused_reason=pause.reason if pause else None,
-            degraded=degraded,
+            problems=tuple(problems),
         )
         self._history.status(self._latest)
         self._observer.status(self._latest)
+        self._heartbeat.iteration(self._latest.interval_s, self._history.problem)
         self._tell_manager()
+
+    def _own_problems(self, wall_s: float) -> None:
+        """Tell what keeps us from recording, or from seeing the host; the loop goes on."""
+        told = (
+            (Code.HISTORY_UNWRITABLE, self._history.problem, "the history is recorded again"),
+            (Code.HEARTBEAT_UNWRITABLE, self._heartbeat.problem, "agent.lock is written again"),
+            (Code.INVENTORY_OLD, self._freshness.problem, "the host is looked at again"),
+        )
+        for code, problem, solved in told:
+            if problem is None:
+                self.solved(wall_s, code, solved)
+            else:
+                self.problem(wall_s, code, problem)
 
     def _tell_manager(self) -> None:
         """Tell the service manager: ready after the first iteration, then alive after each."""
@@ -161,6 +219,7 @@ class Journal:
     def ending(self) -> None:
         """Tell the service manager that the end has begun."""
         self._watchdog.stopping()
+        self._heartbeat.stopping()
 
     def close(self, wall_s: float) -> None:
         """Say goodbye and write what is left."""
@@ -170,11 +229,11 @@ class Journal:
         self._history.close()
         self._watchdog.close()
 
-    def _warn(self, wall_s: float, warnings: tuple[str, ...]) -> None:
+    def _warn(self, wall_s: float, warnings: tuple[Reason, ...]) -> None:
         """Tell the warnings that are new and keep all of them for the status."""
         for warning in warnings:
             if warning not in self._warnings:
-                self._tell(wall_s, "warning", warning)
+                self._tell(wall_s, "warning", warning.text)
         self._warnings = warnings
 
     def _tell(self, wall_s: float, severity: str, text: str) -> None:

@@ -11,6 +11,8 @@ import os
 import pathlib
 import tempfile
 
+from iat_nova import files
+
 NAME = "pause.json"
 
 
@@ -82,7 +84,7 @@ class PauseFile:
 
     def _read(self, since_s: float) -> Pause | None:
         try:
-            plain = json.loads(self.path.read_text(encoding="utf-8"))
+            plain = json.loads(files.read_bytes(self.path, follow=False))
             until_s = plain.get("until_s")
             return Pause(
                 since_s=float(plain.get("since_s", since_s)),

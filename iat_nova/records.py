@@ -18,16 +18,18 @@ from typing import Any, TypeVar
 import cattrs
 from cattrs.preconf.json import make_converter
 
-from iat_nova.control.state import DDIO, State
 from iat_nova.model import (
+    DDIO,
     Decision,
     DomainInventory,
     Facts,
+    Layout,
     Parameters,
     Sample,
-    Switches,
     WayMask,
 )
+from iat_nova.reasons import Reason
+from iat_nova.strategies.api import Rule
 
 T = TypeVar("T")
 
@@ -42,8 +44,10 @@ class RecordError(Exception):
 class Iteration:
     """One iteration of one cache domain: all that went in and all that came out.
 
-    `state` is the controller's memory *before* the step, so that the step can be repeated; the
-    state of a plug-in strategy is read back as plain JSON types.
+    `state` is the strategy's memory *before* the step, so that the step can be repeated; it is read
+    back as plain JSON types, of which `replay` makes the strategy's own type. `layout_before` is
+    where the ways lay while it was measured; None where that is not known. `former` names by id
+    those the decision is about who are not in its inventory any more.
     `effective` holds the masks read back from the machine by tenant id, and by ``ddio``; None
     when nothing was written (observing only, paused). `timings_us` names the loop's phases.
     """
@@ -57,11 +61,16 @@ class Iteration:
     decision: Decision
     effective: Mapping[str, WayMask] | None = None
     timings_us: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    layout_before: Layout | None = None
+    state_lost: str | None = None  # why the state could not be recorded; the rest is there
+    former: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def eventful(self) -> bool:
         """Whether the decision did something, as opposed to letting everything be."""
-        return self.decision.transition is not None or self.about_ways
+        decision = self.decision
+        rule = decision.rule is not None or decision.phase != decision.phase_before
+        return rule or self.about_ways
 
     @property
     def about_ways(self) -> bool:
@@ -95,18 +104,30 @@ class Status:
     interval_s: float
     started_s: float  # wall clock
     parameters: Parameters
-    switches: Switches
-    reason: str | None = None  # why it only observes
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the strategy
+    phases: tuple[str, ...] = ()  # that the strategy declares
+    rules: tuple[Rule, ...] = ()
+    reasons: tuple[Reason, ...] = ()  # why it only observes
     paused_until_s: float | None = None  # wall clock; infinite: until resumed; None: not paused
     paused_reason: str | None = None
-    degraded: tuple[str, ...] = ()
+    problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on
     last_error: str | None = None
     stopped: bool = False  # it said goodbye
 
     @property
+    def reason(self) -> str | None:
+        """Why it only observes, in words; None while it does not."""
+        return "; ".join(reason.text for reason in self.reasons) or None
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """What is wrong, in words."""
+        return tuple(problem.text for problem in self.problems)
+
+    @property
     def settings(self) -> Settings:
         """What decisions depend on, besides their inputs."""
-        return Settings(self.strategy, self.parameters, self.switches)
+        return Settings(self.strategy, self.parameters, self.options)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,7 +136,7 @@ class Settings:
 
     strategy: str
     parameters: Parameters
-    switches: Switches
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -183,8 +204,27 @@ def pack_iteration(iteration: Iteration) -> bytes:
             "decision": unstructure(iteration.decision),
             "effective": iteration.effective,
             "timings_us": iteration.timings_us,
+            "layout_before": unstructure(iteration.layout_before),
+            "state_lost": iteration.state_lost,
+            **({"former": iteration.former} if iteration.former else {}),
         }
     )
+
+
+def pack_what_can_be(iteration: Iteration) -> tuple[bytes | None, Mapping[str, Exception]]:
+    """Pack an iteration, without its state if that is what cannot be; tell what was lost and why.
+
+    The boundary beyond which nothing of a strategy ends the history: its state may be anything,
+    and packing it may raise anything. None when the decision cannot be packed either.
+    """
+    lost: dict[str, Exception] = {}
+    for what in ("states", "decisions"):
+        try:
+            return pack_iteration(iteration), lost
+        except Exception as error:  # noqa: BLE001 - see above
+            lost[f"{what} of this strategy cannot be recorded: {error!r}"] = error
+            iteration = dataclasses.replace(iteration, state=None, state_lost=repr(error))
+    return None, lost
 
 
 def unpack_iteration(
@@ -199,19 +239,35 @@ def unpack_iteration(
             wall_s=wall_s,
             domain=domain,
             inventory_id=inventory_id,
-            state=_state(plain["state"]),
+            state=plain["state"],
             sample=structure(plain["sample"], Sample),
-            decision=structure(plain["decision"], Decision),
+            decision=structure(_upgraded(plain["decision"]), Decision),
             effective=effective and {name: WayMask(mask) for name, mask in effective.items()},
             timings_us=plain["timings_us"],
+            layout_before=_layout_before(plain),
+            state_lost=plain.get("state_lost"),
+            former=plain.get("former", {}),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise RecordError(f"a stored iteration lacks a part ({error!r})") from error
 
 
-def _state(plain: Any) -> Any:
-    """Return the controller's state; as it lies there when a plug-in's has another form."""
-    try:
-        return structure(plain, State)
-    except RecordError:
-        return plain
+def _upgraded(decision: Any) -> Any:
+    """Return a stored decision in today's form; earlier ones are those of the paper's machine."""
+    if "state_before" not in decision:
+        return decision
+    exception = decision.get("exception")
+    return {
+        **decision,
+        "phase_before": decision["state_before"],
+        "phase": decision["state_after"],
+        "rule": decision["transition"],
+        "why": [] if exception is None else [f"exception {exception} of the paper"],
+    }
+
+
+def _layout_before(plain: Any) -> Layout | None:
+    """Return the layout before a decision; earlier versions had it in the state only."""
+    state = plain["state"] if isinstance(plain["state"], dict) else {}
+    found = plain["layout_before"] if "layout_before" in plain else state.get("layout")
+    return None if found is None else structure(found, Layout)

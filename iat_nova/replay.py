@@ -3,18 +3,27 @@
 
 from __future__ import annotations
 
-from iat_nova.control.controller import Controller
-from iat_nova.model import Decision, DomainInventory, Parameters, Switches
-from iat_nova.records import Iteration
+from iat_nova import records
+from iat_nova.model import Decision, DomainInventory
+from iat_nova.records import Iteration, Settings
+from iat_nova.strategies import registry
 
 
-def replay(
-    iteration: Iteration, inventory: DomainInventory, parameters: Parameters, switches: Switches
-) -> Decision:
-    """Return what the built-in controller decides from what a recorded iteration saw.
+class ReplayError(Exception):
+    """An iteration cannot be decided once more; the text says why."""
 
-    Equal to `iteration.decision` when history and controller are both sound.
+
+def replay(iteration: Iteration, inventory: DomainInventory, settings: Settings) -> Decision:
+    """Return what the strategy of `settings` decides from what a recorded iteration saw.
+
+    Equal to `iteration.decision` when history and strategy are both sound. Raises `ReplayError`,
+    `registry.StrategyError` where the strategy is not installed, `records.RecordError` where its
+    state has another form now.
     """
-    controller = Controller(parameters, switches)
-    _, decision = controller.step(iteration.state, inventory, iteration.sample)
+    if iteration.state_lost is not None:
+        raise ReplayError(f"its state was not recorded ({iteration.state_lost})")
+    strategy = registry.make(settings.strategy, settings.parameters, settings.options)
+    kind = getattr(strategy, "state_type", None)
+    state = iteration.state if kind is None else records.structure(iteration.state, kind)
+    _, decision = strategy.step(state, inventory, iteration.sample)
     return decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iat_nova.hardware.api import CoreCounts, Counts
+from iat_nova.hardware.api import Counts, L2Counts
 from iat_nova.model import DomainInventory, Rates, Sample
 
 
@@ -49,10 +49,9 @@ def _measured(inventory: DomainInventory, owners: Mapping[int, DomainInventory])
 def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_s: float) -> Sample:
     """Make one domain's sample."""
     per_s = 1.0 / interval_s
-    was, now = before.cores, after.cores
     tenants = {}
     for tenant in inventory.tenants:
-        rates = _rates(tenant.cpus, was, now, per_s)
+        rates = _rates(tenant.cpus, before, after, per_s)
         if rates is not None:
             tenants[tenant.id] = rates
     domain = inventory.domain.id
@@ -64,19 +63,24 @@ def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_
             strict=True,
         )
     ]
-    return Sample(domain, after.taken_at_s, interval_s, tenants, *uncore)
+    inbound = [
+        _rate(old, new, per_s)
+        for old, new in zip(
+            before.inbound.get(domain, _NEITHER),
+            after.inbound.get(domain, _NEITHER),
+            strict=True,
+        )
+    ]
+    return Sample(domain, after.taken_at_s, interval_s, tenants, *uncore, *inbound)
 
 
 _NO_COUNTS = (None, None, None)
+_NEITHER = (None, None)
 
 
-def _rates(
-    cpus: tuple[int, ...],
-    was: Mapping[int, CoreCounts],
-    now: Mapping[int, CoreCounts],
-    per_s: float,
-) -> Rates | None:
+def _rates(cpus: tuple[int, ...], before: Counts, after: Counts, per_s: float) -> Rates | None:
     """Sum the differences over a tenant's processors; None when one of them is missing."""
+    was, now = before.cores, after.cores
     instructions = cycles = references = misses = 0
     for cpu in cpus:
         old, new = was.get(cpu), now.get(cpu)
@@ -90,7 +94,22 @@ def _rates(
         misses += new[3] - old[3]
     if not cpus:
         return None
-    return Rates(instructions * per_s, cycles * per_s, references * per_s, misses * per_s)
+    l2 = _l2(cpus, before.l2, after.l2, per_s) if after.l2 else _NEITHER
+    return Rates(instructions * per_s, cycles * per_s, references * per_s, misses * per_s, *l2)
+
+
+def _l2(
+    cpus: tuple[int, ...], was: Mapping[int, L2Counts], now: Mapping[int, L2Counts], per_s: float
+) -> tuple[float | None, float | None]:
+    """Return L2's hits and misses a second, None each when one processor's are missing."""
+    hits = misses = 0
+    for cpu in cpus:
+        old, new = was.get(cpu), now.get(cpu)
+        if old is None or new is None or new[0] < old[0] or new[1] < old[1]:
+            return None, None
+        hits += new[0] - old[0]
+        misses += new[1] - old[1]
+    return hits * per_s, misses * per_s
 
 
 def _rate(old: int | None, new: int | None, per_s: float) -> float | None:

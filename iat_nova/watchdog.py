@@ -58,7 +58,7 @@ class Watchdog:
                 socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
             )
         try:
-            self._socket.sendto(message.encode(), self._address)
+            self._socket.sendto(message.encode("utf-8", "backslashreplace"), self._address)
         except OSError:
             # Its queue is full or systemd restarts: the next message tells the same.
             return

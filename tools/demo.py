@@ -13,6 +13,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -33,6 +34,21 @@ BIN = pathlib.Path(sys.executable).parent
 
 def main() -> int:
     """Run the demonstration; the exit status is 1 when the agent did not end well."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
+    try:
+        return _demonstrate()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _end(number: int, frame: object) -> None:
+    """End on a signal as on Ctrl-C, by way of all that ends what was started; but once."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def _demonstrate() -> int:
     history = ("history.sqlite", "history.sqlite-wal", "history.sqlite-shm")
     for name in (*history, "pause.json", "report.html"):
         (RUN / name).unlink(missing_ok=True)
@@ -86,6 +102,7 @@ cpu_dedicated_set = {demo_host.DEDICATED}
 cpu_shared_set = {demo_host.SHARED}
 
 [iat]
+mode = enforce
 hardware = emulated
 emulated_scenario = quickstart
 emulated_seconds = {SECONDS}
@@ -110,12 +127,13 @@ def _run_agent(config: pathlib.Path) -> int:
                 _top_until_it_ends(agent)
             else:
                 _follow_until_it_ends(agent)
-        except KeyboardInterrupt:
+            status = agent.wait()
+        except (KeyboardInterrupt, SystemExit):
+            _say(f"stopped; the agent's log is {log}")
+            raise
+        finally:
             agent.terminate()
             agent.wait()
-            _say(f"stopped; the agent's log is {log}")
-            return 130
-        status = agent.wait()
     if status:
         print(f"the agent ended with status {status}; its log, {log}:", file=sys.stderr)
         print(log.read_text(), file=sys.stderr)
@@ -125,9 +143,11 @@ def _run_agent(config: pathlib.Path) -> int:
 def _top_until_it_ends(agent: subprocess.Popen[bytes]) -> None:
     """Show `iat-nova top` on the terminal as long as the agent runs; quitting it ends the agent."""
     with subprocess.Popen([BIN / "iat-nova", "--state-dir", RUN, "top"]) as top:
-        while agent.poll() is None and top.poll() is None:
-            time.sleep(0.1)
-        top.terminate()
+        try:
+            while agent.poll() is None and top.poll() is None:
+                time.sleep(0.1)
+        finally:
+            top.terminate()
     agent.terminate()
 
 
@@ -147,7 +167,7 @@ def _follow_until_it_ends(agent: subprocess.Popen[bytes]) -> None:
 def _line(reader: HistoryReader, iteration) -> str:
     inventory = reader.inventory(iteration.inventory_id).domains[iteration.domain]
     drawn = waymap.text(iteration.decision.layout, inventory)
-    return f"{iteration.decision.state_after.value:<12} {drawn}"
+    return f"{iteration.decision.phase:<12} {drawn}"
 
 
 def _show_results(config: pathlib.Path) -> None:

@@ -5,32 +5,41 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import importlib.metadata
 import logging
+import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from iat_nova import assembly, exporter
-from iat_nova.agent import Agent
+from iat_nova.agent import ThreadDied
 from iat_nova.conf import DEFAULT_FILES, ConfigError, Settings, default_files, load
+from iat_nova.endings import Endings, blocked, watch
+from iat_nova.guard import HostTaken, RestoreError
 from iat_nova.hardware.api import HardwareError
+from iat_nova.heartbeat import AlreadyRunning, Heartbeat, StateError, only_agent
 from iat_nova.policy import PolicyError
 from iat_nova.report.observed import Observer
-from iat_nova.strategies import StrategyError
+from iat_nova.strategies.registry import StrategyError
 
 LOG = logging.getLogger("iat_nova")
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
+# Those beyond 2 as sysexits.h has them: `systemctl status` shows their names.
 EXIT_OK, EXIT_FAILURE = 0, 1
+EXIT_CONFIGURATION, EXIT_TAKEN, EXIT_NOT_RESTORED = os.EX_CONFIG, os.EX_TEMPFAIL, os.EX_OSERR
+
+OPENING = ("opening the hardware", "compiling the emulated server's kernels")
 
 EPILOG = """
 The options are in section [iat] of the configuration: see etc/iat-nova/iat-nova.conf.sample.
 Signals: SIGHUP reads the policy again; SIGTERM and SIGINT end the agent and leave the hardware
-as it was found. Exit status: 0 ended by a signal or, emulated, by the scenario's end; 1 could not
-start (the reason is on standard error); 2 wrong arguments.
+as it was found, also while it starts; SIGUSR1 writes to the log where each thread stands.
+Exit status (the reason is on standard error): 0 ended by a signal or, emulated, by
+the scenario's end; 1 could not start; 2 wrong arguments; 71 the host is not as it was found, and
+could not be put back; 75 another agent or writer is at work; 78 invalid configuration, policy or
+strategy: no later start would do better.
 """
 
 
@@ -41,24 +50,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         settings = load(files)
         _log_to_stderr(settings.debug)
+        faulthandler.register(signal.SIGUSR1, file=2)  # also while Python cannot run
         observer = Observer()
-        with (
-            _signals_blocked(),
-            assembly.only_agent(settings.lock_path),
-            _metrics(settings, observer),
-        ):
-            _run(settings, observer)
+        with blocked(), only_agent(settings.lock_path) as heartbeat:
+            endings = Endings(lambda: _leave(heartbeat))
+            watch(endings)
+            with _metrics(settings, observer):
+                _run(settings, observer, heartbeat, endings)
     except (
         ConfigError,
         PolicyError,
         StrategyError,
         HardwareError,
-        assembly.AlreadyRunning,
+        AlreadyRunning,
+        StateError,
+        ThreadDied,
         OSError,
     ) as error:
         print(f"iat-nova-agent: {error}", file=sys.stderr)
-        return EXIT_FAILURE
+        return _status(error)
     return EXIT_OK
+
+
+def _status(error: Exception) -> int:
+    """Return the exit status that tells how a start failed, or an end."""
+    if isinstance(error, (ConfigError, PolicyError, StrategyError)):
+        return EXIT_CONFIGURATION
+    if isinstance(error, (AlreadyRunning, HostTaken)):
+        return EXIT_TAKEN
+    return EXIT_NOT_RESTORED if isinstance(error, RestoreError) else EXIT_FAILURE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,47 +100,31 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(settings: Settings, observer: Observer) -> None:
+def _run(settings: Settings, observer: Observer, heartbeat: Heartbeat, endings: Endings) -> None:
     """Start the sources and the loop; end both."""
-    hands = assembly.machine(settings)
+    heartbeat.starting(OPENING[settings.hardware == "emulated"])
+    with endings.at_once():
+        hands = assembly.machine(settings)
     for one in hands.about:
         level = logging.WARNING if one.denied else logging.INFO
         LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.why)
     with hands.ours():
-        host = assembly.host_reader(settings, hands.allocator)
+        host = assembly.host_reader(settings, hands.allocator, hands.finish)
         source = assembly.inventory(settings, host, hands.clock)
-        agent = assembly.agent(settings, hands, source, host, observer)
-        _obey_signals(agent)
-        source.start()
+        agent = assembly.agent(settings, hands, source, host, observer, heartbeat)
+        endings.attach(agent)
+        heartbeat.starting("waiting for libvirt and Open vSwitch")
+        with endings.at_once():
+            source.start()
         with contextlib.closing(source):
             agent.run(hands.ends_s)
 
 
-@contextlib.contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Keep our signals for the thread that waits for them; others inherit that from here."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _obey_signals(agent: Agent) -> None:
-    """SIGTERM and SIGINT end the agent, SIGHUP has the policy read again.
-
-    A thread waits for them: a handler would run in the loop's thread, in the midst of what that
-    holds, and the events it sets are no safe ground there.
-    """
-
-    def obey() -> None:
-        while True:
-            if signal.sigwait(SIGNALS) == signal.SIGHUP:
-                agent.reload_policy()
-            else:
-                agent.stop()
-
-    threading.Thread(target=obey, name="signals", daemon=True).start()
+def _leave(heartbeat: Heartbeat) -> None:
+    """End the process where it stands, in whichever thread: nothing has to be put back."""
+    heartbeat.stopped()
+    logging.shutdown()
+    os._exit(EXIT_OK)
 
 
 def _metrics(settings: Settings, observer: Observer) -> contextlib.AbstractContextManager[object]:

@@ -4,6 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import re
+
+AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
+"""A time so long ago, as people write it: -10m."""
+
+
+def take_times(parser: argparse.ArgumentParser) -> None:
+    """Have a parser take what looks like an option, -10m, for a time, as it takes -10."""
+    parser._negative_number_matcher = AGO
 
 
 def natural(text: str) -> int:

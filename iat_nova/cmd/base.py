@@ -19,14 +19,26 @@ from cliff.formatters.base import SingleFormatter
 from stevedore.extension import Extension, ExtensionManager
 
 from iat_nova import conf
+from iat_nova.conf import LOCK
+from iat_nova.heartbeat import State, look
 from iat_nova.history_db import HistoryError, NoHistory
 from iat_nova.history_reader import HistoryReader
 from iat_nova.pause import PauseFile
 from iat_nova.records import RecordError
 from iat_nova.report import escape, words
-from iat_nova.report.view import View, gather
+from iat_nova.report.view import View, agent_words, gather
 
-EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_NOT_RUNNING = 0, 1, 2, 3
+EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_NOT_RUNNING, EXIT_STARTING, EXIT_STALLED = range(6)
+
+EXITS = {
+    State.RUNNING: EXIT_OK,
+    State.STARTING: EXIT_STARTING,
+    State.STALLED: EXIT_STALLED,
+    State.STOPPING: EXIT_NOT_RUNNING,
+    State.STOPPED: EXIT_NOT_RUNNING,
+    State.UNCLEAN: EXIT_NOT_RUNNING,
+}
+"""The exit status by what is known of the agent."""
 
 MACHINE_FORMATS = ("json", "yaml")  # they escape by themselves: values stay as they are
 
@@ -90,7 +102,7 @@ class Command(command.Command):  # type: ignore[misc]
             text = f"{error}. Is iat-nova-agent running with this state directory?"
             raise Failure(text, EXIT_NOT_RUNNING) from error
         except KNOWN_ERRORS as error:
-            raise Failure(escape.plain(_worded(error))) from error
+            raise Failure(escape.lines(_worded(error))) from error
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Do the work; commands override this."""
@@ -110,24 +122,34 @@ class Command(command.Command):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def history(self, parsed_args: argparse.Namespace) -> Iterator[HistoryReader]:
-        """Open the agent's history for reading."""
+        """Open the agent's history for reading; tell at the end what could not be read."""
         with HistoryReader(self.state_dir(parsed_args) / "history.sqlite") as reader:
-            yield reader
+            try:
+                yield reader
+            finally:
+                if reader.damage is not None:
+                    self.note(escape.plain(reader.damage))
 
     def view(self, parsed_args: argparse.Namespace) -> View:
         """Look at the newest of everything; note in the exit status when that is not now."""
-        pause = PauseFile(self.state_dir(parsed_args)).current(time.time())
-        with self.history(parsed_args) as reader:
-            view = gather(reader, pause)
-        if not view.running:
-            self._status = EXIT_NOT_RUNNING
+        folder = self.state_dir(parsed_args)
+        pause, agent = PauseFile(folder).current(time.time()), look(folder / LOCK)
+        try:
+            with self.history(parsed_args) as reader:
+                view = gather(reader, pause, agent=agent)
+        except NoHistory:
+            if not agent.alive:
+                raise
+            view = View("", None, (), (), pause, agent)
+        self._status = EXITS[agent.state]
         return view
 
     def warn_if_stale(self, view: View) -> None:
         """Tell on standard error that what is shown is not the present."""
         if not view.running:
             age = f", {words.duration(view.now.age_s)} old" if view.now else ""
-            self.note(f"the agent is not running: this is the last it recorded{age}")
+            told = escape.plain(agent_words(view))
+            self.note(f"the agent is {told}; this is the last it recorded{age}")
 
     def note(self, text: str) -> None:
         """Write to standard error."""

@@ -8,22 +8,22 @@ import csv
 import dataclasses
 import pathlib
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
-from iat_nova.model import PRESETS
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
-from iat_nova.strategies import StrategyError
+from iat_nova.strategies.registry import BUILT_IN, StrategyError
 
 if TYPE_CHECKING:
-    from iat_nova.sim.compare import Row
+    from iat_nova.sim.compare import Comparison, Row, TenantRow
     from iat_nova.sim.scenario import Scenario
 
 SEEDS = 10
+ALL = "all scenarios"
 MEASURES = (
     ("pc_performance", "PC performance", ".3f"),
     ("be_throughput", "BE throughput", ".3f"),
@@ -37,33 +37,47 @@ class SimulateCompare(Lister):
     """Run strategies side by side on scenarios and show what each is worth.
 
     PC performance: of the performance-critical workloads, alone with the whole cache being 1.
-    BE throughput: of the best-effort ones, under the baseline being 1. Both are geometric means;
-    what does nothing alone (PC) or under the baseline (BE) is left out, and named. Memory: GB/s.
-    Time to settle: the longest from an event, or a guest's coming or going, to the last move of a
-    mask it caused. The table has the median over the seeds and the spread; -f json and -f csv have
-    a row a strategy and seed. A picture and the rows go to a folder. Needs the extra iat-nova[sim].
+    BE throughput: of the best-effort ones, under the reference being 1: a host without the agent
+    (unmanaged), or what --against names. Both are geometric means; what does nothing alone (PC) or
+    under the reference (BE) is left out, and named. Worst tenant: who, PC or BE, has the least of
+    what it has under the reference. Memory: GB/s. Time to settle: the longest from an event, or a
+    guest's coming or going, to the last move of a mask it caused. The table has the median over the
+    seeds and the spread, and the means over several scenarios; -f json and -f csv have a row a
+    strategy and seed, with --tenants a row a guest's workload. Counters are as hardware has them
+    (1% noise, DDIO counted in one CHA) unless the scenario says otherwise. A picture and the rows
+    go to a folder. Needs the extra iat-nova[sim].
     """
 
     _epilog = """
-SCENARIO is a file, or the name of one that ships (simulate list). A strategy is a preset (iat,
-core-only, io-iso, baseline) or a plug-in.
+SCENARIO is a file, or the name of one that ships (simulate list). A strategy is unmanaged, a preset
+(iat, core-only, io-iso, baseline) or a plug-in.
 
 examples:
   iat-nova simulate compare leaky-dma
   iat-nova simulate compare leaky-dma latent-contender --seeds 3
+  iat-nova simulate compare --all --seeds 3
+  iat-nova simulate compare tenant-churn --tenants --against baseline
   iat-nova simulate compare ./mine.yaml --strategy iat --strategy my-plug-in -f json
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("scenarios", metavar="SCENARIO", nargs="+")
+        parser.add_argument("scenarios", metavar="SCENARIO", nargs="*")
+        parser.add_argument("--all", action="store_true", help="every scenario that ships")
         parser.add_argument(
             "--strategy",
             action="append",
             metavar="NAME",
-            help=f"may be repeated; default: {', '.join(PRESETS)}",
+            help=f"may be repeated; default: {', '.join(BUILT_IN)}",
         )
+        parser.add_argument(
+            "--against",
+            metavar="NAME",
+            default=BUILT_IN[0],
+            help="the strategy that others are related to; default: %(default)s",
+        )
+        parser.add_argument("--tenants", action="store_true", help="show each guest's workload")
         parser.add_argument(
             "--seeds", type=natural, metavar="N", default=SEEDS, help="default: %(default)s"
         )
@@ -85,68 +99,120 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Return a row a run, or a row a strategy."""
-        rows = self._rows(parsed_args)
-        if parsed_args.formatter in (*MACHINE_FORMATS, "csv"):
-            names = tuple(dataclasses.asdict(rows[0]))
-            return names, (dataclasses.astuple(row) for row in rows)
-        return ("scenario", "strategy", *(label for _, label, _ in MEASURES)), _medians(rows)
+        """Return a row a run, or a row a strategy, or a row a tenant."""
+        found = self._found(parsed_args)
+        rows = [row for one in found for row in one.rows]
+        machine = parsed_args.formatter in (*MACHINE_FORMATS, "csv")
+        if parsed_args.tenants:
+            tenants = [row for one in found for row in one.tenants]
+            names = tuple(dataclasses.asdict(tenants[0])) if tenants else ("tenant",)
+            return names, map(dataclasses.astuple, tenants) if machine else _by_tenant(tenants)
+        if machine:
+            return tuple(dataclasses.asdict(rows[0])), map(dataclasses.astuple, rows)
+        labels = (label for _, label, _ in MEASURES)
+        return ("scenario", "strategy", *labels, "worst tenant"), _medians(found)
 
-    def _rows(self, parsed_args: argparse.Namespace) -> list[Row]:
+    def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
         try:
             from iat_nova.sim import compare, compare_chart  # noqa: PLC0415 - compiles
-            from iat_nova.sim.scenario import Scenario, ScenarioError  # noqa: PLC0415
+            from iat_nova.sim.scenario import Scenario, ScenarioError, shipped  # noqa: PLC0415
         except ImportError as error:
             raise Failure(
                 f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
             ) from error
         out: pathlib.Path = parsed_args.out
-        rows: list[Row] = []
+        names = list(
+            dict.fromkeys([*parsed_args.scenarios, *(shipped() if parsed_args.all else ())])
+        )
+        if not names:
+            raise Failure("no scenario: name one or several, or give --all", EXIT_USAGE)
+        comparisons: list[Comparison] = []
         try:
-            scenarios: list[Scenario] = [Scenario.load(name) for name in parsed_args.scenarios]
+            scenarios: list[Scenario] = [Scenario.load(name) for name in names]
             for scenario in scenarios:
                 with Progress(f"{scenario.name}: {{done}} of {{total}} runs") as progress:
                     found = compare.compare(
                         scenario,
-                        parsed_args.strategy or list(PRESETS),
+                        parsed_args.strategy or list(BUILT_IN),
                         range(1, parsed_args.seeds + 1),
+                        against=parsed_args.against,
                         seconds=parsed_args.seconds,
                         jobs=parsed_args.jobs,
                         progress=progress,
                     )
                 if found.left_out:
-                    names = escape.plain(", ".join(found.left_out))
+                    listed = escape.plain(", ".join(found.left_out))
                     self.note(
                         f"{scenario.name}: not in the means, as there is nothing to compare with "
-                        f"(no work alone if PC, under the baseline if BE): {names}"
+                        f"(no work alone if PC, under {parsed_args.against} if BE): {listed}"
                     )
                 out.mkdir(parents=True, exist_ok=True)
-                compare_chart.draw(out / f"{scenario.name}.svg", scenario.title, found.rows)
+                compare_chart.draw(
+                    out / f"{scenario.name}.svg", scenario.title, found.rows, parsed_args.against
+                )
                 _write(out / f"{scenario.name}.csv", found.rows)
-                rows += found.rows
+                _write(out / f"{scenario.name}-tenants.csv", found.tenants)
+                comparisons.append(found)
         except (ScenarioError, StrategyError, PolicyError) as error:
-            raise Failure(escape.plain(str(error)), EXIT_USAGE) from error
+            raise Failure(escape.lines(str(error)), EXIT_USAGE) from error
         pictures = ", ".join(str(out / f"{scenario.name}.svg") for scenario in scenarios)
         self.note(f"pictures: {pictures}")
-        return rows
+        return comparisons
 
 
-def _write(path: pathlib.Path, rows: Sequence[Row]) -> None:
+def _write(path: pathlib.Path, rows: Sequence[Row] | Sequence[TenantRow]) -> None:
+    if not rows:
+        return
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, dataclasses.asdict(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(dataclasses.asdict(row) for row in rows)
 
 
-def _medians(rows: Sequence[Row]) -> Iterator[tuple[object, ...]]:
+def _medians(found: Sequence[Comparison]) -> Iterator[tuple[object, ...]]:
     """Yield a row a scenario and strategy: medians, and in brackets from where to where."""
-    for scenario, strategy in dict.fromkeys((row.scenario, row.strategy) for row in rows):
-        mine = [row for row in rows if (row.scenario, row.strategy) == (scenario, strategy)]
-        cells = []
-        for name, _, form in MEASURES:
-            values = [v for v in (getattr(row, name) for row in mine) if v is not None]
-            cells.append(_cell(values, form))
-        yield (scenario, strategy, *cells)
+    for one in found:
+        for strategy in dict.fromkeys(row.strategy for row in one.rows):
+            mine = [row for row in one.rows if row.strategy == strategy]
+            cells = [_cell(_values(mine, name), form) for name, _, form in MEASURES]
+            yield (mine[0].scenario, strategy, *cells, _worst([one], strategy))
+    if len(found) > 1:
+        for strategy in dict.fromkeys(row.strategy for one in found for row in one.rows):
+            yield (ALL, strategy, *_means(found, strategy), _worst(found, strategy))
+
+
+def _means(found: Sequence[Comparison], strategy: str) -> Iterator[str]:
+    """Yield each measure's mean over the scenarios' medians, geometric where it is a ratio."""
+    for name, _, form in MEASURES:
+        each = [_values([r for r in one.rows if r.strategy == strategy], name) for one in found]
+        medians = [statistics.median(values) for values in each if values]
+        ratios = name in ("pc_performance", "be_throughput") and all(medians)
+        mean = statistics.geometric_mean if ratios else statistics.fmean
+        yield f"{mean(medians):{form}}" if medians else "-"
+
+
+def _worst(found: Sequence[Comparison], strategy: str) -> str:
+    worst = [one for one in (each.worst(strategy) for each in found) if one is not None]
+    if not worst:
+        return "-"
+    name, value = min(worst, key=lambda one: one[1])
+    return f"{escape.plain(name)} {value:.3f}"
+
+
+def _by_tenant(rows: Sequence[TenantRow]) -> Iterator[tuple[object, ...]]:
+    """Yield a row a scenario, strategy and tenant, with the medians over the seeds."""
+    groups: dict[tuple[str, str, str, str], list[TenantRow]] = {}
+    for row in rows:
+        key = (row.scenario, row.strategy, row.tenant, row.priority)
+        groups.setdefault(key, []).append(row)
+    for (scenario, strategy, tenant, priority), mine in groups.items():
+        seeds = len(mine)
+        cells = (_cell(_values(mine, name), ".3f") for name in ("alone", "related"))
+        yield (scenario, strategy, seeds, escape.plain(tenant), priority, *cells)
+
+
+def _values(rows: Iterable[Row | TenantRow], name: str) -> list[float]:
+    return [value for value in (getattr(row, name) for row in rows) if value is not None]
 
 
 def _cell(values: Sequence[float], form: str) -> str:

@@ -11,13 +11,13 @@ import shutil
 import time
 from typing import Any
 
+from iat_nova.cmd import arguments
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
 from iat_nova.history_reader import HistoryReader, Recorded
-from iat_nova.model import PRESETS, DomainInventory
-from iat_nova.records import Settings
+from iat_nova.model import DomainInventory
+from iat_nova.records import RecordError, Settings
 from iat_nova.report import words
 
-_AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"#(\d+)")
 _LATEST = 50  # decisions among which one is sought that did more than change the state
@@ -47,8 +47,7 @@ examples:
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
-        # What looks like an option to argparse, -10m, is a time here.
-        parser._negative_number_matcher = _AGO
+        arguments.take_times(parser)
         parser.add_argument("time", nargs="?", metavar="TIME", help="see below")
         parser.add_argument("--domain", type=int, metavar="N", help="only this cache domain")
         parser.add_argument(
@@ -110,17 +109,16 @@ examples:
         self, recorded: Recorded, inventory: DomainInventory, settings: Settings | None
     ) -> str | None:
         """Decide once more; return what differs, None when nothing does."""
-        from iat_nova.replay import replay  # noqa: PLC0415 - only here is the controller needed
+        from iat_nova.replay import ReplayError, replay  # noqa: PLC0415 - only here
+        from iat_nova.strategies.registry import StrategyError  # noqa: PLC0415
 
         if settings is None:
             raise Failure("it cannot be verified: the parameters in force were not recorded")
-        if settings.strategy not in PRESETS:
-            raise Failure(
-                f"it cannot be verified: strategy {settings.strategy} is a plug-in, only decisions "
-                "of the built-in controller can be replayed"
-            )
         was = recorded.iteration.decision
-        now = replay(recorded.iteration, inventory, settings.parameters, settings.switches)
+        try:
+            now = replay(recorded.iteration, inventory, settings)
+        except (ReplayError, StrategyError, RecordError) as error:
+            raise Failure(f"it cannot be verified: {error}") from error
         if now == was:
             return None
         self._status = EXIT_FAILURE
@@ -134,7 +132,7 @@ examples:
 
 def moment(text: str, now_s: float) -> float:
     """Return the wall-clock seconds that a person means. Raises `Failure`."""
-    ago = _AGO.fullmatch(text)
+    ago = arguments.AGO.fullmatch(text)
     if ago:
         return now_s - float(ago[1]) * _SECONDS[ago[2]]
     try:

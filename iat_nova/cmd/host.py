@@ -21,7 +21,9 @@ _LEAST_WIDTH, _DEFAULT_WIDTH = 60, 100
 class Doctor(Lister):
     """Tell what this host can do for the agent, what is missing, and who else holds the cache.
 
-    Changes nothing. What is not in order comes with the command that mends it (-->).
+    Changes nothing. What is not in order comes with the command that mends it (-->). Run by root it
+    asks with the user and the capabilities of the service's unit, and says so: what root may do the
+    service may not.
     """
 
     _epilog = """
@@ -49,7 +51,7 @@ examples:
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the columns and a row a finding."""
-        found = doctor.examine(self.settings(parsed_args), probe.Host())
+        found = doctor.as_service(self.settings(parsed_args), probe.Host())
         if not doctor.can_enforce(found):
             self._status = EXIT_FAILURE
         rows = [(one.subject, one.level.value, one.state, one.remedy) for one in found]

@@ -29,11 +29,14 @@ exit status:
   0  done
   1  it failed; the reason is on standard error
   2  wrong arguments
-  3  the agent is not running, or its data are stale
+  3  the agent is not running
+  4  it is starting: no iteration yet
+  5  it is stalled: its iterations are overdue
 """
 
 COMMANDS = {
     "advise": "advise:Advise",
+    "bench control": "bench_control:BenchControl",
     "bench llc": "bench:BenchLlc",
     "bench loop": "bench:BenchLoop",
     "doctor": "host:Doctor",

@@ -12,8 +12,8 @@ import re
 import time
 
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
-from iat_nova.history_db import HistoryError
-from iat_nova.history_reader import HistoryReader
+from iat_nova.conf import LOCK
+from iat_nova.heartbeat import look
 from iat_nova.pause import Pause, PauseFile
 from iat_nova.report import escape, words
 
@@ -62,12 +62,10 @@ examples:
 
     def _agent_runs(self, folder: pathlib.Path) -> bool:
         try:
-            with HistoryReader(folder / "history.sqlite") as reader:
-                status = reader.status()
-        except HistoryError as error:
-            self.note(str(error))
+            return look(folder / LOCK).alive
+        except OSError as error:
+            self.note(f"{folder / LOCK}: {error.strerror}")
             return False
-        return status is not None and not status.stale
 
 
 class Resume(Command):

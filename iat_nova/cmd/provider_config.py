@@ -4,19 +4,28 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
 import os
 import time
 
-from iat_nova import assembly
+from iat_nova import assembly, provider
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.history_db import HistoryError
 from iat_nova.model import Facts
 from iat_nova.nova import provider_config
-from iat_nova.policy import PolicyError, guarantee, load
+from iat_nova.nova.provider_config import Offer
+from iat_nova.policy import PolicyError, load
 from iat_nova.records import Inventory
 from iat_nova.report import escape, words
+
+WITHDRAWN = "withdrawn: guests that have ways keep them, no other gets any (reserved = total)"
+REMOVAL = (
+    "Remove it only when no guest has ways of this host any more: "
+    "openstack resource provider usage show UUID"
+)
 
 MOST_AGE_S = 86400.0
 """A host that was recorded longer ago may have been changed since, and is asked itself."""
@@ -29,12 +38,17 @@ class ProviderConfig(Command):
     can be guaranteed to guests as CUSTOM_IAT_LLC_WAY: what DDIO at its maximum, Open vSwitch and
     the pool leave, over all cache domains. The host is taken as the agent knew it at most a day
     ago, or else asked now. nova-compute reads the file at its start only.
+
+    With mode = observe, and with --withdraw, it has no traits and all ways are reserved: guests
+    that have some keep them, no other gets any. Do not remove a file while a guest has ways that
+    it offers: nova-compute would not start.
     """
 
     _epilog = """
 examples:
   iat-nova provider-config                                              show it
   iat-nova provider-config -o /etc/nova/provider_config/iat-nova.yaml   write it
+  iat-nova provider-config --withdraw -o /etc/nova/provider_config/iat-nova.yaml
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -49,14 +63,19 @@ examples:
             default=provider_config.COMPUTE_NODE,
             help="the compute node it describes; default: all of the nova-compute that reads it",
         )
+        parser.add_argument(
+            "--withdraw",
+            action="store_true",
+            help="offer nothing any more; guests that have ways keep them",
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Render and print or write. Raises `Failure` with the reason."""
         settings = self.settings(parsed_args)
         try:
-            facts = self._facts(parsed_args, settings)
-            text = provider_config.render(offer(settings, facts), parsed_args.node)
+            made = self._offer(parsed_args, settings)
+            text = provider_config.render(made, parsed_args.node)
             if parsed_args.output is None:
                 self.app.stdout.write(text)
                 return
@@ -65,12 +84,28 @@ examples:
             unchanged = ""
             if parsed_args.output and os.path.exists(parsed_args.output):
                 unchanged = f"; {parsed_args.output} stays as it was"
-            raise Failure(escape.plain(f"{error}{unchanged}")) from error
+            raise Failure(escape.lines(f"{error}{unchanged}")) from error
         except PolicyError as error:
-            raise Failure(escape.plain(f"the policy cannot be used: {error}")) from error
+            raise Failure(escape.lines(f"the policy cannot be used: {error}")) from error
         except HardwareError as error:
-            raise Failure(escape.plain(str(error))) from error
+            raise Failure(escape.lines(str(error))) from error
         self.note(escape.plain(f"{parsed_args.output} is written; restart nova-compute to use it"))
+        if made.withdrawn:
+            self.note(f"it offers nothing: {made.reasons[0]}. {REMOVAL}")
+
+    def _offer(self, parsed_args: argparse.Namespace, settings: Settings) -> Offer:
+        """Return what is to be written; what is withdrawn needs no host where a file has it."""
+        if not parsed_args.withdraw:
+            return self._offer_of_host(parsed_args, settings)
+        with contextlib.suppress(provider_config.ProviderConfigError):
+            if parsed_args.output and (before := provider_config.offered(parsed_args.output)):
+                return dataclasses.replace(before, withdrawn=True, reasons=(WITHDRAWN,))
+        found = self._offer_of_host(parsed_args, settings)
+        return dataclasses.replace(found, withdrawn=True, reasons=(WITHDRAWN, *found.reasons))
+
+    def _offer_of_host(self, parsed_args: argparse.Namespace, settings: Settings) -> Offer:
+        facts = self._facts(parsed_args, settings)
+        return provider.offer(settings, load(settings.policy_path, facts.host), facts)
 
     def _facts(self, parsed_args: argparse.Namespace, settings: Settings) -> Facts:
         """Return the host as recorded, else as it is; the latter without guests and switch."""
@@ -99,21 +134,3 @@ examples:
         if recorded is None:
             return None, 0.0
         return recorded, now.age_s if now else time.time() - recorded.wall_s
-
-
-def offer(settings: Settings, facts: Facts) -> provider_config.Offer:
-    """Return what a host can offer under the policy of the settings. Raises `PolicyError`."""
-    policy = load(settings.policy_path, facts.host)
-    guarantees = guarantee.of_host(
-        facts,
-        policy.rules,
-        policy.parameters,
-        assume_stack=settings.ovsdb_connection is not None,
-    )
-    domains = facts.host.domains
-    return provider_config.Offer(
-        total=sum(known.left for known in guarantees),
-        max_unit=max((known.left for known in guarantees), default=0),
-        ddio=bool(domains) and all(domain.ddio_resizable for domain in domains),
-        reasons=tuple(map(str, guarantees)) or ("this host has no cache domain",),
-    )

@@ -7,6 +7,7 @@ import argparse
 import pathlib
 import time
 
+from iat_nova.cmd import arguments
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.cmd.explain import moment
 
@@ -27,13 +28,14 @@ examples:
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options."""
         parser = super().get_parser(prog_name)
+        arguments.take_times(parser)
         parser.add_argument(
             "-o", "--output", default="report.html", metavar="FILE", help="- for standard output"
         )
         parser.add_argument(
             "--since",
             metavar="TIME",
-            help="03:12, 2026-11-21T03:12:05 or --since=-2h; default: a day before the last record",
+            help="03:12, 2026-11-21T03:12:05 or -2h; default: a day before the last record",
         )
         return parser
 

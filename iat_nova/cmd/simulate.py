@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from iat_nova import amounts as figures
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page
-from iat_nova.control import words as figures
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, waymap, words
-from iat_nova.strategies import StrategyError
+from iat_nova.strategies.registry import StrategyError
 
 if TYPE_CHECKING:
     from iat_nova.sim.run import Result
@@ -126,7 +126,7 @@ examples:
                 progress=self._progress,
             )
         except (ScenarioError, StrategyError, PolicyError) as error:
-            raise Failure(escape.plain(str(error)), EXIT_USAGE) from error
+            raise Failure(escape.lines(str(error)), EXIT_USAGE) from error
         finally:
             self._end_progress()
         return result

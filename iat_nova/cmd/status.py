@@ -15,14 +15,14 @@ from iat_nova.report import status
 class StatusCommand(Page):
     """Show whether the agent is at work, the way map, and the last decision.
 
-    Ends with status 3 when the agent is not running or its data are stale.
+    Ends with status 3 when the agent is not running, 4 while it starts, 5 when it is stalled.
     """
 
     _epilog = """
 examples:
   iat-nova status              for people
   iat-nova status -f json      for programs
-  iat-nova status >/dev/null   the exit status alone: 0 at work, 3 not running
+  iat-nova status >/dev/null   the exit status alone: 0 when it runs
 """
 
     def page(self, parsed_args: argparse.Namespace) -> str:

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
 from iat_nova.cmd.base import MACHINE_FORMATS, Lister
 from iat_nova.cpulist import format_cpus
 from iat_nova.report import view
+from iat_nova.report.view import DomainView
 
 
 class Tenants(Lister):
     """List who shares the last-level cache, how attached, and which ways each has.
 
     A guest on two cache domains is listed once for each. An empty cell means unknown.
+    Guests of the same name have the begin of their UUID behind it.
     """
 
     _epilog = """
@@ -41,10 +44,11 @@ examples:
         if parsed_args.formatter == "table" and not parsed_args.long:
             # An identity is for programs; the table is to fit a screen.
             columns = tuple(c for c in columns if c != "uuid" or c in parsed_args.columns)
+        apart = parsed_args.formatter == "table" and "uuid" not in columns
         rows = [
-            self._row(parsed_args, columns, view.tenant_row(domain, tenant))
+            self._row(parsed_args, columns, values)
             for domain in seen.domains
-            for tenant in domain.inventory.tenants
+            for values in _tenants(domain, apart=apart)
         ]
         return columns, rows
 
@@ -54,3 +58,11 @@ examples:
         if parsed_args.formatter not in MACHINE_FORMATS:
             values["cpus"] = format_cpus(values["cpus"])
         return tuple(self.cell(parsed_args, values[column]) for column in columns)
+
+
+def _tenants(domain: DomainView, *, apart: bool) -> Iterator[dict[str, object]]:
+    """Yield a domain's tenants; `apart`: with names that tell those of the same name apart."""
+    names = domain.inventory.names if apart else {}
+    for tenant in domain.inventory.tenants:
+        values = view.tenant_row(domain, tenant)
+        yield {**values, "name": names.get(tenant.id, tenant.name)}

@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import pathlib
 import select
 import shutil
 import signal
@@ -16,12 +17,14 @@ import time
 import tty
 from collections.abc import Iterator
 
-from iat_nova.cmd.base import EXIT_NOT_RUNNING, EXIT_OK, Command
+from iat_nova.cmd.base import EXIT_OK, EXITS, Command
+from iat_nova.conf import LOCK
+from iat_nova.heartbeat import look
 from iat_nova.history_db import NoHistory
 from iat_nova.history_reader import HistoryReader
 from iat_nova.pause import PauseFile
 from iat_nova.report import escape, top
-from iat_nova.report.view import View, gather
+from iat_nova.report.view import NOBODY, View, gather
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
@@ -52,14 +55,14 @@ examples:
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Draw until q."""
         folder = self.state_dir(parsed_args)
-        scene = Scene(str(folder / "history.sqlite"), PauseFile(folder), parsed_args.domain)
+        scene = Scene(folder, parsed_args.domain)
         if parsed_args.once or not (self.app.stdout.isatty() and sys.stdin.isatty()):
             columns, rows = shutil.get_terminal_size((100, 40))
             scene.look()
             lines = scene.draw(top.Screen(columns, rows, self.colour))
             text = "\n".join(lines[:-1]).rstrip()
             self.app.stdout.write(f"{text}\n")
-            return EXIT_OK if scene.running else EXIT_NOT_RUNNING
+            return EXITS[scene.agent.state]
         with _full_screen(), _told() as told:
             scene.wait_for_history = True
             return self._live(scene, parsed_args.interval, told)
@@ -100,10 +103,11 @@ examples:
 class Scene:
     """What is looked at: the newest of the history and the traces of its domains."""
 
-    def __init__(self, path: str, pause: PauseFile, domain: int | None = None) -> None:
+    def __init__(self, folder: pathlib.Path, domain: int | None = None) -> None:
         self.wait_for_history = False
-        self._path = path
-        self._pause = pause
+        self.agent = NOBODY
+        self._folder = folder
+        self._pause = PauseFile(folder)
         self._wanted = domain
         self._number = 0
         self._view: View | None = None
@@ -112,9 +116,11 @@ class Scene:
 
     def look(self) -> None:
         """Read what is new. Opens the history anew: it may have been replaced."""
+        self.agent = look(self._folder / LOCK)
         try:
-            with HistoryReader(self._path) as reader:
-                self._view = gather(reader, self._pause.current(time.time()))
+            with HistoryReader(self._folder / "history.sqlite") as reader:
+                pause = self._pause.current(time.time())
+                self._view = gather(reader, pause, agent=self.agent)
                 for domain in self._view.domains:
                     number = domain.inventory.domain.id
                     self._traces.setdefault(number, top.Trace(number)).look(reader, domain)
@@ -136,11 +142,6 @@ class Scene:
         shown = domains[self._number % len(domains)] if domains else None
         trace = self._traces[shown.inventory.domain.id] if shown else None
         return top.frame(self._view, shown, trace, screen)
-
-    @property
-    def running(self) -> bool:
-        """Whether an agent was seen at work."""
-        return self._view is not None and self._view.running
 
     def next_domain(self) -> None:
         """Show the next cache domain."""

@@ -18,6 +18,10 @@ class HardwareError(Exception):
     """The machine refused; the text says what, where and what to do."""
 
 
+class LastingRefusal(HardwareError):
+    """It would refuse again, however often it is tried: the configuration must change."""
+
+
 class DomainOffline(HardwareError):
     """Nothing of a cache domain can be reached: its processors are all off-line."""
 
@@ -42,13 +46,32 @@ class DomainCounts(NamedTuple):
     memory_bytes: int | None
 
 
+class L2Counts(NamedTuple):
+    """Loads of one processor that reached its L2, since some fixed moment."""
+
+    hits: int
+    misses: int
+
+
+class InboundCounts(NamedTuple):
+    """Bytes that devices wrote to one socket since some fixed moment."""
+
+    storage: int
+    network: int
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """One reading of everything watched. What could not be read is absent, never zero."""
+    """One reading of everything watched. What could not be read is absent, never zero.
+
+    `l2` (by processor) and `inbound` (by domain) are empty where nobody counts them.
+    """
 
     taken_at_s: float  # the loop's clock
     cores: Mapping[int, CoreCounts]
     domains: Mapping[int, DomainCounts]
+    l2: Mapping[int, L2Counts] = dataclasses.field(default_factory=dict)
+    inbound: Mapping[int, InboundCounts] = dataclasses.field(default_factory=dict)
 
 
 class Counters(Protocol):

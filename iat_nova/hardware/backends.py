@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
 
 from iat_nova.clock import Clock, SystemClock
 from iat_nova.hardware import events, perf_event
@@ -22,6 +21,7 @@ from iat_nova.hardware.pqos_lib import Interface, load
 from iat_nova.hardware.probe import Host, text_of
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.rootport import RootPorts
+from iat_nova.hardware.undo import Restorable
 from iat_nova.model import CacheDomain, WayMask
 
 PORT_DCA = "port dca"
@@ -57,32 +57,23 @@ class Choice:
     denied: bool = False
 
 
-class Saves(Protocol):
-    """What a guard can save and put back."""
-
-    def save(self) -> Any:
-        """Return plain JSON values."""
-
-    def restore(self, saved: Any) -> tuple[str, ...]:
-        """Put them back."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backends:
     """The hands on this host. `parts` go to the guard, in this order.
 
     `look` tells the cache domains like the allocator, but for one who must not disturb the agent.
     `inspect` compares what the allocator wrote with what is there, and puts processors that were
-    off-line back into their classes.
+    off-line back into their classes. `missing` tells what the allocator writes to and is not there.
     """
 
     counters: Counters
     allocator: CacheAllocator
     ddio: DdioWays
     choices: tuple[Choice, ...]
-    parts: Mapping[str, Saves]
+    parts: Mapping[str, Restorable]
     inspect: Callable[[], Inspection]
     look: Callable[[], tuple[CacheDomain, ...]]
+    missing: Callable[[], tuple[str, ...]]
 
 
 def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Backends:
@@ -111,7 +102,7 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
 
     allocator = _allocator(host, cat_choice.chosen, complete)
     counters, counters_choice = _counters(host, clock, wanted.counters, reader)
-    parts: dict[str, Saves] = {cat_choice.chosen: allocator}
+    parts: dict[str, Restorable] = {cat_choice.chosen: allocator}
     if not isinstance(ddio, FixedDdio):
         parts[f"ddio {ddio_choice.chosen}"] = ddio
     if isinstance(counters, MsrCounters):
@@ -120,7 +111,14 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
         parts[CHA_COUNTERS] = reader
     choices = (cat_choice, ddio_choice, counters_choice, reader_choice)
     look = allocator.look if isinstance(allocator, PqosAllocator) else allocator.domains
-    return Backends(counters, allocator, ddio, choices, parts, allocator.inspect, look)
+
+    def missing() -> tuple[str, ...]:
+        if cat_choice.chosen == "pqos-msr" or host.resctrl.mounted():
+            return ()
+        root = host.fs.root
+        return (f"resctrl is not mounted; mount -t resctrl resctrl {root}",)
+
+    return Backends(counters, allocator, ddio, choices, parts, allocator.inspect, look, missing)
 
 
 def root_ports(host: Host, ports: Iterable[str]) -> RootPorts:
@@ -134,13 +132,13 @@ def root_ports(host: Host, ports: Iterable[str]) -> RootPorts:
     return made
 
 
-def restorers(host: Host) -> dict[str, Saves]:
+def restorers(host: Host) -> dict[str, Restorable]:
     """Return what restores the parts of any choice, by their names; nothing is opened yet.
 
     What one agent saved must be put back although the next one would choose otherwise, or could
     choose nothing (a counter that cannot be opened does not keep masks from being restored).
     """
-    parts: dict[str, Saves] = {
+    parts: dict[str, Restorable] = {
         name: PqosAllocator(interface, host.topology, host.fs)
         for name, interface in _INTERFACES.items()
     }

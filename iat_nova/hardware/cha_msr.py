@@ -15,15 +15,16 @@ from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.cha import counts
 from iat_nova.hardware.events import ChaEvents, ChaRegisters
 from iat_nova.hardware.msr import (
+    REGISTERS,
     Msr,
     MsrError,
     SavedRegisters,
     Wrapping,
+    reachable_registers,
     restore_registers,
     save_registers,
 )
-
-_ENABLE = 1 << 22
+from iat_nova.hardware.undo import Reach
 
 
 class ChaMsr:
@@ -33,6 +34,8 @@ class ChaMsr:
     has, `counted` how many of them are counted. Boxes in use by others are refused; a domain with
     a box that does not count for us is absent.
     """
+
+    shape = staticmethod(REGISTERS)
 
     def __init__(
         self,
@@ -80,7 +83,9 @@ class ChaMsr:
         return self._registers.first + box * self._registers.stride + offset
 
     def _selections(self) -> dict[int, int]:
-        return {n: _selection(terms) for n, terms in enumerate(self._terms)}
+        return {
+            n: _selection(terms) | self._registers.enable for n, terms in enumerate(self._terms)
+        }
 
     def _is_ours(self, cpu: int, box: int) -> bool:
         return all(
@@ -93,7 +98,8 @@ class ChaMsr:
         for n in range(4):
             register = self._at(box, self._registers.event + n)
             found = self._msr.read(cpu, register)
-            if found & _ENABLE and found != selections.get(n):
+            counts_there = found & self._registers.enable if self._registers.enable else found
+            if counts_there and found != selections.get(n):
                 raise HardwareError(
                     f"processor {cpu}: CHA {box} counter {n} (register {register:#x} = {found:#x}) "
                     "is in use; end what counts there, or use the kernel's PMUs "
@@ -162,20 +168,25 @@ class ChaMsr:
         places = ((domain, cpu, at) for domain, cpu in self._domains().items() for at in registers)
         return save_registers(self._msr, places, self._saved)
 
+    def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
+        """A socket keeps its registers while it is offline, and nobody can reach them then."""
+        return reachable_registers(saved, self._domains().get, "cache domains")
+
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[str, ...]:
         """Put the registers back; return what was done. May be repeated.
 
-        Nothing is counted then until the next `watch`.
+        Nothing is counted in these cache domains then until the next `watch`.
         """
-        self._ours.clear()
-        self._saved.forget()
+        domains = {one[0] for one in saved}
+        self._ours = {place for place in self._ours if place[0] not in domains}
+        self._saved.forget(domains)
         return restore_registers(self._msr, saved, self._domains().get)
 
 
 def _selection(terms: Mapping[str, int]) -> int:
     """Return the event select register: event 7..0, umask 15..8, extended umask from 32 on."""
     umask = terms["umask"]
-    return terms["event"] | (umask & 0xFF) << 8 | (umask >> 8) << 32 | _ENABLE
+    return terms["event"] | (umask & 0xFF) << 8 | (umask >> 8) << 32
 
 
 _FILTER1_BITS = {

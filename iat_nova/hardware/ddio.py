@@ -11,12 +11,18 @@ from iat_nova.hardware import rules
 from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
+from iat_nova.hardware.shape import HEX, NUMBER, mapping, record, text
 from iat_nova.hardware.topology import Cache, Topology
-from iat_nova.hardware.undo import put_all_back
+from iat_nova.hardware.undo import AllReachable, Reach, put_all_back
 from iat_nova.model import CacheDomain, WayMask
 
 Domains = Callable[[], tuple[CacheDomain, ...]]
 """What tells the cache domains, such as a `CacheAllocator`'s method of that name."""
+
+
+def _ways(domain: CacheDomain) -> int:
+    """Return the bits of IIO_LLC_WAYS that are ways; what the others mean is not documented."""
+    return (1 << domain.ways) - 1
 
 
 class MsrDdio:
@@ -25,6 +31,8 @@ class MsrDdio:
     The register takes any value; whether the processor follows is another question (on Ice Lake
     it was seen not to), which only hit and miss rates answer.
     """
+
+    shape = staticmethod(mapping(NUMBER, HEX))
 
     def __init__(self, msr: Msr, domains: Domains, topology: Topology) -> None:
         self._msr = msr
@@ -44,12 +52,12 @@ class MsrDdio:
         """Set the register; return it as read back. Raises `HardwareError`."""
         found, cpu = self._find(domain)
         rules.check_ddio(found, mask)
-        self._msr.write(cpu, IIO_LLC_WAYS, mask)
+        other = self._msr.read(cpu, IIO_LLC_WAYS) & ~_ways(found)  # not ours: they stay
+        self._msr.write(cpu, IIO_LLC_WAYS, other | mask)
         return self._read(found, cpu)
 
     def _read(self, domain: CacheDomain, cpu: int) -> WayMask:
-        value = self._msr.read(cpu, IIO_LLC_WAYS)
-        return WayMask(value & ((1 << domain.ways) - 1))
+        return WayMask(self._msr.read(cpu, IIO_LLC_WAYS) & _ways(domain))
 
     def _find(self, domain: int) -> tuple[CacheDomain, int]:
         """Return a domain and a processor to reach it by.
@@ -77,6 +85,16 @@ class MsrDdio:
             for cache in self._topology.caches()
         }
 
+    def reachable(self, saved: Mapping[str, Any]) -> Reach:
+        """A register is kept while its socket is offline, and nobody can reach it then."""
+        there = {str(cache.id) for cache in self._topology.caches()}
+        later = {domain: text for domain, text in saved.items() if domain not in there}
+        return Reach(
+            {domain: text for domain, text in saved.items() if domain in there} or None,
+            later or None,
+            tuple(f"IIO_LLC_WAYS of cache domain {domain}" for domain in later),
+        )
+
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         """Put the registers back; return what was done. May be repeated."""
 
@@ -91,13 +109,23 @@ class MsrDdio:
         return put_all_back(there, put_back)
 
 
-class IoAllocDdio:
+class IoAllocDdio(AllReachable):
     """`hardware.api.DdioWays` through resctrl's ``io_alloc`` (AMD SDCIAE, Linux 6.19).
 
     Devices then use the highest class of service, whose masks are in ``io_alloc_cbm``. Only
     devices that use PCIe TPH are steered, and nobody counts their hits and misses. While it is
     disabled nobody can tell where I/O goes (`read` gives None); the first `write` enables it.
+    Masks of a cache that is offline are gone: the kernel begins anew with it.
     """
+
+    shape = staticmethod(
+        record(
+            {
+                "state": text("enabled|disabled|not supported", "a state of io_alloc"),
+                "masks": mapping(NUMBER, HEX),
+            }
+        )
+    )
 
     def __init__(self, fs: ResctrlFs, domains: Domains) -> None:
         self._fs = fs
@@ -170,11 +198,11 @@ class IoAllocDdio:
             have = self._masks()
 
             def put_back(one: tuple[str, str]) -> str | None:
-                number, text = one
-                if have.get(int(number)) == int(text, 16):
+                number, mask = int(one[0]), int(one[1], 16)
+                if have.get(number, mask) == mask:
                     return None
-                self._fs.put(self._name("io_alloc_cbm"), f"{number}={text}")
-                return f"io_alloc_cbm {number}={text}"
+                self._fs.put(self._name("io_alloc_cbm"), f"{number}={mask:x}")
+                return f"io_alloc_cbm {number}={mask:x}"
 
             return put_all_back(saved["masks"].items(), put_back)
 
@@ -201,11 +229,3 @@ class FixedDdio:
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Refuse, with the reason."""
         raise HardwareError(f"cache domain {domain}: DDIO's ways are fixed here: {self._reason}")
-
-    def save(self) -> dict[str, Any]:
-        """Return nothing: there is nothing to put back."""
-        return {}
-
-    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
-        """Do nothing."""
-        return ()

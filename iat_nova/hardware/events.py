@@ -47,7 +47,8 @@ class ChaRegisters:
     Box n starts at `first + n * stride`; `control`, `event`, `filter1`, `counter` are offsets in
     it, `event` and `counter` of the first of four consecutive registers. `filter1` None: the
     generation has no such register, opcodes are in the event's extended umask. `freeze` is the bit
-    of the control register that stops the box's counters.
+    of the control register that stops the box's counters. `enable` is the bit of an event select
+    that lets it count, 0 where whatever is selected counts.
     """
 
     first: int
@@ -57,6 +58,7 @@ class ChaRegisters:
     filter1: int | None
     counter: int
     freeze: int
+    enable: int
     slices_max: int
     width_bits: int = 48
 
@@ -123,8 +125,10 @@ _ICX_CHA = ChaEvents(
 )
 # The freeze bit: SNBEP_PMON_BOX_CTL_FRZ of arch/x86/events/intel/uncore_snbep.c up to Ice Lake,
 # then GENERIC_PMON_BOX_CTL_FRZ of uncore_discovery.h, where bit 8 resets the box's controls.
-_SKX_REGISTERS = ChaRegisters(0xE00, 0x10, 0, 1, 6, 8, freeze=1 << 8, slices_max=28)
-_SPR_REGISTERS = ChaRegisters(0x2000, 0x10, 0, 2, None, 8, freeze=1 << 0, slices_max=60)
+# The enable bit: SNBEP_PMON_CTL_EN up to Ice Lake; from Sapphire Rapids on Linux starts a counter
+# by writing its event and stops it by writing 0 (intel_generic_uncore_msr_disable_event).
+_SKX_REGISTERS = ChaRegisters(0xE00, 0x10, 0, 1, 6, 8, freeze=1 << 8, enable=1 << 22, slices_max=28)
+_SPR_REGISTERS = ChaRegisters(0x2000, 0x10, 0, 2, None, 8, freeze=1 << 0, enable=0, slices_max=64)
 
 SKYLAKE = Model("Skylake-SP, Cascade Lake", INTEL_ARCHITECTURAL, _SKX_CHA, _SKX_REGISTERS)
 ICE_LAKE = Model("Ice Lake-SP", INTEL_ARCHITECTURAL, _ICX_CHA, None)

@@ -13,8 +13,10 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
+from iat_nova.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.undo import put_all_back
+from iat_nova.hardware.shape import INDEX, VALUE, listing, row
+from iat_nova.hardware.undo import Reach, put_all_back
 
 IIO_LLC_WAYS = 0xC8B  # package: one bit a way that inbound I/O may fill
 PQR_ASSOC = 0xC8F  # thread: class of service in bits 63..32
@@ -24,7 +26,7 @@ PERFEVTSEL = 0x186  # thread: + n, what PMC n counts
 PERF_GLOBAL_CTRL = 0x38F  # thread: bit n lets PMC n count
 
 _SKX_CHA = range(0xE00, 0xE00 + 28 * 0x10)
-_SPR_CHA = range(0x2000, 0x2000 + 60 * 0x10)
+_SPR_CHA = range(0x2000, 0x2000 + 64 * 0x10)
 _WRITABLE: tuple[range, ...] = (
     range(IIO_LLC_WAYS, IIO_LLC_WAYS + 1),
     range(PMC, PMC + 4),
@@ -140,11 +142,24 @@ def _check(register: int, allowed: Iterable[range]) -> None:
         raise ValueError(f"register {register:#x} is none of those this program may touch")
 
 
+def _writable(register: object) -> None:
+    if type(register) is not int or not any(register in numbers for numbers in _WRITABLE):
+        raise ValueError(f"expected a register this program may write, found {register!r}")
+
+
+REGISTERS = listing(row(INDEX, _writable, VALUE))
+"""The shape of `save_registers`' rows: key, register, value."""
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_text().strip()
     except OSError:
         return ""
+
+
+def _owner_offline(register: int) -> MsrError:
+    return MsrError(f"register {register:#x}: its owner is off-line", errno.ENXIO)
 
 
 class SavedRegisters:
@@ -163,7 +178,7 @@ class SavedRegisters:
         """Write a register, noting first what was in it. Raises `MsrError`."""
         cpu = self._cpu_of(key)
         if cpu is None:
-            raise MsrError(f"register {register:#x}: its owner is off-line", errno.ENXIO)
+            raise _owner_offline(register)
         if (key, register) not in self._found:
             self._found[key, register] = self._msr.read(cpu, register)
         self._msr.write(cpu, register, value)
@@ -187,9 +202,9 @@ class SavedRegisters:
             self._msr.write(cpu, register, self._found[place])
         del self._found[place]
 
-    def forget(self) -> None:
-        """Take the registers as they are for those found: another hand has put them back."""
-        self._found.clear()
+    def forget(self, keys: Collection[int]) -> None:
+        """Take the registers of these keys as they are for those found: they were restored."""
+        self._found = {place: one for place, one in self._found.items() if place[0] not in keys}
 
 
 def save_registers(
@@ -206,6 +221,18 @@ def save_registers(
     ]
 
 
+def reachable_registers(
+    saved: Sequence[Sequence[int]], cpu_of: Callable[[int], int | None], owner: str
+) -> Reach:
+    """Part what was saved by whether a CPU that is online reaches it; `owner` names a key."""
+    away = {key for key in {one[0] for one in saved} if cpu_of(key) is None}
+    return Reach(
+        [one for one in saved if one[0] not in away] or None,
+        [one for one in saved if one[0] in away] or None,
+        (f"registers of {owner} {format_cpus(away)}",) if away else (),
+    )
+
+
 def restore_registers(
     msr: Msr, saved: Iterable[Sequence[int]], cpu_of: Callable[[int], int | None]
 ) -> tuple[str, ...]:
@@ -214,7 +241,9 @@ def restore_registers(
     def put_back(one: Sequence[int]) -> str | None:
         key, register, value = one
         cpu = cpu_of(key)
-        if cpu is None or msr.read(cpu, register) == value:
+        if cpu is None:  # it went this very moment
+            raise _owner_offline(register)
+        if msr.read(cpu, register) == value:
             return None
         msr.write(cpu, register, value)
         return f"processor {cpu}: register {register:#x} = {value:#x}"

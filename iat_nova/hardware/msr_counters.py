@@ -17,15 +17,18 @@ from iat_nova.hardware.msr import (
     PERF_GLOBAL_CTRL,
     PERFEVTSEL,
     PMC,
+    REGISTERS,
     Msr,
     MsrError,
     SavedRegisters,
     Wrapping,
+    reachable_registers,
     restore_registers,
     save_registers,
 )
 from iat_nova.hardware.perf import DomainReader
 from iat_nova.hardware.topology import Topology
+from iat_nova.hardware.undo import Reach
 
 _USER, _KERNEL, _ENABLE = 1 << 16, 1 << 17, 1 << 22
 _COUNTERS = range(4)
@@ -38,6 +41,8 @@ class MsrCounters:
     or whose registers somebody reset, is absent for that reading and programmed anew by the next
     `watch`. Totals never fall.
     """
+
+    shape = staticmethod(REGISTERS)
 
     def __init__(
         self,
@@ -128,11 +133,16 @@ class MsrCounters:
         places = ((cpu, cpu, at) for cpu in sorted(self._topology.online()) for at in registers)
         return save_registers(self._msr, places, self._saved)
 
+    def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
+        """A CPU keeps its registers while it is offline, and nobody can reach them then."""
+        return reachable_registers(saved, self._reach, "CPUs")
+
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[str, ...]:
         """Put the registers back; return what was done. May be repeated.
 
-        Nothing is counted then until the next `watch`.
+        Nothing is counted on these CPUs then until the next `watch`.
         """
-        self._counted.clear()
-        self._saved.forget()
+        cpus = {one[0] for one in saved}
+        self._counted -= cpus
+        self._saved.forget(cpus)
         return restore_registers(self._msr, saved, self._reach)

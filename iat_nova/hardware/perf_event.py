@@ -21,8 +21,10 @@ import platform
 import resource
 import struct
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.capabilities import held
 
 PERF_TYPE_HARDWARE = 0
 PERF_TYPE_SOFTWARE = 1
@@ -114,10 +116,9 @@ def _number() -> int:
         raise HardwareError(f"perf_event_open is not known on {machine}") from None
 
 
-_NO_RIGHT = "give the agent CAP_PERFMON, or: sysctl kernel.perf_event_paranoid=0"
+PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_STRICTEST = 2  # the strictest value at which CAP_PERFMON is enough, everywhere
 _ADVICE = {
-    errno.EACCES: _NO_RIGHT,
-    errno.EPERM: _NO_RIGHT,
     errno.EMFILE: "raise the limit of open files (LimitNOFILE= in the unit, ulimit -n)",
     errno.ENFILE: "raise fs.file-max",
     errno.ENOENT: "this processor or virtual machine does not offer the event",
@@ -133,7 +134,41 @@ def _refusal(code: int, event: PerfEvent, cpu: int) -> HardwareError:
     text = f"{where}: {os.strerror(code)}"
     if code in (errno.ENODEV, errno.ENXIO):
         return CpuOffline(f"{text}; the processor is off-line")
+    if code in (errno.EACCES, errno.EPERM):
+        return HardwareError(f"{text} {no_right(_paranoid(), held('CapEff'))}")
     return HardwareError(f"{text}; {_ADVICE.get(code, 'see perf_event_open(2)')}")
+
+
+def _paranoid() -> int | None:
+    """Return kernel.perf_event_paranoid, None where it cannot be read."""
+    try:
+        return int(PARANOID.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def no_right(paranoid: int | None, capabilities: frozenset[str]) -> str:
+    """Return why a process with these capabilities may not count, and the remedy after a ';'.
+
+    `paranoid` is kernel.perf_event_paranoid, None when unknown. From 3 on Debian's kernels ask for
+    CAP_SYS_ADMIN, from 4 on Ubuntu's ("security,perf: Allow further restriction of
+    perf_event_open", a patch of theirs); all ask for CAP_PERFMON from 1 on.
+    """
+    if paranoid is None:
+        return "(kernel.perf_event_paranoid is unknown); give the agent CAP_PERFMON"
+    here = f"kernel.perf_event_paranoid = {paranoid}"
+    if paranoid > _STRICTEST and "CAP_SYS_ADMIN" not in capabilities:
+        return (
+            f"({here}: CAP_PERFMON is not enough there); sysctl kernel.perf_event_paranoid="
+            f"{_STRICTEST}, and for good: iat-nova.sysctl as /etc/sysctl.d/60-iat-nova.conf"
+        )
+    if not capabilities & {"CAP_PERFMON", "CAP_SYS_ADMIN"}:
+        return f"({here}, without CAP_PERFMON); give the agent CAP_PERFMON, as its unit does"
+    return (
+        f"({here}, with {' and '.join(sorted(capabilities & {'CAP_PERFMON', 'CAP_SYS_ADMIN'}))}); "
+        "something else refuses: SELinux, a kernel in lockdown (/sys/kernel/security/lockdown), or "
+        "a seccomp filter of the unit or container"
+    )
 
 
 def available(events: Iterable[PerfEvent], cpu: int = 0) -> str | None:

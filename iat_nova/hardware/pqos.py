@@ -16,18 +16,37 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from iat_nova.cpulist import format_cpus
 from iat_nova.hardware import rules
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.pqos_lib import Interface, Pqos
 from iat_nova.hardware.resctrl import Inspection, Resctrl
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs
+from iat_nova.hardware.shape import (
+    INDEX,
+    NUMBER,
+    VALUE,
+    Shape,
+    listing,
+    mapping,
+    record,
+    text,
+    whole,
+)
 from iat_nova.hardware.topology import Cache, Topology
-from iat_nova.hardware.undo import Step, put_all_back, undoing
+from iat_nova.hardware.undo import Reach, Step, put_all_back, undoing
 from iat_nova.model import CacheDomain, WayMask
 
 _COS_GROUP = re.compile(r"COS\d+")
+_GROUPS = record(
+    {"groups": listing(text(r"[^/]{1,255}", "a group's name")), "resctrl": Resctrl.shape}
+)
+_REGISTERS = record(
+    {"masks": mapping(NUMBER, mapping(NUMBER, VALUE)), "classes": mapping(NUMBER, INDEX)},
+    {"partial": whole(1, 1)},
+)
 
 
 def groups_made(fs: ResctrlFs, saved: Mapping[str, Any]) -> tuple[str, ...]:
@@ -137,6 +156,9 @@ class PqosAllocator:
             self._opened = self._open_library(self._interface, self._topology.online())
             if self._interface is Interface.OS:
                 self._made = frozenset(self._fs.groups())
+                limits = self._fs.other_lines(DEFAULT_GROUP)
+                for group in sorted(self._made):
+                    self._fs.set_other_lines(group, limits)
         return self._opened
 
     def _renew_library(self) -> None:
@@ -293,6 +315,11 @@ class PqosAllocator:
             if name != DEFAULT_CLASS
         }
 
+    @property
+    def shape(self) -> Shape:
+        """See `undo.Restorable`."""
+        return _GROUPS if self._interface is Interface.OS else _REGISTERS
+
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, what `restore` needs."""
         if self._interface is Interface.OS:
@@ -311,10 +338,35 @@ class PqosAllocator:
             },
         }
 
+    def reachable(self, saved: Mapping[str, Any]) -> Reach:
+        """CPUs and sockets keep their registers while they are offline, out of everybody's reach.
+
+        With resctrl beneath, the kernel begins anew with them.
+        """
+        if self._interface is Interface.OS:
+            return Reach(saved)
+        self._renew_library()
+        cores = self._library().cores
+        sockets, cpus = {str(core.l3cat_id) for core in cores}, {str(core.cpu) for core in cores}
+        there = {"masks": sockets, "classes": cpus}
+        now, later = dict(saved), {}
+        for key, names in there.items():
+            now[key] = {n: one for n, one in saved[key].items() if n in names}
+            later[key] = {n: one for n, one in saved[key].items() if n not in names}
+        if not later["masks"] and not later["classes"]:
+            return Reach(now)
+        places = [f"class masks of cache {n}" for n in later["masks"]]
+        if later["classes"]:
+            places.append(f"classes of CPUs {format_cpus(map(int, later['classes']))}")
+        return Reach(
+            now if now["masks"] or now["classes"] else None, later | {"partial": 1}, tuple(places)
+        )
+
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         """Put classes and masks back; return what was done. May be repeated."""
-        for memory in (self._classes, self._numbers, self._written, self._default_found):
-            memory.clear()
+        if "partial" not in saved:
+            for memory in (self._classes, self._numbers, self._written, self._default_found):
+                memory.clear()
         if self._interface is Interface.OS:
             return self._restore_groups(saved)
         return self._restore_registers(saved)
@@ -322,10 +374,11 @@ class PqosAllocator:
     def _restore_registers(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         self._renew_library()
         library = self._library()
-        found = saved["classes"]
+        found = {int(cpu): number for cpu, number in saved["classes"].items()}
+        if "partial" not in saved:  # who was off-line when the host was found was in class 0
+            found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}
         steps: list[Callable[[], str | None]] = [
-            functools.partial(self._put_back_class, core.cpu, found.get(str(core.cpu), 0))
-            for core in library.cores  # who was off-line when the host was found was in class 0
+            functools.partial(self._put_back_class, cpu, number) for cpu, number in found.items()
         ]
         steps += [
             functools.partial(self._put_back_masks, int(number), masks)

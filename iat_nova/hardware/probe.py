@@ -158,6 +158,11 @@ def _resctrl(host: Host) -> list[Finding]:
         each = ", ".join(f"domain {number}: {mask}" for number, mask in held.items())
         state = f"exclusive or pseudo-locked, never touched: {each}"
         found.append(Finding("reserved ways", Level.NOTE, state))
+    monitored = {name: cpus for name, cpus in host.fs.monitors().items() if cpus}
+    if monitored:
+        each = ", ".join(f"{name}: CPUs {format_cpus(cpus)}" for name, cpus in monitored.items())
+        state = f"{each}; a CPU that the agent gives a class is not counted there until its end"
+        found.append(Finding("monitoring groups", Level.NOTE, state))
     return found
 
 
@@ -216,10 +221,7 @@ def _perf(host: Host) -> list[Finding]:
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is None:
         return [Finding("perf", Level.OK, f"{host.model.core.name} events open")]
-    paranoid = text_of(host.roots.proc / "sys/kernel/perf_event_paranoid") or "unknown"
-    found = refusal("perf", HardwareError(refused))
-    state = f"{found.state} (kernel.perf_event_paranoid = {paranoid})"
-    return [dataclasses.replace(found, state=state)]
+    return [refusal("perf", HardwareError(refused))]
 
 
 def _cha(host: Host) -> list[Finding]:

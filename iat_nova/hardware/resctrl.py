@@ -12,20 +12,18 @@ name `api.DEFAULT_CLASS` is applied, and gets back what it had when that class i
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from iat_nova.cpulist import format_cpus, parse_cpus
-from iat_nova.hardware import rules
+from iat_nova.hardware import resctrl_saved, rules
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.resctrl_fs import Info, ResctrlError, ResctrlFs
+from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, Info, ResctrlError, ResctrlFs
 from iat_nova.hardware.topology import Topology
-from iat_nova.hardware.undo import Step, put_all_back, undoing
+from iat_nova.hardware.undo import AllReachable, Step, undoing
 from iat_nova.model import CacheDomain, WayMask
 
 PREFIX = "iat-nova."
-_DEFAULT_GROUP = ""
 
 ReadClassRegister = Callable[[int, int], WayMask]
 """(processor, number from 0) -> the word in that mask register of the processor's package."""
@@ -43,14 +41,16 @@ class Inspection:
     reasserted: tuple[int, ...] = ()
 
 
-class Resctrl:
+class Resctrl(AllReachable):
     """`hardware.api.CacheAllocator` on a mounted resctrl file system.
 
     `coupled` says that the ways shared with I/O come together (Skylake): resctrl shows what was
     asked for, the register has more. `read_register` reads the truth where the MSR driver is
     there and resctrl is mounted with ``-o debug``. `complete` adds to a domain what resctrl does
-    not know (DDIO).
+    not know (DDIO). What is offline is gone: the kernel begins anew with it.
     """
+
+    shape = staticmethod(resctrl_saved.SHAPE)
 
     def __init__(
         self,
@@ -76,8 +76,13 @@ class Resctrl:
         self._online: dict[int, dict[int, int | None]] = {}  # the same of all a domain had then
         self._read_back: dict[int, Mapping[str, WayMask]] = {}  # effective after our last write
         self._default_found: dict[int, dict[str, WayMask]] = {}  # to be given back, by resource
+        self._inherited: Mapping[str, str] | None = None  # limits of other kinds our groups took
 
     # ------------------------------------------------------------------- what is there
+
+    def mounted(self) -> bool:
+        """Whether resctrl is there now."""
+        return (self._fs.root / "schemata").exists()
 
     def domains(self) -> tuple[CacheDomain, ...]:
         """Read the cache domains with their limits.
@@ -89,7 +94,7 @@ class Resctrl:
         info = self._info = self._fs.info()
         exclusive = self._fs.in_use_exclusively(info)
         classes = info.closids - len(self.foreign_groups()) - int(info.io_alloc)
-        present = self._fs.masks(_DEFAULT_GROUP, info.resources[0])
+        present = self._fs.masks(DEFAULT_GROUP, info.resources[0])
         for cache in self._topology.caches():
             if cache.id not in present:
                 continue
@@ -117,7 +122,9 @@ class Resctrl:
         return tuple(name for name in self._fs.groups() if not name.startswith(PREFIX))
 
     def own_groups(self) -> tuple[str, ...]:
-        """Return the control groups that carry our name, whoever made them."""
+        """Return the control groups that carry our name, whoever made them; none if unmounted."""
+        if not self.mounted():
+            return ()
         return tuple(name for name in self._fs.groups() if name.startswith(PREFIX))
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
@@ -243,9 +250,13 @@ class Resctrl:
                 )
 
     def _add(self, number: int, undo: list[Step]) -> None:
+        """Make a group; it begins with the limits of MB, SMBA and L2 that the default group has."""
         self._fs.add(_group(number))
         self._made.add(number)
         undo.append(lambda: self._remove(number, []))
+        if self._inherited is None:
+            self._inherited = self._fs.other_lines(DEFAULT_GROUP)
+        self._fs.set_other_lines(_group(number), self._inherited)
 
     def _remove(self, number: int, undo: list[Step]) -> None:
         self._fs.remove(_group(number))
@@ -301,6 +312,7 @@ class Resctrl:
         are reported and left alone. Raises `HardwareError`.
         """
         self._renew_masks()
+        self._follow_default()
         foreign = self._foreign_masks()
         lost: set[int] = set()
         online = self._topology.online()
@@ -352,12 +364,22 @@ class Resctrl:
                             self._set_masks(domain, number, self._alike(item.mask), [])
             self._online[domain] = now
 
+    def _follow_default(self) -> None:
+        """Give our groups the default group's limits of MB, SMBA and L2 when it gets others."""
+        now = self._fs.other_lines(DEFAULT_GROUP) if self._made else None
+        if now == self._inherited:
+            return
+        self._inherited = now
+        with self._fs.locked():
+            for number in filter(self._exists, sorted(self._made)):
+                self._fs.set_other_lines(_group(number), now or {})
+
     def _exists(self, number: int) -> bool:
         return number == 0 or _group(number) in self._fs.groups()
 
     def _foreign_masks(self) -> list[str]:
         """Tell which of our groups are gone, and which masks somebody else wrote."""
-        present = (_DEFAULT_GROUP, *self._fs.groups())
+        present = (DEFAULT_GROUP, *self._fs.groups())
         foreign = [
             f"{_group(number)} was removed"
             for number in sorted(self._made)
@@ -387,52 +409,25 @@ class Resctrl:
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, what `restore` needs to put everything back."""
-        info = self._fs.info()
-        return {
-            "default": {
-                resource: {
-                    str(domain): f"{mask:x}"
-                    for domain, mask in self._fs.masks(_DEFAULT_GROUP, resource).items()
-                }
-                for resource in info.resources
-            }
-        }
+        return resctrl_saved.save(self._fs)
 
     def restore(self, saved: Mapping[str, Any], others: Iterable[str] = ()) -> tuple[str, ...]:
-        """Remove our groups and give the default group its masks; return what was done.
+        """Remove our groups, and `others`, and put back what was saved; return what was done.
 
-        `others` are further groups to remove. Works on any instance, also of another process, and
-        may be repeated. Where resctrl is no longer mounted there is nothing left of us: unmounting
-        resets every class. Raises `HardwareError` at the end, with all that could not be put back.
+        Works on any instance, also of another process, and may be repeated. Where resctrl is no
+        longer mounted there is nothing left of us: unmounting resets every class. Raises
+        `HardwareError` at the end, with all that could not be put back.
         """
-        if not (self._fs.root / "schemata").exists():
-            return ()
-        resources = self._fs.info().resources
-        steps: list[Callable[[], str | None]] = [
-            functools.partial(self._put_back_group, name) for name in (*others, *self.own_groups())
-        ]
-        steps += [
-            functools.partial(self._put_back_mask, resource, int(domain), WayMask(int(text, 16)))
-            for resource, masks in saved["default"].items()
-            for domain, text in masks.items()
-            if resource in resources
-        ]
-        with self._fs.locked():
-            try:
-                return put_all_back(steps, lambda step: step())
-            finally:
-                self._forget()
+        try:
+            if not self.mounted():
+                return ()
+            return resctrl_saved.restore(self._fs, saved, (*others, *self.own_groups()))
+        finally:
+            self._forget()
 
-    def _put_back_group(self, name: str) -> str:
-        self._fs.remove(name)
-        return f"removed {self._fs.root / name}"
-
-    def _put_back_mask(self, resource: str, domain: int, mask: WayMask) -> str | None:
-        now = self._fs.masks(_DEFAULT_GROUP, resource)
-        if now.get(domain, mask) == mask:  # or it is off-line: the kernel begins anew with it
-            return None
-        self._fs.set_masks(_DEFAULT_GROUP, domain, {resource: mask})
-        return f"default group {resource}:{domain} = {mask}"
+    def remove_left_over(self) -> tuple[str, ...]:
+        """Remove groups of ours that no snapshot tells of; for the host's writer alone."""
+        return self.restore({"default": {}})
 
     def _forget(self) -> None:
         for memory in (
@@ -446,7 +441,8 @@ class Resctrl:
         ):
             memory.clear()
         self._made.clear()
+        self._inherited = None
 
 
 def _group(number: int) -> str:
-    return f"{PREFIX}{number}" if number else _DEFAULT_GROUP
+    return f"{PREFIX}{number}" if number else DEFAULT_GROUP

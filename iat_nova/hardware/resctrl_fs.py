@@ -14,13 +14,25 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from iat_nova.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError
 from iat_nova.model import WayMask
 
 DEFAULT_ROOT = Path("/sys/fs/resctrl")
+DEFAULT_GROUP = ""
+_MONITORS = "mon_groups"
+_L3 = frozenset({"L3", "L3CODE", "L3DATA"})
 _NOT_GROUPS = frozenset({"info", "mon_groups", "mon_data"})
 _LOCK_DEADLINE_S = 2.0
 _LOCK_PAUSE_S = 0.01
+
+
+_REMEDIES = {
+    "Out of CLOSIDs": "remove control groups that nobody needs (rmdir)",
+    "Out of RMIDs": "remove monitoring groups that nobody needs (rmdir, in mon_groups), or wait: "
+    "the RMID of a removed group is free again when its data has left the cache",
+}
+"""What to do about the kernel's words in ``last_cmd_status``."""
 
 
 class ResctrlError(HardwareError):
@@ -121,6 +133,30 @@ class ResctrlFs:
                 return parse_masks(values)
         raise HardwareError(f"{self.root / group}/schemata has no line {resource}")
 
+    def other_lines(self, group: str) -> Mapping[str, str]:
+        """Return a group's limits of anything but L3 (MB, SMBA, L2), as ``schemata`` has them."""
+        lines = (line.partition(":") for line in self._get(_in(group, "schemata")).splitlines())
+        return {
+            name.strip(): values.replace(" ", "")
+            for name, _, values in lines
+            if name.strip() not in _L3
+        }
+
+    def monitor(self, name: str) -> str:
+        """Return the path of a monitoring group beneath the default group."""
+        return f"{_MONITORS}/{name}"
+
+    def monitors(self) -> Mapping[str, frozenset[int]]:
+        """Return the CPUs of the monitoring groups beneath the default group, by name."""
+        try:
+            names = sorted(entry.name for entry in os.scandir(self.root / _MONITORS))
+        except FileNotFoundError:  # the processor, or the kernel, does not monitor
+            return {}
+        except OSError as error:
+            raise HardwareError(f"{self.root / _MONITORS}: {error.strerror}") from error
+        lists = {name: self._get(_in(self.monitor(name), "cpus_list"), "") for name in names}
+        return {name: parse_cpus(text) for name, text in lists.items()}  # empty: just removed
+
     def in_use_exclusively(self, info: Info) -> Mapping[int, WayMask]:
         """Return the ways exclusive and pseudo-locked groups hold, by domain.
 
@@ -165,6 +201,14 @@ class ResctrlFs:
         text = "".join(f"{resource}:{domain}={mask:x}\n" for resource, mask in masks.items())
         self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
 
+    def set_other_lines(self, group: str, lines: Mapping[str, str]) -> None:
+        """Give a group these limits where it has others."""
+        now = self.other_lines(group)
+        new = {name: values for name, values in lines.items() if now.get(name, values) != values}
+        if new:
+            text = "".join(f"{name}:{values}\n" for name, values in new.items())
+            self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
+
     def set_cpus(self, group: str, cpus: str) -> None:
         """Give a group these processors; those it loses go to the default group."""
         self._do(_in(group, "cpus_list"), cpus, lambda name: self.write(name, f"{cpus}\n"))
@@ -187,6 +231,8 @@ class ResctrlFs:
         except OSError as error:
             says = self._get("info/last_cmd_status", "")
             kernel = f"; the kernel says: {says}" if says not in ("", "ok") else ""
+            kernel = kernel.replace("\n", ", ")
+            kernel += "".join(f"; {what}" for words, what in _REMEDIES.items() if words in says)
             what = what.strip().replace("\n", ", ")
             text = f"{self.root / name}: {what}: {error.strerror}{kernel}"
             raise ResctrlError(text, error.errno) from error

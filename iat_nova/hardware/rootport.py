@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.undo import put_all_back
+from iat_nova.hardware.api import HardwareError, LastingRefusal
+from iat_nova.hardware.shape import mapping, text, whole
+from iat_nova.hardware.undo import AllReachable, put_all_back
 
 DEVICES = Path("/sys/bus/pci/devices")
 PERFCTRLSTS_0 = 0x180
@@ -31,11 +32,18 @@ _RIGHT = (
 )
 
 
-class RootPorts:
+class RootPorts(AllReachable):
     """The root ports of an operator's list, by PCI address such as ``0000:3a:00.0``.
 
-    The guard saves and restores them. Only the two bits are ever changed.
+    The guard saves and restores them. Only the two bits are ever changed. The register of a port
+    that is plugged out is gone with it.
     """
+
+    shape = staticmethod(
+        mapping(
+            text(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", "a PCI address"), whole(0, _BITS)
+        )
+    )
 
     def __init__(self, ports: Iterable[str] = (), devices: Path = DEVICES) -> None:
         self._ports = tuple(ports)
@@ -106,7 +114,7 @@ class RootPorts:
             raise HardwareError(f"{path}: write: {error.strerror}; {_RIGHT}") from error
         now = self._read(port)
         if now & _BITS != bits:
-            raise HardwareError(
+            raise LastingRefusal(
                 f"{path}: perfctrlsts_0 was set to {wanted:#x} and reads {now:#x}: this port does "
                 "not take it; leave it out of dca_off_ports"
             )

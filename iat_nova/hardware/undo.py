@@ -4,15 +4,54 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.shape import Shape
 
 _Item = TypeVar("_Item")
 
 Step = Callable[[], None]
 """Takes one change back. Raises `HardwareError`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reach:
+    """What was saved, parted by what can be put back now and what must wait; None: nothing.
+
+    `places` tells where the latter is.
+    """
+
+    now: Any
+    later: Any = None
+    places: tuple[str, ...] = ()
+
+
+class Restorable(Protocol):
+    """A part of the hardware that the guard saves and puts back."""
+
+    @property
+    def shape(self) -> Shape:
+        """What must hold of what `save` returned before it is used."""
+
+    def save(self) -> Any:
+        """Return, as plain JSON values, what `restore` needs."""
+
+    def reachable(self, saved: Any) -> Reach:
+        """Tell what of it can be put back now, and what is out of reach."""
+
+    def restore(self, saved: Any) -> tuple[str, ...]:
+        """Put everything back and tell what was done; nothing when it is back already."""
+
+
+class AllReachable:
+    """What was saved of this part is within reach, or gone for good, whatever is offline."""
+
+    def reachable(self, saved: Any) -> Reach:
+        """See `Restorable`."""
+        return Reach(saved)
 
 
 @contextlib.contextmanager

@@ -63,7 +63,13 @@ def _macvtap(element: ElementTree.Element) -> Device:
     """Name it by the device below (a VF's, in Nova's hands): `macvtapN` says nothing."""
     source = _required(element, "source", "dev")
     return Device(
-        Attachment(AttachmentKind.MACVTAP, source, mac=_mac(element), port=_port(element)),
+        Attachment(
+            AttachmentKind.MACVTAP,
+            source,
+            mac=_mac(element),
+            port=_port(element),
+            exclusive=_get(element, "source", "mode") == "passthrough",
+        ),
         target=_get(element, "target", "dev"),
     )
 

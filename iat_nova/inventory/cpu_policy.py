@@ -17,15 +17,15 @@ _RESOURCES = re.compile(r"resources[^:]*:(PCPU|VCPU)")
 
 
 def promised_vcpus(
-    vcpus: int, extra_specs: Mapping[str, str] | None, image_properties: Mapping[str, str]
+    vcpus: int, extra_specs: Mapping[str, str] | None, image_properties: Mapping[str, str] | None
 ) -> frozenset[int] | None:
     """Return the vCPUs with dedicated processors; None when flavor and image are silent.
 
-    Silence proves nothing: the specs may be unknown. Raises `ValueError` for a policy or a mask
-    that Nova does not know either.
+    Silence proves nothing where one of the two is unknown (None): see `is_silent`. Raises
+    `ValueError` for a policy or a mask that Nova does not know either.
     """
-    specs = extra_specs or {}
-    policy = specs.get("hw:cpu_policy") or image_properties.get("hw_cpu_policy")
+    specs, image = extra_specs or {}, image_properties or {}
+    policy = specs.get("hw:cpu_policy") or image.get("hw_cpu_policy")
     every = frozenset(range(vcpus))
     match policy or _policy_of_resources(specs):
         case None:
@@ -35,9 +35,19 @@ def promised_vcpus(
         case "shared":
             return frozenset()
         case "mixed":
-            return _mixed(every, specs, image_properties)
+            return _mixed(every, specs, image)
         case unknown:
             raise ValueError(f"hw:cpu_policy '{unknown}' is unknown")
+
+
+def is_silent(
+    extra_specs: Mapping[str, str] | None, image_properties: Mapping[str, str] | None
+) -> bool:
+    """Tell whether flavor and image are known to ask for no CPU policy: Nova then pins none."""
+    if extra_specs is None or image_properties is None:
+        return False
+    policy = extra_specs.get("hw:cpu_policy") or image_properties.get("hw_cpu_policy")
+    return not policy and _policy_of_resources(extra_specs) is None
 
 
 def _policy_of_resources(specs: Mapping[str, str]) -> str | None:

@@ -15,6 +15,10 @@ from iat_nova.cpulist import parse_cpus
 from iat_nova.inventory import attachments, nova_metadata
 from iat_nova.inventory.attachments import Device
 from iat_nova.inventory.nova_metadata import NovaMetadata
+from iat_nova.untrusted import bounded_int, shortened
+
+_MOST_VCPUS = 16384  # QEMU's machines end at 4096; a slip must not eat the memory
+_MOST = 2**31 - 1  # libvirt's ids are C integers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,7 +27,8 @@ class Domain:
 
     `run` is libvirt's id, None for a domain that does not run (a stopped guest keeps its pins in
     the XML). `pins` holds only the vCPUs with a `<vcpupin>`; the others float over `cpuset`, or
-    anywhere where that is None. `helper_cpus` are those of the emulator and of the I/O threads.
+    anywhere where that is None. A pin or a `cpuset` that says nothing readable is empty.
+    `helper_cpus` are those of the emulator and of the I/O threads.
     """
 
     uuid: str
@@ -73,7 +78,7 @@ class _Reading:
             uuid=self._uuid,
             run=self._number(self._root.get("id"), "domain id"),
             name=self._name,
-            vcpus=self._number(self._root.findtext("vcpu"), "number of vCPUs") or 0,
+            vcpus=self._number(self._root.findtext("vcpu"), "number of vCPUs", _MOST_VCPUS) or 0,
             pins=dict(self._pins()),
             cpuset=None if cpuset is None else self._list(cpuset, "vcpu cpuset"),
             helper_cpus=self._union("cputune/emulatorpin") | self._union("cputune/iothreadpin"),
@@ -89,7 +94,7 @@ class _Reading:
         for pin in self._root.iterfind("cputune/vcpupin"):
             vcpu = self._number(pin.get("vcpu"), "vcpupin vcpu")
             cpus = self._list(pin.get("cpuset", ""), "vcpupin cpuset")
-            if vcpu is not None and cpus:
+            if vcpu is not None:
                 yield vcpu, cpus
 
     def _allocates_cache(self) -> bool:
@@ -111,11 +116,10 @@ class _Reading:
             self._warnings.append(f"{what}: {error}; it is ignored")
             return frozenset()
 
-    def _number(self, text: str | None, what: str) -> int | None:
+    def _number(self, text: str | None, what: str, most: int = _MOST) -> int | None:
         if text is None:
             return None
-        try:
-            return int(text)
-        except ValueError:
-            self._warnings.append(f"the {what} '{text}' is no number")
-            return None
+        number = bounded_int(text, most)
+        if number is None:
+            self._warnings.append(f"the {what} '{shortened(text)}' is no number up to {most}")
+        return number

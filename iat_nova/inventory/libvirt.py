@@ -15,9 +15,10 @@ from typing import Any
 import libvirt
 
 from iat_nova.clock import Clock, SystemClock
-from iat_nova.inventory import domain_xml, pinning
+from iat_nova.inventory import pinning
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
+from iat_nova.inventory.domains import Counters, DomainReader, Reading
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.inventory.patience import Patience
@@ -26,19 +27,53 @@ from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
 from iat_nova.model import Attachment, Guest
 
 ANSWER_S = 1.0  # what the loop can spare; keep-alives take 20 s to find a libvirtd that hangs
+SLOW_S = 60.0  # a reading that takes longer is shown: the picture is older than twice the timer
 
-_RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING | libvirt.VIR_CONNECT_LIST_DOMAINS_PAUSED
 
-Counters = Mapping[str, int]  # packets by the host's net device
-_Parsed = dict[str, tuple[str, Domain]]  # XML and what it means, by UUID
+class _Session:
+    """One connection's reader, and the reading that may be under way in a thread of its own."""
+
+    def __init__(
+        self, connection: Any, answer_s: float, on_late: Callable[[], None], clock: Clock
+    ) -> None:
+        self.connection = connection
+        self.reader = DomainReader(connection, self._note)
+        self._clock = clock
+        self._patience: Patience[Reading] = Patience(answer_s, on_late)
+        self._begun_s = self._heard_s = clock.now()
+
+    def ask(self) -> Reading:
+        """Return the latest reading. Raises `TimeoutError`, `libvirt.libvirtError`."""
+        if not self._patience.asked:
+            self._begun_s = self._heard_s = self._clock.now()
+        return self._patience.ask(self.reader.read)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a reading is under way, or waits to be taken."""
+        return self._patience.asked
+
+    @property
+    def silent_s(self) -> float:
+        """How long libvirt has answered nothing, while it is being asked."""
+        return self._clock.now() - self._heard_s
+
+    @property
+    def takes_s(self) -> float:
+        """How long the reading under way has taken so far."""
+        return self._clock.now() - self._begun_s
+
+    def _note(self) -> None:
+        self._heard_s = self._clock.now()
 
 
 class LibvirtSource:
     """The running and paused domains of one libvirt, as guests.
 
     `guests` is for one thread, the loop's. While libvirt is away it returns the last good
-    picture with a warning on every guest, and `warnings` says what is wrong. A libvirtd that hangs
-    holds it up for `ANSWER_S` at the most.
+    picture with a warning on every guest, and `warnings` says what is wrong. It waits for
+    `answer_s` at the most: of a libvirtd that takes longer the last picture stands until the next
+    one is whole, which is a hint; one that answers nothing for so long hangs.
     """
 
     def __init__(
@@ -49,26 +84,23 @@ class LibvirtSource:
         *,
         clock: Clock | None = None,
         link: LibvirtLink | None = None,
+        answer_s: float = ANSWER_S,
     ) -> None:
         self._link = link or LibvirtLink(uri)
         self._cpusets = cpusets
         self._spool = spool
         self._clock = clock or SystemClock()
+        self._answer_s = answer_s
         self._on_hint: Callable[[], None] = lambda: None
-        self._patience = Patience(ANSWER_S, libvirt.libvirtError, on_late=self._look_again)
+        self._session: _Session | None = None
         self._problem: str | None = None  # of the last reading
-        self._parsed: _Parsed = {}
         self._last: tuple[Guest, ...] = ()
         self._last_seen_s: float | None = None  # wall clock
 
     def start(self, on_hint: Callable[[], None]) -> None:
-        """Connect; from now on `on_hint` is called, on libvirt's thread, when to look again."""
+        """Connect; from now on `on_hint` is called, on other threads, when to look again."""
         self._on_hint = on_hint
-        self._link.start(on_hint)
-
-    def _look_again(self) -> None:
-        """A late answer came: libvirtd can be asked again."""
-        self._on_hint()
+        self._link.start(on_hint, self._changed)
 
     def close(self) -> None:
         """Give the connection back."""
@@ -82,26 +114,52 @@ class LibvirtSource:
             return ()
         return (f"libvirt at {self._link.uri}: {problem}; {self._as_of()}",)
 
+    @property
+    def waiting_for(self) -> str | None:
+        """What has never answered and must, before anything is known of this host."""
+        if self._last_seen_s is not None:
+            return None
+        return f"libvirt at {self._link.uri} ([iat] libvirt_uri)"
+
     def guests(self, online: frozenset[int]) -> tuple[Guest, ...]:
         """Return all guests; `online` are the host's processors on which anything can run."""
         connection = self._link.connection
         if connection is None:
             return self._stale()
+        if self._session is None or self._session.connection is not connection:
+            # Its thread ends with its connection; what happened in between had no events.
+            self._session = _Session(connection, self._answer_s, self._look_again, SystemClock())
         try:
-            domains, counters, self._parsed = self._patience.ask(
-                lambda: _read(connection, self._parsed)
-            )
-        except TimeoutError as error:
-            self._problem = f"libvirtd hangs: {error}"
-            return self._stale()
+            reading = self._session.ask()
+        except TimeoutError:
+            return self._unanswered(self._session)
         except libvirt.libvirtError as error:
             # Should the connection have died, the link learns of it by itself.
             self._problem = str(error)
             return self._stale()
         self._problem = None
-        self._last = self._guests(domains, counters, online)
+        self._last = self._guests(reading.domains, reading.packets, online)
         self._last_seen_s = self._clock.wall()
         return self._last
+
+    def _unanswered(self, session: _Session) -> tuple[Guest, ...]:
+        """Return the last picture, marked where libvirt answers nothing at all."""
+        if session.silent_s >= self._answer_s:
+            self._problem = "libvirtd hangs: it was asked and answers nothing"
+            return self._stale()
+        slow = f"libvirtd is slow: a reading takes more than {SLOW_S:g} s"
+        self._problem = slow if session.takes_s >= SLOW_S else None
+        return self._last
+
+    def _look_again(self) -> None:
+        """A late answer came."""
+        self._on_hint()
+
+    def _changed(self, uuid: str) -> None:
+        """libvirt has news of a domain; called on its thread."""
+        session = self._session
+        if session is not None:
+            session.reader.changed(uuid)
 
     def _guests(
         self, domains: Sequence[Domain], counters: Counters, online: frozenset[int]
@@ -137,59 +195,6 @@ class LibvirtSource:
             return "no guests have been seen yet"
         seen = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self._last_seen_s))
         return f"guests are shown as of {seen}"
-
-
-def _read(connection: Any, before: _Parsed) -> tuple[list[Domain], Counters, _Parsed]:
-    """Read all running guests; XML that is what it was `before` is not parsed again."""
-    parsed: _Parsed = {}
-    domains: list[Domain] = []
-    counted: list[Any] = []
-    for handle in connection.listAllDomains(_RUNNING):
-        domain = _describe(connection, handle, before, parsed)
-        if domain is None:
-            continue
-        domains.append(domain)
-        if any(device.target for device in domain.devices):
-            counted.append(handle)
-    return domains, _packets(connection, counted) if counted else {}, parsed
-
-
-def _describe(connection: Any, handle: Any, before: _Parsed, parsed: _Parsed) -> Domain | None:
-    """Return a listed guest, None when it has gone or stopped since."""
-    uuid, name, run = handle.UUIDString(), handle.name(), handle.ID()
-    try:
-        xml = handle.XMLDesc(0)
-    except libvirt.libvirtError as error:
-        if not connection.isAlive():
-            raise
-        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-            return None
-        return Domain(uuid, run, name, warnings=(f"libvirt does not describe it: {error}",))
-    last_xml, domain = before.get(uuid, (None, None))
-    if domain is None or xml != last_xml:
-        domain = domain_xml.parse(xml, uuid=uuid, name=name, run=run)
-    parsed[uuid] = (xml, domain)
-    return domain if domain.run is not None else None
-
-
-def _packets(connection: Any, handles: Sequence[Any]) -> Counters:
-    """Ask for all guests' counts at once, and never wait for one that is busy (NOWAIT).
-
-    A guest that vanished is left out by libvirt itself; the test driver knows no counts.
-    """
-    records = connection.domainListGetStats(
-        list(handles),
-        libvirt.VIR_DOMAIN_STATS_INTERFACE,
-        libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT,
-    )
-    packets: dict[str, int] = {}
-    for _, stats in records:
-        for index in range(stats.get("net.count", 0)):
-            name = stats.get(f"net.{index}.name")
-            counts = [stats.get(f"net.{index}.{way}.pkts") for way in ("rx", "tx")]
-            if name is not None and None not in counts:
-                packets[name] = sum(counts)
-    return packets
 
 
 def _guest(

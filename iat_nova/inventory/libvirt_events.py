@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -11,6 +12,23 @@ import libvirt
 
 _log = logging.getLogger(__name__)
 _JOIN_S = 5.0
+
+
+def not_lost(callback: Callable[..., None]) -> Callable[..., None]:
+    """Make a callback whose errors are taken for those of its thread.
+
+    libvirt-python prints an error in a callback and goes on: nobody would know.
+    """
+
+    @functools.wraps(callback)
+    def call(*arguments: object) -> None:
+        try:
+            callback(*arguments)
+        except Exception as error:  # noqa: BLE001  # handed on, whatever it is
+            died = (type(error), error, error.__traceback__, threading.current_thread())
+            threading.excepthook(threading.ExceptHookArgs(died))
+
+    return call
 
 
 class EventLoop:
@@ -59,6 +77,7 @@ class EventLoop:
     def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Run `action` once on the loop's thread."""
 
+        @not_lost
         def fire(timer: int, _: object) -> None:
             libvirt.virEventRemoveTimeout(timer)
             action()

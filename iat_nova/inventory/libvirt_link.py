@@ -10,7 +10,7 @@ from typing import Any
 
 import libvirt
 
-from iat_nova.inventory.libvirt_events import EVENT_LOOP
+from iat_nova.inventory.libvirt_events import EVENT_LOOP, EventLoop, not_lost
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,8 @@ class LibvirtLink:
 
     All opening and closing happens on libvirt's event thread, so that a libvirtd that hangs
     never holds up the loop; other threads read `connection` and use it. `backoff_s` are the
-    first and the longest wait between two attempts; `keepalive` is libvirt's pair (seconds
+    first and the longest wait between two attempts (the longest is how late libvirt's return is
+    noticed); `keepalive` is libvirt's pair (seconds
     between two questions, unanswered ones after which the connection is given up).
     """
 
@@ -44,8 +45,9 @@ class LibvirtLink:
         self,
         uri: str,
         *,
-        backoff_s: tuple[float, float] = (0.5, 30.0),
+        backoff_s: tuple[float, float] = (0.5, 4.0),
         keepalive: tuple[int, int] = (5, 3),
+        loop: EventLoop = EVENT_LOOP,
     ) -> None:
         self.uri = uri
         self.connection: Any | None = None  # libvirt.virConnect, which has no types
@@ -53,16 +55,27 @@ class LibvirtLink:
         self._backoff_s = backoff_s
         self._wait_s = backoff_s[0]
         self._keepalive = keepalive
+        self._loop = loop
         self._on_hint: Callable[[], None] = lambda: None
+        self._on_domain: Callable[[str], None] = lambda uuid: None
         self._tried = threading.Event()
         self._closing = False
         self._open: tuple[Any, list[int]] | None = None  # what must be given back
 
-    def start(self, on_hint: Callable[[], None], wait_s: float = 5.0) -> None:
-        """Begin to connect and wait until the first attempt has come to an end."""
+    def start(
+        self,
+        on_hint: Callable[[], None],
+        on_domain: Callable[[str], None] = lambda uuid: None,
+        wait_s: float = 5.0,
+    ) -> None:
+        """Begin to connect and wait until the first attempt has come to an end.
+
+        `on_domain` is called with the UUID of each domain that has an event, before `on_hint`.
+        """
         self._on_hint = on_hint
-        EVENT_LOOP.acquire()
-        EVENT_LOOP.call_later(0.0, self._attempt)
+        self._on_domain = on_domain
+        self._loop.acquire()
+        self._loop.call_later(0.0, self._attempt)
         self._tried.wait(wait_s)
 
     def close(self, wait_s: float = 5.0) -> None:
@@ -74,10 +87,10 @@ class LibvirtLink:
             self._give_back()
             done.set()
 
-        EVENT_LOOP.call_later(0.0, finish)
+        self._loop.call_later(0.0, finish)
         if not done.wait(wait_s):
             _log.warning("libvirt at %s hangs; its connection is left behind", self.uri)
-        EVENT_LOOP.release()
+        self._loop.release()
 
     def _attempt(self) -> None:
         if self._closing:
@@ -108,9 +121,12 @@ class LibvirtLink:
             callbacks.append(connection.domainEventRegisterAny(None, event, self._event, None))
         return connection
 
-    def _event(self, *_: object) -> None:
+    @not_lost
+    def _event(self, _connection: object, domain: Any, *_: object) -> None:
+        self._on_domain(domain.UUIDString())
         self._on_hint()
 
+    @not_lost
     def _closed(self, connection: object, reason: int, _: object) -> None:
         """Note the loss; the dead connection may not be touched in here."""
         if self._closing or self._open is None or connection is not self._open[0]:
@@ -123,7 +139,7 @@ class LibvirtLink:
             _log.warning("libvirt at %s: %s; trying again", self.uri, why)
         self.connection = None
         self.problem = why
-        EVENT_LOOP.call_later(self._wait_s, self._attempt)
+        self._loop.call_later(self._wait_s, self._attempt)
         self._wait_s = min(2 * self._wait_s, self._backoff_s[1])
 
     def _give_back(self) -> None:

@@ -13,7 +13,7 @@ from iat_nova.model import Mempool
 
 METHOD = "netdev-dpdk/get-mempool-info"
 _NAME = re.compile(r"^mempool <([^>]*)>", re.MULTILINE)
-_SIZE = re.compile(r"^\s*size=(\d+)", re.MULTILINE)
+_SIZE = re.compile(r"^\s*size=([0-9]{1,18})\b", re.MULTILINE)
 _HANDLER = re.compile(r"^\s*ops_name: <([^>]*)>", re.MULTILINE)
 
 

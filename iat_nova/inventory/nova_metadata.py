@@ -17,13 +17,17 @@ _NAMESPACE = "http://openstack.org/xmlns/libvirt/nova/"  # a version follows: 1.
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NovaMetadata:
-    """An instance in Nova's words; None where Nova does not say."""
+    """An instance in Nova's words; None where Nova does not say.
+
+    Extra specs and image properties came with the same release: where the specs are known, an
+    image without properties is known to have none.
+    """
 
     name: str | None = None
     flavor: str | None = None
     project: str | None = None
     extra_specs: Mapping[str, str] | None = None
-    image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    image_properties: Mapping[str, str] | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -41,13 +45,14 @@ def parse(domain: ElementTree.Element) -> NovaMetadata | None:
     warnings: list[str] = []
     flavor = instance.find(f"{ns}flavor")
     project = instance.find(f"{ns}owner/{ns}project")
+    specs = _pairs(instance, f"{ns}flavor/{ns}extraSpecs", "extra spec", warnings)
+    properties = _pairs(instance, f"{ns}image/{ns}properties", "image property", warnings)
     return NovaMetadata(
         name=instance.findtext(f"{ns}name") or None,
         flavor=_attribute(flavor, "name", "flavor", warnings),
         project=_attribute(project, "uuid", "owner's project", warnings),
-        extra_specs=_pairs(instance, f"{ns}flavor/{ns}extraSpecs", "extra spec", warnings),
-        image_properties=_pairs(instance, f"{ns}image/{ns}properties", "image property", warnings)
-        or {},
+        extra_specs=specs,
+        image_properties={} if properties is None and specs is not None else properties,
         warnings=tuple(warnings),
     )
 

@@ -4,7 +4,7 @@
 The picture is made anew from an in-memory copy of the database each time it is asked for. Two
 things are not in that copy and are asked for at the same moment, within one bound: the counts of
 packets (the database has them, but following them would mean work every five seconds for
-nothing) and, where no ``pmd-cpu-mask`` is set, the processors of the PMD threads.
+nothing) and the CPUs of the PMD threads, which ovs-vswitchd knows.
 """
 
 from __future__ import annotations
@@ -15,20 +15,28 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from iat_nova import files
 from iat_nova.inventory import ovs_rpc, pmd
 from iat_nova.inventory.ovsdb import Follower, Rows
 from iat_nova.model import SwitchPort, VirtualSwitch
+from iat_nova.untrusted import bounded_int, shortened
 
 DATABASE = "Open_vSwitch"
 COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "Open_vSwitch": ("other_config", "dpdk_initialized"),
+    "Open_vSwitch": ("other_config", "dpdk_initialized", "cur_cfg"),
     "Bridge": ("name", "datapath_type", "ports"),
     "Port": ("interfaces",),
-    "Interface": ("name", "type", "external_ids", "options", "mtu"),
+    "Interface": ("name", "type", "external_ids", "options", "mtu", "ofport"),
 }
-"""All that is followed. What is not here changes without waking anybody."""
+"""All that is followed. What is not here changes without waking anybody.
+
+`cur_cfg` and `ofport` are not used but waited for: ovs-vswitchd writes them when it has done what
+was asked for (a new pmd-cpu-mask, a port), and its PMD threads may then be others.
+"""
 
 USERSPACE = "netdev"  # the datapath type with PMD threads; "" and "system" are the kernel's
+_PID_BYTES = 32  # a number of seven digits at most, and a line's end
+_MOST = 2**31 - 1  # of an option that is a number; ovs-vswitchd reads them as C integers
 _STATISTICS = {
     "op": "select",
     "table": "Interface",
@@ -63,6 +71,7 @@ class OvsSource:
         self._proc_root = pathlib.Path(proc_root)
         self._timeout_s = timeout_s
         self._follower = Follower(connection, DATABASE, COLUMNS, timeout_s, retry_s)
+        self._answered = False
         self._last: VirtualSwitch | None = None
         self._warnings: tuple[str, ...] = ()
 
@@ -82,6 +91,13 @@ class OvsSource:
         """What was wrong with this source when `switch` was last called."""
         return self._warnings
 
+    @property
+    def waiting_for(self) -> str | None:
+        """What has never answered and must, before anything is known of this host."""
+        if self._answered:
+            return None
+        return f"OVSDB at {self._address} ([iat] ovsdb_connection; none: no Open vSwitch here)"
+
     def switch(self) -> VirtualSwitch | None:
         """Return the full picture; None: there is no Open vSwitch, or it was never reached.
 
@@ -93,6 +109,7 @@ class OvsSource:
             picture = None if rows is None else read_tables(rows)
         if picture is None or trouble is not None:
             return self._stale(trouble or f"OVSDB at {self._address}: its tables are busy")
+        self._answered = True
         absent = self._absent_columns()
         if picture.other_config is None:
             # Without this row ovs-vswitchd does nothing, whatever else is in the database.
@@ -164,7 +181,7 @@ def vswitchd_control(rundir: pathlib.Path) -> str:
     """
     pid_file = rundir / "ovs-vswitchd.pid"
     try:
-        pid = int(pid_file.read_text())
+        pid = int(files.read_bytes(pid_file, _PID_BYTES, follow=False))
     except OSError as error:
         raise ovs_rpc.OvsUnavailableError(f"{pid_file}: {error.strerror}") from error
     except ValueError as error:
@@ -214,10 +231,12 @@ def _port(interface: Any, bridge: str, warnings: list[str]) -> SwitchPort:
     numbers: dict[str, int] = {}
     for key in ("n_rxq_desc", "n_rxq"):
         value = options.get(key, "")
-        if value.isdecimal():
-            numbers[key] = int(value)
+        number = bounded_int(value, _MOST)
+        if number is not None:
+            numbers[key] = number
         elif key in options:
-            warnings.append(f"port {name}: options:{key} {value!r} is not a number")
+            text = f"options:{key} {shortened(value)!r} is not a number up to {_MOST}"
+            warnings.append(f"port {name}: {text}")
     mtu = getattr(interface, "mtu", None)
     return SwitchPort(
         name=name,
@@ -245,7 +264,7 @@ def read_packets(answer: Any) -> dict[str, int]:
         for row in answer[0]["rows"]:
             counts = dict(row["statistics"][1])
             if "rx_packets" in counts and "tx_packets" in counts:
-                packets[row["name"]] = counts["rx_packets"] + counts["tx_packets"]
+                packets[row["name"]] = int(counts["rx_packets"]) + int(counts["tx_packets"])
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ovs_rpc.OvsUnavailableError(f"ovsdb-server answered {answer!r:.200}") from error
     return packets

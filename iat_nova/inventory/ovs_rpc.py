@@ -40,7 +40,7 @@ def call(address: str, method: str, params: Sequence[Any], timeout_s: float) -> 
             problems.append(f"{remote}: no answer to {method} within {max(timeout_s, 0):.2g} s")
         except OSError as error:
             problems.append(f"{remote}: {error.strerror or error}")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             problems.append(f"{remote}: {error}")
     raise OvsUnavailableError("; ".join(problems))
 

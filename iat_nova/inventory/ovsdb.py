@@ -23,6 +23,7 @@ from ovsdbapp.backend.ovs_idl import connection as ovs_connection
 from ovsdbapp.backend.ovs_idl import vlog
 
 from iat_nova.inventory import ovs_rpc
+from iat_nova.untrusted import shortened
 
 LOG = logging.getLogger(__name__)
 Rows = Mapping[str, Sequence[Any]]
@@ -142,12 +143,12 @@ class Follower:
         try:
             connection, absent = self._open()
         except ovs_rpc.OvsUnavailableError as error:
-            before, self._trouble = self._trouble, f"OVSDB at {error}"
-            if not self._reported:  # one line an outage
-                LOG.warning("%s; trying again every %g s", self._trouble, self._retry_s)
-                self._reported = True
-            if self._trouble != before:
-                self._hint()  # what was known has become stale, or is missing for another reason
+            self._failed(f"OVSDB at {error}")
+            return
+        except Exception as error:  # the boundary of this thread: a schema nobody thought of, say
+            LOG.debug("OVSDB at %s", self._address, exc_info=True)
+            text = shortened(str(error), 200)
+            self._failed(f"OVSDB at {self._address}: {type(error).__name__}: {text}")
             return
         self._absent = absent
         self._trouble = None
@@ -155,6 +156,14 @@ class Follower:
         self._connection = connection
         LOG.info("OVSDB at %s: connected", self._address)
         self._hint()
+
+    def _failed(self, trouble: str) -> None:
+        before, self._trouble = self._trouble, trouble
+        if not self._reported:  # one line an outage
+            LOG.warning("%s; trying again every %g s", trouble, self._retry_s)
+            self._reported = True
+        if trouble != before:
+            self._hint()  # what was known has become stale, or is missing for another reason
 
     def _open(self) -> tuple[Any, tuple[str, ...]]:
         schema = ovs_rpc.call(self._address, "get_schema", [self._name], self._timeout_s)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for an answer no longer than one can afford; the question itself cannot be withdrawn."""
+"""Waiting for an answer no longer than one can afford; what comes later is kept, not thrown away.
+
+The question itself cannot be withdrawn.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,11 @@ T = TypeVar("T")
 class _Question(Generic[T]):
     """One call on a thread of its own."""
 
-    def __init__(
-        self,
-        ask: Callable[[], T],
-        errors: tuple[type[Exception], ...],
-        on_late: Callable[[], None],
-    ) -> None:
+    def __init__(self, ask: Callable[[], T], on_late: Callable[[], None]) -> None:
         self.given_up = False
-        self._on_late = on_late
         self.answered = threading.Event()
         self._ask = ask
-        self._errors = errors
+        self._on_late = on_late
         self._answer: list[T] = []
         self._error: Exception | None = None
         threading.Thread(target=self._run, name="question", daemon=True).start()
@@ -31,12 +28,11 @@ class _Question(Generic[T]):
     def _run(self) -> None:
         try:
             self._answer.append(self._ask())
-        except self._errors as error:  # raised again in the thread that asked
+        except Exception as error:  # noqa: BLE001  # raised again in the thread that asked
             self._error = error
-        finally:
-            self.answered.set()
-            if self.given_up:
-                self._on_late()
+        self.answered.set()
+        if self.given_up:
+            self._on_late()
 
     def answer(self) -> T:
         """Return what the call returned, or raise what it raised."""
@@ -45,33 +41,41 @@ class _Question(Generic[T]):
         return self._answer[0]
 
 
-class Patience:
+class Patience(Generic[T]):
     """Asks one question at a time and waits for `timeout_s` seconds.
 
-    `errors` are what a question may raise; `on_late` is called, in another thread, when an answer
-    comes that nobody waits for any more.
-    While one goes unanswered no other is asked: a server that hangs costs one thread, not one an
-    attempt.
+    An answer that comes later is that of the next `ask`: a slow server has a picture to give, too,
+    if an older one. `on_late` is called, in another thread, when there is one, and when the server
+    can be asked once more. While one question is open no other is asked: a server that hangs costs
+    one thread, not one an attempt. `ask` is for one thread.
     """
 
-    def __init__(
-        self,
-        timeout_s: float,
-        *errors: type[Exception],
-        on_late: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, timeout_s: float, on_late: Callable[[], None] = lambda: None) -> None:
         self._timeout_s = timeout_s
-        self._errors = errors
         self._on_late = on_late
-        self._open: _Question[object] | None = None
+        self._open: _Question[T] | None = None
+        self._again = False  # somebody asked while the question was open
+
+    @property
+    def asked(self) -> bool:
+        """Whether a question is open, or its late answer waits."""
+        return self._open is not None
 
     def ask(self, call: Callable[[], T]) -> T:
-        """Return what `call` returns. Raises `TimeoutError`, and what `call` raises."""
-        if self._open is not None and not self._open.answered.is_set():
-            raise TimeoutError("still no answer")
-        question = _Question(call, self._errors, self._on_late)
-        if not question.answered.wait(self._timeout_s):
-            self._open = question  # type: ignore[assignment]
-            question.given_up = True
-            raise TimeoutError(f"no answer within {self._timeout_s:g} s")
+        """Return the late answer if there is one, else what `call` returns.
+
+        Raises what the call raised, and `TimeoutError` while there is no answer.
+        """
+        if self._open is None:
+            self._open = _Question(call, self._on_late)
+            self._open.answered.wait(self._timeout_s)
+            self._open.given_up = True
+            self._again = False
+        elif not self._open.answered.is_set():
+            self._again = True
+        if not self._open.answered.is_set():
+            raise TimeoutError
+        question, self._open = self._open, None
+        if self._again:  # what was asked for since may not be in this answer
+            self._on_late()
         return question.answer()

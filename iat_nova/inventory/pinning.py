@@ -8,7 +8,8 @@ vCPU is dedicated when it is pinned to one processor and, first answer counts,
 1. the instance's CPU policy (flavor or image) promises it a processor of its own; or, the
    policy being silent or unknown,
 2. that processor is in ``[compute] cpu_dedicated_set``; or, without that option,
-3. it is not in ``cpu_shared_set`` and no other guest is pinned to it.
+3. it is not in ``cpu_shared_set``, no other guest is pinned to it, and flavor and image are not
+   known to be silent: without a policy Nova promises nothing.
 
 When two guests claim one processor, the one that started first keeps it and the other's vCPU is
 taken as floating over it; both are warned.
@@ -21,7 +22,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from iat_nova.cpulist import format_cpus
-from iat_nova.inventory.cpu_policy import promised_vcpus
+from iat_nova.inventory.cpu_policy import is_silent, promised_vcpus
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
 
@@ -46,7 +47,7 @@ def place(
     for draft in drafts:
         draft.claim(cpusets, users)
     _settle_conflicts(drafts)
-    return tuple(draft.placement(online) for draft in drafts)
+    return tuple(draft.placement(online, cpusets.shared) for draft in drafts)
 
 
 class _Draft:
@@ -68,9 +69,9 @@ class _Draft:
     def claim(self, cpusets: CpuSets, users: Mapping[int, set[str]]) -> None:
         promised = self._promised()
         for vcpu, pin in sorted(self.pins.items()):
-            (cpu, *others) = sorted(pin)
-            if others:
+            if len(pin) != 1:
                 continue
+            (cpu,) = pin
             if vcpu in promised if promised is not None else self._owns(cpu, cpusets, users):
                 self.claims[vcpu] = cpu
         unkept = (promised or frozenset()) - self.claims.keys()
@@ -81,19 +82,22 @@ class _Draft:
             )
 
     def _promised(self) -> frozenset[int] | None:
-        nova = self.domain.nova
         try:
-            return promised_vcpus(
-                self.domain.vcpus, self.specs, nova.image_properties if nova else {}
-            )
+            return promised_vcpus(self.domain.vcpus, self.specs, self._image_properties)
         except ValueError as error:
             self.warnings.append(f"its CPU policy cannot be told: {error}")
             return None
+
+    @property
+    def _image_properties(self) -> Mapping[str, str] | None:
+        return self.domain.nova.image_properties if self.domain.nova else None
 
     def _owns(self, cpu: int, cpusets: CpuSets, users: Mapping[int, set[str]]) -> bool:
         if cpusets.dedicated is not None:
             return cpu in cpusets.dedicated
         if cpusets.shared is not None and cpu in cpusets.shared:
+            return False
+        if is_silent(self.specs, self._image_properties):
             return False
         others = users[cpu] - {self.domain.name}
         if others:
@@ -103,15 +107,9 @@ class _Draft:
             )
         return not others
 
-    def placement(self, online: frozenset[int]) -> Placement:
+    def placement(self, online: frozenset[int], shared: frozenset[int] | None) -> Placement:
         dedicated = frozenset(self.claims.values())
-        allowed = frozenset[int]().union(
-            *(
-                self.pins.get(vcpu) or self.domain.cpuset or online
-                for vcpu in range(self.domain.vcpus)
-                if vcpu not in self.claims
-            )
-        )
+        allowed = self._allowed(online, shared)
         for vcpu, cpu in self.claims.items():
             if cpu not in online:
                 self.warnings.append(f"vCPU {vcpu} is pinned to processor {cpu}, which is off-line")
@@ -120,6 +118,19 @@ class _Draft:
                 f"processors {format_cpus(allowed)}, over which it floats, are all off-line"
             )
         return Placement(dedicated & online, (allowed - dedicated) & online, tuple(self.warnings))
+
+    def _allowed(self, online: frozenset[int], shared: frozenset[int] | None) -> frozenset[int]:
+        """Return where the vCPUs without a claim may run.
+
+        Without a pin that is the guest's set, or anywhere; where a pin or the set is there but
+        says nothing (unreadable), Nova's shared set is the better guess.
+        """
+        guess = shared or online
+        anywhere = online if self.domain.cpuset is None else self.domain.cpuset or guess
+        loose = [pin for vcpu, pin in self.pins.items() if vcpu not in self.claims]
+        if len(self.pins) < self.domain.vcpus:
+            loose.append(anywhere)
+        return frozenset[int]().union(*(pin or self.domain.cpuset or guess for pin in loose))
 
 
 def _users_of_processors(drafts: Iterable[_Draft]) -> Mapping[int, set[str]]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processors on which Open vSwitch's userspace datapath forwards: its PMD threads.
+"""The CPUs on which Open vSwitch's userspace datapath forwards: its PMD threads.
 
 Three places tell, best first (Open vSwitch, "PMD Threads" and ``vswitchd.conf.db(5)``):
 
-* ``other_config:pmd-cpu-mask``, when it is set: the operator's own choice;
-* ``dpif-netdev/pmd-rxq-show``: without a mask there is one PMD thread a NUMA node, on a
-  processor that Open vSwitch picks;
+* ``dpif-netdev/pmd-rxq-show``: the threads that run. There are fewer than the mask allows where no
+  port needs them yet or a CPU is not there, and without a mask Open vSwitch picks the CPUs;
+* ``other_config:pmd-cpu-mask``: where they may run;
 * the names of ovs-vswitchd's threads, ``pmd-cNN/id:``, where its control socket is closed to us.
 
 ``dpdk-lcore-mask`` is none of them: those threads do housekeeping and forward nothing.
@@ -20,10 +20,12 @@ import re
 from collections.abc import Callable, Mapping
 
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
+from iat_nova.untrusted import shortened
 
-_MASK = re.compile(r"(?:0[xX])?[0-9a-fA-F]+")
-_RXQ_SHOW = re.compile(r"^pmd thread numa_id -?\d+ core_id (\d+):", re.MULTILINE)
+_MASK = re.compile(r"(?:0[xX])?(?=[0-9a-fA-F])0*([0-9a-fA-F]*)")
+_RXQ_SHOW = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):", re.MULTILINE)
 _THREAD = re.compile(r"pmd-c(\d+)/id:")
+_MOST_BITS = 16384  # no kernel knows more CPUs; a longer mask only takes time
 _PROCESS = "ovs-vswitchd"  # Debian's ovs-vswitchd-dpdk begins with the same letters
 
 
@@ -39,26 +41,18 @@ class PmdCpus:
 def find(
     other_config: Mapping[str, str], ask: Callable[[], str], proc_root: pathlib.Path
 ) -> PmdCpus:
-    """Find the PMD processors of a host that has a userspace (netdev) bridge.
+    """Find the PMD CPUs of a host that has a userspace (netdev) bridge.
 
     `ask` returns the text of ``dpif-netdev/pmd-rxq-show`` or raises `OvsUnavailableError`.
-    A malformed mask is reported, and ovs-vswitchd asked what it made of it (3.1 ends all its PMD
+    A malformed mask is reported; what ovs-vswitchd made of it counts (3.1 ends all its PMD
     threads).
     """
-    warnings: tuple[str, ...] = ()
-    mask = other_config.get("pmd-cpu-mask")
-    # dpdk-init=try starts DPDK as well, but survives its failure.
-    if mask is not None and other_config.get("dpdk-init", "").lower() in ("true", "try"):
-        try:
-            cpus = parse_mask(mask)
-        except ValueError as error:
-            warnings = (f"other_config:pmd-cpu-mask: {error}",)
-        else:
-            if cpus:
-                return PmdCpus(cpus, "pmd-cpu-mask")
+    masked, warnings = _masked(other_config)
     try:
         return PmdCpus(parse_rxq_show(ask()), "pmd-rxq-show", warnings)
     except OvsUnavailableError as error:
+        if masked:
+            return PmdCpus(masked, "pmd-cpu-mask", warnings)
         threads = cpus_of_threads(proc_root)
         if threads is not None:
             return PmdCpus(threads, "threads", warnings)
@@ -70,14 +64,29 @@ def find(
         return PmdCpus((), None, (*warnings, unknown))
 
 
-def parse_mask(text: str) -> tuple[int, ...]:
-    """Return the processors of a hexadecimal mask, with or without 0x, lowest first.
+def _masked(other_config: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the CPUs of the mask, and what is wrong with it; none where DPDK is off."""
+    mask = other_config.get("pmd-cpu-mask")
+    # dpdk-init=try starts DPDK as well, but survives its failure.
+    if mask is None or other_config.get("dpdk-init", "").lower() not in ("true", "try"):
+        return (), ()
+    try:
+        return parse_mask(mask), ()
+    except ValueError as error:
+        return (), (f"other_config:pmd-cpu-mask: {error}",)
 
-    Raises `ValueError` for anything else.
+
+def parse_mask(text: str) -> tuple[int, ...]:
+    """Return the CPUs of a hexadecimal mask, with or without 0x, lowest first.
+
+    Raises `ValueError` for anything else, and for a mask of more CPUs than a kernel knows.
     """
-    if not _MASK.fullmatch(text):
-        raise ValueError(f"{text!r} is not a hexadecimal mask of processors")
-    mask = int(text, 16)
+    match = _MASK.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{shortened(text)!r} is not a hexadecimal mask of CPUs")
+    if len(match[1]) > _MOST_BITS // 4:
+        raise ValueError(f"{shortened(text)!r} has more than {_MOST_BITS} bits")
+    mask = int(match[1] or "0", 16)
     return tuple(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
 
 

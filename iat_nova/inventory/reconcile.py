@@ -12,6 +12,7 @@ from iat_nova.clock import Clock, SystemClock
 from iat_nova.inventory.debounce import Debouncer
 from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.traffic import Key, Traffic
+from iat_nova.last_good import LastGood
 from iat_nova.model import (
     Attachment,
     DeviceModel,
@@ -31,6 +32,10 @@ class Source(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is wrong with the source as a whole now."""
+
+    @property
+    def waiting_for(self) -> str | None:
+        """What has never answered yet and is not known to be empty; None: it has answered."""
 
     def start(self, on_hint: Callable[[], None]) -> None:
         """Connect, and keep trying in the background where that fails."""
@@ -75,6 +80,9 @@ class Inventory:
     ) -> None:
         self.changed = threading.Event()
         self._guest_source = libvirt_source
+        self._guests: LastGood[tuple[Guest, ...]] = LastGood("the guests of libvirt", ())
+        self._switch: LastGood[VirtualSwitch | None] = LastGood("Open vSwitch", None)
+        self._joined: LastGood[tuple[Guest, ...]] = LastGood("the guests' devices", ())
         self._switch_source = ovs_source
         self._pci = pci
         self._host_source = host
@@ -108,20 +116,37 @@ class Inventory:
         """
         self.changed.clear()
         host, host_warnings = self._read_host()
-        guests = self._guest_source.guests(frozenset(host.online_cpus))
-        switch = self._switch_source.switch() if self._switch_source is not None else None
+        online = frozenset(host.online_cpus)
+        guests = self._guests.update(lambda: self._guest_source.guests(online))
+        switch = self._switch.update(self._read_switch)
+        joined = self._joined.update(lambda: self._with_devices(guests, switch))
+        parts = (self._guests, self._switch, self._joined)
+        sources = self._sources()
+        return Facts(
+            host=host,
+            guests=joined,
+            switch=switch,
+            warnings=(
+                *host_warnings,
+                *(text for source in sources for text in source.warnings),
+                *(part.problem for part in parts if part.problem is not None),
+            ),
+            waiting_for=tuple(source.waiting_for for source in sources if source.waiting_for),
+        )
+
+    def _read_switch(self) -> VirtualSwitch | None:
+        return self._switch_source.switch() if self._switch_source is not None else None
+
+    def _with_devices(
+        self, guests: Sequence[Guest], switch: VirtualSwitch | None
+    ) -> tuple[Guest, ...]:
+        """Join the guests with their ports and the host's devices, and count their packets."""
         ports = _ports_by_guest(switch)
         joined = [
             dataclasses.replace(guest, attachments=self._join(guest, ports.get(guest.uuid, ())))
             for guest in guests
         ]
-        source_warnings = [text for source in self._sources() for text in source.warnings]
-        return Facts(
-            host=host,
-            guests=self._with_rates(joined),
-            switch=switch,
-            warnings=(*host_warnings, *source_warnings),
-        )
+        return self._with_rates(joined)
 
     def _sources(self) -> tuple[Source, ...]:
         if self._switch_source is None:

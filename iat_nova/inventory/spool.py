@@ -41,7 +41,7 @@ class Spool:
         """Read one instance's file, None when there is none. Raises `SpoolError`."""
         path = self._path / f"{uuid}.json"
         try:
-            text = files.read_bytes(path, _MOST_BYTES)
+            text = files.read_bytes(path, _MOST_BYTES, follow=False)
         except FileNotFoundError:
             return None
         except OSError as error:

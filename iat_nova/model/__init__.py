@@ -12,12 +12,11 @@ Units are in the names. A value that could not be had is ``None``, never zero.
 """
 
 from iat_nova.model.decisions import (
-    PRESETS,
+    DDIO,
     Action,
     Allocation,
     Change,
     Decision,
-    FsmState,
     Group,
     Layout,
     Parameters,
@@ -25,7 +24,6 @@ from iat_nova.model.decisions import (
     Rates,
     Sample,
     Step,
-    Switches,
 )
 from iat_nova.model.facts import (
     Attachment,
@@ -52,7 +50,7 @@ from iat_nova.model.ways import (
 )
 
 __all__ = [
-    "PRESETS",
+    "DDIO",
     "Action",
     "Allocation",
     "Attachment",
@@ -63,7 +61,6 @@ __all__ = [
     "DeviceModel",
     "DomainInventory",
     "Facts",
-    "FsmState",
     "Group",
     "Guest",
     "HostFacts",
@@ -77,7 +74,6 @@ __all__ = [
     "Sample",
     "Step",
     "SwitchPort",
-    "Switches",
     "Tenant",
     "TenantKind",
     "VirtualSwitch",

@@ -9,15 +9,24 @@ from collections.abc import Mapping
 
 from iat_nova.model.ways import WayMask
 
+DDIO = "ddio"
+"""The subject of steps, changes and moves that concern DDIO instead of a tenant."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rates:
-    """What a tenant's processors did, summed over them, a second."""
+    """What a tenant's processors did, summed over them, a second.
+
+    L2's rates are None where nobody counts them. They are those of MEM_LOAD_RETIRED.L2_HIT and
+    .L2_MISS on a processor; of our back ends, only the emulated server counts them so far.
+    """
 
     instructions_per_s: float
     cycles_per_s: float
     references_per_s: float  # LLC
     misses_per_s: float  # LLC
+    l2_hits_per_s: float | None = None
+    l2_misses_per_s: float | None = None
 
     @property
     def ipc(self) -> float:
@@ -36,6 +45,9 @@ class Sample:
 
     A tenant whose counters could not be read is absent from `tenants`; DDIO rates are None
     where the machine has no such counters. Hits are write updates, misses write allocates.
+    Inbound bytes are what devices write to this socket, as the IIO stacks' counters tell by port
+    (UNC_IIO_DATA_REQ_OF_CPU.MEM_WRITE.PART0 to 3): storage's reads, and packets received. None
+    where nobody counts them; of our back ends, only the emulated server does so far.
     """
 
     domain: int
@@ -45,28 +57,8 @@ class Sample:
     ddio_hits_per_s: float | None = None
     ddio_misses_per_s: float | None = None
     memory_bytes_per_s: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Switches:
-    """What the controller may do. The paper's policies are presets of it.
-
-    `avoid_ddio`: DDIO's ways are never given to cores, whatever that costs them (I/O-iso).
-    """
-
-    resize_ddio: bool = True
-    resize_cores: bool = True
-    shuffle: bool = True
-    avoid_ddio: bool = False
-
-
-PRESETS: Mapping[str, Switches] = {
-    "baseline": Switches(False, False, False, False),
-    "core-only": Switches(False, True, False, False),
-    "io-iso": Switches(False, True, False, True),
-    "iat": Switches(True, True, True, False),
-}
-"""The paper's comparison policies (section VI-A) as switches of one controller."""
+    storage_in_bytes_per_s: float | None = None
+    network_in_bytes_per_s: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,16 +102,38 @@ class Layout:
 
     `exact` is False when there were too many groups for the exact solver and the layout was
     only searched for. `grouped` tells that tenants share partitions for want of ways or classes.
+    `lent`: the host's class and the place that is counted for it, while its mask is a longer run
+    of ways that are promised to no one else; None while nothing is lent.
     """
 
     ddio: WayMask
     groups: tuple[Group, ...]
     exact: bool = True
     grouped: bool = False
+    lent: Group | None = None
+
+    @property
+    def counted(self) -> Layout:
+        """The same with nobody's mask but what is counted for him: nothing is lent."""
+        if self.lent is None:
+            return self
+        others = (group for group in self.groups if group.tenants != self.lent.tenants)
+        groups = sorted((*others, self.lent), key=lambda group: group.mask)
+        return dataclasses.replace(self, groups=tuple(groups), lent=None)
 
     def mask_of(self, tenant: str) -> WayMask | None:
         """Return the mask of a tenant, None when the layout does not know it."""
         return next((group.mask for group in self.groups if tenant in group.tenants), None)
+
+    def moved_since(self, before: Layout | None) -> tuple[str, ...]:
+        """Return whose mask differs from `before`, tenants first, then DDIO."""
+        if before is self:
+            return ()
+        was = {t: group.mask for group in before.groups for t in group.tenants} if before else {}
+        moved = [t for group in self.groups for t in group.tenants if was.get(t) != group.mask]
+        if before is None or before.ddio != self.ddio:
+            moved.append(DDIO)
+        return tuple(moved)
 
     @property
     def overlaps_ddio(self) -> tuple[str, ...]:
@@ -130,16 +144,6 @@ class Layout:
             if group.mask.overlaps(self.ddio)
             for tenant in group.tenants
         )
-
-
-class FsmState(enum.StrEnum):
-    """The five states of the paper's Mealy machine (Figure 6)."""
-
-    LOW_KEEP = "low keep"
-    IO_DEMAND = "I/O demand"
-    CORE_DEMAND = "core demand"
-    RECLAIM = "reclaim"
-    HIGH_KEEP = "high keep"
 
 
 class Quantity(enum.StrEnum):
@@ -194,23 +198,27 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What one iteration decided for one cache domain, and why.
+    """What one iteration decided for one cache domain, and why; the same for every strategy.
 
-    `transition` is the paper's number (1..12), None when the state stayed. `exception` is the
-    number (1..3) of the paper's exception that applied. `layout` is what should be on the
-    hardware after this decision, `moved` the tenants (and "ddio") whose mask differs from before.
+    `phase` is the strategy's own word for what it is about, `phase_before` that of the iteration
+    before. `rule` is the number of the rule of its own that applied, None when none did; `why`
+    says in words what phase and rule do not, the rule's meaning first. `changes` are told against
+    the sample taken at `since_s`. `layout` is what should be on the hardware after this decision,
+    `moved` the tenants (and "ddio") whose mask differs from before. `stable`: nothing moved and
+    nothing was done.
     """
 
     domain: int
     iteration: int
     at_s: float
     stable: bool
-    state_before: FsmState
-    state_after: FsmState
-    transition: int | None
-    exception: int | None
+    phase_before: str
+    phase: str
+    rule: int | None
     changes: tuple[Change, ...]
     steps: tuple[Step, ...]
     allocation: Allocation
     layout: Layout
     moved: tuple[str, ...]
+    why: tuple[str, ...] = ()
+    since_s: float | None = None

@@ -37,7 +37,8 @@ class Attachment:
     `device` is the name people know it by: a PCI address (``0000:3b:02.1``), a target device
     (``vhu1234``, ``tap1234``), a vhost-vdpa node. `packets` counts both directions since the
     device was attached, `packets_per_s` is its rate between the last two inventories; both are
-    None where nobody counts (a VF).
+    None where nobody counts (a VF). `exclusive` is False for a macvtap whose device the kernel
+    shares between guests (every mode but passthrough).
     """
 
     kind: AttachmentKind
@@ -49,11 +50,12 @@ class Attachment:
     bridge: str | None = None
     packets: int | None = None
     packets_per_s: float | None = None
+    exclusive: bool = True
 
     @property
     def model(self) -> DeviceModel:
         """Slicing when the tenant owns (a share of) the device, aggregation behind a switch."""
-        return _MODELS[self.kind]
+        return _MODELS[self.kind] if self.exclusive else DeviceModel.NONE
 
 
 _MODELS = {
@@ -194,13 +196,15 @@ class Facts:
     """One full picture of the host. Made anew at each reconcile, never a difference.
 
     `switch` None: no Open vSwitch is configured or it has never been reached.
-    `warnings` concern the whole picture (a source that did not answer).
+    `warnings` concern the whole picture (a source that did not answer). `waiting_for` names the
+    configured sources that have never answered: of them nothing is known, which is not nothing.
     """
 
     host: HostFacts
     guests: tuple[Guest, ...]
     switch: VirtualSwitch | None
     warnings: tuple[str, ...] = ()
+    waiting_for: tuple[str, ...] = ()
 
 
 # ------------------------------------------------------------------------- tenants

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections import Counter
 
 from iat_nova.model.facts import CacheDomain, DeviceModel
 
@@ -28,11 +29,15 @@ class TenantKind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WayRequest:
-    """How many ways a tenant starts with and between which bounds it moves."""
+    """How many ways a tenant starts with and between which bounds it moves.
+
+    `promised`: of the least, what its flavor promises it (``iat:llc_ways``); 0: nothing.
+    """
 
     min: int = 1
     initial: int = 2
     max: int = 11
+    promised: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,6 +75,15 @@ class DomainInventory:
 
     domain: CacheDomain
     tenants: tuple[Tenant, ...]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Names by id, for people: with the begin of the UUID where several are named alike."""
+        times = Counter(tenant.name for tenant in self.tenants)
+        return {
+            one.id: f"{one.name} ({one.uuid[:8]})" if times[one.name] > 1 and one.uuid else one.name
+            for one in self.tenants
+        }
 
 
 # ------------------------------------------------------------------------- control

@@ -16,6 +16,7 @@ goes wrong here reaches Nova: it is logged once and then again only after it had
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 from oslo_config import cfg
@@ -49,10 +50,10 @@ class SpoolDriver(notifier.Driver):  # type: ignore[misc]
             kept = self._folder.keep(item)
         except OSError as error:
             self._complain(
-                "iat-nova: extra specs cannot be written to %s: %s; the folder must belong to "
-                "the user nova-compute runs as",
+                "iat-nova: extra specs cannot be written to %s: %s%s",
                 self._folder.path,
                 error.strerror or error,
+                _remedy(error),
             )
             return
         if kept:
@@ -66,6 +67,19 @@ class SpoolDriver(notifier.Driver):  # type: ignore[misc]
         if not self._trouble:
             LOG.warning(text, *values)
         self._trouble = True
+
+
+def _remedy(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return (
+            f"; user {os.geteuid()} must own it and be let through every folder above it "
+            "([iat] spool_dir names another one)"
+        )
+    if isinstance(error, FileNotFoundError):
+        return "; make the folder, owned by the user nova-compute runs as ([iat] spool_dir)"
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "; [iat] spool_dir names the folder"
+    return ""
 
 
 def spool_dir(conf: cfg.ConfigOpts) -> str:

@@ -2,7 +2,9 @@
 """Nova's provider.yaml: the trait of a host with IAT, and its guaranteed LLC ways as a resource.
 
 nova-compute does not start when it finds anything wrong in its folder of such files, so a file is
-replaced whole, and not at all where it would contradict another one.
+replaced whole, and not at all where it would contradict another one. Nor does it start when the
+file no longer holds an inventory that guests use: what was offered is withdrawn by reserving all of
+it.
 """
 
 from __future__ import annotations
@@ -14,17 +16,20 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import jinja2
 import yaml
 
-from iat_nova import extra_specs
+from iat_nova import extra_specs, files
 
 TRAIT = "CUSTOM_IAT"
 TRAIT_DDIO = "CUSTOM_IAT_DDIO"
 
 COMPUTE_NODE = "$COMPUTE_NODE"
 """Whatever compute nodes the reading nova-compute has."""
+
+MOST_BYTES = 64 << 10  # of a file that is read back; ours have half a KiB
 
 _UUID = re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
@@ -38,14 +43,27 @@ class Offer:
     """What a host offers to Placement.
 
     `total` counts guaranteed LLC ways over all cache domains, `max_unit` is the most that one
-    guest can have: those of the best domain. `reasons` are lines of text for whoever reads the
-    file.
+    guest can have: those of the best domain. `withdrawn`: guests that have ways keep them, no other
+    gets any, and no trait is set. `reasons` are lines of text for whoever reads the file.
     """
 
     total: int
     max_unit: int
     ddio: bool  # its ways can be sized
     reasons: tuple[str, ...] = ()
+    withdrawn: bool = False
+
+    @property
+    def traits(self) -> tuple[str, ...]:
+        """The traits that the host has in Placement."""
+        if self.withdrawn:
+            return ()
+        return (TRAIT, TRAIT_DDIO) if self.ddio else (TRAIT,)
+
+    def __str__(self) -> str:
+        if self.withdrawn:
+            return "nothing"
+        return f"{self.total} ways, at most {self.max_unit} a guest, with {', '.join(self.traits)}"
 
 
 def render(offer: Offer, node: str = COMPUTE_NODE) -> str:
@@ -53,9 +71,15 @@ def render(offer: Offer, node: str = COMPUTE_NODE) -> str:
 
     Raises `ProviderConfigError` when there is nothing to offer.
     """
-    if offer.total < 1:
+    total = offer.total
+    if offer.withdrawn:
+        total = max(1, total)  # Placement takes no inventory of nothing
+    elif total < 1:
         why = "; ".join(offer.reasons)
-        raise ProviderConfigError(f"no LLC way is left to be guaranteed: {why}")
+        raise ProviderConfigError(
+            f"no LLC way is left to be guaranteed: {why}; where some were offered before, withdraw "
+            "them: iat-nova provider-config --withdraw"
+        )
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("iat_nova.nova", "."),
         undefined=jinja2.StrictUndefined,
@@ -66,9 +90,10 @@ def render(offer: Offer, node: str = COMPUTE_NODE) -> str:
         identification="uuid" if node == COMPUTE_NODE or _UUID.fullmatch(node) else "name",
         node=node,
         resource_class=extra_specs.RESOURCE_CLASS,
-        total=offer.total,
-        max_unit=offer.max_unit,
-        traits=[TRAIT, TRAIT_DDIO] if offer.ddio else [TRAIT],
+        total=total,
+        reserved=total if offer.withdrawn else 0,
+        max_unit=max(1, offer.max_unit),
+        traits=offer.traits,
         reasons=[" ".join(reason.split()) for reason in offer.reasons],
     )
 
@@ -117,6 +142,43 @@ def _refuse_conflict(other: pathlib.Path, text: str) -> None:
             "with two descriptions of one node; move what it says elsewhere, or name the node "
             "with --node"
         )
+
+
+def offered(path: str | pathlib.Path) -> Offer | None:
+    """Return what a file of such a folder offers of ours, None where it does not speak of it.
+
+    Of several nodes in a file the first that has anything of ours counts. Raises
+    `ProviderConfigError`.
+    """
+    try:
+        # Every scalar a string, no merge keys: nothing in a file takes long or surprises.
+        document = yaml.load(files.read_bytes(path, MOST_BYTES), Loader=yaml.BaseLoader)
+        return next(filter(None, map(_offer, _providers(document))), None)
+    except (OSError, yaml.YAMLError, *_OTHER_SHAPES) as error:
+        raise ProviderConfigError(f"{path} cannot be understood: {error!r}") from error
+
+
+# What a document that is no provider.yaml makes Python raise.
+_OTHER_SHAPES = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+def _offer(provider: Mapping[str, Any]) -> Offer | None:
+    """Read one provider; raises what a document of another shape makes Python raise."""
+    traits = {*provider.get("traits", {}).get("additional", ())} & {TRAIT, TRAIT_DDIO}
+    for inventory in provider.get("inventories", {}).get("additional", ()):
+        if (ours := inventory.get(extra_specs.RESOURCE_CLASS)) is not None:
+            total, reserved = int(ours["total"]), int(ours.get("reserved", 0))
+            return Offer(
+                total,
+                int(ours.get("max_unit", total)),
+                TRAIT_DDIO in traits,
+                withdrawn=reserved >= total and not traits,
+            )
+    return Offer(0, 0, TRAIT_DDIO in traits) if traits else None
+
+
+def _providers(document: Any) -> Iterator[Mapping[str, Any]]:
+    yield from document.get("providers", ())
 
 
 def _nodes(document: object) -> Iterator[str]:

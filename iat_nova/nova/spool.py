@@ -58,12 +58,22 @@ def news(message: object) -> News | None:
     identity = _uuid(_text(instance, "uuid"))
     if identity is None:
         return None
-    if _left(event, _text(instance, "state"), _text(instance, "host"), host):
+    if _reverting(event, instance) or _left(
+        event, _text(instance, "state"), _text(instance, "host"), host
+    ):
         return News(identity, None)
     specs = _member(_data(_member(instance, "flavor")), "extra_specs")
     if not isinstance(specs, Mapping):
         return None
     return News(identity, {str(name): str(value) for name, value in specs.items()})
+
+
+def _reverting(event: str, instance: object) -> bool:
+    """Whether a guest goes back to the host it was resized or migrated from.
+
+    The host it leaves tells nothing but the usage it had until then.
+    """
+    return event == "instance.exists" and _text(instance, "task_state") == "resize_reverting"
 
 
 def _left(event: str, state: str, instance_host: str, here: str) -> bool:
@@ -108,7 +118,10 @@ class SpoolFolder:
         self._writes = 0
 
     def keep(self, item: News) -> bool:
-        """Write or remove the file of an instance. False: its record is too large to be kept."""
+        """Write or remove the file of an instance. False: its record is too large to be kept.
+
+        Where it cannot be written the previous record goes: it is not true any more.
+        """
         target = self.path / f"{item.uuid}{_SUFFIX}"
         if item.extra_specs is None:
             target.unlink(missing_ok=True)
@@ -145,13 +158,19 @@ class SpoolFolder:
 
     def _replace(self, target: pathlib.Path, content: bytes) -> None:
         self.path.mkdir(mode=0o755, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=self.path)
+        try:
+            descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=self.path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                target.unlink()
+            raise
         try:
             with open(descriptor, "wb") as file:
                 os.fchmod(descriptor, 0o644)  # the agent runs as another user
                 file.write(content)
             os.replace(temporary, target)
         except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+            for leftover in (temporary, target):
+                with contextlib.suppress(OSError):
+                    os.unlink(leftover)
             raise

@@ -13,7 +13,7 @@ the default policy is taken, which is the file that ships as ``etc/iat-nova/poli
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -23,8 +23,9 @@ from iat_nova.policy import guarantee
 from iat_nova.policy.classify import Classified, classify
 from iat_nova.policy.compile import compile_policy
 from iat_nova.policy.document import read
+from iat_nova.policy.limited import render_limited
 from iat_nova.policy.problems import PolicyError, Problem
-from iat_nova.policy.render import render
+from iat_nova.policy.render import Rendered, render
 from iat_nova.policy.rules import Rules
 from iat_nova.policy.validate import validate
 
@@ -64,13 +65,21 @@ def load(path: str | Path | None, host: HostFacts) -> Policy:
         raise PolicyError([Problem("", None, problem)], str(path)) from error
     except ValueError as error:  # no UTF-8, or a path that no file can have
         raise PolicyError([Problem("", None, f"cannot be read: {error}")], str(path)) from error
-    return parse(text, host, str(path))
+    return parse(text, host, str(path), render_limited)
 
 
-def parse(text: str, host: HostFacts, source: str = "policy") -> Policy:
-    """Compile the text of a policy; `source` is what errors call it. Raises `PolicyError`."""
+def parse(
+    text: str,
+    host: HostFacts,
+    source: str = "policy",
+    rendering: Callable[[str, HostFacts], Rendered] = render,
+) -> Policy:
+    """Compile the text of a policy; `source` is what errors call it. Raises `PolicyError`.
+
+    `rendering` is without limits for the texts of ours; a file's has them (`load`).
+    """
     try:
-        document = read(render(text, host))
+        document = read(rendering(text, host))
         value, problems = validate(document)
         compiled = compile_policy(document, value, host)
         problems = [*document.problems, *problems, *compiled.problems]

@@ -336,7 +336,9 @@ def _request(
     def fit(ways: int) -> int:
         return max(min(ways, usable), min(domain.min_ways, usable), 1)
 
-    return WayRequest(fit(least), fit(initial), fit(usable if most is None else most)), warnings
+    promised = 0 if wishes.llc_ways is None else fit(least)
+    most = usable if most is None else most
+    return WayRequest(fit(least), fit(initial), fit(most), promised), warnings
 
 
 def _shortages(domain: CacheDomain, tenants: Iterable[Tenant]) -> list[str]:
@@ -368,6 +370,8 @@ def _own_reasons(rules: Rules, switch: VirtualSwitch | None) -> dict[str, str]:
     if switch is not None and switch.pmd_cpus:
         source = f" ({switch.pmd_source})" if switch.pmd_source else ""
         reasons[STACK] = f"Open vSwitch's PMD threads{source}"
+    elif switch is not None and switch.pmd_source:
+        reasons[STACK] = f"not managed: no PMD thread runs ({switch.pmd_source})"
     elif switch is not None:
         reasons[STACK] = "not managed: Open vSwitch forwards in the kernel, on no cores of its own"
     return reasons

@@ -58,8 +58,8 @@ class _Settlement:
 
     def settle(self, guests: list[Guest], important: Set[str]) -> Owners:
         switch = self.facts.switch
-        stack = self._claim(STACK, "the stack", switch.pmd_cpus if switch is not None else ())
-        if switch is not None and "netdev" in switch.bridges.values() and not switch.pmd_cpus:
+        stack = self._claim(STACK, "the stack", self._pmd_cpus())
+        if switch is not None and "netdev" in switch.bridges.values() and not switch.pmd_source:
             self.warnings.append(
                 "Open vSwitch has a userspace datapath but its PMD processors are not known: it "
                 "counts as part of the host"
@@ -82,6 +82,13 @@ class _Settlement:
             notes={key: tuple(notes) for key, notes in self.notes.items()},
             warnings=tuple(self.warnings),
         )
+
+    def _pmd_cpus(self) -> frozenset[int]:
+        """Return the CPUs of the PMD threads; of a mask only those where one can run."""
+        switch = self.facts.switch
+        cpus = frozenset(switch.pmd_cpus if switch is not None else ())
+        masked = switch is not None and switch.pmd_source == "pmd-cpu-mask"
+        return cpus & self.online if masked else cpus
 
     def _claim(self, key: str, name: str, cpus: Iterable[int]) -> frozenset[int]:
         """Give `key` those processors that are usable and free; note those that are not."""

@@ -47,7 +47,6 @@ _RUNTIME_ERRORS = (
     AssertionError,
     AttributeError,
     LookupError,
-    MemoryError,
     RuntimeError,  # RecursionError too
     SyntaxError,  # blocks nested deeper than Python compiles
     TypeError,

@@ -20,6 +20,11 @@ def plain(text: str) -> str:
     return "".join(map(_escaped, text))
 
 
+def lines(text: str) -> str:
+    """As `plain`, for a text of ours in which each line says one thing."""
+    return "\n".join(map(plain, text.split("\n")))
+
+
 def width(text: str) -> int:
     """Return how many columns a terminal gives to a text without control characters."""
     if text.isascii():

@@ -13,11 +13,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from iat_nova.control import words as figures
-from iat_nova.control.state import DDIO
+from iat_nova import amounts as figures
 from iat_nova.cpulist import format_cpus
 from iat_nova.history_reader import HistoryReader, Recorded
-from iat_nova.model import DomainInventory, Rates
+from iat_nova.model import DDIO, DomainInventory, Rates
 from iat_nova.records import Iteration
 from iat_nova.report import charts, escape, view, words
 from iat_nova.report.charts import Axis, Curve, Span
@@ -86,6 +85,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
                 for tenant in domain.inventory.tenants
             ],
             events=reader.events(EVENTS, axis.begin_s),
+            damage=reader.damage,  # after all else was read
             moment=words.moment,
             cpu_ranges=format_cpus,
         )
@@ -165,7 +165,7 @@ def _spans(
         if one.inventory_id not in known:
             continue
         decision, begin_s = one.decision, one.wall_s
-        state, inventory = words.STATE_NAMES[decision.state_after], known[one.inventory_id]
+        state, inventory = words.phase(decision.phase), known[one.inventory_id]
         for gap_begin_s, gap_end_s in gaps:
             if begin_s <= gap_begin_s and gap_end_s <= until_s:
                 spans.append(Span(begin_s, gap_begin_s, decision.layout, state, inventory))
@@ -186,9 +186,7 @@ def _section(story: _Story, axis: Axis, low_per_s: float | None) -> dict[str, An
         "cache_ways": story.inventory.domain.ways,
         "iterations": iterations,
         "decisions": did,
-        "transitions": sum(
-            1 for one in story.decisions if one.iteration.decision.transition is not None
-        ),
+        "transitions": sum(1 for one in story.decisions if one.iteration.decision.rule is not None),
         "moves": sum(1 for one in story.decisions if one.iteration.decision.moved),
         "ddio": f"{min(ddio_counts)} to {max(ddio_counts)}" if ddio_counts else "-",
         "bands": charts.way_bands(axis, story.spans, story.inventory.domain.ways, colours),
@@ -208,7 +206,8 @@ def _section(story: _Story, axis: Axis, low_per_s: float | None) -> dict[str, An
         ),
         "legend": _legend(story, colours),
         "rates": [
-            _tenant_curves(axis, story, tenant.id, tenant.name, colours[tenant.id])
+            _tenant_curves(axis, story, tenant.id, names[tenant.id], colours[tenant.id])
+            for names in (story.inventory.names,)
             for tenant in story.inventory.tenants
         ],
         "table": [
@@ -223,8 +222,9 @@ def _section(story: _Story, axis: Axis, low_per_s: float | None) -> dict[str, An
 def _legend(story: _Story, colours: dict[str, str]) -> list[tuple[str, str, str]]:
     """Return colour class, name and priority of every tenant of the period, each once."""
     names = {
-        tenant.id: (colours[tenant.id], tenant.name, str(tenant.priority))
+        tenant.id: (colours[tenant.id], names[tenant.id], str(tenant.priority))
         for inventory in story.inventories
+        for names in (inventory.names,)
         for tenant in inventory.tenants
     }
     return list(names.values())
@@ -257,7 +257,7 @@ def _tenant_curves(axis: Axis, story: _Story, tenant: str, name: str, style: str
 
 def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any]:
     decision = iteration.decision
-    names = {DDIO: "DDIO"} | {tenant.id: tenant.name for tenant in inventory.tenants}
+    names = {DDIO: "DDIO", **iteration.former, **inventory.names}
     return {
         "when": words.moment(iteration.wall_s),
         "number": decision.iteration,

@@ -10,17 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from iat_nova.control.fsm import NUMBERED
-from iat_nova.control.state import DDIO
-from iat_nova.model import (
-    Action,
-    CacheDomain,
-    FsmState,
-    Priority,
-    Rates,
-    Tenant,
-    WayMask,
-)
+from iat_nova.model import DDIO, Action, CacheDomain, Priority, Rates, Tenant, WayMask
+from iat_nova.reasons import Code, Reason
 from iat_nova.records import Iteration
 from iat_nova.report import escape
 from iat_nova.report.observed import Observed, Totals
@@ -49,16 +40,39 @@ def status(value: Callable[[Observed], float]) -> Callable[[Observed], Iterator[
     return read
 
 
+def looked(seen: Observed) -> Iterator[Sample]:
+    """Yield when the host was last looked at; nothing before that."""
+    if seen.looked_s is not None:
+        yield (), seen.looked_s
+
+
 def reasons(seen: Observed) -> Iterator[Sample]:
     """Yield why the agent only observes, is paused or degraded, the same text once."""
     status = seen.status
     if status is None:
         return
-    told = [("observe", status.reason), ("paused", status.paused_reason)]
-    told += [("degraded", text) for text in status.degraded]
-    short = [(about, escape.cut(escape.plain(text), REASON_MAX)) for about, text in told if text]
+    told = [("observe", reason) for reason in status.reasons]
+    if status.paused_reason:
+        told.append(("paused", Reason(Code.PAUSED, status.paused_reason)))
+    told += [("degraded", problem) for problem in status.problems]
+    short = [
+        (about, str(one.code), escape.cut(escape.plain(one.text), REASON_MAX))
+        for about, one in told
+    ]
     for labels in list(dict.fromkeys(short))[:REASONS_MAX]:
         yield labels, 1
+
+
+def codes(seen: Observed) -> Iterator[Sample]:
+    """Yield 1 for each code of a reason that holds now, 0 for the others."""
+    status = seen.status
+    if status is None:
+        return
+    active = {reason.code for reason in (*status.reasons, *status.problems)}
+    if status.paused_until_s is not None:
+        active.add(Code.PAUSED)
+    for code in Code:
+        yield (code.value,), code in active
 
 
 def domain(
@@ -102,16 +116,19 @@ def totals(value: Callable[[Totals], float]) -> Callable[[Observed], Iterator[Sa
 def states(seen: Observed) -> Iterator[Sample]:
     """Yield 1 for the state each cache domain is in, 0 for the others."""
     for number, iteration in sorted(seen.latest.items()):
-        for state in FsmState:
-            yield (str(number), state.value), iteration.decision.state_after is state
+        phase = iteration.decision.phase
+        declared = seen.status.phases if seen.status else ()
+        for one in dict.fromkeys((*declared, phase)):
+            yield (str(number), escape.plain(one)), one == phase
 
 
 def transitions(seen: Observed) -> Iterator[Sample]:
     """Yield how often each numbered transition was taken."""
     for number, totals in sorted(seen.totals.items()):
-        for transition, rule in sorted(NUMBERED.items()):
-            labels = (str(number), str(transition), rule.source.value, rule.target.value)
-            yield labels, totals.transitions.get(transition, 0)
+        declared = seen.status.rules if seen.status else ()
+        for rule in sorted({*declared, *totals.transitions}):
+            labels = (str(number), str(rule[0]), escape.plain(rule[1]), escape.plain(rule[2]))
+            yield labels, totals.transitions.get(rule, 0)
 
 
 def steps(seen: Observed) -> Iterator[Sample]:

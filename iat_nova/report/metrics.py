@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
-from iat_nova.control.state import DDIO
+from iat_nova.model import DDIO
 from iat_nova.report import metric_values as values
 from iat_nova.report.observed import Observed
 
@@ -80,8 +80,23 @@ _AGENT = (
         "gauge",
         "Why the agent only observes, is paused or degraded; always 1, "
         f"at most {values.REASONS_MAX}.",
-        ("about", "reason"),
+        ("about", "code", "reason"),
         values.reasons,
+    ),
+    Metric(
+        "iat_nova_reason",
+        "gauge",
+        "1 while a reason with this code holds, 0 while none does; for alerts.",
+        ("code",),
+        values.codes,
+    ),
+    Metric(
+        "iat_nova_last_inventory_time_seconds",
+        "gauge",
+        "When libvirt, Open vSwitch and sysfs were last looked at, in seconds since 1970 on the "
+        "machine's clock.",
+        (),
+        values.looked,
     ),
     Metric(
         "iat_nova_events_total",
@@ -131,14 +146,14 @@ _LOOP = (
     Metric(
         "iat_nova_state",
         "gauge",
-        "The state machine: 1 for the state it is in, 0 for the other four.",
+        "The strategy's phase: 1 for the one it is in, 0 for the others.",
         (*_D, "state"),
         values.states,
     ),
     Metric(
         "iat_nova_transitions_total",
         "counter",
-        "Transitions taken, by the paper's number.",
+        "Transitions taken, by the number of the strategy's rule (iat: the paper's).",
         (*_D, "transition", "source", "target"),
         values.transitions,
     ),

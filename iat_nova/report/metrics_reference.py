@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import math
 
-from iat_nova.control.fsm import NUMBERED
-from iat_nova.model import Action, FsmState, Priority
+from iat_nova.model import Action, Priority
+from iat_nova.reasons import Code
 from iat_nova.report.metric_values import REASONS_MAX
 from iat_nova.report.metrics import GROUPS, METRICS, Metric
+from iat_nova.strategies.iat.fsm import NUMBERED
+from iat_nova.strategies.iat.state import FsmState
 
 _VALUES = {
-    "about": 1,
-    "reason": REASONS_MAX,
+    "code": len(Code),
     "severity": 3,
     "phase": 3,
     "state": len(FsmState),
@@ -34,6 +35,8 @@ def series(metric: Metric) -> int:
     """Return how many series a metric has at most for one of its `scope`."""
     # A series of a tenant is one, whatever its further labels say of it.
     own = () if scope(metric) == "tenant" else metric.labels
+    if "reason" in own:  # the text alone tells its series apart
+        return REASONS_MAX
     return math.prod(_VALUES.get(label, 1) for label in own)
 
 

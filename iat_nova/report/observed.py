@@ -20,7 +20,7 @@ class Totals:
 
     iterations: int = 0
     loop_s: float = 0.0
-    transitions: Mapping[int, int] = dataclasses.field(default_factory=dict)  # by their number
+    transitions: Mapping[tuple[int, str, str], int] = dataclasses.field(default_factory=dict)
     steps: Mapping[str, int] = dataclasses.field(default_factory=dict)  # by their action
     moved_masks: int = 0
 
@@ -28,11 +28,9 @@ class Totals:
         """Return the totals with one more iteration."""
         decision = iteration.decision
         transitions, steps = self.transitions, self.steps
-        if decision.transition is not None:
-            transitions = {
-                **transitions,
-                decision.transition: transitions.get(decision.transition, 0) + 1,
-            }
+        if decision.rule is not None:
+            taken = (decision.rule, decision.phase_before, decision.phase)
+            transitions = {**transitions, taken: transitions.get(taken, 0) + 1}
         if decision.steps:
             counted = dict(steps)
             for step in decision.steps:
@@ -49,13 +47,17 @@ class Totals:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Observed:
-    """One picture of the agent. Mappings go by cache domain, `events` by severity."""
+    """One picture of the agent. Mappings go by cache domain, `events` by severity.
+
+    `looked_s`: when the host was last looked at, in seconds since 1970.
+    """
 
     status: Status | None = None
     inventories: Mapping[int, DomainInventory] = dataclasses.field(default_factory=dict)
     latest: Mapping[int, Iteration] = dataclasses.field(default_factory=dict)
     totals: Mapping[int, Totals] = dataclasses.field(default_factory=dict)
     events: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    looked_s: float | None = None
 
 
 class Observer:
@@ -67,6 +69,10 @@ class Observer:
     def status(self, status: Status) -> None:
         """Note what the agent says of itself."""
         self.now = dataclasses.replace(self.now, status=status)
+
+    def looked(self, wall_s: float) -> None:
+        """Note when the host was looked at, whatever was found."""
+        self.now = dataclasses.replace(self.now, looked_s=wall_s)
 
     def inventory(self, inventories: Mapping[int, DomainInventory]) -> None:
         """Note who shares each cache domain."""

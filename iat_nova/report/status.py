@@ -6,10 +6,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from iat_nova.control import words as figures
+from iat_nova import amounts as figures
+from iat_nova.heartbeat import State
 from iat_nova.model import Sample
+from iat_nova.reasons import Code, Reason
 from iat_nova.report import escape, waymap, words
-from iat_nova.report.view import DomainView, View, mode, paused_until_s
+from iat_nova.report.view import DomainView, View, agent_words, mode, paused_until_s
 
 _INDENT = 12
 
@@ -21,7 +23,7 @@ def page(view: View, wall_s: float, *, width: int = 80, colour: bool = False) ->
         _field("data", f"{words.duration(view.now.age_s)} old" if view.now else "none"),
         _field("paused", pause_words(view, wall_s)),
     ]
-    degraded = view.now.status.degraded if view.now else ()
+    degraded = _degraded(view)
     for number, text in enumerate(degraded or ("nothing",)):
         lines.append(_field("degraded" if not number else "", escape.plain(text)))
     if view.now is not None and view.now.status.last_error:
@@ -41,20 +43,43 @@ def record(view: View) -> dict[str, Any]:
         "host": view.hostname or None,
         "mode": mode(view),
         "reason": said.reason if said else None,
+        "reasons": _plain(said.reasons) if said else [],
         "running": view.running,
+        "state": view.agent.state.value,
+        "state_age_s": round(view.agent.age_s, 3) if view.agent.age_s is not None else None,
+        "waits_for": view.agent.text or None if view.agent.state is State.STARTING else None,
         "data_age_s": round(view.now.age_s, 3) if view.now else None,
         "paused": until_s is not None,
         "paused_until_s": until_s if until_s is not None and math.isfinite(until_s) else None,
         "paused_reason": pause_reason(view),
-        "degraded": list(said.degraded) if said else [],
+        "degraded": list(_degraded(view)),
+        "unreadable": view.damage,
+        "problems": _plain(_problems(view)),
         "last_error": said.last_error if said else None,
-        "pid": said.pid if said else None,
+        "pid": view.agent.pid or (said.pid if said else None),
         "version": said.version if said else None,
         "strategy": said.strategy if said else None,
         "interval_s": said.interval_s if said else None,
         "started_s": said.started_s if said else None,
         "domains": [_domain_record(domain) for domain in view.domains],
     }
+
+
+def _problems(view: View) -> tuple[Reason, ...]:
+    """Return what is wrong; what keeps the history from being written is not in it."""
+    said = view.now.status.problems if view.now else ()
+    if not view.running or not view.agent.text:
+        return said
+    others = (one for one in said if one.code != Code.HISTORY_UNWRITABLE)
+    return (Reason(Code.HISTORY_UNWRITABLE, view.agent.text), *others)
+
+
+def _degraded(view: View) -> tuple[str, ...]:
+    return tuple(problem.text for problem in _problems(view))
+
+
+def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, str]]:
+    return [{"code": reason.code, "text": reason.text} for reason in reasons]
 
 
 def pause_words(view: View, wall_s: float) -> str:
@@ -88,12 +113,10 @@ def ddio_rates(sample: Sample) -> str:
 
 
 def _agent(view: View, wall_s: float) -> str:
-    if view.now is None:
-        return "not running, and none ever was on this history"
+    if view.now is None or not view.recorded:
+        told = escape.plain(agent_words(view))
+        return f"{told}; below is the last it recorded" if view.now else told
     said = view.now.status
-    if not view.running:
-        how = "it ended properly" if said.stopped else "it did not say goodbye"
-        return f"not running ({how}); below is the last it recorded"
     parts = [said.mode, f"strategy {escape.plain(said.strategy)}", f"every {said.interval_s:g} s"]
     parts += [f"pid {said.pid}", f"up {words.duration(wall_s - said.started_s)}"]
     text = ", ".join(parts)
@@ -107,7 +130,7 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
         return [_field(title, f"{cache.ways} ways, no iteration yet")]
     decision = domain.latest.iteration.decision
     ddio = domain.ddio or domain.layout.ddio
-    state = words.STATE_NAMES[decision.state_after]
+    state = words.phase(decision.phase)
     lines = [
         _field(
             title,
@@ -125,7 +148,7 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
         last = domain.decision.iteration
         ago = words.duration(wall_s - last.wall_s)
         lines.append(_field("", f"last decision {words.moment(last.wall_s)}, {ago} ago:"))
-        lines.append(_field("", words.line(last.decision, domain.inventory)))
+        lines.append(_field("", words.line(last, domain.inventory)))
     return lines
 
 
@@ -138,7 +161,7 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
     return {
         "domain": cache.id,
         "cache_ways": cache.ways,
-        "state": str(latest.decision.state_after),
+        "state": latest.decision.phase,
         "iteration": latest.decision.iteration,
         "recorded_s": latest.wall_s,
         "written": latest.effective is not None,
@@ -154,7 +177,7 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         "way_map": waymap.text(domain.layout, domain.inventory),
         "exact": domain.layout.exact,
         "grouped": domain.layout.grouped,
-        "last_decision": words.line(last.decision, domain.inventory) if last else None,
+        "last_decision": words.line(last, domain.inventory) if last else None,
         "last_decision_s": last.wall_s if last else None,
     }
 

@@ -8,9 +8,10 @@ import dataclasses
 import time
 from collections.abc import Sequence
 
-from iat_nova.control import words as figures
+from iat_nova import amounts as figures
 from iat_nova.history_reader import HistoryReader, Recorded
 from iat_nova.model import DomainInventory, Layout, Rates, Tenant, WayMask
+from iat_nova.records import Iteration
 from iat_nova.report import escape, status, view, waymap, words
 from iat_nova.report.view import DomainView, View
 
@@ -65,18 +66,30 @@ class Trace:
             self._row = 0
         if not self._row:
             for old in reversed(reader.decisions(TRAIL, self.domain)):
-                self._turn(old, now.inventory)
+                self._turn(old, reader, now.inventory)
         for one in reader.newer(self.domain, self._row, TRACE // 4):
             self.hits.append(one.iteration.sample.ddio_hits_per_s)
             self.misses.append(one.iteration.sample.ddio_misses_per_s)
             if self._row and one.iteration.eventful:
-                self._turn(one, now.inventory)
+                self._turn(one, reader, now.inventory)
         self._row = newest
 
-    def _turn(self, recorded: Recorded, inventory: DomainInventory) -> None:
-        decision = recorded.iteration.decision
-        text = words.line(decision, inventory).partition(": ")[2]
-        self.turns.append(Turn(recorded.iteration.wall_s, decision.layout, inventory, text))
+    def _turn(self, recorded: Recorded, reader: HistoryReader, now: DomainInventory) -> None:
+        iteration = recorded.iteration
+        inventory = self._tenants_then(iteration, reader, now)
+        text = words.line(iteration, inventory).partition(": ")[2]
+        layout = iteration.decision.layout
+        self.turns.append(Turn(iteration.wall_s, layout, inventory, text))
+
+    def _tenants_then(
+        self, iteration: Iteration, reader: HistoryReader, now: DomainInventory
+    ) -> DomainInventory:
+        """Return the tenants of then where someone has left since, so that all are named."""
+        here = {tenant.id for tenant in now.tenants}
+        if all(here.issuperset(group.tenants) for group in iteration.decision.layout.groups):
+            return now
+        found = reader.inventory(iteration.inventory_id)
+        return found.domains.get(self.domain, now) if found else now
 
 
 def frame(seen: View, domain: DomainView | None, trace: Trace | None, screen: Screen) -> list[str]:
@@ -125,6 +138,7 @@ def _header(seen: View, screen: Screen) -> list[str]:
         said = seen.now.status
         alarms += [said.reason] if said.reason else []
         alarms += said.degraded
+    alarms += [seen.damage] if seen.damage else []
     for alarm in alarms[:3]:
         wrapped = escape.wrap(escape.plain(alarm), screen.width - 2, 2)
         lines += [_styled(f" {text}", _ALARM, screen) for text in wrapped]
@@ -138,7 +152,7 @@ def _domain_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
         return [_styled(f" domain {cache.id}{of}   no iteration yet", _BOLD, screen)]
     latest = domain.latest.iteration
     ddio = domain.ddio or domain.layout.ddio
-    state = words.STATE_NAMES[latest.decision.state_after]
+    state = words.phase(latest.decision.phase)
     text = (
         f" domain {cache.id}{of}   {state}   DDIO {figures.ways(ddio.count)} {ddio}"
         f"{_asked(ddio, domain.layout.ddio)}   {status.ddio_rates(latest.sample)}"
@@ -178,17 +192,18 @@ def _tenant_lines(domain: DomainView, screen: Screen, room: int) -> list[str]:
         f"{'REFERENCES':>11} {'MISSES':>9} {'RATE':>6}"
     )
     lines = [_styled(head, _BOLD, screen)]
-    tenants = _sorted(domain, screen.sort)
+    tenants, names = _sorted(domain, screen.sort), words.Names(domain.inventory)
     shown = tenants if len(tenants) < room else tenants[: max(0, room - 2)]
     for tenant in shown:
-        text = _tenant_line(domain, tenant, name_width)
+        name = escape.fit(names.cut(tenant.id, name_width), name_width)
+        text = _tenant_line(domain, tenant, name)
         lines.append(escape.cut(text, screen.width))
     if len(shown) < len(tenants):
         lines.append(_styled(f" … {len(tenants) - len(shown)} more", _DIM, screen))
     return lines
 
 
-def _tenant_line(domain: DomainView, tenant: Tenant, name_width: int) -> str:
+def _tenant_line(domain: DomainView, tenant: Tenant, name: str) -> str:
     mask, ddio = domain.mask_of(tenant.id), domain.ddio
     rates = _rates(domain, tenant)
     shared = " ~ddio" if mask and ddio and mask.overlaps(ddio) else ""
@@ -201,7 +216,6 @@ def _tenant_line(domain: DomainView, tenant: Tenant, name_width: int) -> str:
         if rates
         else f"{'-':>5} {'-':>11} {'-':>9} {'-':>6}"
     )
-    name = escape.fit(escape.plain(tenant.name), name_width)
     return f" {name} {priority:<9} {ways:>4} {shown:>8} {figures_shown}{shared}"
 
 

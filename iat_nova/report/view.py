@@ -7,11 +7,15 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from iat_nova.control.state import DDIO
+from iat_nova.heartbeat import AgentNow, State
 from iat_nova.history_reader import HistoryReader, Recorded, StatusNow
-from iat_nova.model import DomainInventory, Layout, Tenant, WayMask
+from iat_nova.model import DDIO, DomainInventory, Layout, Tenant, WayMask
 from iat_nova.pause import Pause
 from iat_nova.records import Event
+from iat_nova.report import words
+
+NOBODY = AgentNow(State.STOPPED)
+"""No agent: a history that is looked at by itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,6 +42,15 @@ class DomainView:
         """Return the mask that was decided for a tenant, whatever the machine made of it."""
         return self.layout.mask_of(tenant) if self.layout else None
 
+    def lent_to(self, tenant: str) -> int:
+        """Return how many of the ways decided for a tenant are promised to no one."""
+        if self.layout is None or self.layout.lent is None:
+            return 0
+        if tenant not in self.layout.lent.tenants:
+            return 0
+        mask = self.layout.mask_of(tenant)
+        return mask.count - self.layout.lent.mask.count if mask else 0
+
     @property
     def ddio(self) -> WayMask | None:
         """DDIO's mask, as the machine has it where that was read back."""
@@ -49,21 +62,33 @@ class DomainView:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """All that is known now. `pause`: the file's word, which the agent may not have seen yet."""
+    """All that is known now. `pause`: the file's word, which the agent may not have seen yet.
+
+    `damage` tells what the history holds and could not be read.
+    """
 
     hostname: str
     now: StatusNow | None
     domains: tuple[DomainView, ...]
     events: tuple[Event, ...]
     pause: Pause | None = None
+    agent: AgentNow = NOBODY
+    damage: str | None = None
 
     @property
     def running(self) -> bool:
-        """Whether an agent writes this history now."""
-        return self.now is not None and not self.now.stale
+        """Whether an agent iterates now."""
+        return self.agent.state is State.RUNNING
+
+    @property
+    def recorded(self) -> bool:
+        """Whether what is shown is that agent's: not of an earlier one, on a disk that is full."""
+        return self.running and self.now is not None and self.now.status.pid == self.agent.pid
 
 
-def gather(reader: HistoryReader, pause: Pause | None = None, events: int = 5) -> View:
+def gather(
+    reader: HistoryReader, pause: Pause | None = None, events: int = 5, agent: AgentNow = NOBODY
+) -> View:
     """Look at the newest of everything. Raises what the reader raises."""
     inventory = reader.latest_inventory()
     known: Mapping[int, DomainInventory] = inventory.domains if inventory else {}
@@ -71,13 +96,30 @@ def gather(reader: HistoryReader, pause: Pause | None = None, events: int = 5) -
     for number, tenants in sorted(known.items()):
         newest = reader.decisions(1, number)
         domains.append(DomainView(tenants, reader.latest(number), newest[0] if newest else None))
-    return View(
-        inventory.facts.host.hostname if inventory else "",
-        reader.status(),
-        tuple(domains),
-        tuple(reader.events(events)),
-        pause,
-    )
+    said, told = reader.status(), tuple(reader.events(events))
+    hostname = inventory.facts.host.hostname if inventory else ""
+    return View(hostname, said, tuple(domains), told, pause, agent, reader.damage)
+
+
+def agent_words(view: View) -> str:
+    """Tell what is known of an agent whose present is not in the history."""
+    agent, age = view.agent, ""
+    if agent.age_s is not None:
+        age = words.duration(agent.age_s)
+    waits = f": {agent.text}" if agent.text else ""
+    if agent.state is State.STARTING:
+        since = f" (process {agent.pid}, for {age})" if age else ""
+        return f"starting, no iteration yet{since}{waits}"
+    if agent.state is State.RUNNING:
+        return f"running: process {agent.pid}, last iteration {age} ago, nothing recorded{waits}"
+    if agent.state is State.STALLED:
+        return f"stalled: process {agent.pid}, last iteration {age} ago"
+    if agent.state is State.STOPPING:
+        return f"stopping: process {agent.pid} puts the host back as it was found"
+    if view.now is None:
+        return "not running, and none ever was on this history"
+    clean = agent.state is State.STOPPED and (agent.pid is not None or view.now.status.stopped)
+    return f"not running ({'it ended properly' if clean else 'unclean shutdown'})"
 
 
 def paused_until_s(view: View) -> float | None:
@@ -90,9 +132,9 @@ def paused_until_s(view: View) -> float | None:
 
 
 def mode(view: View) -> str:
-    """Return ``enforce``, ``observe``, ``paused`` or ``not running``."""
+    """Return ``enforce``, ``observe``, ``paused``, or what an agent is that does not iterate."""
     if view.now is None or not view.running:
-        return "not running"
+        return view.agent.state.value if view.agent.alive else "not running"
     return "paused" if paused_until_s(view) is not None else view.now.status.mode
 
 
@@ -117,6 +159,7 @@ LONG_COLUMNS = (
     "project",
     "members",
     "requested",
+    "lent",
     "mask_requested",
     "ipc",
     "references_per_s",
@@ -149,6 +192,7 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "project": tenant.project,
         "members": list(tenant.members),
         "requested": f"{tenant.ways.min}/{tenant.ways.initial}/{tenant.ways.max}",
+        "lent": domain.lent_to(tenant.id),
         "ipc": round(rates.ipc, 3) if rates else None,
         "references_per_s": _whole(rates.references_per_s) if rates else None,
         "misses_per_s": _whole(rates.misses_per_s) if rates else None,

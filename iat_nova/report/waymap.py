@@ -5,6 +5,7 @@
 
 Way 0 is on the left. Each box is one set of tenants, ``.`` an idle way, ``~`` a way into which
 DDIO writes (next to a name: shared with DDIO), ``x`` a reserved way.
+Ways that are promised to no one and lent to the host's class are a box of their own: ``host lent``.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import dataclasses
 import enum
 import re
 
-from iat_nova.control.state import DDIO
-from iat_nova.model import DomainInventory, Layout, WayMask
+from iat_nova.model import DDIO, DomainInventory, Layout, WayMask
 from iat_nova.report import escape
 
 LEAST_CELL, MOST_CELL = 3, 8
@@ -30,6 +30,7 @@ class Kind(enum.Enum):
     TENANTS = "tenants"
     DDIO = "ddio"  # DDIO's alone
     IDLE = "idle"
+    LENT = "lent"  # to the host's class: promised to no one
     RESERVED = "reserved"
 
 
@@ -66,8 +67,9 @@ def segments(layout: Layout, inventory: DomainInventory) -> tuple[Segment, ...]:
 
 def label(segment: Segment, inventory: DomainInventory) -> str:
     """Return the names in a segment, harmless for a terminal; empty where nobody is."""
-    names = {tenant.id: tenant.name for tenant in inventory.tenants}
-    return "+".join(escape.plain(names.get(tenant, tenant)) for tenant in segment.tenants)
+    names = inventory.names
+    whose = "+".join(escape.plain(names.get(tenant, tenant)) for tenant in segment.tenants)
+    return f"{whose} lent" if segment.kind is Kind.LENT else whose
 
 
 def text(
@@ -94,7 +96,9 @@ def _kind(bit: int, owners: tuple[str, ...], layout: Layout, inventory: DomainIn
     if inventory.domain.reserved_ways & bit:
         return Kind.RESERVED
     if owners:
-        return Kind.TENANTS
+        own = layout.lent
+        lent = own is not None and owners == own.tenants and not bit & own.mask
+        return Kind.LENT if lent else Kind.TENANTS
     return Kind.DDIO if layout.ddio & bit else Kind.IDLE
 
 

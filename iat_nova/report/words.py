@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 import math
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from iat_nova.control import words as figures
-from iat_nova.control.fsm import NUMBERED
-from iat_nova.control.state import DDIO
+from iat_nova import amounts as figures
 from iat_nova.model import (
+    DDIO,
     Change,
     Decision,
     DomainInventory,
-    FsmState,
     Layout,
     Parameters,
     Quantity,
@@ -24,13 +23,6 @@ from iat_nova.model import (
 from iat_nova.records import Iteration, Settings
 from iat_nova.report import escape, waymap
 
-STATE_NAMES: Mapping[FsmState, str] = {
-    FsmState.LOW_KEEP: "Low Keep",
-    FsmState.IO_DEMAND: "I/O Demand",
-    FsmState.CORE_DEMAND: "Core Demand",
-    FsmState.RECLAIM: "Reclaim",
-    FsmState.HIGH_KEEP: "High Keep",
-}
 QUANTITY_NAMES: Mapping[Quantity, str] = {
     Quantity.IPC: "IPC",
     Quantity.REFERENCES: "LLC references",
@@ -38,30 +30,32 @@ QUANTITY_NAMES: Mapping[Quantity, str] = {
     Quantity.DDIO_HITS: "DDIO hits",
     Quantity.DDIO_MISSES: "DDIO misses",
 }
-EXCEPTIONS: Mapping[int, str] = {
-    1: "only IPC moved: neither cache nor I/O, so nothing was done",
-    2: "a non-I/O tenant that does not overlap DDIO moved, DDIO did not: its own demand",
-    3: "a non-I/O tenant that overlaps DDIO moved, and DDIO with it: a shuffle first",
-}
+_APART = re.compile(r" \([0-9a-f]{8}\)$")  # what `DomainInventory.names` adds
 
 
-def line(decision: Decision, inventory: DomainInventory) -> str:
+def line(iteration: Iteration, inventory: DomainInventory) -> str:
     """Return a decision in one line, for the log."""
+    decision = iteration.decision
     parts = [state_change(decision)]
-    names = Names(inventory)
+    names = Names(inventory, iteration.former)
     parts += [step_words(step, names) for step in decision.steps if step.action != "hold"]
     if decision.moved:
         parts.append(f"moved: {', '.join(map(names, decision.moved))}")
     return f"domain {decision.domain} #{decision.iteration}: {'; '.join(parts)}"
 
 
+def phase(name: str) -> str:
+    """Return a strategy's word for a phase as a title, harmless: ``I/O demand`` as I/O Demand."""
+    return " ".join(word[:1].upper() + word[1:] for word in escape.plain(name).split(" "))
+
+
 def state_change(decision: Decision) -> str:
-    """Return ``Low Keep -> I/O Demand (1)`` or the state that stayed."""
-    after = STATE_NAMES[decision.state_after]
-    if decision.state_after is decision.state_before and decision.transition is None:
+    """Return ``Low Keep -> I/O Demand (1)`` or the phase that stayed."""
+    after = phase(decision.phase)
+    if decision.phase == decision.phase_before and decision.rule is None:
         return after
-    number = f" ({decision.transition})" if decision.transition is not None else ""
-    return f"{STATE_NAMES[decision.state_before]} -> {after}{number}"
+    number = f" ({decision.rule})" if decision.rule is not None else ""
+    return f"{phase(decision.phase_before)} -> {after}{number}"
 
 
 def step_words(step: Step, names: Names) -> str:
@@ -75,14 +69,21 @@ def step_words(step: Step, names: Names) -> str:
 
 
 class Names:
-    """From tenant ids to their names, harmless for a terminal."""
+    """From tenant ids to their names, harmless for a terminal. `former`: of those who left."""
 
-    def __init__(self, inventory: DomainInventory) -> None:
-        self._names = {tenant.id: tenant.name for tenant in inventory.tenants}
+    def __init__(self, inventory: DomainInventory, former: Mapping[str, str] | None = None) -> None:
+        self._names = {**(former or {}), **inventory.names}
 
     def __call__(self, subject: str) -> str:
-        """Return a tenant's name; the subject itself for DDIO, the layout and who has gone."""
+        """Return a tenant's name; the subject itself for DDIO, the layout and the unknown."""
         return escape.plain(self._names.get(subject, subject))
+
+    def cut(self, subject: str, columns: int) -> str:
+        """Return the name in at most that many columns; what tells guests apart stays."""
+        name = self(subject)
+        tail = _APART.search(name)
+        end = tail[0] if tail else ""
+        return escape.cut(name.removesuffix(end), columns - len(end)) + end
 
 
 def moment(wall_s: float) -> str:
@@ -123,7 +124,7 @@ def explain(
 ) -> str:
     """Return the page that tells why: inputs, thresholds, transition, steps, way maps."""
     decision = iteration.decision
-    names = Names(inventory)
+    names = Names(inventory, iteration.former)
     written = "written" if iteration.effective is not None else "only observed, nothing written"
     parameters = settings.parameters if settings else None
     blocks = [
@@ -149,39 +150,35 @@ def as_data(
     from iat_nova import records  # noqa: PLC0415 - cattrs is slow to load; only needed here
 
     decision = iteration.decision
-    row = NUMBERED.get(decision.transition) if decision.transition is not None else None
     return {
         "iteration": decision.iteration,
         "domain": decision.domain,
         "wall_s": iteration.wall_s,
         "written": iteration.effective is not None,
-        "transition_text": row.text if row else None,
-        "exception_text": EXCEPTIONS.get(decision.exception or 0),
         "way_map": waymap.text(decision.layout, inventory),
-        "layout_before": records.unstructure(_layout_before(iteration)),
+        "layout_before": records.unstructure(iteration.layout_before),
         "decision": records.unstructure(decision),
         "effective": iteration.effective,
         "sample": records.unstructure(iteration.sample),
         "timings_us": dict(iteration.timings_us),
-        "tenants": {tenant.id: tenant.name for tenant in inventory.tenants},
+        "tenants": {**iteration.former, **{one.id: one.name for one in inventory.tenants}},
         "settings": records.unstructure(settings),
     }
 
 
 def _state_block(decision: Decision) -> list[str]:
-    before, after = STATE_NAMES[decision.state_before], STATE_NAMES[decision.state_after]
-    if decision.transition is not None:
-        row = NUMBERED.get(decision.transition)
-        why = f": {row.text}" if row else ""
-        lines = [f"State      {before} -> {after}, transition {decision.transition}{why}"]
+    before, after = phase(decision.phase_before), phase(decision.phase)
+    why = [escape.plain(text) for text in decision.why]
+    if decision.rule is not None:
+        meaning = f": {why.pop(0)}" if why else ""
+        lines = [f"State      {before} -> {after}, transition {decision.rule}{meaning}"]
+    elif before != after:
+        lines = [f"State      {before} -> {after}"]
     else:
         lines = [f"State      {after}, no transition"]
     if decision.stable:
         lines.append("           stable: nothing moved by more than THRESHOLD_STABLE")
-    if decision.exception is not None:
-        meaning = EXCEPTIONS.get(decision.exception, "unknown")
-        lines.append(f"           exception {decision.exception} of the paper: {meaning}")
-    return lines
+    return lines + [f"           {text}" for text in why]
 
 
 def _changes_block(
@@ -189,10 +186,9 @@ def _changes_block(
 ) -> list[str]:
     if not decision.changes:
         return ["What moved nothing"]
-    reference = getattr(iteration.state, "reference", None)
     since = ""
-    if reference is not None:
-        since = f" since {moment(iteration.wall_s - (iteration.at_s - reference.taken_at_s))}"
+    if decision.since_s is not None:
+        since = f" since {moment(iteration.wall_s - (iteration.at_s - decision.since_s))}"
     lines = [f"What moved{since}"]
     rows = [_change_row(change, names, parameters) for change in decision.changes]
     return lines + columns(rows, "lrrrl")
@@ -228,24 +224,36 @@ def _map_block(
     """Draw the ways before (if they differ) and after; what moved, what the machine made of it."""
     decision = iteration.decision
     lines = ["Ways"]
-    before = _layout_before(iteration)
+    before = iteration.layout_before
     if before is not None and before != decision.layout:
         drawn = waymap.text(before, inventory, width=width - 9, colour=colour)
         lines.append(f"  before {drawn}")
     drawn = waymap.text(decision.layout, inventory, width=width - 9, colour=colour)
     lines.append(f"  after  {drawn}")
-    names = Names(inventory)
+    names = Names(inventory, iteration.former)
     moved = [
         (
             "" if number else "moved",
-            escape.cut(names(subject), 24),
+            names.cut(subject, 24),
             _ways_of(subject, before),
             f"-> {_ways_of(subject, decision.layout)}",
         )
         for number, subject in enumerate(decision.moved)
     ]
     lines += columns(moved, "llll") if moved else []
+    lines += [f"  {text}" for text in _lent(decision.layout, names)]
     return lines + [f"  {text}" for text in coerced(iteration, inventory)]
+
+
+def _lent(layout: Layout, names: Names) -> Iterator[str]:
+    """Tell which ways are promised to no one and lent to the host's class."""
+    if layout.lent is None:
+        return
+    (host,) = layout.lent.tenants
+    yield (
+        f"{names(host)}: {figures.ways(layout.lent.mask.count)} counted; {_ways_of(host, layout)} "
+        "lent, as nobody is promised them: they go back to whoever is granted them"
+    )
 
 
 def _ways_of(subject: str, layout: Layout | None) -> str:
@@ -256,15 +264,9 @@ def _ways_of(subject: str, layout: Layout | None) -> str:
     return f"{figures.ways(mask.count)} {mask}" if mask is not None else "-"
 
 
-def _layout_before(iteration: Iteration) -> Layout | None:
-    """Return where the ways lay while it was measured; None where the strategy does not tell."""
-    before: Layout | None = getattr(iteration.state, "layout", None)
-    return before
-
-
 def coerced(iteration: Iteration, inventory: DomainInventory) -> list[str]:
     """Tell of which masks the machine made something else, one sentence each."""
-    names = Names(inventory)
+    names = Names(inventory, iteration.former)
     return [
         f"{names(subject)}: asked for {decided}, the machine has {mask}"
         for subject, (decided, mask) in iteration.coerced.items()
@@ -273,18 +275,18 @@ def coerced(iteration: Iteration, inventory: DomainInventory) -> list[str]:
 
 def _inputs_block(iteration: Iteration, inventory: DomainInventory) -> list[str]:
     """List the rates beside the masks with which they were measured: those before the decision."""
-    sample, before = iteration.sample, _layout_before(iteration)
+    sample, before = iteration.sample, iteration.layout_before
     layout = before or iteration.decision.layout
     rows: list[tuple[str, ...]] = [
         ("tenant", "priority", "ways", "mask", "IPC", "references", "misses", "miss rate", "")
     ]
-    overlapping = layout.overlaps_ddio
+    overlapping, names = layout.overlaps_ddio, Names(inventory)
     for tenant in inventory.tenants:
         mask = layout.mask_of(tenant.id)
         rates = sample.tenants.get(tenant.id)
         rows.append(
             (
-                escape.cut(escape.plain(tenant.name), 24),
+                names.cut(tenant.id, 24),
                 tenant.priority + (" I/O" if tenant.io else ""),
                 str(mask.count) if mask is not None else "-",
                 str(mask) if mask is not None else "-",

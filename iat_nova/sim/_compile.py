@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the kernels are compiled: `kernel`, a numba decorator whose cache always works.
+"""How the kernels are compiled: `kernel`, a numba decorator whose cache is keyed by content.
 
-numba looks at the time of change of one file only and so would run old code when a kernel in
-another module changed, and it may find the package's folder read-only. Both are avoided by a
-cache folder of our own, named after the content of all kernel sources:
-``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME/iat-nova``, else ``~/.cache/iat-nova``, else a folder
-of this user's below the temporary one. Folders of other contents that were not used for 30 days go.
+numba's own caches are keyed by a file's path, and look at that file only: another checkout
+compiles the same sources again, and a kernel whose callee changed in another module runs the old
+code. Here each module has a cache folder named after what its kernels are made from: its source,
+those of the modules below iat_nova.sim that it imports, directly or not, and the compiler's
+version. Equal sources share it wherever they lie, and whatever environment runs them.
+
+The folders are in ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME/iat-nova``, else
+``~/.cache/iat-nova``, else a folder of this user's below the temporary one. Those that were not
+used for 30 days go.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -17,12 +24,15 @@ import pathlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 try:
+    import llvmlite
     import numba
-    import numba.core.config
+    from numba import types
+    from numba.core import caching
+    from numba.core.compiler_lock import global_compiler_lock
 except ImportError as error:  # the core is installed without the extra
     raise ImportError(
         "the emulated server needs numba and numpy, which are not installed: "
@@ -32,16 +42,40 @@ except ImportError as error:  # the core is installed without the extra
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KEPT_S = 30 * 86400.0
+_SIM = pathlib.Path(__file__).parent
 
 
-def _digest() -> str:
-    """Return a short digest of every source but the figures', which compile nothing."""
-    folder = pathlib.Path(__file__).parent
-    digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(folder.rglob("*.py")):
-        if source.parent.name != "figures":
-            digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+@functools.cache
+def _imports(source: pathlib.Path) -> tuple[pathlib.Path, ...]:
+    """Return the modules of the emulated server that a module imports."""
+    root = _SIM.parent.parent
+    found = []
+    for node in ast.walk(ast.parse(source.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("iat_nova.sim"):
+            place = root.joinpath(*(node.module or "").split("."))
+            names = [place / alias.name for alias in node.names]
+            found += [path.with_suffix(".py") for path in (place, *names)]
+    return tuple(path for path in found if path.exists())
+
+
+def _made_from(source: pathlib.Path) -> list[pathlib.Path]:
+    """Return a module and all that it imports, directly or not, by name."""
+    found = {source}
+    waiting = [source]
+    while waiting:
+        new = set(_imports(waiting.pop())) - found
+        found |= new
+        waiting += new
+    return sorted(found)
+
+
+@functools.cache
+def digest(source: pathlib.Path) -> str:
+    """Return a short digest of what a module's kernels are made from, wherever it lies."""
+    found = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
+    for path in _made_from(source):
+        found.update(b"\0".join((path.name.encode(), path.read_bytes(), b"")))
+    return found.hexdigest()[:16]
 
 
 def _candidates() -> list[pathlib.Path]:
@@ -59,22 +93,28 @@ def _candidates() -> list[pathlib.Path]:
 
 @functools.cache
 def cache_folder() -> pathlib.Path | None:
-    """Return the folder of compiled kernels, made if need be; None when none can be written."""
+    """Return the folder of all modules' folders, made if need be; None: none can be written."""
     for base in _candidates():
-        folder = base / f"kernels-{_digest()}"
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
             continue
-        if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid():
-            os.utime(folder)
+        if os.access(base, os.W_OK) and base.stat().st_uid == os.getuid():
             _remove_unused(base)
-            return folder
+            return base
     return None
 
 
+def module_folder(base: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
+    """Return the folder of a module's kernels, made if need be, and note that it is in use."""
+    folder = base / f"kernels-{source.stem}-{digest(source)}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    os.utime(folder)
+    return folder
+
+
 def _remove_unused(base: pathlib.Path) -> None:
-    """Remove what other versions left, some 40 MB each; what cannot be removed stays."""
+    """Remove what other versions left; what cannot be removed stays."""
     for folder in base.glob("kernels-*"):
         try:
             left = folder.lstat()
@@ -84,16 +124,82 @@ def _remove_unused(base: pathlib.Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compiled(function: F, **options: bool) -> F:
+class _Locator(caching.UserProvidedCacheLocator):  # type: ignore[misc]
+    """Tells numba the folder of a module; its name stands for the content, so the stamp is none."""
+
+    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
+        self._lineno = py_func.__code__.co_firstlineno
+        self._py_file = py_file
+        base = cast(pathlib.Path, cache_folder())
+        self._cache_path = str(module_folder(base, pathlib.Path(py_file)))
+
+    def get_source_stamp(self) -> str:
+        """Return what tells contents of one folder apart: nothing has to."""
+        return ""
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+        """Return the locator of a kernel."""
+        return cls(py_func, py_file)
+
+
+class _Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = [_Locator]
+
+
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _Implementation
+
+
+_held: set[str] = set()
+
+
+@contextlib.contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """Keep other processes from compiling a module's kernels meanwhile: they find them done.
+
+    The caller holds numba's own lock, so that one thread of this process is here at a time. One
+    process may hold the locks of several modules, in the order in which they import each other.
+    """
+    if folder in _held:
+        yield
+        return
+    with open(f"{folder}/lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _held.add(folder)
+        try:
+            yield
+        finally:
+            _held.remove(folder)
+
+
+def _widened(kind: Any) -> Any:
+    """Return the type for which a kernel is compiled when another kernel gives it this one.
+
+    A number that is written out, and one of 32 bits, would else have a compiled form of its own.
+    """
+    kind = types.unliteral(kind)
+    return types.int64 if kind in (types.int8, types.int16, types.int32) else kind
+
+
+def _compiled(function: F, **options: bool | str) -> F:
     """Compile with a cache folder of ours; without reference counts, as kernels make no arrays."""
-    folder = cache_folder()
-    before = numba.core.config.CACHE_DIR
-    numba.core.config.CACHE_DIR = str(folder or "")
-    try:
-        decorate = numba.njit(nogil=True, cache=folder is not None, _nrt=False, **options)
-        return cast(F, decorate(function))
-    finally:
-        numba.core.config.CACHE_DIR = before
+    dispatcher = numba.njit(nogil=True, _nrt=False, **options)(function)
+    called, compile_one = dispatcher.get_call_template, dispatcher.compile
+
+    def call_widened(args: Any, kws: Any) -> Any:
+        wide = {name: _widened(kind) for name, kind in kws.items()}
+        return called(tuple(_widened(kind) for kind in args), wide)
+
+    def compile_alone(signature: Any) -> Any:
+        with global_compiler_lock, _alone(dispatcher._cache.cache_path):
+            return compile_one(signature)
+
+    dispatcher.get_call_template = call_widened
+    if cache_folder() is not None:
+        dispatcher._cache = _Cache(function)
+        dispatcher.compile = compile_alone
+    return cast(F, dispatcher)
 
 
 def kernel(function: F) -> F:
@@ -107,3 +213,8 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """As `kernel`, for what is small and called for every line: inlined into its callers."""
     return _compiled(function, forceinline=True)
+
+
+def merged(function: F) -> F:
+    """As `inlined`, for what is long and called in one place: compiled there only, so once."""
+    return _compiled(function, inline="always")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from iat_nova import policy
 from iat_nova.model import Priority, TenantKind
@@ -14,8 +14,12 @@ from iat_nova.sim import pool
 from iat_nova.sim.run import Result, WorkloadResult, run, workload_result
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
+from iat_nova.strategies import unmanaged
 
-BASELINE = "baseline"
+REFERENCE = unmanaged.NAME
+"""What everything is related to by default: the same host without an agent."""
+COUNTER_NOISE = 0.01
+ONE_SLICE = True
 
 Progress = Callable[[int, int], None]
 """Called with how many runs are done of how many."""
@@ -44,16 +48,47 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TenantRow:
+    """What one guest's workload had in one run of one strategy.
+
+    `alone`: its performance, alone on the machine with the whole cache being 1; of the
+    performance-critical ones only. `related`: under the reference with the same seed being 1.
+    None where there is nothing to compare with.
+    """
+
+    scenario: str
+    strategy: str
+    seed: int
+    tenant: str
+    priority: str
+    alone: float | None
+    related: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Comparison:
-    """The rows, by strategy and then by seed.
+    """The rows, by strategy and then by seed; `tenants` divides each by workload.
 
     `left_out`: the guests' workloads that are in no row's means, as there is nothing to compare
     them with: performance-critical ones that achieve nothing alone, best-effort ones that do no
-    work under the baseline.
+    work under the reference.
     """
 
     rows: tuple[Row, ...]
+    tenants: tuple[TenantRow, ...]
     left_out: tuple[str, ...]
+
+    def worst(self, strategy: str) -> tuple[str, float] | None:
+        """Return who fares worst under a strategy, and how, against the reference.
+
+        By the median over the seeds; None when nobody can be related to it.
+        """
+        found: dict[str, list[float]] = {}
+        for row in self.tenants:
+            if row.strategy == strategy and row.related is not None:
+                found.setdefault(row.tenant, []).append(row.related)
+        medians = {tenant: statistics.median(values) for tenant, values in found.items()}
+        return min(medians.items(), key=lambda item: item[1], default=None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,19 +106,22 @@ def compare(
     strategies: Sequence[str],
     seeds: Sequence[int],
     *,
+    against: str = REFERENCE,
     seconds: float | None = None,
     jobs: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """Run every strategy with every seed.
+    """Run every strategy with every seed, and relate them to `against`, the reference.
 
-    The baseline is run in any case. Raises what `run` raises.
+    The reference is run in any case. Counters are as hardware has them, `COUNTER_NOISE` and one
+    CHA's count of DDIO, unless the scenario says otherwise. Raises what `run` raises.
     """
+    scenario = as_hardware_counts(scenario)
     if seconds is not None:
         scenario = dataclasses.replace(scenario, length_s=seconds)
     critical = workloads_of(scenario, Priority.PC)
     best_effort = workloads_of(scenario, Priority.BE)
-    names = list(dict.fromkeys([*strategies, BASELINE]))
+    names = list(dict.fromkeys([*strategies, against]))
     asked = [_Job(scenario, seed, name) for seed in seeds for name in names]
     # Alone nothing depends on a strategy and, within the noise of the layout of memory, on a seed.
     asked += [_Job(scenario, seeds[0], None, name) for name in critical]
@@ -96,17 +134,38 @@ def compare(
         else:
             alone[result.name] = performance(scenario, result)
         progress(done, len(asked))
-    work = [_work(results[BASELINE, seed]) for seed in seeds]
+    work = [_work(results[against, seed]) for seed in seeds]
     left_out = [name for name in critical if not alone[name]]
     left_out += [name for name in best_effort if not all(each[name] for each in work)]
     counted = {name: alone[name] for name in critical if name not in left_out}
     best_effort = [name for name in best_effort if name not in left_out]
     rows = tuple(
-        _row(scenario, results[name, seed], results[BASELINE, seed], counted, best_effort)
+        _row(scenario, results[name, seed], results[against, seed], counted, best_effort)
         for name in strategies
         for seed in seeds
     )
-    return Comparison(rows, tuple(left_out))
+    guests = dict.fromkeys(critical, Priority.PC) | dict.fromkeys(
+        workloads_of(scenario, Priority.BE), Priority.BE
+    )
+    tenants = tuple(
+        row
+        for name in strategies
+        for seed in seeds
+        for row in _tenant_rows(
+            scenario, results[name, seed], results[against, seed], alone, guests
+        )
+    )
+    return Comparison(rows, tenants, tuple(left_out))
+
+
+def as_hardware_counts(scenario: Scenario) -> Scenario:
+    """Return the scenario with counters as hardware has them, where it does not say itself."""
+    noise, one_slice = scenario.counter_noise, scenario.one_slice
+    return dataclasses.replace(
+        scenario,
+        counter_noise=COUNTER_NOISE if noise is None else noise,
+        one_slice=ONE_SLICE if one_slice is None else one_slice,
+    )
 
 
 def workloads_of(scenario: Scenario, priority: Priority) -> list[str]:
@@ -151,12 +210,12 @@ def _run_alone(scenario: Scenario, name: str, seed: int) -> WorkloadResult:
 def _row(
     scenario: Scenario,
     result: Result,
-    baseline: Result,
+    reference: Result,
     alone: Mapping[str, float],
     best_effort: Sequence[str],
 ) -> Row:
-    """Measure a run by what the performance-critical workloads achieve alone, and the baseline."""
-    mine, others = _work(result), _work(baseline)
+    """Measure a run by what the performance-critical workloads achieve alone, and the reference."""
+    mine, others = _work(result), _work(reference)
     (window,) = result.windows
     return Row(
         scenario=result.scenario,
@@ -172,6 +231,33 @@ def _row(
         way_changes_per_minute=len(result.moves) / result.seconds * 60,
         settle_s=settle_s(result.moves, moments_of(scenario)),
     )
+
+
+def _tenant_rows(
+    scenario: Scenario,
+    result: Result,
+    reference: Result,
+    alone: Mapping[str, float],
+    guests: Mapping[str, Priority],
+) -> Iterator[TenantRow]:
+    """Yield what each guest's workload had in a run."""
+    others = {one.name: performance(scenario, one) for one in reference.workloads}
+    for workload in result.workloads:
+        if workload.name in guests:
+            mine = performance(scenario, workload)
+            yield TenantRow(
+                scenario=result.scenario,
+                strategy=result.strategy,
+                seed=result.seed,
+                tenant=workload.name,
+                priority=guests[workload.name].value,
+                alone=_ratio(mine, alone.get(workload.name)),
+                related=_ratio(mine, others[workload.name]),
+            )
+
+
+def _ratio(mine: float, other: float | None) -> float | None:
+    return mine / other if other else None
 
 
 def _work(result: Result) -> dict[str, float]:

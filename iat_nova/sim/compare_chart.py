@@ -10,18 +10,18 @@ from collections.abc import Sequence
 import matplotlib
 from matplotlib.figure import Figure as Canvas
 
-from iat_nova.sim.compare import Row
+from iat_nova.sim.compare import REFERENCE, Row
 
 PANELS = (
     ("pc_performance", "PC performance (alone: 1)"),
-    ("be_throughput", "BE throughput (baseline: 1)"),
+    ("be_throughput", "BE throughput ({against}: 1)"),
     ("memory_bandwidth", "memory bandwidth, GB/s"),
     ("way_changes_per_minute", "way changes a minute"),
     ("settle_s", "time to settle, s"),
 )
 
 
-def draw(path: pathlib.Path, title: str, rows: Sequence[Row]) -> None:
+def draw(path: pathlib.Path, title: str, rows: Sequence[Row], against: str = REFERENCE) -> None:
     """Draw one scenario's rows; medians are bars across, seeds are dots."""
     strategies = list(dict.fromkeys(row.strategy for row in rows))
     with matplotlib.rc_context({"svg.hashsalt": "compare", "svg.fonttype": "none"}):
@@ -30,7 +30,7 @@ def draw(path: pathlib.Path, title: str, rows: Sequence[Row]) -> None:
         canvas.suptitle(title)
         panels = canvas.subplots(1, len(PANELS), sharey=True)
         for axes, (name, label) in zip(panels, PANELS, strict=True):
-            axes.set_xlabel(label)
+            axes.set_xlabel(label.format(against=against))
             axes.set_ylim(len(strategies) - 0.5, -0.5)
             axes.set_yticks(range(len(strategies)), strategies)
             axes.grid(axis="x", alpha=0.3)
@@ -45,6 +45,6 @@ def draw(path: pathlib.Path, title: str, rows: Sequence[Row]) -> None:
                 colour = f"C{number}"
                 axes.plot(values, [number] * len(values), "o", alpha=0.4, color=colour)
                 axes.plot(statistics.median(values), number, "|", ms=22, mew=3, color=colour)
-            if name not in ("pc_performance", "be_throughput"):
-                axes.set_xlim(left=0)
+            # Each axis begins at 0, so that noise does not look like a win.
+            axes.set_xlim(left=0)
         canvas.savefig(path, format="svg", metadata={"Date": None, "Creator": "iat-nova"})

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from iat_nova.sim import cache, clients, memory, nic, nvme, rings
-from iat_nova.sim._compile import inlined, kernel
+from iat_nova.sim._compile import kernel, merged
 from iat_nova.sim.workloads import fio, memory_bound, poller
 from iat_nova.sim.workloads import threads as th
 
@@ -35,18 +32,22 @@ class State(NamedTuple):
     far_memory: memory.Memory
 
 
-@inlined
+@merged
 def _run_thread(
     s: State,
-    c: cache.Caches,
-    latency: npt.NDArray[np.float64],
+    near: bool,
     thread: int,
     cycles: float,
     sampling: int,
     length_ns: int,
     now_ns: int,
 ) -> None:
-    """Let one thread run on its core, whose socket has the caches `c`."""
+    """Let one thread run on its core, which is the first socket's (`near`) or the second's.
+
+    The caches are chosen here, so that what runs on them is compiled in once.
+    """
+    c = s.caches if near else s.far_caches
+    latency = s.memory.latency if near else s.far_memory.latency
     kind = s.threads.ints[thread, th.KIND]
     if kind == th.POLLER:
         poller.step(
@@ -79,21 +80,8 @@ def advance(
         for thread in range(s.threads.ints.shape[0]):
             if s.threads.floats[thread, th.DUTY] == 0.0:
                 continue
-            if near_cores >> s.threads.ints[thread, th.CORE] & 1:
-                _run_thread(
-                    s, s.caches, s.memory.latency, thread, cycles, sampling, length_ns, now_ns
-                )
-            else:
-                _run_thread(
-                    s,
-                    s.far_caches,
-                    s.far_memory.latency,
-                    thread,
-                    cycles,
-                    sampling,
-                    length_ns,
-                    now_ns,
-                )
+            near = near_cores >> s.threads.ints[thread, th.CORE] & 1 != 0
+            _run_thread(s, near, thread, cycles, sampling, length_ns, now_ns)
         nic.grant(s.nics, seconds)
         nic.transmit(s.nics, s.rings, s.caches, 0, now_ns)
         if linked:

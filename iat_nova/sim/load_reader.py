@@ -84,14 +84,16 @@ def _keys(profile: Profile) -> tuple[str, ...]:
 
 
 def _names(section: Mapping[str, object], *forms: Form) -> list[str]:
-    """Return the names of workloads of some forms, whatever else is wrong with them."""
-    return [
-        name
+    """Return the names of workloads of some forms, whatever else is wrong with them.
+
+    One whose profile is wrong may be of any form: to name it is no second mistake.
+    """
+    profiles = {
+        name: PROFILES.get(str(item.get("profile")))
         for name, item in section.items()
         if isinstance(item, dict)
-        and str(item.get("profile")) in PROFILES
-        and PROFILES[str(item["profile"])].form in forms
-    ]
+    }
+    return [name for name, one in profiles.items() if one is None or one.form in forms]
 
 
 def _attached(f: Fields, path: Path, profile: Profile, places: Sequence[str]) -> bool:

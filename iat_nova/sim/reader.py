@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from iat_nova.model import PRESETS, HostFacts, WayMask
+from iat_nova.model import HostFacts, WayMask
 from iat_nova.policy import document, schema, units
 from iat_nova.policy.compile import compile_policy
 from iat_nova.policy.problems import PolicyError, Problem
@@ -18,6 +18,7 @@ from iat_nova.sim.fields import Fields
 from iat_nova.sim.machine import MACHINES, PROCESSORS_MAX, Choice, Io, Machine
 from iat_nova.sim.scenario import Scenario, ScenarioError
 from iat_nova.sim.values import Check
+from iat_nova.strategies import registry as strategies
 
 _KEYS: Mapping[str, Check] = {
     "title": values.text,
@@ -27,9 +28,11 @@ _KEYS: Mapping[str, Check] = {
     "adca": values.one_of(*Choice),
     "length": values.DURATION,
     "seed": values.whole(0, 2**31 - 1),
-    "strategy": values.one_of(*PRESETS),
+    "strategy": values.one_of(*strategies.BUILT_IN),
     "sampling": values.power(1, 64),
     "compression": values.SHARE,
+    "counter_noise": values.NOISE,
+    "one_slice": values.flag,
     "step": values.quantity(units.Kind.DURATION, 1e-7, 1e-3),
     "policy": values.anything,
     "nics": values.anything,
@@ -98,6 +101,8 @@ def _parts(f: Fields, value: object) -> dict[str, Any]:
         "sampling": top.get("sampling", 32),
         "compression": top.get("compression", 1.0),
         "step_s": top.get("step", 5e-6),
+        "counter_noise": top.get("counter_noise"),
+        "one_slice": top.get("one_slice"),
     }
     if "title" in top:
         parts["title"] = top["title"]

@@ -14,30 +14,21 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from iat_nova import policy, strategies
+from iat_nova import policy
 from iat_nova.agent import Agent
 from iat_nova.clock import Clock
-from iat_nova.control.controller import Controller
-from iat_nova.control.state import DDIO
 from iat_nova.enforce import Enforcer
 from iat_nova.hardware.api import DomainCounts
 from iat_nova.history import History
 from iat_nova.history_reader import HistoryReader
 from iat_nova.journal import Journal
-from iat_nova.model import (
-    PRESETS,
-    Decision,
-    DomainInventory,
-    Facts,
-    Group,
-    Layout,
-    Parameters,
-    Switches,
-)
+from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout
 from iat_nova.records import Iteration, Status
 from iat_nova.sim import nic
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer, WorkloadMetrics
+from iat_nova.strategies import registry as strategies
+from iat_nova.strategies.api import Strategy
 
 Progress = Callable[[float, float], None]
 """Called with the emulated seconds done and their total."""
@@ -196,14 +187,14 @@ def run(
     *,
     seconds: float | None = None,
     marks: Sequence[float] = (),
-    switches: Switches | None = None,
+    options: Mapping[str, Any] | None = None,
     history_path: str | os.PathLike[str] | None = None,
     progress: Progress = lambda done_s, total_s: None,
 ) -> Result:
     """Run a scenario (a file, or the name of one that ships) to its end and measure it.
 
     `strategy`, `seed` and `seconds` default to the scenario's. `marks` (emulated seconds) divide
-    the run into windows that are measured apart. `switches` replace those of the preset: what
+    the run into windows that are measured apart. `options` are the strategy's own: what
     the controller may do. The history stays when a path is given. Raises `ScenarioError`,
     `StrategyError`, `PolicyError`.
     """
@@ -217,7 +208,7 @@ def run(
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="iat-nova-"))
             history_path = pathlib.Path(folder) / "history.sqlite"
         clock = _TellingClock(server, total_s, marks, progress)
-        _agent(scenario, name, server, clock, history_path, switches).run(total_s)
+        _agent(scenario, name, server, clock, history_path, options or {}).run(total_s)
         decided, inventory = _iterations(history_path)
     iterations = decided[0] if decided else []
     by_hand = [event.at_s for event in scenario.events if event.subject == DDIO]
@@ -236,10 +227,10 @@ def run(
         moves=tuple(sorted(at_s for socket in decided for at_s in _moves(socket, by_hand))),
         transitions=tuple(
             sorted(
-                (round(one.at_s, 3), one.decision.transition)
+                (round(one.at_s, 3), one.decision.rule)
                 for socket in decided
                 for one in socket
-                if one.decision.transition is not None
+                if one.decision.rule is not None
             )
         ),
         decisions=tuple(one.decision for one in iterations),
@@ -254,7 +245,7 @@ def _agent(
     server: EmulatedServer,
     clock: Clock,
     history_path: str | os.PathLike[str],
-    switches: Switches | None,
+    options: Mapping[str, Any],
 ) -> Agent:
     """Join the real loop with the emulated hands and the scenario's tenants."""
     facts = scenario.facts()
@@ -270,19 +261,16 @@ def _agent(
         interval_s=parameters.interval_s,
         started_s=server.wall(),
         parameters=parameters,
-        switches=switches or PRESETS.get(name, Switches()),
+        options=options,
+        phases=strategies.phases(name),
+        rules=strategies.rules(name),
     )
-
-    def make_strategy(numbers: Parameters) -> strategies.Strategy:
-        if switches is None:
-            return strategies.make(name, numbers)
-        return Controller(numbers, switches)
 
     history = History(history_path, max_age_s=1e12, max_bytes=1 << 40, clock=server)
     return Agent(
         inventory=_Tenants(server),
         read_policy=lambda: chosen,
-        make_strategy=lambda numbers: _Found(make_strategy(numbers), scenario),
+        make_strategy=lambda numbers: _Found(strategies.make(name, numbers, options), scenario),
         counters=server,
         enforcer=_Enforcer(server, server),
         journal=Journal(history, status),
@@ -294,7 +282,7 @@ def _agent(
 class _Found:
     """A strategy that finds the scenario's masks on the hardware when it begins."""
 
-    def __init__(self, strategy: strategies.Strategy, scenario: Scenario) -> None:
+    def __init__(self, strategy: Strategy, scenario: Scenario) -> None:
         self.step = strategy.step
         self._strategy = strategy
         self._masks = {

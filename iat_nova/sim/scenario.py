@@ -161,7 +161,9 @@ class Scenario:
 
     `policy` are parameters that differ from the policy's, `masks` masks to start with by
     workload (`random_masks`: laid out at random from the seed instead). `sampling`: 1 line in so
-    many is simulated; `compression`: so much of each second is.
+    many is simulated; `compression`: so much of each second is. `counter_noise`, 0..1: relative
+    standard deviation of what each reading adds to a counter; `one_slice`: DDIO is counted in one
+    CHA and multiplied; None: as whoever runs it sees fit.
     """
 
     name: str
@@ -183,6 +185,8 @@ class Scenario:
     compression: float
     step_s: float
     disks: tuple[DiskSpec, ...] = ()
+    counter_noise: float | None = None
+    one_slice: bool | None = None
     stays: Mapping[str, Stay] = dataclasses.field(default_factory=dict)  # by UUID, if not for ever
 
     @classmethod

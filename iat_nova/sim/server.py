@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, overload
 
 import numpy as np
@@ -19,11 +18,14 @@ from iat_nova.hardware.api import (
     CoreCounts,
     Counts,
     DomainCounts,
+    InboundCounts,
+    L2Counts,
 )
 from iat_nova.model import CacheDomain, WayMask
-from iat_nova.sim import cache, engine, nic, rings
+from iat_nova.sim import cache, changes, engine, inbound, nic, rings
 from iat_nova.sim.build import Plant
 from iat_nova.sim.machine import LINE_BYTES
+from iat_nova.sim.noise import Noisy
 from iat_nova.sim.scenario import Event, Scenario, Traffic
 from iat_nova.sim.workloads import threads as th
 
@@ -76,7 +78,8 @@ class EmulatedServer:
 
     `pace`: emulated seconds that may pass in a real one; None: as fast as it goes. `noise`:
     relative standard deviation of what each reading adds to a counter. `one_slice`: DDIO's
-    counters are one CHA's, multiplied by their number, as the paper reads them. `epoch_s`: the
+    counters are one CHA's, multiplied by their number, as the paper reads them. Both are the
+    scenario's where it says so. `epoch_s`: the
     emulated time of day at the start. Strategies see
     counters only; `metrics` is for reports.
     """
@@ -96,23 +99,26 @@ class EmulatedServer:
         self.pace = pace
         self.plant = Plant(scenario, self.seed)
         self._epoch_s = epoch_s
-        self._noise = noise
-        self._one_slice = one_slice
+        self._one_slice = one_slice if scenario.one_slice is None else scenario.one_slice
         self._quantum_ns = round(quantum_s * _NS)
         self._now_ns = 0
         self._engine_ns = 0
         self._started = time.monotonic()
         self._events: list[Event] = sorted(
-            [*scenario.events, *_comings_and_goings(scenario)], key=lambda event: event.at_s
+            [*scenario.events, *changes.comings_and_goings(scenario)], key=lambda event: event.at_s
         )
         self._traffic: dict[str, Traffic] = {t.name: t for t in scenario.traffic}
         self._duty = {workload.name: workload.duty for workload in scenario.workloads}
         self._absent: set[str] = set()  # workloads whose guest is not here
         self.guests_changed = threading.Event()
         self.ddio_found = scenario.machine.ddio_ways  # as found, or as last set by hand
+        noise = noise if scenario.counter_noise is None else scenario.counter_noise
         self._random = np.random.default_rng([self.seed, 1])
+        self._noisy = Noisy(noise, self._random)
+        # Counters that came later, with dice of their own: the others' noise stays what it was.
+        self._later = Noisy(noise, np.random.default_rng([self.seed, 2]))
+        self._inbound = inbound.Inbound(self.plant)
         self._watched: tuple[int, ...] = ()
-        self._seen: dict[tuple[str, int], tuple[float, float]] = {}
         # By domain and class; at the start a workload is one.
         self._masks: dict[int, dict[str, WayMask]] = {}
         self._class_of: dict[int, str] = {}
@@ -163,6 +169,7 @@ class EmulatedServer:
                 self.scenario.sampling,
             )
             self._engine_ns = engine_end
+            self._inbound.update()
 
     def _step_ns(self) -> int:
         """Return a step in which no ring receives more than a quarter of its size."""
@@ -195,7 +202,7 @@ class EmulatedServer:
             self.guests_changed.set()
         elif event.subject.startswith("traffic."):
             name = event.subject.removeprefix("traffic.")
-            self._traffic[name] = _changed(self._traffic[name], event)
+            self._traffic[name] = changes.changed(self._traffic[name], event)
             self._send(self._traffic[name])
         elif event.key == "present":
             self._come_or_go(event.subject, bool(event.value))
@@ -322,21 +329,36 @@ class EmulatedServer:
             misses = float(served[cpu, cache.MEMORY :].sum()) * scale
             references = float(served[cpu, cache.LLC :].sum()) * scale
             totals = (instructions[cpu], cycles[cpu], references, misses)
-            cores[cpu] = CoreCounts(
-                *(self._counter(name, cpu, n) for name, n in zip(_CORE, totals, strict=True))
-            )
+            cores[cpu] = CoreCounts(*self._noisy.read_all(_CORE, cpu, totals))
         domains = {
             domain.id: self._of_domain(domain.id) for domain in self.scenario.machine.domains
         }
-        return Counts(self.now(), cores, domains)
+        return Counts(self.now(), cores, domains, self._l2_counts(), self._inbound_counts())
+
+    def _l2_counts(self) -> Mapping[int, L2Counts]:
+        """Return the watched processors' accesses that reached L2."""
+        found = {}
+        for cpu in self._watched:
+            served = self.plant.state.caches.served[cpu] * self._scale
+            totals = (float(served[cache.L2]), float(served[cache.LLC :].sum()))
+            found[cpu] = L2Counts(*self._later.read_all(_L2, cpu, totals))
+        return found
+
+    def _inbound_counts(self) -> Mapping[int, InboundCounts]:
+        """Return what the devices of each socket wrote."""
+        totals = self._inbound.totals(1.0 / self.scenario.compression)
+        return {
+            domain: InboundCounts(*self._later.read_all(_INBOUND, domain, pair))
+            for domain, pair in totals.items()
+        }
 
     def _of_domain(self, domain: int) -> DomainCounts:
         hits, misses = self._ddio_totals(domain)
         memory = float(cache.memory_lines(self._caches(domain))) * self._scale * LINE_BYTES
         return DomainCounts(
-            self._counter("ddio_hits", domain, hits),
-            self._counter("ddio_misses", domain, misses),
-            self._counter("memory_bytes", domain, memory),
+            self._noisy.read("ddio_hits", domain, hits),
+            self._noisy.read("ddio_misses", domain, misses),
+            self._noisy.read("memory_bytes", domain, memory),
         )
 
     @property
@@ -361,16 +383,6 @@ class EmulatedServer:
         else:
             hits, misses = (float(n) for n in counts.sum(axis=0))
         return hits * self._scale, misses * self._scale
-
-    def _counter(self, name: str, index: int, total: float) -> int:
-        """Return a counter's reading: the total, with noise on what each reading adds."""
-        if not self._noise:
-            return int(total)
-        before, shown = self._seen.get((name, index), (0.0, 0.0))
-        factor = max(0.0, 1.0 + self._noise * float(self._random.standard_normal()))
-        shown += (total - before) * factor
-        self._seen[name, index] = (total, shown)
-        return int(shown)
 
     # ------------------------------------------------------------------ DdioWays
 
@@ -424,25 +436,5 @@ class EmulatedServer:
 
 
 _CORE = ("instructions", "cycles", "references", "misses")
-
-
-def _comings_and_goings(scenario: Scenario) -> Iterator[Event]:
-    """Yield an event for each guest that is not here yet, comes, or goes."""
-    for uuid, stay in scenario.stays.items():
-        if stay.arrives_s > 0:
-            yield Event(0.0, uuid, "present", 0.0)
-            yield Event(stay.arrives_s, uuid, "present", 1.0)
-        if stay.leaves_s < math.inf:
-            yield Event(stay.leaves_s, uuid, "present", 0.0)
-
-
-def _changed(traffic: Traffic, event: Event) -> Traffic:
-    """Return a traffic after an event."""
-    match event.key:
-        case "rate":
-            return dataclasses.replace(traffic, rate_bits_per_s=event.value)
-        case "packet":
-            return dataclasses.replace(traffic, packet_bytes=int(event.value))
-        case "flows":
-            return dataclasses.replace(traffic, flows=int(event.value))
-    return dataclasses.replace(traffic, burst=int(event.value))
+_L2 = ("l2_hits", "l2_misses")
+_INBOUND = ("storage_in", "network_in")

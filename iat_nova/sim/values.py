@@ -122,7 +122,8 @@ def one_of(*words: str) -> Check:
     def check(value: object) -> str:
         if value not in words:
             hint = nearest(str(value), words)
-            raise NotAllowed(f"allowed: {', '.join(words)}" + (f"; {hint}" if hint else ""))
+            allowed = ", ".join(words) or "nothing, as the scenario has none"
+            raise NotAllowed(f"allowed: {allowed}" + (f"; {hint}" if hint else ""))
         return str(value)
 
     return check
@@ -153,6 +154,7 @@ DURATION = quantity(units.Kind.DURATION, 0.001, 86400.0)
 MOMENT = quantity(units.Kind.DURATION, 0.0, 86400.0)
 JITTER = quantity(units.Kind.DURATION, 0.0, 0.01)
 SHARE = quantity(units.Kind.FRACTION, 0.001, 1.0)
+NOISE = quantity(units.Kind.FRACTION, 0.0, 0.5)
 RING = power(32, 8192)
 PACKET = size(64, 2048)
 FLOWS = whole(1, 100_000_000)

@@ -7,7 +7,10 @@ from rally.task import sla
 
 @sla.configure(name="iat_nova_max_duration_per_atomic")
 class MaxDurationPerAtomic(sla.SLA):
-    """No action of that name, in any iteration, may take more than so many seconds."""
+    """No action of that name, in any iteration, may take more than so many seconds.
+
+    One that never finished in any iteration fails it too.
+    """
 
     CONFIG_SCHEMA = {
         "type": "object",
@@ -30,6 +33,11 @@ class MaxDurationPerAtomic(sla.SLA):
         for name, seconds in other.slowest.items():
             self.slowest[name] = max(seconds, self.slowest.get(name, 0.0))
         return self._judge()
+
+    def result(self):
+        """Judge at the end: an action that never finished has kept no limit."""
+        self.success = self._judge() and set(self.criterion_value) <= set(self.slowest)
+        return super().result()
 
     def details(self):
         """Name each limit and the slowest action it applies to; one never seen is said to be so."""

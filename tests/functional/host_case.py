@@ -53,6 +53,7 @@ class HostCase:
     def configure(self, **options):
         """Write a nova.conf; `options` are those of [iat] in this test. Return its path."""
         values = {
+            "mode": "enforce",
             "libvirt_uri": self.hypervisor.uri,
             "ovsdb_connection": self.ovs.address,
             "sysfs_root": self.folder / "sys",

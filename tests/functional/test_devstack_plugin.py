@@ -15,6 +15,7 @@ import unittest
 import yaml
 
 from iat_nova import conf, extra_specs
+from iat_nova.nova import provider_config
 from tests.functional.daemons import short_folder
 
 DEVSTACK = pathlib.Path(__file__).parents[2] / "devstack"
@@ -62,16 +63,34 @@ sudo() {
     note "sudo $*"
     case "$1" in install|rm) "$@" ;; esac
 }
-iniset() { note "iniset $*"; python3 "$INISET" "$@"; }
+iniset() { note "iniset $*"; python3 "$INISET" "$@"; touch "$CALLS.step"; }
+iniget() { sed -n "/^\[$2\]/,/^\[/s/^$3 *= *//p" "$1"; }
+nproc() { echo "$CPUS"; }
+# What stack.sh leaves in the background: it reads nova.conf, and writes it when somebody else has
+# written, or waits for it.
+configure_neutron_nova() {
+    local content
+    content=$(cat "$NOVA_CONF")
+    touch "$CALLS.read"
+    until [[ -e "$CALLS.step" ]]; do sleep 0.01; done
+    printf '%s\n[neutron]\nregion_name = One\n' "$content" >"$NOVA_CONF"
+}
+async_wait() { note "async_wait $*"; touch "$CALLS.step"; wait; }
 
 source "$PLUGIN/settings"
 for service in $DISABLED; do ENABLED_SERVICES=${ENABLED_SERVICES//,$service/}; done
+rm -f "$CALLS".*
 while read -r mode phase; do
+    if [[ "$BUSY/$phase" == yes/post-config ]]; then
+        configure_neutron_nova &
+        until [[ -e "$CALLS.read" ]]; do sleep 0.01; done
+    fi
     note "== $mode $phase"
     before=$(set +o)
     source "$PLUGIN/plugin.sh" $mode $phase
     [[ "$before" == "$(set +o)" ]] || note "UNKNOWN the shell's options were changed"
 done <"$PHASES"
+wait
 """
 
 
@@ -94,7 +113,7 @@ class PluginTest(unittest.TestCase):
     def stack(self, *phases, disabled="", services="n-cpu,n-api,q-agt", said="", **settings):
         """Source the plug-in for each phase; return the calls by phase.
 
-        `said`: what there is on standard error.
+        `said`: what there is on standard error; None: whatever there is.
         """
         phases = phases or STACK
         calls, order = self.folder / "calls", self.folder / "phases"
@@ -121,6 +140,8 @@ class PluginTest(unittest.TestCase):
             "INISET": self.folder / "iniset.py",
             "IAT_NOVA_CPUINFO": self.cpuinfo,
             "MOUNTED": "no",
+            "BUSY": "no",
+            "CPUS": "8",
             **settings,
         }
         done = subprocess.run(
@@ -130,7 +151,9 @@ class PluginTest(unittest.TestCase):
             text=True,
             check=False,
         )
-        self.assertEqual((0, said), (done.returncode, done.stderr), calls.read_text())
+        self.assertEqual(0, done.returncode, calls.read_text() + done.stderr)
+        if said is not None:
+            self.assertEqual(said, done.stderr)
         by_phase: dict[str, list[str]] = {"": []}
         current = ""
         for line in calls.read_text().splitlines():
@@ -160,6 +183,7 @@ class PluginTest(unittest.TestCase):
         (check,) = done["stack test-config"]
         self.assertIn(f"iat-nova --state-dir {self.folder}/data/iat-nova status|", check)
         self.assertTrue((self.folder / "data/iat-nova").is_dir())
+        self.assertEqual("enforce", conf.load([self.nova_conf]).mode)
 
     def test_the_agent_reads_what_was_configured(self) -> None:
         """nova.conf keeps Nova's own part, and the agent's own reader takes it."""
@@ -179,6 +203,29 @@ class PluginTest(unittest.TestCase):
         self.assertEqual("2-3", settings.cpu_dedicated_set)
         self.assertEqual("tcp:127.0.0.1:6640", settings.ovsdb_connection)
         self.assertIsNone(settings.policy_path)
+
+    def test_nova_conf_is_written_by_one_at_a_time(self) -> None:
+        """stack.sh configures Nova for Neutron in the background; neither may undo the other."""
+        self.stack(BUSY="yes")
+        settings = conf.load([self.nova_conf])
+        self.assertEqual(("enforce", "emulated"), (settings.mode, settings.hardware))
+        self.assertIn("region_name = One", self.nova_conf.read_text())
+
+    def test_dedicated_cpus(self) -> None:
+        """Only guests with CPUs of their own get ways of their own; sets that are there stay."""
+        self.stack()
+        self.assertEqual("2-3", conf.load([self.nova_conf]).cpu_dedicated_set)
+        for settings, dedicated, shared in (
+            ({}, "4-7", "0-3"),
+            ({"CPUS": "3"}, "1-2", "0-0"),
+            ({"CPUS": "1"}, None, None),
+            ({"IAT_NOVA_SPLIT_CPUS": "False"}, None, None),
+        ):
+            with self.subTest(settings):
+                self.nova_conf.write_text("[DEFAULT]\n")
+                self.stack(**settings)
+                got = conf.load([self.nova_conf])
+                self.assertEqual((dedicated, shared), (got.cpu_dedicated_set, got.cpu_shared_set))
 
     def test_every_setting_reaches_the_agent(self) -> None:
         """What local.conf says is what nova.conf has."""
@@ -214,8 +261,12 @@ class PluginTest(unittest.TestCase):
         done = self.stack(IAT_NOVA_RESCTRL="/sys/fs/resctrl")
         self.assertIn(" metrics", done["stack install"][0])
         self.assertNotIn("sim", done["stack install"][0])
-        self.assertEqual("auto", conf.load([self.nova_conf]).hardware)
-        *opened, folder, written = [c for c in done["stack post-config"] if "iniset" not in c]
+        settings = conf.load([self.nova_conf])
+        self.assertEqual(("auto", "observe"), (settings.hardware, settings.mode))
+        waited, *opened, folder, written = [
+            call for call in done["stack post-config"] if "iniset" not in call
+        ]
+        self.assertEqual("async_wait configure_neutron_nova", waited)
         self.assertEqual(
             [
                 "sudo modprobe msr",
@@ -254,6 +305,18 @@ class PluginTest(unittest.TestCase):
         (inventory,) = provider["inventories"]["additional"]
         # 11 ways less 4 of DDIO, 1 of the stack and 1 of the pool.
         self.assertEqual(5, inventory["CUSTOM_IAT_LLC_WAY"]["total"])
+        self.assertEqual(["CUSTOM_IAT", "CUSTOM_IAT_DDIO"], provider["traits"]["additional"])
+
+    def test_clean_of_a_compute_host_withdraws(self) -> None:
+        """Placement is elsewhere, and guests may have ways: the file stays and offers nothing."""
+        self.prefix = BIN
+        self.stack(said=f"iat-nova: {self.written} is written; restart nova-compute to use it\n")
+        self.stack(("clean",), said=None)
+        offer = provider_config.offered(self.written)
+        self.assertTrue(offer.withdrawn)
+        self.assertGreater(offer.total, 0)
+        self.stack(("clean",), services="n-cpu,placement-api")
+        self.assertFalse(self.written.exists())
         self.stack(("clean",))
         self.assertFalse(self.written.exists())
 
@@ -266,7 +329,7 @@ class PluginTest(unittest.TestCase):
         """Where no agent runs, Nova gets the checks of iat:* and users the flavors."""
         done = self.stack(disabled="iat-nova-agent", services="n-api")
         self.assertEqual(1, len(done["stack install"]))
-        self.assertEqual(["iat.pc", "iat.be"], [call.split()[3] for call in done["stack extra"]])
+        self.assertEqual(["iat.pc", "iat.be"], [call.split()[5] for call in done["stack extra"]])
         self.assertEqual(([], []), (done["stack post-config"], done["stack test-config"]))
         self.assertNotIn("[iat]", self.nova_conf.read_text())
 
@@ -305,10 +368,14 @@ class PluginTest(unittest.TestCase):
 
     def test_flavors_are_valid(self) -> None:
         """The flavors' extra specs are ones that the agent understands."""
-        for call in self.stack()["stack extra"]:
-            if call.startswith("openstack flavor create"):
+        calls = [one for one in self.stack()["stack extra"] if one.startswith("openstack")]
+        self.assertEqual(2, len(calls))
+        for call in calls:
+            if call.startswith("openstack --os-compute-api-version 2.86 flavor create"):
                 specs = dict(re.findall(r"--property (\S+?)=(\S+)", call))
-                self.assertEqual({"iat:priority", "iat:io"}, set(specs))
+                self.assertLessEqual({"iat:priority", "iat:io"}, set(specs))
+                pinned = specs.get("hw:cpu_policy") == "dedicated"
+                self.assertEqual(specs["iat:priority"] == "PC", pinned)
                 self.assertFalse(extra_specs.parse(specs).problems)
 
     def test_all_settings_are_documented(self) -> None:

@@ -110,8 +110,10 @@ class AbsentTest(LibvirtCase):
         self.assertEqual({}, self.guests())
         self.assertIn("no guests have been seen yet", self.source.warnings[0])
         self.assertIn(self.daemon.uri, self.source.warnings[0])
+        self.assertIn(self.daemon.uri, self.source.waiting_for)
         self.after_hint(self.daemon.start, lambda: "test" in self.guests())
         self.assertEqual((), self.source.warnings)
+        self.assertIsNone(self.source.waiting_for)
 
     def test_close_ends_the_thread(self):
         """Close gives the connection and the event thread back, also while reconnecting."""

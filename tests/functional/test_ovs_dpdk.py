@@ -46,7 +46,7 @@ class DpdkTest(OvsTestCase):
         """The stack's processors follow the mask, then what ovs-vswitchd chooses without one."""
         switch = self.until(lambda switch: switch and len(switch.ports) == 2)
         self.assertEqual({"br-int": "netdev"}, switch.bridges)
-        self.assertEqual(("pmd-cpu-mask", (self.last,)), (switch.pmd_source, switch.pmd_cpus))
+        self.assertEqual(("pmd-rxq-show", (self.last,)), (switch.pmd_source, switch.pmd_cpus))
         self.assertEqual((), switch.warnings)
         self.all_agree((self.last,))
         port = switch.ports[1]
@@ -57,14 +57,21 @@ class DpdkTest(OvsTestCase):
         mask = f"other_config:pmd-cpu-mask={hex(1 << self.first)}"
         self.daemons.vsctl("set", "Open_vSwitch", ".", mask)
         switch = self.until(lambda switch: switch.pmd_cpus == (self.first,))
-        self.assertEqual("pmd-cpu-mask", switch.pmd_source)
         self.all_agree((self.first,))
 
         self.daemons.vsctl("remove", "Open_vSwitch", ".", "other_config", "pmd-cpu-mask")
-        switch = self.until(lambda switch: switch.pmd_source != "pmd-cpu-mask")
-        self.assertEqual("pmd-rxq-show", switch.pmd_source)
-        self.assertNotEqual((), switch.pmd_cpus)
+        switch = self.until(
+            lambda switch: switch.pmd_cpus == pmd.cpus_of_threads(self.proc_root) != ()
+        )
         self.all_agree(switch.pmd_cpus)
+
+    def test_no_port_no_threads(self):
+        """Without a PMD port no thread runs, whatever the mask: the stack has no CPUs."""
+        self.until(lambda switch: switch and switch.pmd_cpus == (self.last,))
+        self.daemons.vsctl("del-port", "vhu1")
+        switch = self.until(lambda switch: switch.pmd_cpus == ())
+        self.assertEqual("pmd-rxq-show", switch.pmd_source)
+        self.assertEqual((), switch.warnings)
 
     def test_mempool(self):
         """A port of DPDK's has a mempool, and rings as they were asked for."""

@@ -17,6 +17,7 @@ from prometheus_client import exposition
 from prometheus_client.parser import text_string_to_metric_families
 
 from iat_nova import exporter
+from iat_nova.reasons import Code, Reason
 from iat_nova.report import metrics
 from iat_nova.report.observed import Observer
 from tests.functional import test_agent
@@ -26,6 +27,12 @@ from tests.unit import stories
 ETC = pathlib.Path(__file__).parents[2] / "etc/iat-nova"
 HOST = 'instance="c1"'
 LOOP = f'{HOST},domain="0"'
+
+
+def reason(code: Code) -> str:
+    """Return the series of a reason's code."""
+    return f'iat_nova_reason{{{HOST},code="{code}"}}'
+
 
 # Name: for how long it must hold, the series while it does, and when nothing is wrong.
 ALERTS = {
@@ -39,7 +46,30 @@ ALERTS = {
         },
     ),
     "IatNovaDegraded": (12, {f"iat_nova_degraded{{{HOST}}}": ("2x300", "0x300")}),
-    "IatNovaOnlyObserves": (16, {f"iat_nova_enforcing{{{HOST}}}": ("0x300", "1x300")}),
+    "IatNovaInventoryOld": (3, {reason(Code.INVENTORY_OLD): ("1x300", "0x300")}),
+    "IatNovaOnlyObserves": (
+        16,
+        {
+            f"iat_nova_enforcing{{{HOST}}}": ("0x300", "0x300"),
+            reason(Code.OBSERVE_CONFIGURED): ("0x300", "1x300"),
+        },
+    ),
+    "IatNovaNeedsRestart": (
+        2,
+        {
+            reason(Code.CONFLICTING_CHANGE): ("1x300", "0x300"),
+            reason(Code.REFUSED): ("1x300", "1x300"),
+        },
+    ),
+    "IatNovaWriteRefused": (
+        3,
+        {
+            reason(Code.REFUSED): ("1x300", "0x300"),
+            reason(Code.OTHER_OWNER): ("1x300", "1x300"),
+        },
+    ),
+    "IatNovaNotRestored": (6, {reason(Code.NOT_RESTORED): ("1x300", "0x300")}),
+    "IatNovaPlacementOffer": (16, {reason(Code.PLACEMENT_OFFER): ("1x300", "0x300")}),
     "IatNovaPausedLong": (242, {f"iat_nova_paused{{{HOST}}}": ("1x300", "0x300")}),
     "IatNovaMaskNotEffective": (
         6,
@@ -139,7 +169,9 @@ class PromtoolTest(unittest.TestCase):
     def test_metrics_keep_the_conventions(self) -> None:
         """Prometheus' linter has nothing to say of what the agent serves."""
         seen = Observer()
-        seen.status(stories.status(reason="so", degraded=("a",)))
+        seen.status(
+            stories.status(reasons=(Reason("refused", "so"),), problems=(Reason("source", "a"),))
+        )
         seen.inventory({0: stories.inventory('a "name"\nwith\\all')})
         seen.iteration(stories.burst(1, stories.NIGHT))
         text = exposition.generate_latest(exporter.registry(seen)).decode()

@@ -134,12 +134,15 @@ class Loop(lab.GuestCase):
             )
             with HistoryReader(share / "history.sqlite") as reader:
                 done = [one.iteration for one in reader.between(0.0, math.inf, 0)]
-                inventory = reader.inventory(done[-1].inventory_id).domains[0]
+                inventories = {
+                    row: reader.inventory(row).domains[0]
+                    for row in {one.inventory_id for one in done}
+                }
         seen = feeders[-1].seen
-        self.compare_registers(done, inventory, seen[0])
+        self.compare_registers(done, inventories, seen[0])
         self.assertEqual(
             [number for _, number in emulate(scenario).transitions],
-            [one.decision.transition for one in done if one.decision.transition is not None],
+            [one.decision.rule for one in done if one.decision.rule is not None],
         )
         self.assertGreater(len({one.ddio for one in seen[0]} | {*map(_masks, seen[0])}), 3)
         return seen
@@ -155,14 +158,18 @@ class Loop(lab.GuestCase):
             feeders.append(feeder)
             yield
 
-    def compare_registers(self, done, inventory, seen):
-        """At each second the registers hold the layout of the last decision, coerced ways too."""
+    def compare_registers(self, done, inventories, seen):
+        """At each second the registers hold the layout of the last decision, coerced ways too.
+
+        Not before every source has answered: until then the agent only observes.
+        """
         decided = {round(one.at_s, 3): one for one in done}
         compared = 0
         for moment in seen:
             one = decided.get(round(moment.at_s, 3))
-            if one is None:
+            if one is None or one.effective is None:
                 continue
+            inventory = inventories[one.inventory_id]
             compared += 1
             self.assertEqual(one.decision.layout.ddio, moment.ddio, f"DDIO at {moment.at_s} s")
             for tenant in inventory.tenants:
@@ -170,4 +177,6 @@ class Loop(lab.GuestCase):
                 want = rules.effective(inventory.domain, want)
                 for cpu in tenant.cpus:
                     self.assertEqual(want, moment.cpus[cpu], f"{tenant.name} at {moment.at_s} s")
-        self.assertGreaterEqual(compared, 60)
+        observed = sum(one.effective is None for one in done)
+        self.assertLessEqual(observed, 5, "seconds until every source had answered")
+        self.assertGreaterEqual(compared + observed, 60)

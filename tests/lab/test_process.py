@@ -15,7 +15,7 @@ class OneSocket(GuestCase):
 
     def test_process(self):
         """Whatever happens to the agent, the machine ends as it was found."""
-        self.guest(*MODULES, "typed", least=9, cpus=8)
+        self.guest(*MODULES, "typed", least=10, cpus=8)
 
 
 class TwoSockets(GuestCase):
@@ -23,4 +23,4 @@ class TwoSockets(GuestCase):
 
     def test_process(self):
         """Whatever happens to the agent, both cache domains end as they were found."""
-        self.guest(*MODULES, "calls", least=10, cpus=8, sockets=2)
+        self.guest(*MODULES, "calls", least=11, cpus=8, sockets=2)

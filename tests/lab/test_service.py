@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systemd unit in the lab's guest."""
+"""The systemd unit in the lab's guest, at the kernel's own kernel.perf_event_paranoid.
 
-from tests.lab.lab import GuestCase
+A class for each kernel, so that two guests may run at a time.
+"""
+
+from tests.lab.lab import NEW_KERNEL, GuestCase
+
+OWN_DEFAULT = ("--perf-paranoid", "kernel")
 
 
 class Service(GuestCase):
@@ -9,4 +14,14 @@ class Service(GuestCase):
 
     def test_unit(self):
         """The unit as it ships enforces, and whatever ends it, the machine is as it was."""
-        self.guest("service", least=1)
+        test = "service.Service.test_killed_and_stopped"
+        self.guest(test, least=1, options=OWN_DEFAULT)
+
+
+class NewKernel(GuestCase):
+    """A later kernel than Debian 12's."""
+
+    def test_unit(self):
+        """The unit as it ships counts and enforces there too, and puts the machine back."""
+        test = "service.Service.test_hung_and_through_libpqos"
+        self.guest(test, least=1, kernel=NEW_KERNEL, options=OWN_DEFAULT)

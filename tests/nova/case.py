@@ -8,6 +8,8 @@ import dataclasses
 import itertools
 import pathlib
 import statistics
+import subprocess
+import sys
 import time
 import unittest
 from collections.abc import Mapping
@@ -24,7 +26,7 @@ from tests.nova.cloud import Cloud, CloudError, until, why_not
 
 RESULTS = pathlib.Path(__file__).parents[2] / "quickstart-run/nova-latency.txt"
 WITHIN_S = 1.0
-FIRST_ITERATION_S = 180.0  # the emulated server may have to be compiled first
+FIRST_ITERATION_S = 180.0  # a limit for a busy machine: an idle one needs seconds
 _NUMBERS = itertools.count(1)  # the names of flavors are unique
 
 
@@ -78,6 +80,8 @@ class GuestCase(unittest.TestCase):
     def setUpClass(cls) -> None:
         if (why := why_not()) is not None:
             raise unittest.SkipTest(why)
+        # However long compiling takes here, it is not counted as the agent's time.
+        subprocess.run([sys.executable, "-m", "iat_nova.sim.warm"], check=True, capture_output=True)
         cls.cloud = Cloud()
         cls.addClassCleanup(cls.cloud.close)
         cls.cloud.start()

@@ -27,7 +27,7 @@ start() {
 }
 until_ok() {
     local deadline
-    deadline=$((SECONDS + 60))
+    deadline=$((SECONDS + 180))
     until "$@" >/dev/null 2>&1; do
         if ((SECONDS > deadline)); then
             echo "gave up: $*" >&2

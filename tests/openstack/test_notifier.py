@@ -90,13 +90,14 @@ class NotifierTest(NovaCase):
         (self.state_dir / "spool").write_text("a file, not a folder")
         answer = self.send(step("power_on"), step("reboot"), step("pause"))
         self.assertEqual(1, len(answer["logged"]), answer["logged"])
-        self.assertIn("must belong to the user nova-compute runs as", answer["logged"][0])
+        self.assertIn("File exists; [iat] spool_dir names the folder", answer["logged"][0])
 
     def test_a_state_folder_that_is_missing(self):
         """A missing parent is a failure like any other; it is not made with Nova's rights."""
         self.state_dir = self.folder / "missing"
         answer = self.send(step("power_on"))
         self.assertEqual(1, len(answer["logged"]), answer["logged"])
+        self.assertIn("No such file or directory; make the folder", answer["logged"][0])
         self.assertFalse(self.state_dir.exists())
 
     def test_garbage(self):

@@ -261,3 +261,11 @@ class SlaTest(RallyCase):
         (said,) = self.rally(["judge", limits, [self.action("wait", 2.5)]])
         self.assertIn("wait: 2.50 s <= 2.00 s", said["detail"])
         self.assertIn("gone: never finished", said["detail"])
+
+    def test_what_never_finished_has_kept_no_limit(self) -> None:
+        """Neither no iteration at all, nor iterations of another action, nor failed ones."""
+        wait = self.action("wait", 0.5)
+        cases = ([], [[]], [[self.action("boot", 1.0)]], [[{**wait, "failed": True}]])
+        answers = self.rally(*(["judge", {"wait": 2.0}, *iterations] for iterations in cases))
+        self.assertEqual([False] * 4, [one["success"] for one in answers])
+        self.assertEqual(["FAILED" in one["detail"].upper() for one in answers], [True] * 4)

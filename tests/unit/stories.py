@@ -11,7 +11,6 @@ import sys
 import textwrap
 import threading
 
-from iat_nova.control.state import Cause, Grant, State
 from iat_nova.history import History
 from iat_nova.model import (
     Action,
@@ -24,7 +23,6 @@ from iat_nova.model import (
     DeviceModel,
     DomainInventory,
     Facts,
-    FsmState,
     Group,
     Guest,
     HostFacts,
@@ -35,13 +33,15 @@ from iat_nova.model import (
     Rates,
     Sample,
     Step,
-    Switches,
     Tenant,
     TenantKind,
     WayMask,
     WayRequest,
 )
 from iat_nova.records import Inventory, Iteration, Status
+from iat_nova.strategies import registry
+from iat_nova.strategies.iat.fsm import NUMBERED
+from iat_nova.strategies.iat.state import Cause, FsmState, Grant, State
 
 NIGHT = 1_795_230_000.0  # a moment on the wall clock
 
@@ -192,9 +192,8 @@ def quiet(number: int, wall_s: float, ddio_ways: int = 2, inventory_id: int = 1)
             number,
             float(number),
             True,
-            FsmState.LOW_KEEP,
-            FsmState.LOW_KEEP,
-            None,
+            FsmState.LOW_KEEP.value,
+            FsmState.LOW_KEEP.value,
             None,
             (),
             (),
@@ -204,6 +203,7 @@ def quiet(number: int, wall_s: float, ddio_ways: int = 2, inventory_id: int = 1)
         ),
         effective={"stack": WayMask(0x3), PC: WayMask(0x1C), BE: WayMask(0xE0)},
         timings_us={"read": 40.5, "decide": 12.25},
+        layout_before=layout(ddio_ways),
     )
 
 
@@ -213,8 +213,9 @@ def burst(number: int, wall_s: float, ddio_ways: int = 2, inventory_id: int = 1)
     decision = dataclasses.replace(
         before.decision,
         stable=False,
-        state_after=FsmState.IO_DEMAND,
-        transition=1,
+        phase=FsmState.IO_DEMAND.value,
+        rule=1,
+        why=(NUMBERED[1].text,),
         changes=(Change("ddio", Quantity.DDIO_MISSES, 0.4e6, 4.2e6),),
         steps=(
             Step(Action.GROW, "ddio", "misses 4.2 M/s above 1 M/s", ddio_ways, ddio_ways + 1),
@@ -232,7 +233,18 @@ def burst(number: int, wall_s: float, ddio_ways: int = 2, inventory_id: int = 1)
 def status(**changes: object) -> Status:
     """What a healthy agent says of itself."""
     return dataclasses.replace(
-        Status("enforce", 4711, "1.0", "iat", 1.0, NIGHT - 60, Parameters(), Switches()), **changes
+        Status(
+            "enforce",
+            4711,
+            "1.0",
+            "iat",
+            1.0,
+            NIGHT - 60,
+            Parameters(),
+            phases=registry.phases("iat"),
+            rules=registry.rules("iat"),
+        ),
+        **changes,
     )
 
 

@@ -2,6 +2,7 @@
 """What packet buffers need of DDIO's ways."""
 
 import dataclasses
+import re
 import unittest
 
 from iat_nova import advice
@@ -138,3 +139,7 @@ class MempoolsTest(unittest.TestCase):
             read_mempools(DUMP),
         )
         self.assertEqual((), read_mempools(""))
+
+    def test_long_number(self):
+        """A pool with a size of thousands of digits is left out."""
+        self.assertEqual((), read_mempools(re.sub("size=[0-9]+", "size=" + "9" * 5000, DUMP)))

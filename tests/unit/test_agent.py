@@ -5,32 +5,31 @@ import contextlib
 import dataclasses
 import logging
 import pathlib
+import signal
 import socket
 import tempfile
 import threading
 import unittest
 
-from iat_nova.agent import Agent
-from iat_nova.control.layout import LayoutError
-from iat_nova.control.state import State
+from iat_nova.agent import Agent, ThreadDied
+from iat_nova.endings import Endings
 from iat_nova.enforce import Enforcer
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, DomainOffline, HardwareError
 from iat_nova.hardware.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.history import History, HistoryReader
 from iat_nova.journal import Journal
+from iat_nova.layout.plan import LayoutError
 from iat_nova.model import (
     Allocation,
     Decision,
     DomainInventory,
     Facts,
-    FsmState,
     Group,
     Guest,
     HostFacts,
     Layout,
     Parameters,
     Priority,
-    Switches,
     Tenant,
     TenantKind,
     WayMask,
@@ -38,7 +37,10 @@ from iat_nova.model import (
 )
 from iat_nova.pause import Pause
 from iat_nova.policy import Classified, PolicyError, Problem
+from iat_nova.reasons import Code
 from iat_nova.records import Status
+from iat_nova.strategies.iat.state import FsmState, State
+from iat_nova.strategies.registry import StrategyError
 from iat_nova.watchdog import Watchdog
 
 
@@ -94,12 +96,15 @@ class Inventory:
     def __init__(self) -> None:
         self.changed = threading.Event()
         self.guests = ()
+        self.warnings = ()
+        self.waiting_for = ()
         self.asked = 0
         self.online = tuple(range(18))
 
     def facts(self) -> Facts:
         self.asked += 1
-        return Facts(HostFacts("h", (SKYLAKE,), self.online), self.guests, None)
+        host = HostFacts("h", (SKYLAKE,), self.online)
+        return Facts(host, self.guests, None, self.warnings, self.waiting_for)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +145,7 @@ class Strategy:
         )
         allocation = Allocation(2, {tenant.id: 1 + number % 2 for tenant in inventory.tenants})
         decision = Decision(
-            0, number, sample.taken_at_s, False, FsmState.LOW_KEEP, FsmState.LOW_KEEP, None, None,
+            0, number, sample.taken_at_s, False, "low keep", "low keep", None,
             (), (), allocation, layout, tuple(tenant.id for tenant in inventory.tenants),
         )  # fmt: skip
         return dataclasses.replace(state, iteration=number, layout=layout), decision
@@ -172,7 +177,7 @@ class AgentTest(unittest.TestCase):
     def make(self, **options) -> Agent:
         history = History(self.path, max_age_s=1e9, max_bytes=1 << 24, clock=self.clock)
         self.addCleanup(history.close)
-        status = Status("enforce", 1, "0", "test", 1.0, 0.0, Parameters(), Switches())
+        status = Status("enforce", 1, "0", "test", 1.0, 0.0, Parameters())
         self.agent = Agent(
             inventory=self.inventory,
             read_policy=self.read_policy,
@@ -217,6 +222,52 @@ class AgentTest(unittest.TestCase):
         self.assertIsNone(self.masks()[-1])
         self.assertEqual({}, self.allocator.effective(0))
         self.assertTrue(self.counters.closed)
+
+    def die(self, endings: Endings) -> None:
+        """Have a thread end by an error, and `endings` told as Python tells it."""
+        self.addCleanup(setattr, threading, "excepthook", threading.excepthook)
+        threading.excepthook = endings.died
+        thread = threading.Thread(target=lambda: 1 / 0, name="inventory-hints")
+        thread.start()
+        thread.join()
+
+    def test_a_dead_thread_ends_the_agent_in_order(self) -> None:
+        """Whichever thread: restored, said in the journal, and an error for the exit status."""
+
+        def die() -> None:
+            endings = Endings(self.fail)
+            endings.attach(self.agent)
+            self.die(endings)
+
+        with self.assertRaisesRegex(ThreadDied, "thread inventory-hints .*ZeroDivisionError"):
+            self.run_for(5.0, lambda: None, lambda: None, die)
+        self.assertEqual({}, self.allocator.effective(0))
+        self.assertIn("inventory-hints", self.status().status.last_error)
+
+    def test_what_ends_it_before_it_is_there(self) -> None:
+        """A thread that died, a signal: kept for the agent, which ends before it decides."""
+        for end, error in (
+            (self.die, self.assertRaisesRegex(ThreadDied, "inventory-hints")),
+            (lambda endings: endings.obey(signal.SIGTERM), contextlib.nullcontext()),
+        ):
+            endings = Endings(self.fail)
+            end(endings)
+            agent = self.make()
+            endings.attach(agent)
+            with error:
+                agent.run(1e9)
+            self.assertEqual([], self.strategy.samples)
+
+    def test_a_signal_ends_at_once_only_where_nothing_is_to_be_put_back(self) -> None:
+        """One that came where something is, ends at the next place where nothing is."""
+        left = []
+        endings = Endings(lambda: left.append(1))
+        with endings.at_once():
+            pass
+        endings.obey(signal.SIGINT)
+        self.assertEqual([], left)
+        with endings.at_once():
+            self.assertEqual([1], left)
 
     def test_the_end_restores_after_a_bug_too(self) -> None:
         """An error nobody expected still ends with the host as it was found."""
@@ -273,6 +324,27 @@ class AgentTest(unittest.TestCase):
         self.assertEqual([], self.allocator.writes)
         self.assertEqual(4, len(self.decisions()))
         self.assertEqual("observe", self.status().status.mode)
+        self.assertIn("set [iat] mode = enforce and restart", self.status().status.reason)
+
+    def test_an_offer_that_disagrees_is_shown_until_it_is_mended(self) -> None:
+        """What Placement is offered is compared at each look; a silent source settles nothing."""
+        answers = iter(["iat.yaml offers too much", None])
+        seen = []
+
+        def next_look(warnings: tuple[str, ...]) -> None:
+            seen.append([one.code for one in self.agent.journal.latest.problems])
+            self.inventory.warnings = warnings
+            self.inventory.changed.set()
+
+        self.run_for(
+            5.0,
+            lambda: None,
+            lambda: next_look(("libvirt does not answer",)),
+            lambda: next_look(()),
+            lambda: seen.append([one.code for one in self.agent.journal.latest.problems]),
+            disagreement=lambda policy, facts: next(answers),
+        )
+        self.assertEqual([["placement-offer"], ["placement-offer"], []], seen)
 
     def test_a_refused_write_leads_to_observing(self) -> None:
         """The host is put back at once, the reason is in the status, the loop goes on."""
@@ -286,6 +358,27 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(6, len(self.decisions()))
         self.assertEqual(2, len(self.masks()))  # one good one, and its end
         self.assertIn("told to", self.status().status.reason)
+
+    def test_a_refused_write_is_tried_again(self) -> None:
+        """After a pause; then the masks are there again."""
+
+        def refuse() -> None:
+            self.allocator.refuse = "first"
+
+        def allow() -> None:
+            self.allocator.refuse = None
+            self.seen = dict(self.allocator.effective(0))
+
+        def look() -> None:
+            self.later = dict(self.allocator.effective(0))
+            self.reasons = dict(self.agent.restraint.reasons)
+            self.problems = self.agent.journal.latest.degraded
+
+        nothing = lambda: None  # noqa: E731
+        self.run_for(20.0, nothing, refuse, nothing, allow, *[nothing] * 10, look)
+        self.assertEqual({}, self.seen)
+        self.assertIn("first", self.later)
+        self.assertEqual(({}, ()), (self.reasons, self.problems))
 
     def test_a_cachetune_guest_leads_to_observing_while_it_runs(self) -> None:
         """Our classes are given back at once and taken again when it has gone."""
@@ -305,6 +398,51 @@ class AgentTest(unittest.TestCase):
         self.run_for(5.0, lambda: None, come, look, look_again)
         self.assertEqual({}, self.seen)
         self.assertIn("first", self.later)
+
+    def test_a_source_that_never_answered_leads_to_observing_until_it_does(self) -> None:
+        """Nothing is written while it is not known whose CPUs are whose; no answer is no guests."""
+        self.inventory.waiting_for = ("libvirt at qemu:///sytem ([iat] libvirt_uri)",)
+        seen = []
+
+        def answer() -> None:
+            seen.append((self.allocator.writes[:], self.agent.journal.latest))
+            self.inventory.waiting_for = ()
+            self.inventory.changed.set()
+
+        self.run_for(6.0, *[lambda: None] * 3, answer)
+        ((writes, status),) = seen
+        self.assertEqual([], writes)
+        (reason,) = status.reasons
+        self.assertEqual(Code.SOURCE_UNANSWERED, reason.code)
+        self.assertIn("waiting for the first answer of libvirt at qemu:///sytem", reason.text)
+        self.assertEqual("enforce", self.status().status.mode)
+        self.assertTrue(self.masks())
+
+    def test_an_error_of_the_classification_does_not_end_the_loop(self) -> None:
+        """The tenants stay as they were, the reason is shown, and ends with the error."""
+        seen = []
+
+        def look(policy) -> None:
+            seen.append([one.code for one in self.agent.journal.latest.problems])
+            self.agent.policy = policy
+            self.inventory.changed.set()
+
+        class Broken(Policy):
+            def classify(self, facts, io_before):
+                return {}[1]
+
+        self.run_for(
+            6.0,
+            lambda: None,
+            lambda: look(Broken()),
+            lambda: None,
+            lambda: look(Policy()),
+            lambda: None,
+            lambda: look(Policy()),
+        )
+        self.assertEqual([[], [Code.CLASSIFICATION_FAILED], []], seen)
+        self.assertIn(4, self.counters.cpus)
+        self.assertEqual(7, len(self.strategy.samples))
 
     def test_paused_holds_the_masks(self) -> None:
         """Nothing is decided and nothing written until resumed."""
@@ -347,6 +485,79 @@ class AgentTest(unittest.TestCase):
         self.assertIn("12 tenants", self.status().status.last_error)
         self.assertEqual(6, len(self.decisions()))
 
+    def _fails_for_a_second(self, method, broken) -> None:
+        """Exchange a method of the strategy for a broken one, and look at what is told."""
+        sound = getattr(self.strategy, method)
+
+        def fail() -> None:
+            setattr(self.strategy, method, broken)
+
+        def mend() -> None:
+            self.told, self.masks_then = self.status().status, dict(self.allocator.effective(0))
+            setattr(self.strategy, method, sound)
+
+        def wait() -> None:
+            self.agent.journal._history.flush()
+
+        self.run_for(7.0, wait, fail, wait, mend)
+        self.assertEqual(("strategy-failed",), tuple(r.code for r in self.told.problems))
+        self.assertIn("first", self.masks_then)
+        self.assertEqual((), self.status().status.problems)
+
+    def test_a_strategy_that_raises_does_not_end_the_loop(self) -> None:
+        """Whatever it is: previous masks stay, the traceback is in the log, it is asked again."""
+
+        def broken(state, inventory, sample):
+            return {}["no such"]
+
+        logging.getLogger("iat_nova").setLevel(logging.ERROR)
+        with self.assertLogs("iat_nova", "ERROR") as caught:
+            self._fails_for_a_second("step", broken)
+        self.assertIn("KeyError('no such')", self.told.problems[0].text)
+        self.assertEqual(1, sum("Traceback" in text for text in caught.output))
+
+    def test_a_layout_that_cannot_be_is_not_written(self) -> None:
+        """A tenant forgotten, a mask with a gap: named, and nothing of it reaches the hardware."""
+        step = self.strategy.step
+
+        def broken(state, inventory, sample):
+            after, decision = step(state, inventory, sample)
+            layout = Layout(WayMask(0x600), (Group(("first/1", "gone"), WayMask(0b101)),))
+            return after, dataclasses.replace(decision, layout=layout)
+
+        self._fails_for_a_second("step", broken)
+        text = self.told.problems[0].text
+        self.assertIn("gone has 1 masks, expected 0", text)
+        self.assertIn("mask 0x5 is not contiguous", text)
+
+    def test_a_strategy_that_cannot_begin_is_asked_again(self) -> None:
+        """An error in `initial` is like one in `step`."""
+        initial, calls = self.strategy.initial, []
+
+        def broken(*arguments):
+            calls.append(arguments)
+            if len(calls) == 1:
+                raise ZeroDivisionError
+            return initial(*arguments)
+
+        self.strategy.initial = broken
+        self.run_for(3.0)
+        self.assertEqual(3, len(self.decisions()))
+
+    def test_a_strategy_that_cannot_take_a_new_policy_keeps_the_old(self) -> None:
+        """As with a policy that is invalid."""
+
+        def reload() -> None:
+            self.agent.make_strategy = unusable
+            self.agent.reload_policy()
+
+        def unusable(parameters):
+            raise StrategyError("strategy 'x' does not load: TypeError()")
+
+        self.run_for(4.0, lambda: None, reload)
+        self.assertEqual(5, len(self.decisions()))
+        self.assertIn("does not load", self.status().status.problems[0].text)
+
     def test_a_broken_policy_at_start_is_no_start(self) -> None:
         """The error reaches whoever starts the agent."""
         self.policy = PolicyError([Problem("classes", 3, "not a list")], "p.yaml")
@@ -371,6 +582,33 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(2.0, agent.policy.parameters.interval_s)
         self.assertIn("not a list", self.status().status.last_error)
         self.assertEqual((), self.status().status.degraded)
+
+    def test_a_policy_that_takes_long_does_not_hold_up_the_loop(self) -> None:
+        """Iterations go on while it is read, SIGTERM is heard, and it counts when it is there."""
+        read, new = threading.Event(), Policy(Parameters(interval_s=2.0))
+        policies = [self.policy]
+        taken = []
+
+        def slow():
+            if policies:
+                return policies.pop()
+            read.wait(10.0)
+            return new
+
+        self.read_policy = slow
+
+        def finish() -> None:
+            taken.append((len(self.strategy.samples), self.agent.policy))
+            self.inventory.changed.clear()
+            read.set()
+            self.assertTrue(self.inventory.changed.wait(10.0))
+
+        idle = [lambda: None] * 2
+        self.run_for(20.0, lambda: self.agent.reload_policy(), *idle, finish)
+        ((samples, policy),) = taken
+        self.assertGreaterEqual(samples, 3)
+        self.assertIsNot(new, policy)
+        self.assertIs(new, self.agent.policy)
 
     def test_a_restore_that_fails_is_told(self) -> None:
         """What could not be put back is named, with the command that does."""
@@ -401,7 +639,7 @@ class AgentTest(unittest.TestCase):
 
         planned = [lambda: None, come, look, look_again]
         self.run_for(6.0, *planned, other_owners=lambda: tuple(owners))
-        self.assertEqual(({}, {"owners": "theirs: somebody else allocates cache"}),
+        self.assertEqual(({}, {"other-owner": "theirs: somebody else allocates cache"}),
                          (self.seen, self.reasons))  # fmt: skip
         self.assertIn("first", self.later)
         self.assertEqual({}, self.later_reasons)
@@ -487,7 +725,7 @@ class AgentTest(unittest.TestCase):
 
         def plug() -> None:
             self.same = len(self.strategy.samples) == self.count
-            self.told = self.agent.journal._problems["domain 0"]
+            self.told = self.agent.journal._problems["domain-offline", "0"]
             self.allocator.apply = apply
             self.inventory.online = tuple(range(18))
             self.inventory.changed.set()

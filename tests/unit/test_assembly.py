@@ -2,60 +2,18 @@
 """One agent a state directory, and a start that says why it cannot be."""
 
 import dataclasses
-import os
 import pathlib
 import shutil
-import subprocess
-import sys
 import tempfile
 import unittest
 
 from iat_nova import assembly, conf
-from iat_nova.conf import ConfigError
 from iat_nova.guard import Guard
 from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.hardware.shape import INDEX
+from iat_nova.hardware.undo import AllReachable
 from iat_nova.model import WayMask
 from tests.unit.hardware import trees
-
-HOLD = """
-import sys
-from iat_nova.assembly import only_agent
-import pathlib
-with only_agent(pathlib.Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-class OnlyAgentTest(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.lock = folder / "state" / "agent.lock"
-
-    def test_the_folder_is_made_and_the_owner_named(self) -> None:
-        """A second process learns who holds it; afterwards the lock is free."""
-        with subprocess.Popen(
-            [sys.executable, "-c", HOLD, self.lock],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as owner:
-            self.assertEqual("held\n", owner.stdout.readline())
-            with self.assertRaisesRegex(assembly.AlreadyRunning, f"process {owner.pid}"):
-                self.enterContext(assembly.only_agent(self.lock))
-            owner.stdin.close()
-        with assembly.only_agent(self.lock):
-            self.assertEqual(f"{os.getpid()}\n", self.lock.read_text())
-
-    def test_an_error_inside_is_not_taken_for_another_agent(self) -> None:
-        """Only the lock itself tells of an owner."""
-        with self.assertRaises(BlockingIOError), assembly.only_agent(self.lock):
-            raise BlockingIOError
-
-    def test_an_unusable_folder(self) -> None:
-        """The option and the folder are named."""
-        with self.assertRaisesRegex(ConfigError, "state_dir /proc/nowhere"):
-            self.enterContext(assembly.only_agent(pathlib.Path("/proc/nowhere/agent.lock")))
 
 
 class HostReaderTest(unittest.TestCase):
@@ -95,7 +53,9 @@ class SavedFirstTest(unittest.TestCase):
         """Also for processors that come, and after a restore, which takes the snapshot away."""
         done: list[str] = []
 
-        class Part:
+        class Part(AllReachable):
+            shape = staticmethod(INDEX)
+
             def save(self) -> int:
                 done.append("saved")
                 return 0

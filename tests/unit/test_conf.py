@@ -24,7 +24,7 @@ class LoadTest(unittest.TestCase):
         with mock.patch.dict(os.environ):
             os.environ.pop(conf.STATE_DIR_VARIABLE, None)
             settings = conf.load()
-        self.assertEqual("enforce", settings.mode)
+        self.assertEqual("observe", settings.mode)
         self.assertEqual(pathlib.Path("/var/lib/iat-nova/history.sqlite"), settings.history_path)
 
     def test_nova_conf_is_read_with_its_other_sections(self) -> None:

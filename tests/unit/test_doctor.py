@@ -6,7 +6,7 @@ import subprocess
 import sys
 from unittest import mock
 
-from iat_nova import assembly
+from iat_nova import assembly, rights
 from tests.unit import test_restore
 from tests.unit.hardware import trees
 
@@ -27,9 +27,13 @@ class DoctorCase(test_restore.MachineCase):
         (self.folder / "sys/devices/system/cpu").symlink_to(self.roots.cpus)
         self.guests()
         self.configure()
+        # no fork from a process with libvirt's threads; tests.unit.test_rights does fork
+        patch = mock.patch("iat_nova.rights.run_as", side_effect=lambda _, what: what())
+        self.run_as = self.enterContext(patch)
 
     def configure(self, **options):
         options = {
+            "mode": "enforce",
             "state_dir": self.folder / "state",
             "sysfs_root": self.folder / "sys",
             "libvirt_uri": f"test://{self.folder}/node.xml",
@@ -101,17 +105,21 @@ class Host(DoctorCase):
         self.assertEqual(1, self.rows()[0])
         part = mock.Mock()
         for before, status in ((["COS1"], 1), ([], 0)):
-            part.save.return_value = {"groups": before}
+            part.save.return_value = {"groups": before, "resctrl": {"default": {}}}
             assembly.guard(self.settings(), self.host(), {"pqos-os": part}).protect()
             found, rows = self.rows()
             self.assertEqual((status, bool(before)), (found, "foreign group" in rows))
             self.settings().snapshot_path.unlink()
 
-    def test_not_root(self):
-        """Who may not see everything is told so first."""
-        for user, told in ((0, False), (1000, True)):
-            with mock.patch("os.geteuid", return_value=user):
-                self.assertEqual(told, "rights" in self.rows()[1])
+    def test_whose_rights(self):
+        """Those of the service, which the first finding names; else it says that they are not."""
+        self.check("rights", "ok", "^of the service, whoever asks: user .* with .*CAP_PERFMON")
+        remedy = "sudo iat-nova doctor"
+        self.run_as.side_effect = rights.NotPossible("not root", remedy)
+        state = r"^of whoever asks \(not root\); the service has others: user .* with "
+        self.check("rights", "note", state, f"^{remedy}$")
+        self.run_as.side_effect = rights.NotPossible("no CAP_PERFMON")
+        self.check("rights", "note", "no CAP_PERFMON")
 
     def test_root_ports(self):
         """Ports that the agent could not switch are found before it starts."""
@@ -152,14 +160,14 @@ class Around(DoctorCase):
         self.check("hyper-threads", "note", pair, "cpu_thread_policy")
 
     def test_no_libvirt(self):
-        """An absent libvirt is a finding, without a warning beside it."""
+        """Without libvirt nothing is known of the guests: the agent would only observe."""
         self.configure(libvirt_uri=f"qemu+unix:///system?socket={self.folder}/none")
-        self.check("libvirt", "missing", "No such file", "^systemctl start libvirtd")
+        self.check("libvirt", "observe", "No such file", "^systemctl start libvirtd", 1)
 
     def test_no_open_vswitch(self):
         """So is an absent Open vSwitch."""
         self.configure(ovsdb_connection=f"unix:{self.folder}/none")
-        self.check("Open vSwitch", "missing", "OVSDB at unix:", "ovsdb_connection = none")
+        self.check("Open vSwitch", "observe", "OVSDB at unix:", "ovsdb_connection = none", 1)
 
     def test_policy(self):
         """A policy or a strategy with which the agent would not start."""
@@ -174,7 +182,8 @@ class Around(DoctorCase):
         """What the configuration keeps from being driven is noted; the host itself is well."""
         self.configure(mode="observe")
         verdict = self.check("configuration", "note", "mode = observe", "mode = enforce")
-        self.assertEqual("the agent can enforce here, if told", verdict["state"])
+        says = "the agent can enforce here, once [iat] mode = enforce is set"
+        self.assertEqual(says, verdict["state"])
         self.configure(hardware="emulated", emulated_scenario="x")
         self.check("configuration", "note", "hardware = emulated", "hardware = auto")
 
@@ -186,7 +195,9 @@ class Around(DoctorCase):
         self.settings().snapshot_path.write_text("{}")
         self.check("snapshot", "impossible", "not a snapshot", "remove it", 1)
         self.settings().snapshot_path.unlink()
-        self.check("left behind", "note", r"iat-nova\.1", r"^rmdir .*iat-nova\.1$")
+        self.check("left behind", "note", r"iat-nova\.1", "^iat-nova restore$")
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assertNotIn("left behind", self.rows()[1])
 
     def test_libpqos_is_let_alone(self):
         """It takes a lock to tell the domains: they are read from CPUID, agent or not."""

@@ -5,11 +5,9 @@ import dataclasses
 import random
 import unittest
 
-from iat_nova.control.controller import Controller
 from iat_nova.effect import DWELL_S, DdioEffect
 from iat_nova.hardware.fake import SKYLAKE
 from iat_nova.model import (
-    PRESETS,
     DomainInventory,
     Parameters,
     Priority,
@@ -20,6 +18,8 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
+from iat_nova.strategies.iat.controller import Controller
+from iat_nova.strategies.iat.presets import PRESETS
 
 
 class Plant:

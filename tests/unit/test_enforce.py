@@ -55,6 +55,24 @@ class EnforcerTest(unittest.TestCase):
         )
         self.assertEqual(UUID, self.allocator.class_of(5))
 
+    def test_a_group_that_contains_the_host_is_the_default_class(self) -> None:
+        """Wherever in the group the host comes: housekeeping has no class of its own."""
+        for members in ((GUEST.id, HOST.id), (HOST.id, GUEST.id)):
+            with self.subTest(members):
+                groups = (Group(members, WayMask(0x00F)), Group((STACK.id,), WayMask(0x0F0)))
+                self.setUp()
+                self.enforcer.apply(INVENTORY, Layout(WayMask(0x600), groups))
+                self.assertEqual(
+                    {DEFAULT_CLASS: 0x00F, "stack": 0x0F0}, self.allocator.effective(0)
+                )
+
+    def test_wide_masks_with_others_inside_are_written(self) -> None:
+        """A layout whose masks overlap reaches the machine as it is."""
+        self.enforcer.apply(INVENTORY, layout(0x600, host=0x7FF, guest=0x7FF, stack=0x003))
+        self.assertEqual(
+            {DEFAULT_CLASS: 0x7FF, UUID: 0x7FF, "stack": 0x003}, self.allocator.effective(0)
+        )
+
     def test_what_the_machine_made_of_it_is_returned(self) -> None:
         """Skylake ties the two I/O ways: 0x400 is read back as 0x600."""
         effective = self.enforcer.apply(INVENTORY, layout(0x600, guest=0x400, stack=0x00F))

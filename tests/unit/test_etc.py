@@ -13,7 +13,7 @@ import unittest
 
 from oslo_config import generator
 
-from iat_nova import conf
+from iat_nova import conf, rights
 from iat_nova.cmd import agent, main
 from iat_nova.model import Parameters
 
@@ -81,12 +81,35 @@ class UnitTest(unittest.TestCase):
         self.assertEqual("on-failure", self.service["Restart"])
         self.assertGreater(int(self.service["WatchdogSec"]), 3 * Parameters().interval_s)
 
+    def test_starts_are_repeated_without_end(self) -> None:
+        """After pauses that grow, shorter than what systemd waits for a start; 78 is the last."""
+        self.assertEqual("0", self.unit["Unit"]["StartLimitIntervalSec"])
+        self.assertEqual(str(agent.EXIT_CONFIGURATION), self.service["RestartPreventExitStatus"])
+        (line,) = [line for line in UNIT.read_text().splitlines() if "NRestarts" in line]
+        script = line.partition("/bin/sh -c '")[2].rstrip("'").replace("$$", "$")
+        waits = [self._waits(script, restarts) for restarts in ("", *map(str, range(10)))]
+        self.assertEqual(["", "", "", "5", "15", "35", "75", "155", "315", "315", "315"], waits)
+        self.assertGreater(int(self.service["TimeoutStartSec"]), 315)
+
+    def _waits(self, script: str, restarts: str) -> str:
+        """Return for how many seconds the unit's script waits after so many restarts."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for name, says in (("systemctl", f"echo {restarts}"), ("sleep", 'echo "$1"')):
+            (folder / name).write_text(f"#!/bin/sh\n{says}\n")
+            (folder / name).chmod(0o755)
+        command = ["/bin/sh", "-c", script]
+        path = {"PATH": f"{folder}:/usr/bin:/bin"}
+        done = subprocess.run(command, env=path, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
     def test_its_privileges_are_the_three(self) -> None:
         """No capability beyond those that the documentation names."""
         three = "CAP_SYS_RAWIO CAP_PERFMON CAP_DAC_OVERRIDE"
         self.assertEqual(three, self.service["AmbientCapabilities"])
         self.assertEqual(three, self.service["CapabilityBoundingSet"])
         self.assertIn(f"u {self.service['User']} ", (ETC / "iat-nova.sysusers").read_text())
+        shipped = rights.Service(self.service["User"], frozenset(three.split()))
+        self.assertEqual(shipped, rights.SHIPPED)
 
     def test_systemd_understands_it(self) -> None:
         """systemd-analyze finds nothing unknown, and the sandbox is tight."""

@@ -22,10 +22,17 @@ class ParseTest(unittest.TestCase):
         }
         self.assertEqual(Wishes("PC", Io.AUTO, 2, 4), extra_specs.parse(specs))
 
-    def test_case_and_blanks_do_not_matter(self) -> None:
-        """What is unmistakable is understood."""
-        wishes = extra_specs.parse({"iat:priority": " be", "iat:io": "True"})
-        self.assertEqual(Wishes("BE", Io.TRUE), wishes)
+    def test_one_spelling(self) -> None:
+        """Another spelling is what nova-api and a class's match make of it too: no such value."""
+        for name, value, meant in (
+            ("iat:priority", "pc", "PC"),
+            ("iat:priority", " BE", "BE"),
+            ("iat:io", "True", "true"),
+        ):
+            wishes = extra_specs.parse({name: value})
+            self.assertEqual((None, None), (wishes.priority, wishes.io))
+            self.assertIn("is not used: it takes", wishes.problems[0])
+            self.assertIn(f"did you mean {meant}?", wishes.problems[0])
 
     def test_wrong_values_are_told_and_not_used(self) -> None:
         """A wrong value leaves its wish open and the others standing."""

@@ -21,7 +21,7 @@ SOURCES = (
 )
 ERRORS = re.compile(r"\w*Error|HostTaken|CpuOffline|AlreadyRunning")
 NO_MESSAGES = {"ValueError", "OSError", "TimeoutError"}  # never shown, or the kernel's
-TELLING = {"problem": 2, "_only_observe": 1}  # method -> which argument is the text
+TELLING = {"problem": 2, "failed": 2, "_only_observe": 1}  # method -> which argument is the text
 LEAST_LETTERS = 12  # less is a path and what the kernel says of it
 
 

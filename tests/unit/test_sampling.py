@@ -6,12 +6,13 @@ import unittest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts
+from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, InboundCounts, L2Counts
 from iat_nova.model import (
     CacheDomain,
     DomainInventory,
     Priority,
     Rates,
+    Sample,
     Tenant,
     TenantKind,
     WayRequest,
@@ -36,6 +37,29 @@ class SamplerTest(unittest.TestCase):
         known = inventory(*tenants)
         self.assertEqual({}, sampler.update(Counts(10.0, before, {0: domains[0]}), known))
         return sampler.update(Counts(10.0 + seconds, after, {0: domains[1]}), known)[0]
+
+    def test_l2_and_inbound_bytes_where_they_are_counted(self) -> None:
+        """Rates where every processor has a reading; None, never zero, where one has none."""
+        cores = {cpu: CoreCounts(1, 1, 1, 1) for cpu in (1, 2)}
+        known = inventory(tenant("a", 1), tenant("b", 1, 2))
+
+        def sample(l2: dict[int, L2Counts], inbound: dict[int, InboundCounts]) -> Sample:
+            sampler = Sampler()
+            before = {1: L2Counts(10, 5)}, {0: InboundCounts(100, 7)}
+            sampler.update(Counts(0.0, cores, {}, *before), known)
+            return sampler.update(Counts(2.0, cores, {}, l2, inbound), known)[0]
+
+        full = sample({1: L2Counts(14, 25), 2: L2Counts(1, 1)}, {0: InboundCounts(300, 7)})
+        a, b = full.tenants["a"], full.tenants["b"]
+        self.assertEqual((2.0, 10.0), (a.l2_hits_per_s, a.l2_misses_per_s))
+        self.assertEqual((None, None), (b.l2_hits_per_s, b.l2_misses_per_s))
+        self.assertEqual((100.0, 0.0), (full.storage_in_bytes_per_s, full.network_in_bytes_per_s))
+        none = sample({}, {})
+        self.assertIsNone(none.tenants["a"].l2_hits_per_s)
+        self.assertIsNone(none.storage_in_bytes_per_s)
+        backwards = sample({1: L2Counts(9, 25)}, {0: InboundCounts(99, 8)})
+        self.assertIsNone(backwards.tenants["a"].l2_misses_per_s)
+        self.assertIsNone(backwards.storage_in_bytes_per_s)
 
     def test_rates_are_sums_over_processors_divided_by_the_interval(self) -> None:
         """Two processors, two seconds: half the sum of the differences."""

@@ -10,15 +10,15 @@ from docutils.statemachine import StringList
 from sphinx.ext.graphviz import graphviz
 from sphinx.util.nodes import nested_parse_with_titles
 
-from iat_nova import extra_specs
-from iat_nova.control import fsm
-from iat_nova.model import FsmState
+from iat_nova import extra_specs, reasons
 from iat_nova.policy.reference import reference
 from iat_nova.report import metrics_reference
+from iat_nova.strategies.iat import fsm
+from iat_nova.strategies.iat.state import FsmState
 
 
 class FsmDiagram(Directive):
-    """The state machine of `iat_nova.control.fsm.RULES`: one arrow a numbered transition."""
+    """The state machine of `iat_nova.strategies.iat.fsm.RULES`: one arrow a numbered transition."""
 
     def run(self):
         names = {state: state.name for state in FsmState}
@@ -90,6 +90,16 @@ class MetricsReference(Directive):
         return node.children
 
 
+class ReasonCodes(Directive):
+    """The codes of reasons with their meaning, from the list the agent uses."""
+
+    def run(self):
+        node = nodes.container()
+        lines = StringList(reasons.reference().splitlines(), source="reasons.py")
+        self.state.nested_parse(lines, self.content_offset, node)
+        return node.children
+
+
 class BenchLoop(Directive):
     """What `iat-nova bench loop -f csv` printed, with headings short enough for a page."""
 
@@ -113,6 +123,7 @@ def setup(app):
     app.add_directive("iat-bench-loop", BenchLoop)
     app.add_directive("iat-extra-specs", ExtraSpecs)
     app.add_directive("iat-metrics", MetricsReference)
+    app.add_directive("iat-reason-codes", ReasonCodes)
     app.add_directive("iat-policy-reference", PolicyReference)
     app.add_directive("iat-fsm-diagram", FsmDiagram)
     app.add_directive("iat-fsm-table", FsmTable)

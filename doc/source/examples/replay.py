@@ -19,7 +19,8 @@ with HistoryReader(path) as reader:
             inventory = reader.inventory(iteration.inventory_id).domains[domain]
             settings = reader.settings(recorded)
             parameters = dataclasses.replace(settings.parameters, threshold_stable=threshold)
-            decision = replay(iteration, inventory, parameters, settings.switches)
+            changed = dataclasses.replace(settings, parameters=parameters)
+            decision = replay(iteration, inventory, changed)
             count += 1
             was += bool(iteration.decision.moved)
             now += bool(decision.moved)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from iat_nova.model import Switches, WayMask
+from iat_nova.model import WayMask
 from iat_nova.sim.figures import claims, summary
 from iat_nova.sim.figures.api import Figure, Finding, Point, Row
 from iat_nova.sim.reader import read_scenario
@@ -23,7 +23,7 @@ LARGE = (1024, 1500)
 GROWS_S, DDIO_S, LENGTH_S = 5.0, 15.0, 25.0
 STRATEGIES = ("baseline", "core-only", "io-iso", "iat")
 # DDIO is resized by hand here, so IAT may not do it.
-SWITCHES = {"iat": Switches(resize_ddio=False)}
+OPTIONS = {"iat": {"resize_ddio": False}}
 COMPRESSION = 0.05
 # The guests own all processors, so that no way goes to the host; DDIO's ways are idle at the start.
 # Container 4 may have four ways, which hold its 10 MB; best-effort guests may shrink to one way.
@@ -88,7 +88,7 @@ def _run(point: Point, packet_bytes: int, marks: Sequence[float]) -> Result:
         strategy,
         int(point["seed"] or 0),
         marks=marks,
-        switches=SWITCHES.get(strategy),
+        options=OPTIONS.get(strategy),
     )
 
 

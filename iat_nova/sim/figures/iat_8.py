@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from iat_nova.model import FsmState, TenantKind
+from iat_nova.model import TenantKind
 from iat_nova.sim.figures import summary
 from iat_nova.sim.figures.api import Figure, Finding, Point, Row
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.run import run
 from iat_nova.sim.scenario import Scenario
+from iat_nova.strategies.iat.state import FsmState
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +91,7 @@ def measure(point: Point) -> Row:
         "ddio_ways": found.last.allocation.ddio_ways,
         "stack_ways": found.last.allocation.tenants[stack.id],
         "stack_ways_most": max(ways),
-        "states": ", ".join(dict.fromkeys(one.state_after.value for one in found.decisions)),
+        "states": ", ".join(dict.fromkeys(one.phase for one in found.decisions)),
     }
 
 

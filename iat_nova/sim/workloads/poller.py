@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.sim import cache, nic, rings
-from iat_nova.sim._compile import inlined, kernel
+from iat_nova.sim._compile import inlined, kernel, merged
 from iat_nova.sim.workloads import threads as th
 
 # Columns of `Threads.inputs`: the ring, and where its packets go: a ring, or by each packet's
@@ -89,7 +89,7 @@ def _copy(
     return lines * a_line
 
 
-@inlined
+@merged
 def _forward(
     t: th.Threads,
     r: rings.Rings,
@@ -201,7 +201,7 @@ def _reclaim(t: th.Threads, r: rings.Rings, thread: int, source: int) -> None:
             rings.reclaim(r, output)
 
 
-@inlined
+@merged
 def _serve(
     t: th.Threads,
     r: rings.Rings,

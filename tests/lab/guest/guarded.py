@@ -128,6 +128,48 @@ class Killed(unittest.TestCase):
             self.assertEqual((), guard.restore().done)
 
 
+class Around(unittest.TestCase):
+    """What others set in resctrl, and what a lost snapshot left there."""
+
+    def setUp(self):
+        mount()
+        self.found = state()
+
+    def test_what_others_set_in_resctrl(self):
+        """A limit of bandwidth holds in our groups; a monitoring group gets its CPUs back."""
+        fs = ResctrlFs()
+        watcher = fs.root / "mon_groups/watcher"
+        watcher.mkdir()
+        self.addCleanup(watcher.rmdir)
+        fs.write("mon_groups/watcher/cpus_list", "1-2\n")
+        self.addCleanup(fs.write, "schemata", fs.read("schemata").strip().splitlines()[0] + "\n")
+        fs.write("schemata", "MB:0=50\n")
+        found, limits = state(), fs.other_lines("")
+        self.assertIn("0=50", limits["MB"])
+        backends, guard = make()
+        with guard.only_writer():
+            guard.protect()
+            backends.allocator.domains()
+            backends.allocator.apply(0, (ClassMask("a", (1,), WayMask(0x3)),))
+            self.assertEqual(limits, fs.other_lines("iat-nova.1"))
+            self.assertEqual({2}, fs.monitors()["watcher"])
+            fs.write("schemata", "MB:0=60\n")
+            self.assertEqual((), backends.allocator.inspect().foreign)
+            self.assertEqual(fs.other_lines(""), fs.other_lines("iat-nova.1"))
+            fs.write("schemata", "MB:0=50\n")
+            guard.restore()
+        self.assertEqual({1, 2}, fs.monitors()["watcher"])
+        self.assertEqual(found, state())
+
+    def test_a_group_left_over(self):
+        """Without a snapshot it is removed by the host's writer."""
+        fs = ResctrlFs()
+        fs.mkdir("iat-nova.1")
+        fs.write("iat-nova.1/cpus_list", "1\n")
+        self.assertEqual(1, len(Host().resctrl.remove_left_over()))
+        self.assertEqual(self.found, state())
+
+
 class Doctor(unittest.TestCase):
     """What the probe finds on a machine that has everything."""
 

@@ -11,7 +11,7 @@ from iat_nova.hardware.resctrl import PREFIX
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT, ResctrlFs
 from tests.lab.guest.agents import BE, PC_CPU, AgentCase
 from tests.lab.guest.host import REGISTERS, found
-from tests.lab.guest.machine import TOPOLOGY
+from tests.lab.guest.machine import TOPOLOGY, mount, plug, unmount
 from tools import demo_host
 
 ALLOW_WRITES = Path("/sys/module/msr/parameters/allow_writes")
@@ -71,6 +71,41 @@ class Others(AgentCase, unittest.TestCase):
         self.in_class(PC_CPU)
         self.end_as_found(pid)
 
+    def test_unmounted(self):
+        """Said at once; when resctrl is mounted again all is as before."""
+        if len(TOPOLOGY.caches()) > 1:
+            self.skipTest("one socket will do")
+        pid = self.working()
+        unmount()
+        self.observes("resctrl is not mounted; mount -t resctrl resctrl")
+        self.let_alone()
+        mount()
+        self.in_class(PC_CPU)
+        self.until(lambda: self.status("reason") is None, "no reason", 0.2)
+        self.end_as_found(pid)
+
+    def test_a_socket_offline_at_the_end(self):
+        """Its register is out of reach: that is said, and mended when it is online again."""
+        socket = max(cache.package for cache in TOPOLOGY.caches())
+        if not socket:
+            self.skipTest("one socket")
+        pid = self.working()
+        self.feeding(lambda: REGISTERS.ddio_ways(socket) not in (0, 0x600), "DDIO's growth", socket)
+        (cpus,) = (cache.cpus for cache in TOPOLOGY.caches() if cache.package == socket)
+        self.addCleanup(lambda: [plug(cpu, True) for cpu in cpus if cpu not in TOPOLOGY.online()])
+        for cpu in cpus:
+            plug(cpu, False)
+        self.end(pid, status=os.EX_OSERR)
+        self.assertIn("IIO_LLC_WAYS of cache domain 1: its CPUs are offline", self.log.read_text())
+        self.assertNotIn("the host is as it was found", self.log.read_text())
+        self.assertEqual(1, self.restore())
+        for cpu in cpus:
+            plug(cpu, True)
+        self.assertNotEqual(0x600, REGISTERS.ddio_ways(socket))
+        self.assertEqual(0, self.restore(), self.log.read_text())
+        self.assertEqual(self.found, found())
+        self.assertFalse((self.state / "snapshot.json").exists())
+
     def test_another_hand_on_a_group(self):
         """Our groups go when somebody changes one of them."""
         self.disturbed(
@@ -115,7 +150,7 @@ class Others(AgentCase, unittest.TestCase):
         stays = found()
         self.let_alone()
         self.assertEqual(stays, found())
-        self.end(pid, status=1)
+        self.end(pid, status=os.EX_OSERR)
         self.assertEqual(1, self.restore())
         self.assertEqual((), ResctrlFs().groups())  # what could be put back was
         ALLOW_WRITES.write_text("on")

@@ -20,6 +20,8 @@ import time
 import unittest
 from pathlib import Path
 
+from iat_nova import rights
+from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
 from tests.lab.guest.machine import Registers, unmount
 
@@ -40,6 +42,7 @@ GUEST = """<node><domain type='test'><name>instance-00000001</name><memory unit=
 <vcpu>1</vcpu><cputune><vcpupin vcpu='0' cpuset='1'/></cputune><os><type>hvm</type></os></domain>
 </node>"""
 CONFIGURATION = """[iat]
+mode = enforce
 libvirt_uri = test:///etc/iat-nova/node.xml
 ovsdb_connection = none
 [compute]
@@ -56,6 +59,8 @@ TimeoutStopSec=120
 StandardOutput=append:{LOG}
 StandardError=inherit
 """
+PARANOID, DEBIANS_OWN = perf_event.PARANOID, "3"
+SYSCTL, ALLOWED = "/lib/systemd/systemd-sysctl", "/etc/sysctl.d/60-iat-nova.conf"
 STORY = f"""[Unit]
 DefaultDependencies=no
 SuccessAction=exit
@@ -64,7 +69,15 @@ FailureAction=exit
 Type=oneshot
 TimeoutStartSec={5 * DEADLINE_S:.0f}
 WorkingDirectory={PROJECT}
-ExecStart={sys.executable} -m tests.lab.guest.service
+ExecStart={sys.executable} -m tests.lab.guest.service PARTS
+"""
+# A service that fails at once, with the unit's own restarts and pauses.
+FAILING = """[Service]
+Restart=on-failure
+RestartSec=100ms
+ExecStart=
+ExecStart=/bin/false
+ExecStopPost=
 """
 
 
@@ -94,12 +107,17 @@ def install():
         program.chmod(0o755)
 
 
+def counting():
+    """Return why this process may not count, None when it may."""
+    return perf_event.available(events.SKYLAKE.core.events)
+
+
 def unload_msr():
     """Leave the msr driver to the unit, as after a boot; have it where modprobe looks."""
-    cache = Path(os.environ.get("RDT_LAB_CACHE", "~/.cache/rdt-lab")).expanduser() / "kernel"
+    cache = Path(os.environ.get("RDT_LAB_CACHE", "~/.cache/rdt-lab")).expanduser()
     release = os.uname().release
     name = f"lib/modules/{release}/kernel/arch/x86/kernel/msr.ko*"
-    (module,) = (*cache.glob(name), *(cache / "usr").glob(name))
+    (module,) = (*cache.glob(f"kernel*/{name}"), *cache.glob(f"kernel*/usr/{name}"))
     folder = Path("/lib/modules") / release
     folder.mkdir(parents=True)
     shutil.copy(module, folder)
@@ -134,6 +152,8 @@ def enforcing():
     """Start the service and wait for its first masks; return its process."""
     systemctl("reset-failed", NAME)
     systemctl("start", NAME)
+    if shown("Result") != "success":
+        raise AssertionError(f"it did not start: {shown('Result')}")
     until(lambda: (DEFAULT_ROOT / "iat-nova.1").exists(), "a group of the agent")
     return int(shown("MainPID"))
 
@@ -145,24 +165,53 @@ def killed(pid, how):
     return [shown("Result"), found()]
 
 
-def story():
-    """Start, kill, hang and stop the service under this systemd; return what was seen."""
+def story(*parts):
+    """Start the service under this systemd, then do these parts; return what was seen of each."""
+    return first() | {part: PARTS[part]() for part in parts}
+
+
+def first():
+    """Start the service and leave it running."""
     pid = enforcing()
     status = Path(f"/proc/{pid}/status").read_text()
-    seen = {
+    return {
+        "pid": pid,
         "status": dict(line.split(":\t") for line in status.splitlines() if ":\t" in line),
         "text": shown("StatusText"),
         "log": LOG.read_text(),
         "changed": found(),
         "snapshot": Path("/var/lib/iat-nova/snapshot.json").stat().st_uid,
     }
-    seen["killed"] = killed(pid, signal.SIGKILL)
-    seen["hung"] = killed(enforcing(), signal.SIGSTOP)
+
+
+def stopped():
+    """Start the service again and stop it."""
     enforcing()
     systemctl("stop", NAME)
-    seen["stopped"] = [shown("Result"), found()]
-    seen["pqos"] = through_libpqos()
-    return seen
+    return [shown("Result"), found()]
+
+
+def pauses():
+    """Have starts fail; return what systemd's limit is and the arguments of two waits."""
+    (UNITS / f"{NAME}.service.d/zz-failing.conf").write_text(FAILING)
+    systemctl("daemon-reload")
+    systemctl("start", NAME)
+    waits = {}
+    for count in ("2", "3"):
+        until(lambda count=count: shown("NRestarts") == count and waiting(), f"restart {count}")
+        waits[count] = waiting()
+    systemctl("stop", NAME)
+    return [shown("StartLimitIntervalUSec"), waits]
+
+
+def waiting():
+    """Return the command of the unit that waits now, empty when none does."""
+    pid = shown("ControlPID")
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return " ".join(map(os.fsdecode, words)).strip() if words[0] == b"sleep" else ""
 
 
 def through_libpqos():
@@ -181,11 +230,22 @@ def through_libpqos():
     return [text, shown("Result"), found()]
 
 
+PARTS = {
+    "killed": lambda: killed(int(shown("MainPID")), signal.SIGKILL),
+    "hung": lambda: killed(int(shown("MainPID")), signal.SIGSTOP),
+    "stopped": stopped,
+    "pqos": through_libpqos,
+    "pauses": pauses,
+}
+
+
 class Service(unittest.TestCase):
-    """Everything in one test: each start costs half a minute in an emulated machine."""
+    """A test for each kernel: each start costs half a minute in an emulated machine."""
 
     def setUp(self):
-        for program in ("/lib/systemd/systemd", "/usr/bin/systemd-sysusers", "/usr/bin/nsenter"):
+        for program in (
+            "/lib/systemd/systemd", SYSCTL, "/usr/bin/systemd-sysusers", "/usr/bin/nsenter",
+        ):  # fmt: skip
             if not os.access(program, os.X_OK):
                 self.skipTest(f"{program} is not installed")
         subprocess.run(["systemd-sysusers", UNIT.with_name("iat-nova.sysusers")], check=True)
@@ -198,16 +258,41 @@ class Service(unittest.TestCase):
         (UNITS / f"{NAME}.service.d").mkdir(parents=True)
         shutil.copy(UNIT, UNITS)
         (UNITS / f"{NAME}.service.d/lab.conf").write_text(DROP_IN)
-        (UNITS / "story.service").write_text(STORY)
-        # with the kernel's usual setting the capability is what lets the agent count
-        Path("/proc/sys/kernel/perf_event_paranoid").write_text("2")
+        self.allow_counting()
         Path("/proc/sys/kernel/printk_devkmsg").write_text("on\n")  # all that systemd says
         unmount()
         subprocess.run(["mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup"], check=True)
 
-    def test_under_systemd(self):
-        """As its user, with three capabilities, it enforces; after any end all is as found."""
-        as_found = found()
+    def allow_counting(self):
+        """At the kernel's own setting the service may not count; what is installed lets it."""
+        who = rights.SHIPPED.existing()
+        self.assertEqual(("iat-nova", DEBIANS_OWN), (who.user, PARANOID.read_text().strip()))
+        refused = rights.run_as(who, counting)
+        self.assertIn(f"perf_event_paranoid = {DEBIANS_OWN}: CAP_PERFMON is not enough", refused)
+        Path("/etc/sysctl.d").mkdir(exist_ok=True)
+        shutil.copy(UNIT.with_name("iat-nova.sysctl"), ALLOWED)
+        subprocess.run([SYSCTL, ALLOWED], check=True)
+        self.assertIsNone(rights.run_as(who, counting))
+
+    def test_killed_and_stopped(self):
+        """As its user, with three capabilities, it enforces; after any end all is as found.
+
+        Starts that fail are repeated without end, after pauses that grow.
+        """
+        seen = self.see("killed", "stopped", "pauses")
+        self.assertEqual(["0", {"2": "sleep 5", "3": "sleep 15"}], seen["pauses"])
+
+    def test_hung_and_through_libpqos(self):
+        """The same where the loop stands still, and with libpqos's MSR interface."""
+        seen = self.see("hung", "pqos")
+        text, *stopped = seen["pqos"]
+        self.assertTrue(text.startswith("enforcing"), text)
+        self.assertEqual(["success", self.as_found], stopped, said())
+
+    def see(self, *parts):
+        """Run the parts of the story; check what all ends have in common; return what was seen."""
+        self.as_found = as_found = found()
+        (UNITS / "story.service").write_text(STORY.replace("PARTS", " ".join(parts)))
         unload_msr()
         systemd = [
             "unshare", "--fork", "--pid", "--mount", "--propagation", "shared", "--mount-proc",
@@ -232,19 +317,16 @@ class Service(unittest.TestCase):
 
         self.assertNotEqual(as_found["default"], seen["changed"]["default"])
         self.assertNotEqual(0, seen["changed"]["classes"]["1"])
-        self.assertEqual(["signal", as_found], seen["killed"], said())
-        self.assertEqual(["watchdog", as_found], seen["hung"], said())
-        self.assertEqual(["success", as_found], seen["stopped"], said())
-
-        text, *stopped = seen["pqos"]
-        self.assertTrue(text.startswith("enforcing"), text)
-        self.assertEqual(["success", as_found], stopped, said())
+        results = {"killed": "signal", "hung": "watchdog", "stopped": "success"}
+        for part in results.keys() & parts:
+            self.assertEqual([results[part], as_found], seen[part], said())
+        return seen
 
 
 def main():
     """Tell the story, or why it could not be told to its end."""
     try:
-        seen = story()
+        seen = story(*sys.argv[1:])
     except (AssertionError, OSError, ValueError) as error:
         seen = {"error": str(error)}
     SEEN.write_text(json.dumps(seen))

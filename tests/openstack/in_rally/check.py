@@ -89,6 +89,7 @@ def judge(limits, *iterations):
         part = kind(limits)
         part.add_iteration({"error": [], "atomic_actions": actions})
         parts.append(part)
+    parts = parts or [kind(limits)]
     for other in parts[1:]:
         parts[0].merge(other)
     return {"success": parts[0].result()["success"], "detail": parts[0].result()["detail"]}

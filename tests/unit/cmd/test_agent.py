@@ -2,14 +2,61 @@
 """What iat-nova-agent says when it starts."""
 
 import contextlib
+import errno
+import io
 import logging
+import pathlib
+import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova import conf
+from iat_nova import conf, guard, heartbeat
 from iat_nova.cmd import agent
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.backends import Choice
+from iat_nova.policy import PolicyError, Problem
+from iat_nova.strategies.registry import StrategyError
+
+
+class ExitStatus(unittest.TestCase):
+    """What systemd, or a person, learns from how a start failed."""
+
+    def setUp(self) -> None:
+        self.file = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "conf"
+        self.file.write_text("[iat]\n")
+
+    def status_of(self, error: Exception, text: str) -> int:
+        """Return the status after an error, whose text is what is said."""
+        with (
+            mock.patch("iat_nova.cmd.agent.only_agent", side_effect=error),
+            mock.patch("sys.stderr", io.StringIO()) as said,
+        ):
+            status = agent.main(["--config-file", str(self.file)])
+        self.assertEqual(f"iat-nova-agent: {text}\n", said.getvalue())
+        return status
+
+    def test_each_kind(self) -> None:
+        """Configuration, another writer, a host that is not as found, and everything else."""
+        for error, status in (
+            (conf.ConfigError("no"), 78),
+            (PolicyError([Problem("", None, "no")], "file"), 78),
+            (StrategyError("no"), 78),
+            (heartbeat.AlreadyRunning("no"), 75),
+            (guard.HostTaken("no"), 75),
+            (guard.RestoreError("no"), 71),
+            (heartbeat.StateError("no"), 1),
+            (HardwareError("no"), 1),
+            (OSError(errno.ENOSPC, "No space left on device", "/x/y"), 1),
+        ):
+            with self.subTest(error):
+                self.assertEqual(status, self.status_of(error, str(error)))
+
+    def test_a_configuration_that_does_not_load(self) -> None:
+        """Status 78 too, which the unit does not retry; the help tells of it."""
+        self.file.write_text("[iat]\nmode = x\n")
+        with mock.patch("sys.stderr", io.StringIO()):
+            self.assertEqual(78, agent.main(["--config-file", str(self.file)]))
+        self.assertIn("78", agent.EPILOG)
 
 
 class Start(unittest.TestCase):
@@ -24,7 +71,7 @@ class Start(unittest.TestCase):
             self.assertLogs("iat_nova", logging.INFO) as logs,
             contextlib.suppress(HardwareError),
         ):
-            agent._run(conf.load(), mock.Mock())
+            agent._run(conf.load(), mock.Mock(), heartbeat.Heartbeat(), mock.MagicMock())
         self.assertEqual(
             ["INFO:iat_nova:cat: resctrl (mounted)", "WARNING:iat_nova:ddio: none (msr: no)"],
             logs.output,

@@ -3,6 +3,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import errno
 import fcntl
 import io
@@ -14,6 +15,7 @@ import re
 import select
 import shutil
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -29,6 +31,8 @@ import yaml
 from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.explain import _in_force, moment
+from iat_nova.conf import LOCK
+from iat_nova.heartbeat import only_agent
 from iat_nova.history import History
 from iat_nova.pause import PauseFile
 from iat_nova.records import Iteration
@@ -48,13 +52,20 @@ class CliCase(unittest.TestCase):
         patch = mock.patch.dict(os.environ, environment)
         patch.start()
         self.addCleanup(patch.stop)
+        self.heartbeat = None
 
-    def tell(self, at_s=None, **changes):
+    def tell(self, at_s=None, *, agent=None, **changes):
+        """Write the story; this process is the agent at work, unless that has stopped."""
+        agent = dataclasses.replace(agent or stories.status(), pid=os.getpid())
+        if not agent.stopped and self.heartbeat is None:
+            self.heartbeat = self.enterContext(only_agent(self.folder / LOCK))
+        if self.heartbeat is not None:
+            self.heartbeat.iteration(600.0, None)
         clock = stories.SetClock(at_s or time.time() - 12)
         history = History(
             self.folder / "history.sqlite", max_age_s=1e9, max_bytes=8 << 20, clock=clock
         )
-        stories.tell(history, clock=clock, **changes)
+        stories.tell(history, clock=clock, agent=agent, **changes)
         self.assertTrue(history.flush(), history.problem)
         history.close()
 
@@ -97,6 +108,15 @@ class TestTenants(CliCase):
         )
         self.assertEqual((EVIL, True), (rows[2]["name"], rows[2]["overlaps_ddio"]))
         self.assertNotIn("\x1b", out)
+
+    def test_guests_of_the_same_name(self):
+        """The list tells them apart; columns for programs keep the name as it is."""
+        self.tell(be_name="pc1")
+        _, out, _ = self.run_it("tenants")
+        self.assertRegex(out, r"(?s)\| pc1 \(6f9619ff\) .*\| pc1 \(0b6b2c1a\) ")
+        for formatter in ("csv", "json"):
+            _, out, _ = self.run_it("tenants", "-f", formatter)
+            self.assertNotIn("pc1 (", out)
 
     def test_every_format_is_harmless(self):
         """No format lets a name's control characters through."""
@@ -145,6 +165,33 @@ class TestStatus(CliCase):
         status, out, _ = self.run_it("status")
         self.assertEqual(3, status)
         self.assertIn("not running (it ended properly)", out)
+
+    def test_starting(self):
+        """Before the first iteration, with and without an older history: status 4, and why."""
+        heartbeat = self.enterContext(only_agent(self.folder / LOCK))
+        heartbeat.starting("compiling the kernels")
+        for old in (False, True):
+            if old:
+                self.tell(agent=stories.status(stopped=True))
+            status, out, _ = self.run_it("status")
+            self.assertEqual(4, status)
+            self.assertRegex(out, r"agent +starting, .*: compiling the kernels")
+            record = json.loads(self.run_it("status", "-f", "json")[1])
+            self.assertEqual(
+                ("starting", False, "compiling the kernels", os.getpid()),
+                (record["state"], record["running"], record["waits_for"], record["pid"]),
+            )
+
+    def test_stalled(self):
+        """Iterations that are overdue: status 5, however young the history is."""
+        self.tell()
+        self.heartbeat._now = lambda: time.monotonic() - 5000
+        self.heartbeat.iteration(600.0, None)
+        status, out, _ = self.run_it("status")
+        self.assertEqual(5, status)
+        self.assertIn(f"stalled: process {os.getpid()}, last iteration 1 h 23 min ago", out)
+        self.assertEqual(5, self.run_it("top", "--once")[0])
+        self.assertIn("stalled", self.run_it("tenants")[2])
 
     def test_state_dir_wins(self):
         """--state-dir is taken before and after the command, over the environment."""
@@ -202,7 +249,7 @@ class TestExplain(CliCase):
         """For programs the whole decision is there."""
         self.tell()
         data = json.loads(self.run_it("explain", "-f", "json")[1])
-        self.assertEqual(1, data["decision"]["transition"])
+        self.assertEqual(1, data["decision"]["rule"])
 
     def test_nothing_there(self):
         """A time before the history says how far that reaches."""
@@ -265,7 +312,6 @@ class TestPauseResume(CliCase):
             self.assertEqual(
                 (3, True, False), (status, "No agent is seen running" in out, "held" in out + err)
             )
-            self.assertEqual(ended, "there is no history" not in err)
             self.assertIn("paused until `iat-nova resume`", out)
             self.assertIsNotNone(PauseFile(self.folder).current(time.time()))
             self.assertIn("Resumed", self.run_it("resume")[1])
@@ -383,16 +429,17 @@ class TestMisfortune(CliCase):
             self.assertIn("no database", err)
 
     def test_damaged_records(self):
-        """Records that are damaged, or of another version, are named, with status 1."""
-        import sqlite3
-
+        """They are left out, and all commands say so; without any left they say that, too."""
         self.tell()
-        with sqlite3.connect(self.folder / "history.sqlite") as connection:
-            connection.execute("UPDATE iteration SET body = x'00'")
-        for arguments in self.READERS:
-            status, _, err = self.run_it(*arguments)
-            self.assertEqual(1, status, arguments)
-            self.assertIn("damaged", err)
+        some = " WHERE number IN (6, 12)"  # a decision, and the last
+        for which, statuses in ((some, {0}), ("", {0, 1})):
+            with sqlite3.connect(self.folder / "history.sqlite") as connection:
+                connection.execute(f"UPDATE iteration SET body = x'00'{which}")
+            for arguments in self.READERS:
+                status, out, err = self.run_it(*arguments)
+                self.assertIn(status, statuses, (arguments, err))
+                self.assertRegex(out + err, r"iteration \d+\s+cannot be read", arguments)
+        self.assertIn("left out", json.loads(self.run_it("status", "-f", "json")[1])["unreadable"])
 
     def test_bad_configuration(self):
         """Configuration files that are absent or broken are named, with status 1."""

@@ -2,6 +2,7 @@
 """The simulate commands as a person types them."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import tempfile
@@ -156,7 +157,7 @@ class TestSimulateCompare(CliCase):
         out_folder = self.folder / "out"
         status, out, err = self.run_it(
             *("simulate", "compare", str(path), "--strategy", "baseline", "--seeds", "1"),
-            *("--jobs", "1", "--out", str(out_folder), "-f", "json"),
+            *("--jobs", "1", "--out", str(out_folder), "-f", "json", "--against", "baseline"),
         )
         self.assertEqual(0, status, err)
         (row,) = json.loads(out)
@@ -182,7 +183,53 @@ class TestSimulateCompare(CliCase):
         self.assertEqual((0.0, 0.0), (row["way_changes_per_minute"], row["settle_s"]))
         self.assertRegex(err, r"compared: not in the means.*: unasked\n")
         written = {file.name for file in out_folder.iterdir()}
-        self.assertEqual({"compared.svg", "compared.csv"}, written)
+        self.assertEqual({"compared.svg", "compared.csv", "compared-tenants.csv"}, written)
+
+    def test_a_table_for_people(self):
+        """The worst tenant is named, with several scenarios the means are there; or each tenant."""
+        path, other = self.folder / "compared.yaml", self.folder / "other.yaml"
+        for each in (path, other):
+            each.write_text(COMPARED.replace("length: 2s", "length: 1s"))
+        asked = ("--strategy", "baseline", "--seeds", "1", "--jobs", "1", "--out", str(self.folder))
+        status, out, err = self.run_it("simulate", "compare", str(path), str(other), *asked)
+        self.assertEqual(0, status, err)
+        self.assertRegex(out, r"compared +\| baseline .*\| (database|batch) \d\.\d{3}")
+        self.assertRegex(out, r"all scenarios +\| baseline ")
+        status, out, err = self.run_it("simulate", "compare", str(path), *asked, "--tenants")
+        self.assertEqual(0, status, err)
+        self.assertRegex(out, r"compared +\| baseline +\| +1 \| batch +\| BE +\| - ")
+
+    def test_nothing_to_compare(self):
+        """Without a scenario it is said how to name one."""
+        status, _, err = self.run_it("simulate", "compare")
+        self.assertEqual(2, status)
+        self.assertIn("--all", err)
+
+
+class TestMistakes(CliCase):
+    """What is said of a scenario file that cannot be used."""
+
+    def test_each_has_a_line_of_its_own(self):
+        """Three mistakes give three lines with file, line and path, however they are run."""
+        path = self.folder / "wrong.yaml"
+        wrong = (("length: 3s", "length: 3 parsecs"), ("testpmd", "tespmd"), ("1Gb/s", "1"))
+        path.write_text(functools.reduce(lambda text, pair: text.replace(*pair), wrong, TEXT))
+        for command in ("run", "compare"):
+            with self.subTest(command):
+                status, _, err = self.run_it("simulate", command, str(path))
+                self.assertEqual(2, status)
+                first, second, third = err.splitlines()
+                self.assertTrue(first.startswith(f"iat-nova: {path}: line 1: length: "), first)
+                self.assertTrue(second.startswith(f"{path}: line 11: workloads.fwd.profile: "))
+                self.assertIn("did you mean testpmd?", second)
+                self.assertTrue(third.startswith(f"{path}: line 13: traffic.fwd.rate: "), third)
+
+    def test_what_a_terminal_would_act_upon_is_escaped(self):
+        """Control characters of a file are shown as such."""
+        path = self.folder / "wrong.yaml"
+        path.write_text(TEXT + '"\\e[31m": red\n')
+        _, _, err = self.run_it("simulate", "run", str(path))
+        self.assertIn("\\x1b[31m", err)
 
 
 class TestAdvise(CliCase):

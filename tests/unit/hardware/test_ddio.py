@@ -64,6 +64,13 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
             self.ddio.write(0, WayMask(0x700))
             self.assertEqual(2, looks.call_count)
 
+    def test_other_bits_stay(self):
+        """What the register holds beyond the ways of the cache is written back as it was."""
+        other = 0b101 << 20
+        self.msr.set(0, IIO_LLC_WAYS, other | 0x600)
+        self.assertEqual(0x700, self.ddio.write(0, WayMask(0x700)))
+        self.assertEqual([(0, IIO_LLC_WAYS, other | 0x700)], self.msr.writes)
+
     def test_what_was_read_back(self):
         """A register that keeps its value shows in what write returns."""
         self.msr.stuck.add(IIO_LLC_WAYS)
@@ -205,4 +212,3 @@ class Fixed(unittest.TestCase):
         self.assertIsNone(ddio.read(1))
         with self.assertRaisesRegex(HardwareError, "fixed here: no msr driver"):
             ddio.write(0, WayMask(0x600))
-        self.assertEqual((), ddio.restore(ddio.save()))

@@ -269,8 +269,35 @@ class ChaRegisters(Machine):
         spr = events.SAPPHIRE_RAPIDS
         reader = ChaMsr(self.msr, spr.cha_registers, spr.cha, lambda: {0: 0}, slices=56, counted=1)
         reader.watch()
-        self.assertEqual(0x00CC43FD_00400435, self.msr.get(0, 0x2002))
-        self.assertEqual(0x00CD43FE_00400435, self.msr.get(0, 0x2005))
+        self.assertEqual(0x00CC43FD_00000435, self.msr.get(0, 0x2002))
+        self.assertEqual(0x00CD43FE_00000435, self.msr.get(0, 0x2005))
+
+    def test_the_largest_emerald_rapids(self):
+        """64 slices, all of them counted and put back; a 65th there cannot be."""
+        emerald = events.SAPPHIRE_RAPIDS
+
+        def reader(slices):
+            return ChaMsr(
+                self.msr, emerald.cha_registers, emerald.cha, lambda: {0: 0}, slices=slices,
+                counted=None,
+            )  # fmt: skip
+
+        with self.assertRaisesRegex(HardwareError, "at most 64"):
+            reader(65)
+        all_slices = reader(64)
+        all_slices.watch()
+        self.assertEqual(0x00CC43FD_00000435, self.msr.get(0, 0x2002 + 63 * 0x10))
+        all_slices.close()
+        self.assertEqual(0, self.msr.get(0, 0x2002 + 63 * 0x10))
+
+    def test_boxes_in_use_without_an_enable_bit(self):
+        """From Sapphire Rapids on whatever is selected is counted."""
+        emerald = events.SAPPHIRE_RAPIDS
+        reader = ChaMsr(self.msr, emerald.cha_registers, emerald.cha, lambda: {0: 0}, slices=18)
+        self.msr.set(0, 0x2004, 0x00CC43FD_00000135)
+        with self.assertRaisesRegex(HardwareError, "CHA 0 counter 2 .*in use"):
+            reader.watch()
+        self.assertEqual([], self.msr.writes)
 
     def test_one_slice_stands_for_all(self):
         """One slice's counts are multiplied by the number of slices, by package."""

@@ -425,6 +425,31 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.make().restore(saved)
         self.assertEqual(0, self.registers.classes[1])
 
+    def test_a_socket_offline_at_the_end(self):
+        """What it has stays in its registers, so it waits; the rest is restored, and stays so."""
+        saved = json.loads(json.dumps(self.allocator.save()))
+        self.allocator.shape(saved)
+        found = self.state()
+        self.apply(a=((0,), 0x3))
+        self.allocator.apply(1, (ClassMask("b", (4,), WayMask(0xC)),))
+        for cpu in (4, 5, 6, 7):
+            self.cpus.unplug(cpu)
+        other = self.make()
+        reach = other.reachable(saved)
+        self.assertEqual(("class masks of cache 11", "classes of CPUs 4-7"), reach.places)
+        self.assertTrue(other.restore(reach.now))
+        later = json.loads(json.dumps(reach.later))
+        other.shape(later)
+        for cpu in (4, 5, 6, 7):
+            self.cpus.plug(cpu)
+        other.apply(0, (ClassMask("c", (0,), WayMask(0x3)),))
+        self.assertIsNone(other.reachable(later).later)
+        self.assertTrue(other.restore(other.reachable(later).now))
+        self.assertEqual(2, self.registers.classes[0])  # what works by now goes on; 1 was taken
+        self.assertEqual({"c": 0x3}, other.effective(0))
+        other.restore(saved)
+        self.assertEqual(found, self.state())
+
     def test_what_fails_keeps_nothing_else(self):
         """A processor that cannot be put back does not keep the others and the masks from it."""
         saved = json.loads(json.dumps(self.allocator.save()))
@@ -489,6 +514,15 @@ class OsInterface(unittest.TestCase):
         self.assertEqual(7, len(allocator.restore(saved)))
         self.assertEqual(self.found, self.tree.state())
         self.assertEqual((), self.make().restore(saved))
+
+    def test_limits_of_bandwidth(self):
+        """libpqos's groups begin with those of the default group."""
+        self.tree.write("schemata", "MB:0=50\n")
+        allocator = self.make()
+        allocator.shape(json.loads(json.dumps(allocator.save())))
+        allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
+        limits = {self.tree.other_lines(group)["MB"] for group in ("", *self.tree.groups())}
+        self.assertEqual({"0=50"}, limits)
 
     def test_foreign_groups(self):
         """libpqos would fail with somebody else's group there, so we say it first."""

@@ -141,6 +141,12 @@ class Findings(HostCase):
         remedy = "^virsh edit instance-0000001a: .*<cachetune>"
         self.check("foreign group", Level.OBSERVE, "libvirt", remedy)
 
+    def test_monitoring_groups(self):
+        """Who counts CPUs by groups is told that some will be missing there."""
+        self.tree.add_monitor("watcher", "2-3")
+        text = "^watcher: CPUs 2-3; a CPU that the agent gives a class is not counted there"
+        self.check("monitoring groups", Level.NOTE, text)
+
     def test_no_class_left(self):
         """When others hold all classes that is told."""
         for n in range(7):
@@ -188,8 +194,8 @@ class Findings(HostCase):
 
     def test_perf_refused(self):
         """The kernel's refusal is shown with the setting and what to change."""
-        self.perf = "processor 0, perf event: Permission denied; or: sysctl this=0"
-        self.check("perf", Level.MISSING, r"denied \(kernel.perf_event_paranoid = 2\)", "sysctl")
+        self.perf = "processor 0, perf event: denied (kernel.perf_event_paranoid = 3); sysctl it"
+        self.check("perf", Level.MISSING, r"denied \(kernel.perf_event_paranoid = 3\)", "sysctl")
 
     def test_no_cha(self):
         """Without CHA PMUs the module is named."""

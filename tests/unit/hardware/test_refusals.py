@@ -10,7 +10,7 @@ from iat_nova import guard
 from iat_nova.hardware import cha, events, perf_event, rules
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha_msr import ChaMsr
-from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
+from iat_nova.hardware.ddio import IoAllocDdio, MsrDdio
 from iat_nova.hardware.fake import SKYLAKE
 from iat_nova.hardware.msr import MsrError, SavedRegisters
 from iat_nova.hardware.perf_event import PerfEvent
@@ -91,14 +91,14 @@ class Files(Case):
 
     def guard(self, boot_id=guard.BOOT_ID):
         return guard.Guard(
-            {"ddio": FixedDdio(dict, "")},
+            {"ports": RootPorts()},
             snapshot=self.folder / "snapshot.json", lock=self.folder / "l", boot_id=boot_id,
         )  # fmt: skip
 
     def test_a_snapshot_that_cannot_be_read(self):
         """Neither restored nor taken for absent."""
         (self.folder / "snapshot.json").mkdir()
-        with self.refused("snapshot.json: Is a directory"):
+        with self.refused("snapshot.json: is no regular file"):
             self.guard().restore()
 
     def test_a_snapshot_that_cannot_be_removed(self):
@@ -175,7 +175,6 @@ class Perf(Case):
     def test_every_errno_has_advice(self):
         """What the kernel says, on which processor, and what to do."""
         for code, advice in (
-            (errno.EACCES, "CAP_PERFMON, or: sysctl"),
             (errno.EMFILE, "LimitNOFILE"),
             (errno.ENOENT, "does not offer"),
             (errno.EINVAL, "does not know the event"),
@@ -187,6 +186,25 @@ class Perf(Case):
         gone = perf_event._refusal(errno.ENODEV, self.EVENT, 3)
         self.assertIsInstance(gone, perf_event.CpuOffline)
         self.assertRegex(str(gone), "the processor is off-line$")
+
+    def test_the_right_to_count(self):
+        """Worded by the value found and the capabilities held: only what is missing is advised."""
+        perfmon, admin = frozenset({"CAP_PERFMON"}), frozenset({"CAP_SYS_ADMIN"})
+        enough = "kernel.perf_event_paranoid=2"
+        for paranoid, capabilities, why, remedy in (
+            (4, perfmon, "= 4: CAP_PERFMON is not enough", enough),
+            (3, perfmon, "= 3: CAP_PERFMON is not enough", enough),
+            (3, frozenset(), "= 3: CAP_PERFMON is not enough", enough),
+            (2, frozenset(), "= 2, without CAP_PERFMON", "give the agent CAP_PERFMON"),
+            (2, perfmon, "= 2, with CAP_PERFMON", "SELinux.*lockdown.*seccomp"),
+            (3, admin, "= 3, with CAP_SYS_ADMIN", "SELinux.*lockdown.*seccomp"),
+            (None, perfmon, "is unknown", "CAP_PERFMON"),
+        ):
+            text = perf_event.no_right(paranoid, capabilities)
+            self.assertRegex(text, rf"^\(kernel.perf_event_paranoid {why}.*; .*{remedy}")
+        for code in (errno.EACCES, errno.EPERM):
+            text = str(perf_event._refusal(code, self.EVENT, 3))
+            self.assertRegex(text, r"config 0xc0: .* \(kernel.perf_event_paranoid")
 
     def test_another_machine(self):
         """A machine whose system call number is not known is told, not guessed."""

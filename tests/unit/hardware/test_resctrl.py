@@ -3,6 +3,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import unittest
 from unittest import mock
 
@@ -219,6 +220,20 @@ class Resctrls(Applying):
         with self.assertRaisesRegex(HardwareError, "theirs: processors 2 are in this group"):
             self.apply(a=((1, 2), 0x3))
         self.assertEqual("theirs", self.class_of(2))
+
+    def test_out_of_rmids(self):
+        """The kernel's words in one line, and what to do about them."""
+
+        def out_of_rmids(name):
+            raise self.tree._refuse(errno.ENOSPC, "Out of RMIDs\nmkdir failed")
+
+        with (
+            mock.patch.object(self.tree, "mkdir", out_of_rmids),
+            self.assertRaises(HardwareError) as caught,
+        ):
+            self.apply(a=((0,), 0x3))
+        text = "the kernel says: Out of RMIDs, mkdir failed; remove monitoring groups that nobody"
+        self.assertIn(text, str(caught.exception))
 
     def test_a_group_that_exists(self):
         """A group left behind by a killed agent is never adopted."""
@@ -511,10 +526,93 @@ class Restoring(Applying):
         self.allocator.restore(self.saved)
         self.assertEqual(("theirs",), self.tree.groups())
 
+    def test_monitoring_groups(self):
+        """They get the CPUs back that the kernel took out of them, and those alone."""
+        self.tree.add_monitor("theirs", "0-2,5")
+        self.tree.add_monitor("other", "6")
+        self.found, self.saved = self.tree.state(), json.loads(json.dumps(self.allocator.save()))
+        self.work()
+        self.assertEqual({5}, self.tree.monitored("theirs"))
+        done = self.make().restore(self.saved)
+        self.assertIn("monitoring group theirs: CPUs 0-2 given back", done)
+        self.assertEqual(self.found, self.tree.state())
+        self.assertEqual((), self.allocator.restore(self.saved))
+
+    def test_monitoring_groups_that_changed_hands(self):
+        """What their owners did meanwhile stays as it is."""
+        for name, cpus in (("moved", "0"), ("removed", "1"), ("robbed", "2,3")):
+            self.tree.add_monitor(name, cpus)
+        saved = json.loads(json.dumps(self.allocator.save()))
+        self.work()
+        self.tree.write("mon_groups/moved/cpus_list", "7")
+        shutil.rmtree(self.tree.root / "mon_groups/removed")
+        self.tree.add_monitor("robber", "3")
+        self.allocator.restore(saved)
+        now = {name: self.tree.monitored(name) for name in ("moved", "robbed", "robber")}
+        self.assertEqual({"moved": {7}, "robbed": {2}, "robber": {3}}, now)
+
+    def test_of_a_release_that_saved_no_monitoring_groups(self):
+        """Its snapshot is restored as far as it goes."""
+        self.work()
+        self.allocator.restore({"default": self.saved["default"]})
+        self.assertEqual(self.found, self.tree.state())
+
     def test_unmounted_meanwhile(self):
         """Without the file system there is nothing to restore."""
         other = Resctrl(ResctrlFs(self.folder / "nowhere"), self.cpus.topology)
         self.assertEqual((), other.restore(self.saved))
+
+
+class OtherLimits(Applying):
+    """An operator's limits of memory bandwidth hold for every CPU, whatever group it is in."""
+
+    def setUp(self):
+        super().setUp()
+        self.tree.write("schemata", "MB:0=50;1=70\n")
+
+    def limits(self):
+        return [self.tree.other_lines(group) for group in ("", *self.groups())]
+
+    def test_a_new_group(self):
+        """Has them before the first CPU is in it."""
+        self.apply(a=((0,), 0x3), b=((1,), 0xC))
+        self.assertEqual([{"MB": "0=50;1=70"}] * 3, self.limits())
+        for group in self.groups():
+            changes = [one for one in self.tree.changes if f"{group}/" in one]
+            self.assertIn("MB:", changes[0])
+
+    def test_a_limit_that_is_changed(self):
+        """Our groups follow; what somebody set in ours alone is let be until then."""
+        self.apply(a=((0,), 0x3), b=((1,), 0xC))
+        self.tree.write(f"{PREFIX}1/schemata", "MB:0=20\n")
+        self.assertEqual((), self.allocator.inspect().foreign)
+        self.assertEqual({"MB": "0=20;1=70"}, self.tree.other_lines(f"{PREFIX}1"))
+        self.tree.write("schemata", "MB:0=90\n")
+        self.assertEqual((), self.allocator.inspect().foreign)
+        self.assertEqual([{"MB": "0=90;1=70"}] * 3, self.limits())
+
+    def test_a_limit_that_is_refused(self):
+        """Then there is no group either."""
+        before = self.tree.state()
+        write = self.tree.write
+
+        def refuse(name, text):
+            if text.startswith("MB:"):
+                raise OSError(errno.EINVAL, "Invalid argument")
+            write(name, text)
+
+        with (
+            mock.patch.object(self.tree, "write", refuse),
+            self.assertRaisesRegex(HardwareError, "schemata: MB:0=50;1=70: Invalid"),
+        ):
+            self.apply(a=((0,), 0x3))
+        self.assertEqual(before, self.tree.state())
+
+    def test_a_machine_without_other_limits(self):
+        """Nothing is written for them."""
+        for group in ("", "theirs"):
+            with mock.patch.object(self.tree, "read", return_value="    L3:0=7ff\nL3CODE:0=7ff"):
+                self.assertEqual({}, self.tree.other_lines(group))
 
 
 class ClosingTheLoop(Tree, unittest.TestCase):

@@ -132,7 +132,9 @@ class KernelTree(ResctrlFs):
         group, _, file = name.rpartition("/")
         if not (self.root / name).exists():
             raise OSError(errno.ENOENT, "No such file or directory")
-        if file == "schemata":
+        if group.startswith("mon_groups/"):
+            self._monitor_cpus(group, text)
+        elif file == "schemata":
             self._schemata(group, text)
         elif file == "cpus_list":
             self._cpus_list(group, text)
@@ -166,7 +168,19 @@ class KernelTree(ResctrlFs):
             name = f"{group}/cpus_list"
             left = parse_cpus(self.read(name.lstrip("/"))) - {cpu}
             self._put(name.lstrip("/"), format_cpus(left))
+        self._monitors()
         self._domains()
+
+    def add_monitor(self, name, cpus):
+        """Have somebody monitor CPUs of the default group."""
+        (self.root / "mon_groups" / name).mkdir()
+        self._put(f"mon_groups/{name}/tasks", "")
+        self._put(f"mon_groups/{name}/cpus_list", "")
+        self.write(f"mon_groups/{name}/cpus_list", cpus)
+
+    def monitored(self, name):
+        """Return the CPUs of a monitoring group."""
+        return parse_cpus(self.read(f"mon_groups/{name}/cpus_list"))
 
     def plug(self, cpu):
         """Bring a processor on-line: it is in the default group."""
@@ -246,6 +260,13 @@ class KernelTree(ResctrlFs):
             name, _, values = line.partition(":")
             if name not in lines:
                 raise self._refuse(errno.EINVAL, f"Unknown or unsupported resource name '{name}'")
+            if name == "MB":
+                shown = dict(one.split("=") for one in lines[name].split(";"))
+                shown |= {
+                    n: f"{int(one):>4}" for n, one in (v.split("=") for v in values.split(";"))
+                }
+                lines[name] = ";".join(f"{n}={one}" for n, one in shown.items())
+                continue
             masks = parse_masks(lines[name])
             for domain, mask in parse_masks(values).items():
                 self._check(domain, mask, masks, group)
@@ -279,6 +300,22 @@ class KernelTree(ResctrlFs):
             name = f"{other}/cpus_list".lstrip("/")
             left = parse_cpus(self.read(name)) - wanted
             self._put(name, format_cpus(left | (lost if not other else frozenset())))
+        self._put(f"{group}/cpus_list", format_cpus(wanted))
+        self._monitors()
+
+    def _monitors(self):
+        """Take CPUs that left the default group out of its monitoring groups."""
+        left = parse_cpus(self.read("cpus_list"))
+        for path in self.root.glob("mon_groups/*/cpus_list"):
+            path.write_text(format_cpus(parse_cpus(path.read_text()) & left) + "\n")
+
+    def _monitor_cpus(self, group, text):
+        wanted = parse_cpus(text)
+        if wanted - parse_cpus(self.read("cpus_list")):
+            says = "Can only add CPUs to mongroup that belong to parent"
+            raise self._refuse(errno.EINVAL, says)
+        for path in self.root.glob("mon_groups/*/cpus_list"):
+            path.write_text(format_cpus(parse_cpus(path.read_text()) - wanted) + "\n")
         self._put(f"{group}/cpus_list", format_cpus(wanted))
 
     def _usage(self):

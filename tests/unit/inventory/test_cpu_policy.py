@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
-from iat_nova.inventory.cpu_policy import promised_vcpus
+from iat_nova.inventory.cpu_policy import is_silent, promised_vcpus
 
 ALL = {0, 1, 2, 3}
 
@@ -11,6 +11,7 @@ class PromisedVcpusTest(unittest.TestCase):
         """Flavor, then image, then requested resources tell; silence tells nothing."""
         cases = [
             (None, {}, None),
+            (None, None, None),
             ({}, {}, None),
             ({"hw:cpu_policy": "dedicated"}, {}, ALL),
             ({"hw:cpu_policy": "shared"}, {}, set()),
@@ -31,6 +32,21 @@ class PromisedVcpusTest(unittest.TestCase):
         for specs, image, expected in cases:
             with self.subTest(specs=specs, image=image):
                 self.assertEqual(expected, promised_vcpus(4, specs, image))
+
+    def test_silent(self):
+        """Only a flavor and an image that are both known can be said to be silent."""
+        cases = [
+            ({}, {}, True),
+            ({"iat:priority": "PC"}, {"hw_cpu_cores": "2"}, True),
+            (None, {}, False),
+            ({}, None, False),
+            ({"hw:cpu_policy": "shared"}, {}, False),
+            ({"resources:PCPU": "1"}, {}, False),
+            ({}, {"hw_cpu_policy": "mixed"}, False),
+        ]
+        for specs, image, expected in cases:
+            with self.subTest(specs=specs, image=image):
+                self.assertEqual(expected, is_silent(specs, image))
 
     def test_nonsense(self):
         """A policy or a mask that Nova would refuse is refused here too."""

@@ -3,7 +3,7 @@ import unittest
 
 from iat_nova.inventory import domain_xml
 from iat_nova.inventory.attachments import Device
-from iat_nova.model import Attachment, AttachmentKind
+from iat_nova.model import Attachment, AttachmentKind, DeviceModel
 from tests import nova_shapes as shapes
 
 MAC = "fa:16:3e:00:00:01"
@@ -76,11 +76,22 @@ class PlacementTest(unittest.TestCase):
                 "a", run=1, cpuset="zero", tune=shapes.cputune({0: "1", 1: "all"}), vcpus="two"
             )
         )
-        self.assertEqual({0: {1}}, found.pins)
-        self.assertEqual(0, found.vcpus)
+        self.assertEqual({0: {1}, 1: set()}, found.pins)
+        self.assertEqual((0, set()), (found.vcpus, found.cpuset))
         text = "\n".join(found.warnings)
         for part in ("'zero'", "'all'", "'two'"):
             self.assertIn(part, text)
+
+    def test_numbers_beyond_all_measure(self):
+        """A count of vCPUs that no guest can have does not eat the memory; texts stay short."""
+        found = read(shapes.domain("a", run=1, vcpus="4294967295"))
+        self.assertEqual(0, found.vcpus)
+        self.assertIn(
+            "the number of vCPUs '4294967295' is no number up to 16384", found.warnings[1]
+        )
+        found = read(shapes.domain("a", run=1, cpuset="9" * 5000, vcpus="9" * 5000))
+        self.assertEqual((0, set()), (found.vcpus, found.cpuset))
+        self.assertLess(max(map(len, found.warnings)), 300)
 
 
 class MetadataTest(unittest.TestCase):
@@ -92,6 +103,13 @@ class MetadataTest(unittest.TestCase):
         self.assertEqual(shapes.PROJECT, nova.project)
         self.assertEqual({"iat:priority": "PC"}, nova.extra_specs)
         self.assertEqual({"hw_cpu_policy": "x"}, nova.image_properties)
+
+    def test_absent_image_properties(self):
+        """Without extra specs (Nova below 32) they are unknown; beside them they are none."""
+        for specs, properties in ((None, None), ({}, {})):
+            meta = shapes.metadata("web", extra_specs=specs)
+            nova = read(shapes.domain("a", run=1, meta=meta)).nova
+            self.assertEqual(properties, nova.image_properties)
 
     def test_absent_specs_are_unknown(self):
         """Without the element the specs are unknown; with an empty one there are none."""
@@ -179,15 +197,25 @@ class AttachmentTest(unittest.TestCase):
         device = read_device(element)
         self.assertEqual(("eth9", "macvtap0"), (device.attachment.device, device.target))
 
+    def test_macvtap_that_shares_its_device(self):
+        """Only passthrough gives a guest the device; in the other modes the kernel switches."""
+        for mode in (" mode='bridge'", " mode='vepa'", " mode='private'", ""):
+            element = shapes.macvtap(MAC).replace(" mode='passthrough'", mode)
+            attachment = read_device(element).attachment
+            self.assertEqual(AttachmentKind.MACVTAP, attachment.kind)
+            self.assertIs(DeviceModel.NONE, attachment.model)
+        self.assertIs(DeviceModel.SLICING, read_device(shapes.macvtap(MAC)).attachment.model)
+
     def test_vhost_user_by_socket(self):
         """A vhost-user interface without target is named by its socket."""
         element = shapes.vhost_user(MAC, "vhu1").replace("<target dev='vhu1'/>", "")
         self.assertEqual("vhu1", read_device(element).attachment.device)
 
     def test_not_pci(self):
-        """Devices that reach no LLC by DDIO are no attachments."""
+        """Devices that reach no LLC by DDIO are no attachments, and nothing to warn of."""
         xml = shapes.domain("a", run=1, devices=["<hostdev mode='subsystem' type='usb'/>"])
         self.assertEqual((), read(xml).devices)
+        self.assertNotIn("not watched", "\n".join(read(xml).warnings))
 
     def test_malformed(self):
         """A device that cannot be named is left out with a warning; the others stay."""

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is made of the rows of Open vSwitch's database."""
 
+import os
+import pathlib
+import tempfile
 import types
 import unittest
 
@@ -27,6 +30,35 @@ def bridge(name, datapath_type, *interfaces):
 def read(*bridges, other_config=None, dpdk_initialized=False):
     root = row(other_config=other_config or {}, dpdk_initialized=dpdk_initialized)
     return ovs.read_tables({"Open_vSwitch": [root], "Bridge": bridges})
+
+
+class ControlSocketTest(unittest.TestCase):
+    """Where ovs-vswitchd listens, in a folder that belongs to its user."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.pid_file = self.folder / "ovs-vswitchd.pid"
+
+    def test_found(self):
+        """By the process number; the socket's name may go on behind the program's."""
+        self.pid_file.write_text("4711\n")
+        control = self.folder / "ovs-vswitchd-dpdk.4711.ctl"
+        control.touch()
+        self.assertEqual(str(control), ovs.vswitchd_control(self.folder))
+
+    def test_no_number_to_be_had(self):
+        """A pipe is not waited for, no link is followed, and what is no number is named."""
+        os.mkfifo(self.pid_file)
+        with self.assertRaisesRegex(OvsUnavailableError, "is no regular file"):
+            ovs.vswitchd_control(self.folder)
+        self.pid_file.unlink()
+        self.pid_file.symlink_to("/etc/passwd")
+        with self.assertRaisesRegex(OvsUnavailableError, "symbolic links"):
+            ovs.vswitchd_control(self.folder)
+        self.pid_file.unlink()
+        self.pid_file.write_text("x")
+        with self.assertRaisesRegex(OvsUnavailableError, "holds no number"):
+            ovs.vswitchd_control(self.folder)
 
 
 class ReadTablesTest(unittest.TestCase):
@@ -77,11 +109,12 @@ class ReadTablesTest(unittest.TestCase):
 
     def test_malformed_descriptors(self):
         """A number of descriptors that is none is unknown, with a warning that names the port."""
-        for text in ("many", "-1", ""):
+        for text in ("many", "-1", "", "9" * 5000, "\u0663"):
             with self.subTest(text):
                 tables = read(bridge("b", "netdev", interface("vhu1", n_rxq_desc=text)))
                 self.assertIsNone(tables.ports[0].rx_descriptors)
                 self.assertIn("port vhu1: options:n_rxq_desc", tables.warnings[0])
+                self.assertLess(len(tables.warnings[0]), 200)
 
     def test_absent_columns(self):
         """Rows without the newer columns are read as far as they go."""
@@ -132,6 +165,16 @@ class ReadPacketsTest(unittest.TestCase):
             None,
             [{"rows": [{"name": "a"}]}],
             [{"rows": [{"name": "a", "statistics": ["map", [1]]}]}],
+            [
+                {
+                    "rows": [
+                        {
+                            "name": "a",
+                            "statistics": ["map", [["rx_packets", 1], ["tx_packets", ""]]],
+                        }
+                    ]
+                }
+            ],
         ):
             with self.subTest(answer), self.assertRaises(OvsUnavailableError) as caught:
                 ovs.read_packets(answer)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import unittest
 
 from iat_nova.inventory import pinning
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
+from iat_nova.inventory.nova_metadata import NovaMetadata
 
 ONLINE = frozenset(range(8))
 SETS = CpuSets.parse("4-7", "0-3")
@@ -97,6 +99,18 @@ class OneGuestTest(unittest.TestCase):
         self.check(found, (), ())
         self.assertIn("0-1", found.warnings[0])
 
+    def test_unreadable_pin(self):
+        """A vCPU with an unreadable pin floats over the guest's set, or over Nova's shared one."""
+        wide, bare = place(guest("a", vcpus=1, cpuset=frozenset({1}), v0=()), guest("b", v0=()))
+        self.check(wide, (), {1})
+        self.check(bare, (), ONLINE)  # vCPU 1 has no pin at all: it may run anywhere
+        (alone,) = place(guest("c", vcpus=1, v0=()))
+        self.check(alone, (), {0, 1, 2, 3})
+        (unreadable,) = place(guest("d", vcpus=1, cpuset=frozenset()))
+        self.check(unreadable, (), {0, 1, 2, 3})
+        (no_sets,) = place(guest("e", vcpus=1, v0=()), cpusets=CpuSets())
+        self.check(no_sets, (), ONLINE)
+
     def test_pin_beyond_the_last_vcpu(self):
         """A pin for a vCPU that the guest has not counts for nothing."""
         (found,) = place(guest("a", vcpus=1, v0={4}, v3={5}))
@@ -110,6 +124,18 @@ class WithoutDedicatedSetTest(unittest.TestCase):
             guest("a", v0={4}, v1={3}), guest("b", vcpus=1), cpusets=CpuSets.parse(None, "0-3")
         )
         self.assertEqual(({4}, {3}), (found[0].dedicated, found[0].floating))
+
+    def test_silent_policy(self):
+        """Known specs and image properties without a CPU policy: Nova lets such a guest float."""
+        numa_guest = dataclasses.replace(
+            guest("a", v0={4}, v1={5}), nova=NovaMetadata(image_properties={})
+        )
+        (found,) = place((numa_guest, {"hw:numa_nodes": "1"}), cpusets=CpuSets())
+        self.assertEqual((set(), {4, 5}), (found.dedicated, found.floating))
+        (unknown,) = place((numa_guest, None), cpusets=CpuSets())
+        self.assertEqual({4, 5}, unknown.dedicated)
+        (of_the_set,) = place((numa_guest, {"hw:numa_nodes": "1"}))
+        self.assertEqual({4, 5}, of_the_set.dedicated)
 
     def test_two_users(self):
         """Two guests with a singleton on one processor, and nobody to tell: both float, warned."""

@@ -50,6 +50,14 @@ class ParseMaskTest(unittest.TestCase):
                 pmd.parse_mask(text)
             self.assertIn(repr(text), str(caught.exception))
 
+    def test_too_long(self):
+        """A mask of more CPUs than any kernel knows is refused, shortly; zeros in front are not."""
+        self.assertEqual((16383,), pmd.parse_mask("0x8" + "0" * 4095))
+        self.assertEqual((0,), pmd.parse_mask("0x" + "0" * 20_000 + "1"))
+        with self.assertRaisesRegex(ValueError, "more than 16384 bits") as caught:
+            pmd.parse_mask("0x1" + "0" * 20_000)
+        self.assertLess(len(str(caught.exception)), 200)
+
     @settings(derandomize=True, max_examples=50)
     @given(st.sets(st.integers(0, 600)))
     def test_round_trip(self, cpus):
@@ -65,6 +73,11 @@ class ParseRxqShowTest(unittest.TestCase):
     def test_none(self):
         """A datapath without PMD threads lists none."""
         self.assertEqual((), pmd.parse_rxq_show("Displaying last 60 seconds pmd usage %\n"))
+
+    def test_long_number(self):
+        """A number that no CPU has is passed over."""
+        text = f"pmd thread numa_id 0 core_id {'9' * 5000}:\n"
+        self.assertEqual((9, 37), pmd.parse_rxq_show(text + TWO_NODES))
 
 
 class ProcTestCase(unittest.TestCase):
@@ -114,10 +127,16 @@ class FindTest(ProcTestCase):
         return pmd.find(other_config, ask, self.proc)
 
     def test_mask(self):
-        """A mask with DPDK on settles it; nobody is asked."""
+        """A mask with DPDK on counts where ovs-vswitchd does not answer."""
         for dpdk in ("true", "try", "True"):
             found = self.find(dpdk_init=dpdk, pmd_cpu_mask="0xc")
             self.assertEqual(pmd.PmdCpus((2, 3), "pmd-cpu-mask"), found)
+
+    def test_the_threads_are_the_truth(self):
+        """What ovs-vswitchd answers counts, whatever the mask: no PMD port yet, CPUs not there."""
+        for answer, cpus in ((TWO_NODES, (9, 37)), ("", ())):
+            found = self.find(lambda text=answer: text, dpdk_init="true", pmd_cpu_mask="0xc")
+            self.assertEqual(pmd.PmdCpus(cpus, "pmd-rxq-show"), found)
 
     def test_mask_without_dpdk(self):
         """Where DPDK is off, a forgotten mask says nothing about running threads."""

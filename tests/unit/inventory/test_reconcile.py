@@ -2,6 +2,7 @@
 import dataclasses
 import tempfile
 import unittest
+from unittest import mock
 
 from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.reconcile import Inventory
@@ -25,6 +26,7 @@ class Guests:
     def __init__(self, *guests):
         self.held = guests
         self.warnings = ()
+        self.waiting_for = None
         self.online = None
         self.on_hint = None
 
@@ -154,6 +156,35 @@ class ReconcileTest(unittest.TestCase):
         facts = Inventory(guests, switch, self.pci, HOST).facts()
         self.assertEqual(("libvirt is away", "OVS is away"), facts.warnings)
         self.assertEqual(1, len(facts.guests))
+
+    def test_who_has_never_answered(self):
+        """A source that has never answered is named: nothing of it is known."""
+        guests, switch = Guests(), Switch()
+        guests.waiting_for = "libvirt"
+        self.assertEqual(
+            ("libvirt",), Inventory(guests, switch, self.pci, HOST).facts().waiting_for
+        )
+        guests.waiting_for, switch.waiting_for = None, "OVSDB"
+        self.assertEqual(("OVSDB",), Inventory(guests, switch, self.pci, HOST).facts().waiting_for)
+
+    def test_errors_of_a_source(self):
+        """An error nobody thought of leaves that part as it was, is shown, and the rest goes on."""
+        guests, switch = Guests(guest()), Switch(port("vhu1"))
+        inventory = Inventory(guests, switch, self.pci, HOST)
+        before = inventory.facts()
+        log = self.enterContext(self.assertLogs("iat_nova.last_good", "ERROR"))
+        with mock.patch.object(Guests, "guests", side_effect=KeyError("x" * 999)):
+            facts = [inventory.facts() for _ in range(2)][-1]
+        self.assertEqual((before.guests, before.switch), (facts.guests, facts.switch))
+        self.assertIn("the guests of libvirt cannot be read (KeyError: 'xxx", facts.warnings[0])
+        self.assertLess(len(facts.warnings[0]), 400)
+        self.assertEqual(1, len(log.records))  # with its traceback, once
+        self.assertIsNotNone(log.records[0].exc_info)
+        with mock.patch.object(Switch, "switch", side_effect=RecursionError):
+            facts = inventory.facts()
+        self.assertEqual((before.guests, before.switch), (facts.guests, facts.switch))
+        self.assertIn("Open vSwitch cannot be read", facts.warnings[0])
+        self.assertEqual((), inventory.facts().warnings)
 
     def test_no_switch(self):
         """Without Open vSwitch there is none, and no warning."""

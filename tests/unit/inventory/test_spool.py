@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 import pathlib
 import tempfile
 import unittest
@@ -44,6 +45,16 @@ class SpoolTest(unittest.TestCase):
         (self.folder / "u.json").write_text('{"extra_specs": {"a": "' + "x" * 300_000 + '"}}')
         with self.assertRaisesRegex(SpoolError, "larger"):
             self.spool.extra_specs_of("u")
+
+    def test_a_link_or_a_pipe(self):
+        """Who may write there neither has the agent read another file, nor has it wait."""
+        (self.folder / "a").write_text('{"extra_specs": {}}')
+        (self.folder / "u.json").symlink_to("a")
+        with self.assertRaisesRegex(SpoolError, "u.json cannot be read: .*symbolic links"):
+            self.spool.extra_specs_of("u")
+        os.mkfifo(self.folder / "v.json")
+        with self.assertRaisesRegex(SpoolError, "v.json cannot be read: is no regular file"):
+            self.spool.extra_specs_of("v")
 
     def test_unreadable(self):
         """A file that cannot be opened is an error, not a silence."""

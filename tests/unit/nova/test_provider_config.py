@@ -2,6 +2,7 @@
 """provider.yaml: rendered, refused with a reason, written whole or not at all."""
 
 import contextlib
+import dataclasses
 import io
 import os
 import pathlib
@@ -13,9 +14,10 @@ import unittest
 
 import yaml
 
+from iat_nova import conf, policy, provider
 from iat_nova.cmd.main import main
 from iat_nova.history import History
-from iat_nova.nova.provider_config import Offer, ProviderConfigError, render, write
+from iat_nova.nova.provider_config import Offer, ProviderConfigError, offered, render, write
 from tests.unit import stories
 from tools import demo_host
 
@@ -39,6 +41,16 @@ class RenderTest(unittest.TestCase):
         """Where DDIO's ways are fixed the second trait is missing."""
         (provider,) = yaml.safe_load(render(Offer(1, 1, False)))["providers"]
         self.assertEqual(["CUSTOM_IAT"], provider["traits"]["additional"])
+
+    def test_withdrawn(self):
+        """All is reserved and no trait is set; Placement takes no inventory of nothing."""
+        for total, written in ((6, 6), (0, 1)):
+            text = render(Offer(total, 3, True, withdrawn=True))
+            (provider,) = yaml.safe_load(text)["providers"]
+            (inventory,) = provider["inventories"]["additional"]
+            ways = inventory["CUSTOM_IAT_LLC_WAY"]
+            self.assertEqual((written, written), (ways["total"], ways["reserved"]))
+            self.assertNotIn("traits", provider)
 
     def test_named_node(self):
         """A node is told by UUID or by name, whatever the name holds."""
@@ -111,6 +123,108 @@ class WriteTest(unittest.TestCase):
             write(self.path, render(OFFER))
 
 
+class OfferedTest(unittest.TestCase):
+    """What is read back of a file that Nova reads."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.path = self.folder / "some.yaml"
+
+    def read(self, text):
+        self.path.write_text(text)
+        return offered(self.path)
+
+    def test_what_was_written(self):
+        """Every offer comes back as it was."""
+        for made in (
+            Offer(6, 3, True),
+            Offer(1, 1, False),
+            Offer(6, 3, False, withdrawn=True),
+        ):
+            self.assertEqual(made, self.read(render(made)))
+
+    def test_of_others(self):
+        """A file without anything of ours says nothing; a trait alone is an offer."""
+        self.assertIsNone(self.read("meta: {schema_version: '1.0'}\n"))
+        theirs = "providers: [{inventories: {additional: [{CUSTOM_GPU: {total: 1}}]}}]\n"
+        self.assertIsNone(self.read(theirs))
+        ours = "providers: [{traits: {additional: [CUSTOM_X, CUSTOM_IAT]}}]\n"
+        self.assertEqual(("CUSTOM_IAT",), self.read(ours).traits)
+
+    def test_nothing_it_holds_is_too_much(self):
+        """Whatever it holds, it is read, or refused with its name."""
+        bomb = "a: &a {x: 1}\n" + "".join(
+            f"{chr(98 + n)}: &{chr(98 + n)} {{<<: [{', '.join(['*' + chr(97 + n)] * 9)}]}}\n"
+            for n in range(9)
+        )
+        self.assertIsNone(self.read(bomb))
+        for text in ("[" * 5000, "[]", "providers: 3", "providers: [3]", "a: [", "x" * (1 << 17),
+                     "providers: [{inventories: {additional: [{CUSTOM_IAT_LLC_WAY: {}}]}}]",
+                     "providers: [{traits: {additional: [[1]]}}]"):  # fmt: skip
+            refused = self.assertRaisesRegex(ProviderConfigError, "some.yaml cannot be understood")
+            with self.subTest(text[:60]), refused:
+                self.read(text)
+        self.path.write_bytes(b"\xff\xfe\xfa")
+        with self.assertRaises(ProviderConfigError):
+            offered(self.path)
+
+
+class DisagreementTest(unittest.TestCase):
+    """What the agent says of the files that Nova reads."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.path = self.folder / "iat.yaml"
+        self.facts = stories.facts()
+        self.policy = policy.load(None, self.facts.host)
+
+    def said(self, mode="enforce", facts=None):
+        config = self.folder / "nova.conf"
+        config.write_text(
+            f"[iat]\nmode = {mode}\novsdb_connection = none\n"
+            f"[compute]\nprovider_config_location = {self.folder}\n"
+        )
+        files = provider.ProviderFiles(conf.load([config]))
+        return files.disagreement(self.policy, facts or self.facts)
+
+    def test_no_file_is_no_disagreement(self):
+        """Placement need not be used; nor does another's file matter."""
+        self.assertIsNone(self.said())
+        self.path.write_text("meta: {schema_version: '1.0'}\n")
+        self.assertIsNone(self.said())
+
+    def test_the_mode(self):
+        """A host that observes offers nothing, one that enforces what it can keep."""
+        can = Offer(4, 4, True)
+        for mode, written, words in (
+            ("enforce", can, None),
+            ("observe", can, "offers Placement 4 ways.*; this host can offer nothing .*mode = obs"),
+            ("observe", dataclasses.replace(can, withdrawn=True), None),
+            ("enforce", dataclasses.replace(can, withdrawn=True), "nothing; this host can offer 4"),
+        ):
+            with self.subTest(mode=mode, written=written):
+                write(self.path, render(written))
+                said = self.said(mode)
+                self.assertEqual(words is None, said is None, said)
+                self.assertRegex(said or "", words or "^$")
+
+    def test_policy_and_host(self):
+        """Other numbers or other traits are told, with the command that mends it."""
+        for other in (Offer(3, 3, True), Offer(4, 3, True), Offer(4, 4, False)):
+            write(self.path, render(other))
+            self.assertRegex(
+                self.said(), f"run iat-nova provider-config -o {self.path}, then restart nova-comp"
+            )
+        text = "parameters: {ddio_ways_max: 10}\n"
+        self.policy = policy.parse(text, self.facts.host)
+        self.assertRegex(self.said(), "can offer nothing .*10 that DDIO may take.*config --withdr")
+
+    def test_a_file_that_nova_cannot_read(self):
+        """It is told before nova-compute meets it."""
+        self.path.write_text("a: [")
+        self.assertIn("nova-compute may not start with it", self.said())
+
+
 class CommandTest(unittest.TestCase):
     """`iat-nova provider-config` on what the agent recorded."""
 
@@ -123,14 +237,14 @@ class CommandTest(unittest.TestCase):
         ) as history:
             stories.tell(history, clock=clock)
         self.policy = self.folder / "policy.yaml"
-        self.policy.write_text("{}")
         self.output = self.folder / "provider.yaml"
 
     def run_command(self, *arguments, ovsdb="none", more=""):
         config = self.folder / "nova.conf"
         config.write_text(
-            f"[iat]\nstate_dir = {self.folder}\npolicy_file = {self.policy}\n"
+            f"[iat]\nmode = enforce\nstate_dir = {self.folder}\n"
             f"ovsdb_connection = {ovsdb}\n{more}"
+            + (f"policy_file = {self.policy}\n" if self.policy.exists() else "")
         )
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -176,6 +290,27 @@ class CommandTest(unittest.TestCase):
         self.assertEqual((0, "", shown), (status, out, self.output.read_text()))
         self.assertIn("restart nova-compute", err)
 
+    def test_observing(self):
+        """A host that keeps no ways for anyone offers none, and says so."""
+        status, out, err = self.run_command("-o", str(self.output), more="mode = observe\n")
+        self.assertEqual((0, ""), (status, out), err)
+        self.assertEqual(Offer(4, 4, False, withdrawn=True), offered(self.output))
+        self.assertIn("it offers nothing: mode = observe", err)
+        self.assertIn("Remove it only when no guest has ways", err)
+
+    def test_withdrawn(self):
+        """What a file offers is reserved, whatever the host is now; without a file what it has."""
+        self.run_command("-o", str(self.output))
+        self.policy.write_text("parameters: {ddio_ways_max: 10}\n")
+        status, _, err = self.run_command("--withdraw", "-o", str(self.output))
+        self.assertEqual(0, status, err)
+        self.assertEqual(Offer(4, 4, False, withdrawn=True), offered(self.output))
+        self.assertIn("Remove it only when no guest has ways", err)
+        self.output.unlink()
+        status, _, err = self.run_command("--withdraw", "-o", str(self.output))
+        self.assertEqual(0, status, err)
+        self.assertEqual(Offer(1, 1, False, withdrawn=True), offered(self.output))
+
     def test_nothing_left(self):
         """A policy that leaves nothing is refused with the sum, and the old file stays."""
         self.output.write_text("old")
@@ -184,6 +319,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual((1, ""), (status, out))
         self.assertIn("11 ways - 10 that DDIO may take - 1 of the pool leave 0", err)
         self.assertIn("stays as it was", err)
+        self.assertIn("iat-nova provider-config --withdraw", err)
         self.assertEqual("old", self.output.read_text())
 
     def test_a_broken_policy(self):

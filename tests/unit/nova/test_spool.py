@@ -3,6 +3,10 @@
 
 import os
 import pathlib
+import re
+import resource
+import signal
+import subprocess
 import tempfile
 import threading
 import time
@@ -72,6 +76,7 @@ class NewsTest(unittest.TestCase):
             {"state": "shelved_offloaded", "host": None},
             {"host": "there"},
             {"event": "instance.live_migration_post.end"},
+            {"event": "instance.exists", "state": "resized", "task_state": "resize_reverting"},
         ):
             self.assertEqual(News(ONE, None), news(message(**changes)), changes)
         self.assertIsNotNone(news(message(state="soft-delete")).extra_specs)
@@ -133,8 +138,66 @@ class FolderTest(unittest.TestCase):
         SpoolFolder(self.path).clean_up()
         self.assertEqual([".iat-new"], os.listdir(self.path))
 
-    def test_a_failed_write_leaves_the_old_file(self):
-        """A full disk neither tears the file nor leaves an unfinished one."""
+    def test_a_failed_write_leaves_no_record(self):
+        """What the guest was before is not true any more: better none than a wrong one."""
+        folder = SpoolFolder(self.path)
+        folder.keep(News(ONE, {"iat:priority": "BE"}))
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGXFSZ, handler)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+        try:
+            with self.assertRaises(OSError):
+                folder.keep(News(ONE, {"iat:priority": "PC"}))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        self.assertEqual([], os.listdir(self.path))
+
+    @unittest.skipIf(os.geteuid(), "only root may be other users")
+    def test_the_documented_folder(self):
+        """Made as the page says, Nova's user can write it, the agent's read it, no other."""
+        page = (
+            pathlib.Path(conf.__file__).parents[1] / "doc/source/operator/openstack.rst"
+        ).read_text()
+        command = re.search(r"# (install -d .* (/var/lib/iat-nova-\S+))$", page, re.M)
+        self.assertIn(f"spool_dir = {command[2]}\n", page)
+        self.path.parent.chmod(0o755)
+        words = command[1].replace(command[2], str(self.path)).split()
+        nova, agent, other = 61001, 61002, 61003
+        users = {"nova": str(nova), "iat-nova": str(agent)}
+        subprocess.run([users.get(word, word) for word in words], check=True)
+
+        def keep():
+            SpoolFolder(self.path).keep(News(ONE, {"iat:io": "true"}))
+
+        def read():
+            if Spool(self.path).extra_specs_of(ONE) != {"iat:io": "true"}:
+                raise AssertionError
+
+        for user, action, worked in (
+            (other, keep, False), (agent, keep, False), (nova, keep, True),
+            (agent, read, True), (other, read, False),
+        ):  # fmt: skip
+            with self.subTest(user=user, action=action.__name__):
+                self.assertEqual(worked, self.as_user(user, action))
+
+    def as_user(self, user, action):
+        """Tell whether it works for a user and its group of the same number."""
+        child = os.fork()
+        if child == 0:
+            failed = 1
+            try:
+                os.setgroups([])
+                os.setresgid(user, user, user)
+                os.setresuid(user, user, user)
+                action()
+                failed = 0
+            finally:
+                os._exit(failed)
+        return os.waitpid(child, 0)[1] == 0
+
+    def test_a_failed_write_leaves_no_unfinished_file(self):
+        """A write that cannot take the record's place leaves nothing beside it."""
         folder = SpoolFolder(self.path)
         folder.keep(News(ONE, {"iat:io": "true"}))
         target = self.path / f"{ONE}.json"

@@ -128,10 +128,23 @@ class WhoTest(ClassifyCase):
 
     def test_pmd_threads_that_nobody_found(self) -> None:
         """A userspace datapath on unknown processors is told, with what the switch itself said."""
-        switch = dataclasses.replace(dpdk_switch(), warnings=("no pmd-cpu-mask",))
+        switch = dataclasses.replace(dpdk_switch(), pmd_source=None, warnings=("no pmd-cpu-mask",))
         warnings = self.classify(facts(switch=switch)).warnings
         self.assertIn("its PMD processors are not known", warnings[0])
         self.assertEqual("no pmd-cpu-mask", warnings[1])
+
+    def test_no_pmd_threads(self) -> None:
+        """A userspace datapath whose ovs-vswitchd says that no PMD thread runs is no unknown."""
+        switch = dataclasses.replace(dpdk_switch(), pmd_source="pmd-rxq-show")
+        classified = self.classify(facts(switch=switch))
+        self.assertEqual((), classified.warnings)
+        self.assertIn("no PMD thread runs", classified.reasons["stack"])
+
+    def test_mask_of_cpus_that_are_not_there(self) -> None:
+        """A mask says where PMD threads may run: CPUs of it that the host lacks are no matter."""
+        classified = self.classify(facts(switch=dpdk_switch(1, 2, 4000)))
+        stack = next(t for t in classified.domains[0].tenants if t.kind is TenantKind.STACK)
+        self.assertEqual(((1, 2), ()), (stack.cpus, stack.warnings))
 
     def test_two_domains(self) -> None:
         """Every domain has its own tenants; who is on both is one tenant in each."""
@@ -259,7 +272,7 @@ classes:
         unknown = self.only(guest(flavor="m1.critical", extra_specs=None), text)
         known = self.only(guest(flavor="m1.critical", extra_specs={}), text)
         self.assertEqual(
-            (Priority.PC, WayRequest(3, 3, 11), ()),
+            (Priority.PC, WayRequest(3, 3, 11, promised=3), ()),
             (unknown.priority, unknown.ways, unknown.warnings),
         )
         self.assertEqual((Priority.BE, ()), (known.priority, known.warnings))
@@ -441,11 +454,11 @@ class WaysTest(ClassifyCase):
         text = "default: {ways: {min: 2, initial: 3, max: 5}}"
         for specs, request in (
             ({}, WayRequest(2, 3, 5)),
-            ({"iat:llc_ways": "4"}, WayRequest(4, 4, 5)),
-            ({"iat:llc_ways": "7"}, WayRequest(7, 7, 7)),
+            ({"iat:llc_ways": "4"}, WayRequest(4, 4, 5, promised=4)),
+            ({"iat:llc_ways": "7"}, WayRequest(7, 7, 7, promised=7)),
             ({"iat:llc_ways_max": "8"}, WayRequest(2, 3, 8)),
             ({"iat:llc_ways_max": "1"}, WayRequest(1, 1, 1)),
-            ({"iat:llc_ways": "2", "iat:llc_ways_max": "6"}, WayRequest(2, 2, 6)),
+            ({"iat:llc_ways": "2", "iat:llc_ways_max": "6"}, WayRequest(2, 2, 6, promised=2)),
         ):
             with self.subTest(specs):
                 self.assertEqual(request, self.only(guest(extra_specs=specs), text).ways)
@@ -455,7 +468,7 @@ class WaysTest(ClassifyCase):
         picture = facts(guest(extra_specs={"iat:llc_ways": "14", "iat:priority": "PC"}))
         classified = self.classify(picture, "reserved_ways: [10]")
         tenant = classified.domains[0].tenants[0]
-        self.assertEqual(WayRequest(10, 10, 10), tenant.ways)
+        self.assertEqual(WayRequest(10, 10, 10, promised=10), tenant.ways)
         self.assertEqual(("is guaranteed 14 ways, the LLC has 10 for tenants",), tenant.warnings)
 
     def test_least_mask(self) -> None:

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is served to Prometheus: true, bounded, and whole whatever a tenant calls itself."""
 
+import contextlib
 import dataclasses
+import http.client
 import math
 import socket
+import threading
 import unittest
 import urllib.error
 import urllib.request
+from unittest import mock
 
 from prometheus_client import exposition
 from prometheus_client.openmetrics import exposition as openmetrics
@@ -14,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from iat_nova import exporter
 from iat_nova.conf import ConfigError
-from iat_nova.control.state import DDIO
-from iat_nova.model import DomainInventory
+from iat_nova.model import DDIO, DomainInventory
+from iat_nova.reasons import Code, Reason
 from iat_nova.report import metric_values, metrics, metrics_reference
 from iat_nova.report.observed import Observer
 from tests.unit import stories
@@ -35,6 +39,7 @@ def observer(*iterations, names=("be1",)) -> Observer:
     """An agent with a host of stack, PC and as many BE guests as there are names."""
     seen = Observer()
     seen.status(stories.status())
+    seen.looked(stories.NIGHT)
     stack, pc, be = stories.inventory().tenants
     more = [
         dataclasses.replace(be, id=f"0b6b2c1a-4b0e-4c8e-9a51-{number:012x}/4", name=name)
@@ -45,6 +50,9 @@ def observer(*iterations, names=("be1",)) -> Observer:
     for iteration in iterations:
         seen.iteration(iteration)
     return seen
+
+
+_FIRST = (1, "low keep", "I/O demand")
 
 
 class MetricsTest(unittest.TestCase):
@@ -92,6 +100,7 @@ class MetricsTest(unittest.TestCase):
             ("iat_nova_loop_seconds_total", {}, 2 * 52.75e-6),
             ("iat_nova_last_iteration_time_seconds", {}, stories.NIGHT + 1),
             ("iat_nova_events_total", {"severity": "error"}, 1),
+            ("iat_nova_last_inventory_time_seconds", {}, stories.NIGHT),
             ("iat_nova_enforcing", {}, 1),
             ("iat_nova_tenants", {"priority": "BE"}, 1),
         ]
@@ -151,23 +160,46 @@ class MetricsTest(unittest.TestCase):
     def test_reasons_are_bounded(self) -> None:
         """A long list of long troubles is cut; how many there are is still known."""
         seen = observer()
-        troubles = tuple(f"trouble {number} " + "x" * 1000 for number in range(50))
+        troubles = tuple(
+            Reason("source", f"trouble {number} " + "x" * 1000) for number in range(50)
+        )
         seen.status(
             stories.status(
                 mode="observe",
-                reason="libvirt allocates cache",
+                reasons=(Reason("cachetune", "libvirt allocates cache"),),
                 paused_until_s=math.inf,
-                degraded=(*troubles, troubles[0]),
+                problems=(*troubles, troubles[0]),
             )
         )
         got = self.values(seen)
         reasons = [dict(labels) for name, labels in got if name == "iat_nova_reason_info"]
         self.assertEqual(metric_values.REASONS_MAX, len(reasons))
         self.assertLessEqual(max(len(one["reason"]) for one in reasons), metric_values.REASON_MAX)
-        self.assertIn({"about": "observe", "reason": "libvirt allocates cache"}, reasons)
+        labels = {"about": "observe", "code": "cachetune", "reason": "libvirt allocates cache"}
+        self.assertIn(labels, reasons)
         self.assertEqual(51, self.value(got, "iat_nova_degraded"))
         self.assertEqual(0, self.value(got, "iat_nova_enforcing"))
         self.assertEqual(1, self.value(got, "iat_nova_paused"))
+
+    def test_codes_tell_what_holds(self) -> None:
+        """Every code has its series, at 0 while it does not hold: rules need no text."""
+        seen = observer()
+        seen.status(
+            stories.status(
+                mode="observe",
+                reasons=(Reason(Code.REFUSED, "a write was refused"),),
+                problems=(Reason(Code.SOURCE, "libvirt is away"), Reason("of-tomorrow", "?")),
+                paused_until_s=math.inf,
+            )
+        )
+        got = self.values(seen)
+        codes = {
+            dict(labels)["code"]: value
+            for (name, labels), value in got.items()
+            if name == "iat_nova_reason"
+        }
+        self.assertEqual(set(Code), set(codes))
+        self.assertEqual({"refused", "source", "paused"}, {c for c, v in codes.items() if v})
 
     def test_two_runs_of_a_guest_are_one_series(self) -> None:
         """A repeated label set would cost Prometheus the whole scrape."""
@@ -185,9 +217,11 @@ class MetricsTest(unittest.TestCase):
         before = seen.now
         seen.iteration(stories.burst(2, stories.NIGHT + 1))
         seen.event("error")
-        self.assertEqual((1, {1: 1}), (before.totals[0].iterations, before.totals[0].transitions))
+        self.assertEqual(
+            (1, {_FIRST: 1}), (before.totals[0].iterations, before.totals[0].transitions)
+        )
         self.assertEqual({}, before.events)
-        self.assertEqual({1: 2}, seen.now.totals[0].transitions)
+        self.assertEqual({_FIRST: 2}, seen.now.totals[0].transitions)
 
     def test_an_address_in_use_is_one_sentence(self) -> None:
         """The operator reads which option to change."""
@@ -209,6 +243,29 @@ class MetricsTest(unittest.TestCase):
         with self.assertRaises(urllib.error.URLError):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
 
+    def test_idle_connections_are_bounded(self) -> None:
+        """Hundreds of clients that say nothing cost a few threads, and scrapes come through."""
+        seen = observer(stories.quiet(1, stories.NIGHT))
+        before = threading.active_count()
+        with (
+            mock.patch.object(exporter._Handler, "timeout", 0.2),
+            exporter.serving("127.0.0.1", 0, seen) as port,
+            contextlib.ExitStack() as idle,
+        ):
+            for _ in range(200):
+                idle.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            most = threading.active_count() - before
+            self.assertLessEqual(most, exporter.CLIENTS + 1)
+            url = f"http://127.0.0.1:{port}/metrics"
+            for _ in range(100):  # turned away while all places are taken, which is not for long
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    with urllib.request.urlopen(url, timeout=10) as answer:
+                        self.assertIn("iat_nova", answer.read().decode())
+                    break
+                threading.Event().wait(0.1)
+            else:
+                self.fail("no scrape came through")
+
     def test_the_reference_says_how_many_series(self) -> None:
         """Whatever happens on a host, no metric has more series than its documentation says."""
         burst = stories.burst(1, stories.NIGHT)
@@ -219,7 +276,8 @@ class MetricsTest(unittest.TestCase):
         )
         seen = observer(burst, names=("be1", "be2", "be3"))
         seen.event("error")
-        seen.status(stories.status(reason="r", degraded=tuple(f"trouble {n}" for n in range(20))))
+        troubles = tuple(Reason("source", f"trouble {n}") for n in range(20))
+        seen.status(stories.status(problems=troubles))
         tenants = len(seen.now.inventories[0].tenants)
         for metric in metrics.METRICS:
             most = metrics_reference.series(metric) * (

@@ -12,15 +12,17 @@ import tempfile
 import time
 import unittest
 
-from iat_nova.control.state import DDIO
+from iat_nova.heartbeat import AgentNow, State
 from iat_nova.history import History, HistoryReader
-from iat_nova.model import DomainInventory, WayMask
+from iat_nova.model import DDIO, DomainInventory, Group, WayMask
 from iat_nova.pause import Pause
+from iat_nova.reasons import Reason
 from iat_nova.report import charts, escape, status, top
 from iat_nova.report import html as report
 from iat_nova.report.view import gather, tenant_row
 from tests.unit import stories
 
+AGENT = AgentNow(State.RUNNING, stories.status().pid, 0.5)
 EVIL = "<script>alert(1)</script>\x1b[2J\"'&"
 
 
@@ -45,8 +47,8 @@ class StoryCase(unittest.TestCase):
         self.addCleanup(reader.close)
         return reader
 
-    def view(self, pause=None):
-        return gather(self.reader(), pause)
+    def view(self, pause=None, agent=AGENT):
+        return gather(self.reader(), pause, agent=agent)
 
 
 class TestStatus(StoryCase):
@@ -66,9 +68,43 @@ class TestStatus(StoryCase):
         self.assertIn("until `iat-nova resume`", page)
         self.assertEqual("paused", status.record(self.view(Pause(now_s)))["mode"])
 
+    def test_not_running(self):
+        """What an agent does that does not iterate, in the words an operator looks for."""
+        for agent, words in (
+            (AgentNow(State.STOPPED, 7), "not running (it ended properly)"),
+            (AgentNow(State.UNCLEAN, 7), "not running (unclean shutdown)"),
+            (AgentNow(State.STALLED, 7, 95.0), "stalled: process 7, last iteration 1 min 35 s ago"),
+            (
+                AgentNow(State.STARTING, 7, 12.0, "compiling\n"),
+                "starting, no iteration yet (process 7, for 12 s): compiling\\x0a",
+            ),
+            (AgentNow(State.STARTING), "starting, no iteration yet;"),
+            (AgentNow(State.STOPPING, 7, 1.0), "stopping: process 7 puts the host back"),
+        ):
+            view = self.view(agent=agent)
+            self.assertIn(words, status.page(view, time.time()))
+            record = status.record(view)
+            self.assertEqual((agent.state, agent.age_s), (record["state"], record["state_age_s"]))
+            self.assertFalse(record["running"])
+
+    def test_a_history_that_cannot_be_written(self):
+        """The agent's own page tells it, where the history cannot; it is no dead agent."""
+        full = dataclasses.replace(AGENT, text="history h: the disk is full")
+        page = status.page(self.view(agent=full), time.time())
+        self.assertRegex(page, "(?m)^degraded +history h: the disk is full")
+        other = dataclasses.replace(full, pid=7)  # the history is an earlier agent's
+        page = status.page(self.view(agent=other), time.time())
+        self.assertRegex(page, r"^agent +running: process 7, last iteration .* nothing recorded: h")
+        (problem,) = status.record(self.view(agent=other))["problems"]
+        self.assertEqual("history-unwritable", problem["code"])
+
     def test_observing_says_why(self):
         """An agent that only observes gives its reason."""
-        self.tell(agent=stories.status(mode="observe", reason="a foreign control group"))
+        self.tell(
+            agent=stories.status(
+                mode="observe", reasons=(Reason("other-owner", "a foreign control group"),)
+            )
+        )
         page = status.page(self.view(), time.time())
         self.assertIn("observes only: a foreign control group", page)
 
@@ -79,6 +115,18 @@ class TestStatus(StoryCase):
         self.assertEqual([False, False, True], [row["overlaps_ddio"] for row in rows])
         self.assertEqual(["0x3", "0x1c", "0xe0"], [row["mask"] for row in rows])
         self.assertEqual(EVIL, rows[2]["name"])
+
+    def test_lent(self):
+        """A row tells how many of the ways are promised to no one, 0 of whom nothing is lent."""
+        (domain,) = self.view().domains
+        layout = dataclasses.replace(domain.layout, lent=Group((stories.BE,), WayMask(0x20)))
+        iteration = domain.latest.iteration
+        decision = dataclasses.replace(iteration.decision, layout=layout)
+        iteration = dataclasses.replace(iteration, decision=decision)
+        latest = dataclasses.replace(domain.latest, iteration=iteration)
+        domain = dataclasses.replace(domain, latest=latest)
+        rows = [tenant_row(domain, tenant) for tenant in domain.inventory.tenants]
+        self.assertEqual([0, 0, 2], [row["lent"] for row in rows])
 
     def test_coerced(self):
         """What the machine made something else of is told wherever masks are shown."""
@@ -152,9 +200,24 @@ class TestTop(StoryCase):
 
     def test_wrapped_alarms(self):
         """What is wrong is told in two lines where one is too short."""
-        self.tell(agent=stories.status(degraded=("the knob " * 15 + "is stuck",)))
+        self.tell(
+            agent=stories.status(
+                problems=(Reason("ddio-no-effect", "the knob " * 15 + "is stuck"),)
+            )
+        )
         lines = self.frame(80, 24)
         self.assertTrue(lines[2].endswith(" is stuck"), lines)
+
+    def test_who_left_since_a_decision(self):
+        """Has its name in the trail all the same, and guests of one name are told apart."""
+        self.tell(be_name="pc1")
+        view, trace = self.view(), top.Trace(0)
+        (domain,) = view.domains
+        text = "\n".join(top.frame(view, domain, trace, top.Screen(80, 24)))
+        self.assertRegex(text, r"(?s)\n pc1 \(6f9619ff\) PC I/O .*\n pc1 \(0b6b2c1a\) BE ")
+        remaining = DomainInventory(domain.inventory.domain, domain.inventory.tenants[:2])
+        trace.look(self.reader(), dataclasses.replace(domain, inventory=remaining))
+        self.assertIn(stories.BE, [tenant.id for tenant in trace.turns[0].inventory.tenants])
 
     def test_many_tenants(self):
         """Tenants that do not fit are counted."""

@@ -64,6 +64,16 @@ class TestWayMap(unittest.TestCase):
         domain = dataclasses.replace(stories.DOMAIN, reserved_ways=WayMask(0x100))
         self.assertIn("[xx][~~ddio]", self.draw(2, domain=domain))
 
+    def test_lent_ways(self):
+        """What nobody is promised is a box of its own, beside the host's class or without it."""
+        layout = stories.layout(2)
+        groups = (*layout.groups[:2], Group((stories.BE,), WayMask(0x1E0)))
+        for own, drawn in ((0x20, "[be1][be1 lent     ]"), (0x100, "[be1 lent     ][be1]")):
+            lent = Group((stories.BE,), WayMask(own))
+            lending = dataclasses.replace(layout, groups=groups, lent=lent)
+            shown = waymap.text(lending, stories.inventory(), width=70)
+            self.assertIn(drawn, shown)
+
     def test_grouped_tenants_share_a_box(self):
         """Tenants with one mask are named together."""
         grouped = Layout(WayMask(0x600), (Group(("stack", stories.PC), WayMask(0x1FF)),))

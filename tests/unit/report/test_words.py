@@ -5,7 +5,7 @@ import dataclasses
 import json
 import unittest
 
-from iat_nova.model import FsmState, Group, WayMask
+from iat_nova.model import Group, WayMask
 from iat_nova.report import words
 from tests.unit import stories
 
@@ -21,7 +21,7 @@ class TestWords(unittest.TestCase):
         self.assertEqual(
             "domain 0 #4: Low Keep -> I/O Demand (1); "
             "grow ddio 2 -> 3 ways: misses 4.2 M/s above 1 M/s; moved: ddio",
-            words.line(self.iteration.decision, self.inventory),
+            words.line(self.iteration, self.inventory),
         )
 
     def test_explain(self):
@@ -48,16 +48,15 @@ class TestWords(unittest.TestCase):
         before = dataclasses.replace(
             layout, groups=(layout.groups[0], Group((stories.PC,), WayMask(0x4)))
         )
-        state = dataclasses.replace(self.iteration.state, layout=before)
         decision = dataclasses.replace(self.iteration.decision, moved=(stories.PC, stories.BE))
-        iteration = dataclasses.replace(self.iteration, state=state, decision=decision)
+        iteration = dataclasses.replace(self.iteration, layout_before=before, decision=decision)
         page = words.explain(iteration, self.inventory, self.settings)
         self.assertRegex(page, "moved  pc1  1 way 0x4 +-> 3 ways 0x1c\n +be1  - +-> 3 ways 0xe0\n")
         self.assertRegex(page, r"\n  pc1 +PC I/O +1 +0x4 .*\n  be1 +BE +- +- ")
 
     def test_a_strategy_that_keeps_no_layout(self):
         """Where the ways before are not recorded, those after are shown and called so."""
-        iteration = dataclasses.replace(self.iteration, state={})
+        iteration = dataclasses.replace(self.iteration, layout_before=None)
         page = words.explain(iteration, self.inventory, self.settings)
         self.assertIn("over 1.00 s, beside the ways after the decision\n  DDIO 0x700", page)
         self.assertIn("moved  ddio  -  -> 3 ways 0x700", page)
@@ -74,18 +73,28 @@ class TestWords(unittest.TestCase):
         page = words.explain(coerced, self.inventory, self.settings)
         self.assertIn("ddio: asked for 0x700, the machine has 0x600", page)
 
-    def test_exceptions_are_worded(self):
-        """Each of the paper's three exceptions has its sentence."""
-        for number in (1, 2, 3):
-            decision = dataclasses.replace(self.iteration.decision, exception=number)
-            page = words.explain(
-                dataclasses.replace(self.iteration, decision=decision), self.inventory, None
-            )
-            self.assertIn(f"exception {number} of the paper: ", page)
+    def test_what_the_strategy_says_is_told(self):
+        """Its phases as titles, its rule with the meaning, then the rest."""
+        decision = dataclasses.replace(
+            self.iteration.decision,
+            phase_before="calm",
+            phase="DDIO up\x1b",
+            rule=7,
+            why=("the ring is long", "and it grows"),
+        )
+        iteration = dataclasses.replace(self.iteration, decision=decision)
+        page = words.explain(iteration, self.inventory, None)
+        self.assertIn(
+            "State      Calm -> DDIO Up\\x1b, transition 7: the ring is long\n"
+            "           and it grows\n",
+            page,
+        )
+        self.assertIn("Calm -> DDIO Up\\x1b (7)", words.line(iteration, self.inventory))
 
-    def test_every_state_has_a_name(self):
-        """No state of the machine is without its printed name."""
-        self.assertEqual(set(FsmState), set(words.STATE_NAMES))
+    def test_a_phase_may_change_without_a_rule(self):
+        """Then the change is told, and no number."""
+        decision = dataclasses.replace(self.iteration.decision, rule=None, why=())
+        self.assertEqual("Low Keep -> I/O Demand", words.state_change(decision))
 
     def test_names_are_harmless(self):
         """A tenant's name cannot bring control characters into log or page."""
@@ -93,17 +102,40 @@ class TestWords(unittest.TestCase):
         decision = dataclasses.replace(self.iteration.decision, moved=(stories.BE,))
         iteration = dataclasses.replace(self.iteration, decision=decision)
         for text in (
-            words.line(decision, inventory),
+            words.line(iteration, inventory),
             words.explain(iteration, inventory, self.settings),
         ):
             self.assertNotIn("\x1b", text)
             self.assertNotIn("\x07", text)
             self.assertIn("\\x1b]0;owned\\x07", text)
 
+    def test_guests_of_the_same_name(self):
+        """Each has the begin of its UUID behind the name, also where names are cut."""
+        decision = dataclasses.replace(self.iteration.decision, moved=(stories.BE,))
+        iteration = dataclasses.replace(self.iteration, decision=decision)
+        self.assertIn("; moved: pc1 (0b6b2c1a)", words.line(iteration, stories.inventory("pc1")))
+        names = words.Names(stories.inventory("pc1"))
+        self.assertEqual("p… (6f9619ff)", names.cut(stories.PC, 13))
+        page = words.explain(iteration, stories.inventory("pc1"), None)
+        self.assertRegex(page, r"\n  pc1 \(6f9619ff\) +PC I/O .*\n  pc1 \(0b6b2c1a\) +BE ")
+        names = words.Names(stories.inventory("vswitch"))
+        self.assertEqual(("vswitch", "vswitch (0b6b2c1a)"), (names("stack"), names(stories.BE)))
+
+    def test_lent_ways(self):
+        """The page tells what is the host's own, and what it has for the time being."""
+        layout = self.iteration.decision.layout
+        lent = Group((stories.BE,), WayMask(0x20))
+        decision = dataclasses.replace(
+            self.iteration.decision, layout=dataclasses.replace(layout, lent=lent)
+        )
+        iteration = dataclasses.replace(self.iteration, decision=decision)
+        page = words.explain(iteration, self.inventory, None)
+        self.assertIn("be1: 1 way counted; 3 ways 0xe0 lent, as nobody is promised them", page)
+
     def test_data(self):
         """The same for machines is JSON and keeps the decision."""
         data = json.loads(json.dumps(words.as_data(self.iteration, self.inventory, self.settings)))
-        self.assertEqual(1, data["decision"]["transition"])
+        self.assertEqual(1, data["decision"]["rule"])
         self.assertEqual((0x600, 0x700), (data["layout_before"]["ddio"],
                                           data["decision"]["layout"]["ddio"]))  # fmt: skip
         self.assertEqual("be1", data["tenants"][stories.BE])

@@ -49,7 +49,12 @@ class CompareTest(unittest.TestCase):
         scenario = read_scenario(TEXT, "test", "test.yaml")
         told = []
         found = compare.compare(
-            scenario, ["iat", "baseline"], [1, 2], jobs=1, progress=lambda *a: told.append(a)
+            scenario,
+            ["iat", "baseline"],
+            [1, 2],
+            against="baseline",
+            jobs=1,
+            progress=lambda *a: told.append(a),
         )
         rows = found.rows
         self.assertEqual((), found.left_out)
@@ -64,10 +69,35 @@ class CompareTest(unittest.TestCase):
             self.assertLess(row.pc_performance, 0.99)
             self.assertGreater(row.pc_performance, 0.2)
             self.assertGreater(row.memory_bandwidth, 0.1)
+        self.assertEqual(
+            [("pc", "PC"), ("be", "BE")] * 4, [(row.tenant, row.priority) for row in found.tenants]
+        )
+        self.assertEqual([1.0] * 4, [row.related for row in found.tenants[4:]])
+        self.assertEqual([rows[0].pc_performance, None], [t.alone for t in found.tenants[:2]])
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "picture.svg"
-            compare_chart.draw(path, "Title", rows)
+            compare_chart.draw(path, "Title", rows, "baseline")
             self.assertIn("PC performance", path.read_text())
+            self.assertIn("BE throughput (baseline: 1)", path.read_text())
+
+    def test_a_host_without_the_agent_is_what_others_are_related_to(self):
+        """Under no masks a guest has all the ways it wants, and nothing ever moves."""
+        scenario = read_scenario(TEXT, "test", "test.yaml")
+        found = compare.compare(scenario, ["unmanaged", "baseline"], [1], jobs=1)
+        free, held = found.rows
+        self.assertEqual((1.0, 0.0), (free.be_throughput, free.way_changes_per_minute))
+        self.assertGreater(free.pc_performance, 1.05 * held.pc_performance)
+        self.assertEqual(("pc", "baseline"), (found.worst("baseline")[0], held.strategy))
+        self.assertLess(found.worst("baseline")[1], 0.95)
+        self.assertEqual(1.0, found.worst("unmanaged")[1])
+
+    def test_counters_are_as_hardware_has_them(self):
+        """Noise and one CHA's count are the default; a scenario may say otherwise."""
+        default = compare.as_hardware_counts(read_scenario(TEXT, "test", "test.yaml"))
+        self.assertEqual((0.01, True), (default.counter_noise, default.one_slice))
+        exact = TEXT + "counter_noise: 0%\none_slice: false\n"
+        asked = compare.as_hardware_counts(read_scenario(exact, "test", "test.yaml"))
+        self.assertEqual((0.0, False), (asked.counter_noise, asked.one_slice))
 
     def test_every_guest_counts(self):
         """Those who come later, who leave before the end and who run on the other socket, too."""

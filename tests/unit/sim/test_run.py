@@ -38,9 +38,13 @@ class WindowsTest(unittest.TestCase):
 
 class MovesTest(unittest.TestCase):
     def test_the_operators_hand_is_no_move(self):
-        """DDIO's ways that the scenario sets are adopted; the strategy moved nothing."""
+        """DDIO's ways that the scenario sets are adopted; the host gives back lent ways."""
         text = TEXT + "  - {at: 1300ms, set: ddio.ways, to: 4}\n"
         result = run(read_scenario(text, "test", "test.yaml"), "baseline", seconds=3.0)
         ways = [one.layout.ddio.count for one in result.decisions]
         self.assertEqual((2, 4), (ways[0], ways[-1]))
-        self.assertEqual((), result.moves)
+        moved = {subject for one in result.decisions[1:] for subject in one.moved}
+        self.assertEqual({"host"}, moved - {"ddio"})
+        held = {one.layout.lent is None for one in result.decisions}
+        self.assertEqual({False}, held)
+        self.assertEqual((1.3,), result.moves)

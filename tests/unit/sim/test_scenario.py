@@ -94,6 +94,12 @@ class TestProblems(unittest.TestCase):
         ("64B}", "64B}\nmachine: i486", "line 10: machine: allowed: gold-6140"),
         ("64B}", "64B}\nguests: [{name: a}]", "line 10: guests.0.: the key uuid is missing"),
         ("nics:", "\tnics:", "line 2: found a tab"),
+        (
+            "profile: ovs",
+            "profile: vso",
+            "line 5: workloads.ovs.profile: allowed: xmem, .* mean ovs",
+        ),
+        ("profile: ovs, cpus: [0]", "profile: l3fwd, cpus: [0]", "line 6: .* allowed: nothing, as"),
     )
 
     def test_each_mistake_is_named_with_line_and_path(self):

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a mounted resctrl is saved before the first write, and how it is put back.
+
+The default group's L3 masks, and the CPUs of monitoring groups beneath it: the kernel takes a CPU
+out of these when it goes to another control group, and does not give it back. Other lines of
+``schemata`` (MB, SMBA, L2) are never written in a group that is not ours.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from iat_nova.cpulist import format_cpus, parse_cpus
+from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs
+from iat_nova.hardware.shape import HEX, NUMBER, mapping, record, text
+from iat_nova.hardware.undo import put_all_back
+from iat_nova.model import WayMask
+
+_CPUS = text(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", "a list of CPUs")
+SHAPE = record(
+    {"default": mapping(text("L3(CODE|DATA)?", "L3"), mapping(NUMBER, HEX))},
+    {"monitors": mapping(text(r"(?!\.\.?$)[^/]{1,255}", "a group's name"), _CPUS)},
+)
+
+
+def save(fs: ResctrlFs) -> dict[str, Any]:
+    """Return, as plain JSON values, what `restore` needs."""
+    masks = {name: fs.masks(DEFAULT_GROUP, name) for name in fs.info().resources}
+    return {
+        "default": {
+            name: {str(domain): f"{mask:x}" for domain, mask in by_domain.items()}
+            for name, by_domain in masks.items()
+        },
+        "monitors": {name: format_cpus(cpus) for name, cpus in fs.monitors().items() if cpus},
+    }
+
+
+def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tuple[str, ...]:
+    """Remove our groups and put back what was saved; return what was done. May be repeated.
+
+    Raises `HardwareError` at the end, with all that could not be put back.
+    """
+    resources = fs.info().resources
+    steps: list[Callable[[], str | None]] = [functools.partial(_remove, fs, name) for name in ours]
+    steps += [
+        functools.partial(_put_back_mask, fs, resource, int(domain), WayMask(int(mask, 16)))
+        for resource, masks in saved["default"].items()
+        for domain, mask in masks.items()
+        if resource in resources
+    ]
+    steps += [
+        functools.partial(_put_back_monitor, fs, name, parse_cpus(cpus))
+        for name, cpus in saved.get("monitors", {}).items()
+    ]
+    with fs.locked():
+        return put_all_back(steps, lambda step: step())
+
+
+def _remove(fs: ResctrlFs, name: str) -> str:
+    fs.remove(name)
+    return f"removed {fs.root / name}"
+
+
+def _put_back_mask(fs: ResctrlFs, resource: str, domain: int, mask: WayMask) -> str | None:
+    now = fs.masks(DEFAULT_GROUP, resource)
+    if now.get(domain, mask) == mask:  # or it is offline: the kernel begins anew with it
+        return None
+    fs.set_masks(DEFAULT_GROUP, domain, {resource: mask})
+    return f"default group {resource}:{domain} = {mask}"
+
+
+def _put_back_monitor(fs: ResctrlFs, name: str, found: frozenset[int]) -> str | None:
+    """Give a monitoring group the CPUs it has lost.
+
+    Not those that another group monitors by now, and none when its owner added others since.
+    """
+    monitors = fs.monitors()
+    now = monitors.get(name)
+    if now is None or now - found:
+        return None
+    elsewhere = frozenset().union(*monitors.values()) - now
+    lost = (found & parse_cpus(fs.cpus_list(DEFAULT_GROUP))) - now - elsewhere
+    if not lost:
+        return None
+    fs.set_cpus(fs.monitor(name), format_cpus(now | lost))
+    return f"monitoring group {name}: CPUs {format_cpus(lost)} given back"

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a layout can lie on the hardware, whoever decided it.
+
+Masks of different groups may overlap one another and DDIO's: that is for a strategy to choose.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from iat_nova.model import CacheDomain, DomainInventory, Layout, TenantKind, WayMask
+
+
+class InvalidLayout(ValueError):
+    """A strategy's layout breaks a rule of the hardware, or is not that of the tenants."""
+
+
+def check(inventory: DomainInventory, layout: Layout) -> None:
+    """Raise `InvalidLayout`, naming all that is wrong, unless `layout` can be applied."""
+    broken = [*_tenants(inventory, layout), *_masks(inventory.domain, layout)]
+    if broken:
+        raise InvalidLayout(f"invalid layout: {'; '.join(broken)}")
+
+
+def _tenants(inventory: DomainInventory, layout: Layout) -> Iterator[str]:
+    """Every tenant is in one group, and the classes of service suffice."""
+    placed = Counter(tenant for group in layout.groups for tenant in group.tenants)
+    known = {tenant.id: tenant for tenant in inventory.tenants}
+    for tenant in (*known, *(name for name in placed if name not in known)):
+        expected = int(tenant in known)
+        if placed[tenant] != expected:
+            yield f"{tenant} has {placed[tenant]} masks, expected {expected}"
+    hosts = {t for t, tenant in known.items() if tenant.kind is TenantKind.HOST}
+    free = inventory.domain.classes - int(not hosts)  # the default class is always there
+    if len(layout.groups) > free:
+        yield f"{len(layout.groups)} groups, there are {free} classes of service"
+
+
+def _masks(domain: CacheDomain, layout: Layout) -> Iterator[str]:
+    for group in layout.groups:
+        for fault in _faults(domain, group.mask):
+            yield f"{', '.join(group.tenants)}: mask {group.mask} {fault}"
+    if layout.ddio != domain.ddio_found and (layout.ddio >> domain.ways or not layout.ddio):
+        yield f"DDIO's mask {layout.ddio} is empty or beyond the {domain.ways} ways"
+
+
+def _faults(domain: CacheDomain, mask: WayMask) -> Iterator[str]:
+    """Yield what a mask breaks."""
+    if mask < 0 or mask >> domain.ways:
+        yield f"is beyond the {domain.ways} ways"
+    if mask.count < domain.min_ways:
+        yield f"has fewer than {domain.min_ways} ways"
+    if not (mask.is_contiguous or domain.sparse_masks):
+        yield "is not contiguous"
+    if mask & domain.reserved_ways:
+        yield f"has reserved ways ({domain.reserved_ways})"
+    if mask & domain.coerced_ways not in (0, domain.coerced_ways):
+        yield f"divides ways that come together ({domain.coerced_ways})"

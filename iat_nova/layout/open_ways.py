@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which ways masks may use."""
+
+from __future__ import annotations
+
+from iat_nova.model import CacheDomain, WayMask
+
+
+def open_ways(domain: CacheDomain) -> WayMask:
+    """Return all ways but the reserved; where these break the line, its longest unbroken run."""
+    free = ((1 << domain.ways) - 1) & ~domain.reserved_ways
+    lengths = range(domain.ways, 0, -1)
+    spans = (WayMask.span(at, n) for n in lengths for at in range(domain.ways - n + 1))
+    return next((span for span in spans if span & free == span), WayMask(0))

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the ways lie: way counts become masks (ISCA 2021, section IV-D, *shuffle*).
+
+`plan` is a pure function. Its objective, lexicographically:
+
+1. with `avoid`, the ways shared with DDIO, counted for each partition from the one that must share
+   last to the one that may share first: the stack, PC by descending references, the host's class,
+   BE by descending references; idle ways lie in DDIO's before any of them;
+2. the number of masks that move;
+3. the number of ways that are new to their owner: who grows takes the idle way next to his own;
+4. low positions, in the order of 1.
+
+Coerced ways are one unit: a mask that touches them has them all, so what is asked for is what
+reads back, and a tenant that wants fewer ways than the unit holds gets the whole of it. When the
+unit makes the counts impossible to place, best-effort tenants share a partition; after that counts
+are cut, one way at a time, as `grouping` says. Best-effort tenants also share when otherwise
+nobody but a PC tenant or the stack could own a unit that lies in DDIO's ways.
+
+Masks are contiguous. Only where reserved ways break the line so that no contiguous layout exists,
+and the hardware takes sparse masks, does a mask run across the gap.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+
+from iat_nova.layout import grouping, placement
+from iat_nova.layout.grouping import Partition, Standing, Want
+from iat_nova.model import CacheDomain, Group, Layout, TenantKind, WayMask
+
+__all__ = ["LayoutError", "Want", "ddio_mask", "plan"]
+
+
+class LayoutError(ValueError):
+    """There is no layout; the text says what is missing."""
+
+
+def ddio_mask(domain: CacheDomain, ddio_ways: int) -> WayMask:
+    """Return DDIO's mask: the topmost `ddio_ways` ways that are not reserved."""
+    mask = ((1 << domain.ways) - 1) & ~domain.reserved_ways
+    surplus = mask.bit_count() - ddio_ways
+    if ddio_ways < 0 or surplus < 0:
+        raise LayoutError(
+            f"cache domain {domain.id}: DDIO cannot have {ddio_ways} ways, "
+            f"{mask.bit_count()} of {domain.ways} are not reserved"
+        )
+    for _ in range(surplus):
+        mask &= mask - 1
+    return WayMask(mask)
+
+
+def plan(
+    domain: CacheDomain,
+    ddio_ways: int,
+    wants: Sequence[Want],
+    current: Layout | None,
+    *,
+    avoid: bool,
+    forbid: bool = False,
+) -> Layout:
+    """Give each tenant its mask.
+
+    `avoid`: seek the least overlap with DDIO; without it positions matter only for few moves.
+    `forbid`: DDIO's ways are never given to a tenant, whatever that costs. `current`: what lies
+    on the hardware; None: nothing of ours. The result does not depend on the order of `wants`;
+    its groups are in ascending order of their masks. Up to eight groups it is optimal; beyond,
+    `Layout.exact` tells whether it is proven to be. Raises `LayoutError`.
+    """
+    ddio = ddio_mask(domain, ddio_ways)
+    if not wants:
+        return Layout(ddio, ())
+    site = _Site.of(domain, ddio, avoid=avoid and not forbid, forbid=forbid)
+    held = _held(current)
+    second = None
+    for parts, on, cut in _divisions(domain, site, wants):
+        packing = placement.pack([part.ways for part in parts], on, site.clean)
+        if not parts or (on.regular and packing is None):
+            continue
+        if site.avoid and packing is not None and _starved(parts, packing, site.clean):
+            second = second or (parts, on, packing)
+            continue
+        if second is not None and cut:
+            break
+        layout = _settle(site, parts, on, packing, held)
+        if layout is not None:
+            return layout
+    if second is not None and (layout := _settle(site, *second, held)) is not None:
+        return layout
+    where = f"{site.open_ways:#x}, the ways that are neither reserved nor forbidden"
+    raise LayoutError(
+        f"cache domain {domain.id}: no mask of {domain.min_ways} ways fits in {where}"
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Site:
+    """What the masks have to do with: the ways open to them and DDIO's.
+
+    `clean`: how many of the open ways lie below DDIO's.
+    """
+
+    ddio: WayMask
+    open_ways: int
+    clean: int
+    avoid: bool
+
+    @classmethod
+    def of(cls, domain: CacheDomain, ddio: WayMask, *, avoid: bool, forbid: bool) -> _Site:
+        closed = domain.reserved_ways | (ddio if forbid else 0)
+        if closed & domain.coerced_ways:
+            closed |= domain.coerced_ways
+        open_ways = ((1 << domain.ways) - 1) & ~closed
+        count = open_ways.bit_count()
+        return cls(ddio, open_ways, (open_ways & ~ddio).bit_count() if avoid else count, avoid)
+
+
+def _held(current: Layout | None) -> dict[str, int]:
+    groups = current.groups if current is not None else ()
+    return {tenant: group.mask for group in groups for tenant in group.tenants}
+
+
+def _divisions(
+    domain: CacheDomain, site: _Site, wants: Sequence[Want]
+) -> Iterator[tuple[list[Partition], placement.Line, bool]]:
+    """Yield what to try, best first: partitions, the line to lay them on, whether ways were cut."""
+    if len({want.tenant for want in wants}) != len(wants):
+        raise LayoutError(f"cache domain {domain.id}: a tenant is named twice")
+    host = any(want.kind is TenantKind.HOST for want in wants)
+    limit = domain.classes if host else domain.classes - 1  # the default class is always there
+    if limit < 1:
+        raise LayoutError(
+            f"cache domain {domain.id}: {domain.classes} class(es) of service leave none to tenants"
+        )
+    lines = [placement.line(site.open_ways, domain.coerced_ways, True)]
+    if lines[0].breaks and domain.sparse_masks:
+        lines.append(placement.line(site.open_ways, domain.coerced_ways, False))
+    limit = min(limit, lines[0].units)
+    total = lines[0].length
+    divide = functools.partial(grouping.partitions, wants, limit=limit, min_ways=domain.min_ways)
+    parts = divide(total)
+    yield from ((parts, on, False) for on in lines)
+    if len(parts) == len(wants):
+        parts = divide(total, share=True)
+        yield from ((parts, on, False) for on in lines)
+    for ways in range(total - 1, domain.min_ways - 1, -1):
+        parts = divide(ways, share=True)
+        yield from ((parts, on, True) for on in lines)
+
+
+def _starved(parts: Sequence[Partition], packing: placement.Packing, clean: int) -> bool:
+    """Tell whether PC or the stack shares more with DDIO than for want of ways below it.
+
+    They come first, so at the least their counts fill the line from below; where one shares more,
+    it owns the coerced unit, for which each BE tenant is too small.
+    """
+    at = 0
+    for part, overlap in zip(parts, packing.overlaps, strict=True):
+        if part.standing < Standing.PC:
+            break
+        at += part.ways
+        if overlap > max(0, min(part.ways, at - clean)):
+            return True
+    return False
+
+
+def _settle(
+    site: _Site,
+    parts: Sequence[Partition],
+    on: placement.Line,
+    packing: placement.Packing | None,
+    held: Mapping[str, int],
+) -> Layout | None:
+    """Place the partitions; None when they do not fit.
+
+    `packing` None: the line is irregular. Its least overlap is then that of the same line without
+    gaps and units, if that can be had, and otherwise a part of the search.
+    """
+    sizes = [part.ways for part in parts]
+    least = packing or placement.pack(
+        sizes, placement.line((1 << on.length) - 1, 0, True), site.clean
+    )
+    if least is None:
+        return None
+    items = [
+        placement.Item(part.ways, _present(part, held), overlap if site.avoid else None)
+        for part, overlap in zip(parts, least.overlaps, strict=True)
+    ]
+    if placement.at_rest(items, on, site.ddio):
+        return _layout(site, parts, [item.held for item in items], exact=True)
+    if packing is not None and not any(item.held for item in items):
+        return _layout(site, parts, [on.mask(*span) for span in packing.spans], exact=True)
+    found = placement.search(items, on, site.ddio)
+    if found is None and packing is None and site.avoid:
+        items = [dataclasses.replace(item, overlap=None) for item in items]
+        found = placement.search(items, on, site.ddio, weigh=True)
+    if found is not None:
+        spans, exact = found
+    elif packing is not None:
+        spans, exact = packing.spans, False
+    else:
+        return None
+    return _layout(site, parts, [on.mask(*span) for span in spans], exact=exact)
+
+
+def _present(part: Partition, held: Mapping[str, int]) -> int:
+    """Return the mask that most members have now; 0 when none has one."""
+    if len(part.tenants) == 1:
+        return held.get(part.tenants[0], 0)
+    masks = collections.Counter(held[tenant] for tenant in part.tenants if tenant in held)
+    return min(masks, key=lambda mask: (-masks[mask], mask), default=0)
+
+
+def _layout(
+    site: _Site, parts: Sequence[Partition], masks: Sequence[int], *, exact: bool
+) -> Layout:
+    groups = [
+        Group(part.tenants, WayMask(mask)) for mask, part in sorted(zip(masks, parts, strict=True))
+    ]
+    return Layout(site.ddio, tuple(groups), exact, any(len(part.tenants) > 1 for part in parts))

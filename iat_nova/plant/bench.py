@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies on many hosts: regret, who starves, and how much moves at rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import multiprocessing
+import os
+import statistics
+from collections.abc import Callable, Sequence
+
+from iat_nova.model import Parameters
+from iat_nova.plant.loop import REST_S, Course, Lost, losses, quantile
+from iat_nova.strategies import registry as strategies
+
+HOSTS = 200
+NOISE = 0.01
+
+Progress = Callable[[int, int], None]
+"""Called with how many hosts are done of how many."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One strategy over all hosts and phases.
+
+    `regret_mean`, `regret_p90`: what is lost of the best static partition's utility, 0..1; negative
+    where masks that overlap do better than any partition. `starved`: the share of phases at whose
+    end a performance-critical tenant, or the stack, lacks ways that are idle or best-effort
+    tenants'. `changes_per_minute`: decisions that moved masks, long after the last change of load.
+    """
+
+    strategy: str
+    noise: float
+    regret_mean: float
+    regret_p90: float
+    starved: float
+    changes_per_minute: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Job:
+    number: int
+    strategies: tuple[str, ...]
+    noise: float
+
+
+def rows(
+    names: Sequence[str],
+    hosts: int = HOSTS,
+    noise: float = NOISE,
+    *,
+    jobs: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> list[Row]:
+    """Run every strategy on the same hosts. Raises `StrategyError` when there is no such one."""
+    for name in names:
+        strategies.make(name, Parameters())
+    asked = [_Job(number, tuple(names), noise) for number in range(hosts)]
+    found: dict[str, list[Lost]] = {name: [] for name in names}
+    processes = min(jobs or os.cpu_count() or 1, hosts)
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        for done, lost in enumerate(pool.imap_unordered(_run, asked), 1):
+            for name, mine in lost.items():
+                found[name] += mine
+            progress(done, hosts)
+    return [_row(name, noise, found[name]) for name in names]
+
+
+def _run(job: _Job) -> dict[str, list[Lost]]:
+    course = Course.of(job.number)
+    return {
+        name: losses(course, functools.partial(strategies.make, name, Parameters()), job.noise)
+        for name in job.strategies
+    }
+
+
+def _row(name: str, noise: float, found: Sequence[Lost]) -> Row:
+    regrets = [lost.regret for lost in found]
+    return Row(
+        strategy=name,
+        noise=noise,
+        regret_mean=statistics.fmean(regrets),
+        regret_p90=quantile(regrets, 0.9),
+        starved=statistics.fmean(lost.starved for lost in found),
+        changes_per_minute=statistics.fmean(lost.changes for lost in found) * 60 / REST_S,
+    )

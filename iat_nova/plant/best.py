@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The best static partition of a host: every count, every order, DDIO's ways from 2 to 6.
+
+Exhaustive with a bound: without a way shared with DDIO nobody can be worse off, so counts are tried
+from the best bound downwards until no bound reaches what has been found.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+
+from iat_nova.plant.host import Host, Masks
+
+DDIO_WAYS = range(2, 7)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Best:
+    """The best masks and their worth."""
+
+    masks: Masks
+    utility: float
+
+
+def best_static(host: Host) -> Best:
+    """Return the best partition. The first of equals, few DDIO ways first."""
+    best = Best((0, ()), -1.0)
+    for bound, negative, counts in sorted(_bounds(host), key=lambda one: (-one[0], -one[1])):
+        if bound <= best.utility:
+            break
+        for masks in layouts(host.ways, counts, -negative):
+            outcome = host.with_masks(masks)
+            if outcome.utility > best.utility:
+                best = Best(masks, outcome.utility)
+    return best
+
+
+def _bounds(host: Host) -> Iterator[tuple[float, int, tuple[int, ...]]]:
+    """Yield what counts are worth if no way were shared, with DDIO's ways (negative)."""
+    numbers = range(len(host.tenants))
+    for ddio in DDIO_WAYS:
+        missed = host.inbound.misses(ddio)
+        worth = [
+            [
+                host.worth(n, host.loads[n].instructions_per_s(w, missed))
+                for w in range(host.ways + 1)
+            ]
+            for n in numbers
+        ]
+        for counts in _compositions(len(numbers), host.ways):
+            yield sum(worth[n][counts[n]] for n in numbers), -ddio, counts
+
+
+def _compositions(parts: int, total: int) -> Iterator[tuple[int, ...]]:
+    """Yield each way of giving `parts` tenants one way or more, `total` together at most."""
+    for cuts in itertools.combinations(range(1, total + 1), parts):
+        yield tuple(b - a for a, b in itertools.pairwise((0, *cuts)))
+
+
+def layouts(ways: int, counts: Sequence[int], ddio: int) -> Iterator[Masks]:
+    """Yield the masks of counts, from the lowest way upwards, in every order that matters.
+
+    Who lies below DDIO's ways altogether may stand in any order there.
+    """
+    clean = ways - ddio
+    device = ((1 << ddio) - 1) << clean
+    for top in _tops(counts, sum(counts) - clean):
+        below = [number for number in range(len(counts)) if number not in top]
+        masks = [0] * len(counts)
+        at = 0
+        for number in (*below, *top):
+            masks[number] = ((1 << counts[number]) - 1) << at
+            at += counts[number]
+        yield device, tuple(masks)
+
+
+def _tops(
+    counts: Sequence[int], shared: int, top: tuple[int, ...] = ()
+) -> Iterator[tuple[int, ...]]:
+    """Yield who may lie highest, from below, so that together they reach down to DDIO's ways."""
+    if sum(counts[number] for number in top) >= shared:
+        yield top
+        return
+    for number in range(len(counts)):
+        if number not in top:
+            yield from _tops(counts, shared, (number, *top))

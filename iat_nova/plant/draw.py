@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts drawn at random: tenants, miss curves with knees, traffic, and what changes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from random import Random
+
+from iat_nova.model import (
+    CacheDomain,
+    DeviceModel,
+    DomainInventory,
+    Priority,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.plant.curves import Curve, Inbound, Load, Piece
+
+WAYS = (11, 12, 15)
+TENANTS = (2, 3, 4, 5)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Drawn:
+    """A host's tenants, what each does, and what devices write."""
+
+    inventory: DomainInventory
+    loads: Mapping[str, Load]
+    inbound: Inbound
+
+
+def host(dice: Random) -> Drawn:
+    """Return a host: 2 to 5 tenants, one of them performance-critical at least."""
+    ways = dice.choice(WAYS)
+    number = dice.choice(TENANTS)
+    stack = dice.random() < 0.4
+    priorities = [Priority.PC, *(dice.choice((Priority.PC, Priority.BE)) for _ in range(number))]
+    tenants = []
+    for cpu in range(number):
+        if cpu == 0 and stack:
+            kind, priority, io, model = TenantKind.STACK, Priority.STACK, True, DeviceModel.NONE
+        else:
+            kind, priority = TenantKind.GUEST, priorities[cpu - stack]
+            io = dice.random() < 0.4
+            own = DeviceModel.AGGREGATION if stack else DeviceModel.SLICING
+            model = own if io else DeviceModel.NONE
+        name = "stack" if kind is TenantKind.STACK else f"guest-{cpu}/1"
+        request = WayRequest(1, 2, ways)
+        tenants.append(Tenant(name, name, kind, priority, io, (cpu,), request, model))
+    domain = CacheDomain(
+        0, tuple(range(number)), ways, 16, ddio_found=WayMask.span(ways - 2, 2), way_bytes=9 << 18
+    )
+    inventory = DomainInventory(domain, tuple(tenants))
+    loads = {tenant.id: load(dice, tenant.io, ways) for tenant in tenants}
+    return Drawn(inventory, loads, inbound(dice, any(tenant.io for tenant in tenants)))
+
+
+def load(dice: Random, io: bool, ways: int) -> Load:
+    """Return what a tenant does: one in five works within its own caches."""
+    busy = dice.random() >= 0.2
+    references = dice.uniform(0.005, 0.04) if busy else dice.uniform(0.0001, 0.001)
+    return Load(
+        cores=dice.choice((1, 2, 4)),
+        cpi=dice.uniform(0.5, 1.0),
+        references=references,
+        curve=curve(dice, ways),
+        packet_lines=dice.uniform(0.001, 0.006) if io else 0.0,
+    )
+
+
+def curve(dice: Random, ways: int) -> Curve:
+    """Return a miss curve: a floor, and one or two pieces of which a share does not stream."""
+    floor = dice.uniform(0.0, 0.2)
+    left = (1.0 - floor) * dice.uniform(0.3, 1.0)
+    cut = dice.choice((1.0, dice.uniform(0.2, 0.8)))
+    pieces = (
+        Piece(share * left, dice.uniform(0.5, ways), dice.choice((1.0, 2.0, 8.0)))
+        for share in (cut, 1.0 - cut)
+        if share
+    )
+    return Curve(floor, tuple(pieces))
+
+
+def inbound(dice: Random, used: bool) -> Inbound:
+    """Return what devices write: little where nobody uses them."""
+    lines_per_s = dice.uniform(1e6, 6e7) if used else dice.uniform(1e3, 1e5)
+    share = dice.uniform(0.2, 1.0)
+    pieces = (Piece(share, dice.uniform(0.5, 6.0), dice.choice((1.0, 2.0))),)
+    return Inbound(lines_per_s, Curve(0.0, pieces))
+
+
+def changed(drawn: Drawn, dice: Random, tenants: tuple[str, ...], traffic: bool) -> Drawn:
+    """Return the host with other loads of these tenants and, where asked, other traffic."""
+    inventory = drawn.inventory
+    loads = dict(drawn.loads)
+    for tenant in inventory.tenants:
+        if tenant.id in tenants:
+            new = load(dice, tenant.io, inventory.domain.ways)
+            loads[tenant.id] = dataclasses.replace(new, cores=loads[tenant.id].cores)
+    used = any(tenant.io for tenant in inventory.tenants)
+    return Drawn(inventory, loads, inbound(dice, used) if traffic else drawn.inbound)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A strategy's loop closed on a host, phase by phase; what is lost against the best partition."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+
+from iat_nova.model import DomainInventory, Layout, Priority
+from iat_nova.plant import draw
+from iat_nova.plant.best import best_static
+from iat_nova.plant.host import Host
+from iat_nova.strategies.api import Strategy
+
+PHASE_S = 90
+ARRIVAL_S = 5  # from one guest to the next while they boot
+REST_S = 30  # at the end of a phase nothing new has happened for long: what moves then is unrest
+STARVED = 0.9  # of the speed that idle ways and those of best-effort tenants would give
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of steady load. `arrivals`: when the tenants of `hosts` become one more."""
+
+    name: str
+    hosts: tuple[Host, ...]  # the last is the one that stays
+    restart: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lost:
+    """What one strategy lost in one phase on one host.
+
+    `regret`: of the best partition's utility, the mean from the last arrival to the end.
+    `starved`: at the end a PC tenant or the stack is slower than `STARVED` of what it would be
+    with all ways that are idle or that best-effort tenants have beyond one each.
+    `changes`: decisions that moved masks in the last `REST_S`.
+    """
+
+    host: int
+    phase: str
+    regret: float
+    starved: bool
+    changes: int
+
+
+def phases(number: int) -> list[Phase]:
+    """Return the four phases of a host: boot, one change, half of all change, a restart."""
+    dice = Random(f"iat-nova plant {number}")
+    first = draw.host(dice)
+    ids = [tenant.id for tenant in first.inventory.tenants]
+    second = draw.changed(first, dice, (dice.choice(ids),), traffic=False)
+    half = tuple(dice.sample(ids, (len(ids) + 1) // 2))
+    third = draw.changed(second, dice, half, traffic=True)
+    last = _whole(third)
+    return [
+        Phase("boot", tuple(_booting(first))),
+        Phase("one changes", (_whole(second),)),
+        Phase("half change", (last,)),
+        Phase("restart", (last,), restart=True),
+    ]
+
+
+def _whole(drawn: draw.Drawn) -> Host:
+    return Host(drawn.inventory, drawn.loads, drawn.inbound)
+
+
+def _booting(drawn: draw.Drawn) -> Iterator[Host]:
+    tenants = drawn.inventory.tenants
+    for count in range(1, len(tenants) + 1):
+        inventory = DomainInventory(drawn.inventory.domain, tenants[:count])
+        yield Host(inventory, drawn.loads, drawn.inbound)
+
+
+Make = Callable[[], Strategy]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Course:
+    """One drawn host: its phases, and what the best partition is worth in each."""
+
+    number: int
+    phases: tuple[Phase, ...]
+    best: tuple[float, ...]
+
+    @classmethod
+    def of(cls, number: int) -> Course:
+        """Draw it and search for the best partitions."""
+        found = tuple(phases(number))
+        known: dict[int, float] = {}
+        for phase in found:
+            host = phase.hosts[-1]
+            if id(host) not in known:
+                known[id(host)] = best_static(host).utility
+        return cls(number, found, tuple(known[id(phase.hosts[-1])] for phase in found))
+
+
+def losses(course: Course, make: Make, noise: float) -> list[Lost]:
+    """Run a strategy through the phases of one host. Deterministic."""
+    dice = Random(f"iat-nova plant noise {course.number}")
+    found = []
+    strategy, state, layout, at_s = make(), None, None, 0.0
+    for phase, best in zip(course.phases, course.best, strict=True):
+        host = phase.hosts[-1]
+        if phase.restart:
+            strategy, state, layout = make(), None, None
+        utilities: list[float] = []
+        moved: list[bool] = []
+        for second in range(PHASE_S):
+            now = phase.hosts[min(second // ARRIVAL_S, len(phase.hosts) - 1)]
+            if state is None:
+                state = strategy.initial(now.inventory, at_s)
+            at_s += 1.0
+            if now is host:
+                utilities.append(host.under(layout).utility)
+            sample = now.sample(layout, at_s, dice, noise)
+            state, decision = strategy.step(state, now.inventory, sample)
+            layout = decision.layout
+            moved.append(bool(decision.moved))
+        regret = 1.0 - sum(utilities) / len(utilities) / best
+        changes = sum(moved[-REST_S:])
+        found.append(Lost(course.number, phase.name, regret, starved(host, layout), changes))
+    return found
+
+
+def starved(host: Host, layout: Layout | None) -> bool:
+    """Tell whether a PC tenant or the stack lacks ways that are idle or best-effort tenants'."""
+    outcome = host.under(layout)
+    ddio = layout.ddio.bit_count() if layout is not None else 2
+    best_effort = sum(tenant.priority is Priority.BE for tenant in host.tenants)
+    open_ways = host.ways - max(ddio, best_effort)
+    important = [n for n, t in enumerate(host.tenants) if t.priority is not Priority.BE]
+    for number in important:
+        others = sum(outcome.occupied[other] for other in important if other != number)
+        could = host.loads[number].instructions_per_s(
+            max(open_ways - others, outcome.occupied[number]), outcome.ddio_misses
+        )
+        if outcome.speeds[number] < STARVED * could:
+            return True
+    return False
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the value below which a share of the values lies."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

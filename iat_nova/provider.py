@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this host can offer to Placement, and whether its provider.yaml says the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from iat_nova.conf import Settings
+from iat_nova.model import Facts
+from iat_nova.nova import provider_config
+from iat_nova.nova.provider_config import Offer, ProviderConfigError
+from iat_nova.policy import Policy, guarantee
+
+OBSERVING = "mode = observe: no ways are kept for anyone, so none are offered (reserved = total)"
+
+
+def offer(settings: Settings, policy: Policy, facts: Facts) -> Offer:
+    """Return what a host can offer under a policy: nothing to new guests while it only observes."""
+    guarantees = guarantee.of_host(
+        facts,
+        policy.rules,
+        policy.parameters,
+        assume_stack=settings.ovsdb_connection is not None,
+    )
+    domains = facts.host.domains
+    found = Offer(
+        total=sum(known.left for known in guarantees),
+        max_unit=max((known.left for known in guarantees), default=0),
+        ddio=bool(domains) and all(domain.ddio_resizable for domain in domains),
+        reasons=tuple(map(str, guarantees)) or ("this host has no cache domain",),
+    )
+    if settings.mode == "observe":
+        return dataclasses.replace(found, withdrawn=True, reasons=(OBSERVING, *found.reasons))
+    return found
+
+
+class ProviderFiles:
+    """The files of `[compute] provider_config_location`, compared with what the host can offer."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def disagreement(self, policy: Policy, facts: Facts) -> str | None:
+        """Tell how what Nova reads differs from what this host can offer; None: it does not.
+
+        A host without a file of ours offers nothing, which is no disagreement.
+        """
+        able = offer(self._settings, policy, facts)
+        for path in sorted(self._settings.provider_config_dir.glob("*.yaml")):
+            try:
+                said = provider_config.offered(path)
+            except ProviderConfigError as error:
+                return f"{error}: nova-compute may not start with it"
+            if said is not None and not _same(said, able):
+                return _difference(path, said, able)
+        return None
+
+
+def _same(said: Offer, able: Offer) -> bool:
+    if said.withdrawn or able.withdrawn:
+        return said.withdrawn and able.withdrawn
+    return (said.total, said.max_unit, said.traits) == (able.total, able.max_unit, able.traits)
+
+
+def _difference(path: pathlib.Path, said: Offer, able: Offer) -> str:
+    withdraw = "" if able.withdrawn or able.total else " --withdraw"
+    can = str(able) if able.withdrawn or able.total else "nothing"
+    return (
+        f"{path} offers Placement {said}; this host can offer {can} ({'; '.join(able.reasons)}): "
+        f"run iat-nova provider-config{withdraw} -o {path}, then restart nova-compute"
+    )

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why the agent only observes, and what is wrong with it: a code for programs, a text for people.
+
+Texts may be worded anew in any version; codes stay. A rule, an alert or a script goes by the code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class Code(enum.StrEnum):
+    """The closed list of codes; `MEANINGS` has one line for each."""
+
+    # why nothing is written
+    OBSERVE_CONFIGURED = "observe-configured"
+    SOURCE_UNANSWERED = "source-unanswered"
+    CACHETUNE = "cachetune"
+    OTHER_OWNER = "other-owner"
+    CONFLICTING_CHANGE = "conflicting-change"
+    REFUSED = "refused"
+    RESCTRL_UNMOUNTED = "resctrl-unmounted"
+    PAUSED = "paused"
+    # what is wrong while the loop goes on
+    NOT_RESTORED = "not-restored"
+    OWNERS_UNKNOWN = "owners-unknown"
+    COUNTERS_UNREADABLE = "counters-unreadable"
+    NOT_ALL_COUNTED = "not-all-counted"
+    LAYOUT_IMPOSSIBLE = "layout-impossible"
+    STRATEGY_FAILED = "strategy-failed"
+    DOMAIN_OFFLINE = "domain-offline"
+    DDIO_NO_EFFECT = "ddio-no-effect"
+    POLICY_INVALID = "policy-invalid"
+    HISTORY_UNWRITABLE = "history-unwritable"
+    HEARTBEAT_UNWRITABLE = "heartbeat-unwritable"
+    THREAD_DIED = "thread-died"
+    INVENTORY_OLD = "inventory-old"
+    SOURCE = "source"
+    CLASSIFICATION_FAILED = "classification-failed"
+    POLICY_WARNING = "policy-warning"
+    TENANTS = "tenants"
+    PLACEMENT_OFFER = "placement-offer"
+
+
+MEANINGS = {
+    Code.OBSERVE_CONFIGURED: "``[iat] mode = observe``.",
+    Code.SOURCE_UNANSWERED: "libvirt or OVSDB has never answered yet; ends when it has.",
+    Code.CACHETUNE: "libvirt allocates cache to a guest; ends with that guest.",
+    Code.OTHER_OWNER: "Another program allocates cache; ends when it has gone.",
+    Code.CONFLICTING_CHANGE: "Another program changed what the agent had set; until restart.",
+    Code.REFUSED: "The hardware or the kernel refused a write; tried again after growing pauses.",
+    Code.RESCTRL_UNMOUNTED: "resctrl is not mounted; ends when it is.",
+    Code.PAUSED: "``iat-nova pause`` holds the present masks.",
+    Code.NOT_RESTORED: "The host could not be put back as it was found.",
+    Code.OWNERS_UNKNOWN: "Whether another program allocates cache cannot be seen.",
+    Code.COUNTERS_UNREADABLE: "The counters cannot be read: no iterations.",
+    Code.NOT_ALL_COUNTED: "Some CPUs have no counters; their tenants have no rates.",
+    Code.LAYOUT_IMPOSSIBLE: "What is promised does not fit into the ways; the last masks stay.",
+    Code.STRATEGY_FAILED: "The strategy raised an error or decided what cannot be applied; "
+    "the last masks stay.",
+    Code.DOMAIN_OFFLINE: "All CPUs of a cache domain are offline; it is left alone.",
+    Code.DDIO_NO_EFFECT: "DDIO does not follow its register; it is taken as fixed.",
+    Code.POLICY_INVALID: "The policy was not reloaded; the previous one stays.",
+    Code.HISTORY_UNWRITABLE: "The history is not recorded; the loop goes on.",
+    Code.HEARTBEAT_UNWRITABLE: "``iat-nova status`` will take the agent for stalled.",
+    Code.THREAD_DIED: "A thread ended by an unexpected error; the agent ends in order.",
+    Code.INVENTORY_OLD: "No look at the host for twice ``reconcile_s``; ends with the next one.",
+    Code.SOURCE: "libvirt, Open vSwitch or sysfs does not answer, or not in full.",
+    Code.CLASSIFICATION_FAILED: "The policy could not be applied to what runs here; the last "
+    "tenants stay.",
+    Code.POLICY_WARNING: "The policy has something that looks unintended.",
+    Code.TENANTS: "Guests, CPUs or guarantees conflict with one another.",
+    Code.PLACEMENT_OFFER: "``provider.yaml`` offers Placement what this host cannot keep, or less.",
+}
+"""What each code means, as the operator's pages list it (reStructuredText)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something is as it is. `code` is one of `Code`; histories of later versions have more."""
+
+    code: str
+    text: str
+
+
+def reference() -> str:
+    """Return the documentation's table of the codes, as reStructuredText."""
+    lines = [".. list-table::", "   :header-rows: 1", "   :widths: 28 72", ""]
+    lines += ["   * - Code", "     - Meaning"]
+    for code in Code:
+        lines += [f"   * - ``{code}``", f"     - {MEANINGS[code]}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the service may do, found out by being it: its user and capabilities in a child process.
+
+What root is allowed says nothing about the service, and what a user is not allowed neither. The
+unit's sandbox (mount namespace, device and system call filters) is not rebuilt.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import pwd
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from iat_nova.hardware.capabilities import NUMBERS, held
+
+UNITS = ("iat-nova-agent.service", "devstack@iat-nova-agent.service")
+"""As we ship it, and as DevStack makes it, for which it is root's."""
+_NOBODY = "nobody"
+_PR_SET_KEEPCAPS = 8
+_CAPABILITY_VERSION_3 = 0x20080522  # include/uapi/linux/capability.h: two words each
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """Who a unit of systemd runs as; capabilities beyond those we know of are left out.
+
+    `why` tells what is not as the unit has it.
+    """
+
+    user: str
+    capabilities: frozenset[str]
+    why: str = ""
+
+    def __str__(self) -> str:
+        """Return user and capabilities in words."""
+        names = " ".join(sorted(self.capabilities)) or "no capability"
+        return f"user {self.user} with {names}{self.why and f' ({self.why})'}"
+
+    def existing(self) -> Service:
+        """Return the service itself, or one of user nobody where its user is not there yet."""
+        try:
+            pwd.getpwnam(self.user)
+        except KeyError:
+            return Service(_NOBODY, self.capabilities, f"there is no user {self.user} yet")
+        return self
+
+
+SHIPPED = Service("iat-nova", frozenset({"CAP_DAC_OVERRIDE", "CAP_PERFMON", "CAP_SYS_RAWIO"}))
+
+
+class NotPossible(Exception):
+    """This process cannot take on the service's rights: why, and `remedy`, what to do."""
+
+    def __init__(self, why: str, remedy: str | None = None) -> None:
+        super().__init__(why)
+        self.remedy = remedy
+
+
+def service(run: Callable[..., Any] = subprocess.run) -> Service:
+    """Return whom the installed unit runs as, drop-ins included; as shipped where there is none."""
+    for unit in UNITS:
+        command = ["systemctl", "show", "-p", "LoadState,User,AmbientCapabilities", unit]
+        try:
+            said = run(command, capture_output=True, text=True, timeout=10, check=False).stdout
+        except (OSError, subprocess.SubprocessError):
+            return SHIPPED
+        shown = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+        if shown.get("LoadState") == "loaded":
+            return _of_unit(shown)
+    return SHIPPED
+
+
+def _of_unit(shown: Mapping[str, str]) -> Service:
+    user = shown.get("User") or "root"
+    named = frozenset(shown.get("AmbientCapabilities", "").upper().split())
+    return Service(user, frozenset(NUMBERS) if user == "root" else named & NUMBERS.keys())
+
+
+def run_as(who: Service, what: Callable[[], Any]) -> Any:
+    """Return what a function returns, plain JSON values, when the service calls it.
+
+    The function runs in a child process. Raises `NotPossible` where its rights cannot be had, and
+    `RuntimeError` with the traceback when the function fails.
+    """
+    user = _user(who)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _in_child(user, who, what, writing)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    outcome, value = json.loads(said) if said else ("failed", "it ended early")
+    if outcome == "failed":
+        raise RuntimeError(value)
+    return value
+
+
+def _user(who: Service) -> pwd.struct_passwd:
+    if os.geteuid() != 0:
+        raise NotPossible("not root", "sudo iat-nova doctor")
+    if missing := who.capabilities - held("CapPrm"):
+        raise NotPossible(f"this process itself has no {' '.join(sorted(missing))}")
+    return pwd.getpwnam(who.user)
+
+
+def _in_child(user: pwd.struct_passwd, who: Service, what: Callable[[], Any], writing: int) -> None:
+    """Become the service, call the function, write what came of it; never returns."""
+    try:
+        become(user, who.capabilities)
+        said = json.dumps(["done", what()])
+    except Exception:  # noqa: BLE001 - the boundary of a process: the parent raises it
+        said = json.dumps(["failed", traceback.format_exc()])
+    with os.fdopen(writing, "w") as pipe:
+        pipe.write(said)
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def become(user: pwd.struct_passwd, capabilities: frozenset[str]) -> None:
+    """Take on a user and exactly these capabilities, for good. Raises `OSError`."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _check(libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
+    os.initgroups(user.pw_name, user.pw_gid)
+    os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
+    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
+    bits = sum(1 << NUMBERS[name] for name in capabilities)
+    low, high = bits & 0xFFFFFFFF, bits >> 32
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    data = (ctypes.c_uint32 * 6)(low, low, low, high, high, high)  # effective, permitted, inherited
+    _check(libc.capset(header, data))
+
+
+def _check(result: int) -> None:
+    if result:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is an antagonist, and whether the load is another than the one that zones were sized for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+from iat_nova.model import Action, Step
+from iat_nova.strategies.a4 import thresholds as t
+from iat_nova.strategies.a4.state import Flags, Kind, Label, Look, Memory, Phase, Reading
+
+Found = tuple[Memory, tuple[Step, ...]]
+
+
+def antagonists(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
+    """Return the memory with new antagonists: it begins again at INIT when there are any."""
+    steps = []
+    phase = memory.phase
+    for label in labels:
+        if label.id in memory.antagonists or label.id not in now.tenants:
+            continue
+        why = _guilty(label, phase, memory.launched, now)
+        if why is None:
+            continue
+        if label.kind is Kind.STORAGE and phase is Phase.STABLE:
+            phase = Phase.INIT  # at once: the rest of the tenants are not looked at
+        flags = Flags(grow=True, shrink=True, restart=True)
+        named = (*memory.antagonists, label.id)
+        memory = dataclasses.replace(memory, antagonists=named, flags=flags)
+        steps.append(Step(Action.SHRINK, label.id, f"antagonist, to the trash ways: {why}"))
+    if steps:
+        memory = dataclasses.replace(memory, phase=Phase.INIT)
+    return memory, tuple(steps)
+
+
+def _guilty(label: Label, phase: Phase, launched: tuple[str, ...], now: Reading) -> str | None:
+    """Say why a tenant is an antagonist; None: it is none, or cannot be judged now."""
+    look = now.tenants[label.id]
+    if label.kind is Kind.STORAGE and phase is Phase.STABLE:
+        return _storage(look, now)
+    if phase is Phase.STABLE or (label.high and label.id in launched):
+        return _cores(look)
+    return None
+
+
+def _storage(look: Look, now: Reading) -> str | None:
+    """Judge storage by DDIO's misses, its share of what comes in, and the tenant's own misses."""
+    dma, share, llc = now.ddio_miss, now.storage_percent, look.llc_miss
+    if dma is None or share is None or llc is None:
+        return None
+    guilty = (
+        dma > t.DDIO_MISS_PERCENT and share > t.STORAGE_PERCENT and llc > t.STORAGE_LLC_MISS_PERCENT
+    )
+    words = f"DDIO misses {dma:.0f} %, storage {share:.0f} % of the network's bytes, "
+    return f"{words}LLC misses {llc:.0f} %" if guilty else None
+
+
+def _cores(look: Look) -> str | None:
+    """Judge what a program's cores do: it hits neither in L2 nor in the LLC."""
+    l2, llc = look.l2_miss, look.llc_miss
+    if l2 is None or llc is None or l2 <= t.L2_MISS_PERCENT or llc <= t.LLC_MISS_PERCENT:
+        return None
+    return f"L2 misses {l2:.0f} %, LLC misses {llc:.0f} %"
+
+
+def another_load(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
+    """Compare a tick in STABLE with the stable reading; begin again at INIT when it differs."""
+    base = memory.stable
+    if memory.phase is not Phase.STABLE or base is None:
+        return memory, ()
+    by_id = {label.id: label for label in labels}
+    hits = tuple(_hits(by_id.values(), base, now))
+    freed = tuple(_released(memory, by_id, base, now))
+    if not hits and not freed:
+        return memory, ()
+    cores = any(by_id[one].kind is not Kind.STORAGE for one in memory.antagonists if one in by_id)
+    gone = {step.subject for step in freed}
+    flags = Flags(
+        grow=memory.flags.grow or bool(hits),
+        shrink=memory.flags.shrink or cores,
+        restart=True,
+    )
+    left = tuple(one for one in memory.antagonists if one not in gone)
+    after = dataclasses.replace(memory, phase=Phase.INIT, antagonists=left, flags=flags)
+    return after, (*hits, *freed)
+
+
+def _hits(labels: Iterable[Label], base: Reading, now: Reading) -> Iterator[Step]:
+    """Yield the high-priority tenants whose LLC hit rate is another."""
+    for label, before, after in guarded(labels, base, now):
+        off = abs(after - before)
+        if off > t.HIT_POINTS_STABLE and off > t.HIT_CHANGE * before:
+            yield Step(Action.HOLD, label.id, f"LLC hits {before:.0f} % before, {after:.0f} % now")
+
+
+def guarded(
+    labels: Iterable[Label], base: Reading, now: Reading
+) -> Iterator[tuple[Label, float, float]]:
+    """Yield LLC hit rates, then and now, of high-priority tenants without a device.
+
+    Those that were confined to the trash ways count still.
+    """
+    for label in labels:
+        before, after = base.tenants.get(label.id), now.tenants.get(label.id)
+        if not label.high or label.io or before is None or after is None:
+            continue
+        if before.hit is not None and after.hit is not None:
+            yield label, before.hit, after.hit
+
+
+def _released(
+    memory: Memory, labels: dict[str, Label], base: Reading, now: Reading
+) -> Iterator[Step]:
+    """Yield the antagonists that do not do any more what made them one."""
+    for one in memory.antagonists:
+        if one not in labels:
+            continue
+        if labels[one].kind is Kind.STORAGE:
+            why = _less(base.storage, now.storage)
+        else:
+            why = _differs(base.tenants.get(one), now.tenants.get(one))
+        if why:
+            yield Step(Action.GROW, one, f"no antagonist any more: {why}")
+
+
+def _less(before: float | None, now: float | None) -> str | None:
+    if before is None or now is None or now >= (1.0 - t.STORAGE_CHANGE) * before:
+        return None
+    return f"storage reads {before / 1e9:.1f} GB/s before, {now / 1e9:.1f} GB/s now"
+
+
+def _differs(before: Look | None, now: Look | None) -> str | None:
+    if before is None or now is None:
+        return None
+    pairs = (
+        ("L2", before.l2_miss, now.l2_miss, t.L2_MISS_CHANGE_RELEASE),
+        ("LLC", before.llc_miss, now.llc_miss, t.MISS_CHANGE),
+    )
+    for name, then, here, share in pairs:
+        if then is not None and here is not None and abs(here - then) > share * then:
+            return f"{name} misses {then:.0f} % before, {here:.0f} % now"
+    return None

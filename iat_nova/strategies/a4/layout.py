@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Zones become masks: A4's positions on 11 ways, by what they mean, on any number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iat_nova.layout.open_ways import open_ways
+from iat_nova.model import CacheDomain, DomainInventory, Group, Layout, WayMask
+from iat_nova.strategies.a4.state import Label, Zones
+from iat_nova.strategies.a4.thresholds import LEAST_WAYS
+
+INCLUSIVE_WAYS = 2  # the lowest: only these can hold what a private cache has as well
+DDIO_DEFAULT = 2  # ways, where none can be read
+
+
+def room(domain: CacheDomain) -> WayMask:
+    """Return the ways between the inclusive ones and DDIO's: 0x1fc of 11.
+
+    Where DDIO's leave fewer than two there, the ways below DDIO's; where these are too few, all.
+    """
+    least = max(LEAST_WAYS, domain.min_ways)
+    below = _below_ddio(domain)
+    ordinary = WayMask(below >> INCLUSIVE_WAYS << INCLUSIVE_WAYS)
+    return next((ways for ways in (ordinary, below) if ways.count >= least), open_ways(domain))
+
+
+def low_max(domain: CacheDomain) -> int:
+    """Return the most ways that the low-priority zone can have: 7 of 11."""
+    return room(domain).count
+
+
+def layout(
+    inventory: DomainInventory, labels: Iterable[Label], zones: Zones, antagonists: Iterable[str]
+) -> Layout:
+    """Return the masks. Tenants of a zone share one; DDIO's ways are left as found."""
+    domain, labels, trash = inventory.domain, tuple(labels), frozenset(antagonists)
+    guarded = any(label.high and label.io for label in labels)
+    members: dict[WayMask, list[str]] = {}
+    for label in labels:
+        if label.id in trash:
+            mask = _zone(domain, zones.trash)
+        else:
+            mask = _high(domain, label, guarded) if label.high else _zone(domain, zones.low)
+        members.setdefault(_legal(domain, mask), []).append(label.id)
+    groups = tuple(Group(tuple(ids), mask) for mask, ids in sorted(members.items()))
+    return Layout(_ddio(domain), groups, grouped=any(len(one.tenants) > 1 for one in groups))
+
+
+def _high(domain: CacheDomain, label: Label, guarded: bool) -> WayMask:
+    """Return a high-priority mask: all ways, without DDIO's for those who have no device.
+
+    `guarded`: there is one that has; else DDIO's ways are for all of high priority.
+    """
+    below = _below_ddio(domain)
+    if label.io or not guarded or below.count < max(1, domain.min_ways):
+        return open_ways(domain)
+    return below
+
+
+def _zone(domain: CacheDomain, ways: int) -> WayMask:
+    """Return so many ways upwards from the lowest of the room for low priority."""
+    inside = room(domain)
+    count = min(max(ways, LEAST_WAYS, domain.min_ways), inside.count)
+    return WayMask.span(inside.lowest, count)
+
+
+def _below_ddio(domain: CacheDomain) -> WayMask:
+    """Return the open ways below DDIO's, and below those that come together with DDIO's."""
+    ddio = _ddio(domain)
+    if ddio.overlaps(domain.coerced_ways):
+        ddio = WayMask(ddio | domain.coerced_ways)
+    return WayMask(open_ways(domain) & ((1 << max(0, ddio.lowest)) - 1))
+
+
+def _legal(domain: CacheDomain, mask: WayMask) -> WayMask:
+    """Return the mask with all ways that come together with one of its own."""
+    return WayMask(mask | domain.coerced_ways) if mask & domain.coerced_ways else mask
+
+
+def _ddio(domain: CacheDomain) -> WayMask:
+    """Return DDIO's ways, which A4 never changes."""
+    if domain.ddio_found is not None:
+        return domain.ddio_found
+    return WayMask.span(domain.ways - DDIO_DEFAULT, DDIO_DEFAULT)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sample: regroup, gather a tick, detect, size. Pure: all memory is in the `State`."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from iat_nova.model import (
+    DDIO,
+    Action,
+    Allocation,
+    Decision,
+    DeviceModel,
+    DomainInventory,
+    Layout,
+    Parameters,
+    Priority,
+    Sample,
+    Step,
+    Tenant,
+)
+from iat_nova.strategies.a4 import detection, zones
+from iat_nova.strategies.a4 import layout as layouts
+from iat_nova.strategies.a4.reading import pooled, read
+from iat_nova.strategies.a4.state import Kind, Label, Memory, Phase, State, Zones
+from iat_nova.strategies.a4.thresholds import LEAST_WAYS
+
+_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
+
+Outcome = tuple[Memory, int | None, tuple[str, ...], tuple[Step, ...]]
+"""Memory, the rule that applied, why, and steps."""
+
+
+class A4:
+    """The strategy; see the package. It has thresholds of its own, so no parameter counts."""
+
+    state_type = State
+    phases = tuple(phase.value for phase in Phase)
+    rules = tuple((n, before.value, after.value) for n, before, after, _ in zones.TRANSITIONS)
+
+    def __init__(self, parameters: Parameters | None = None) -> None:
+        del parameters
+
+    def initial(
+        self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
+    ) -> State:
+        """Return the state before the first step; `layout` is what lies on the hardware."""
+        del inventory, at_s
+        return State(layout=layout)
+
+    def step(
+        self, state: State, inventory: DomainInventory, sample: Sample
+    ) -> tuple[State, Decision]:
+        """Decide one sample: every second one ends a tick."""
+        here = dataclasses.replace(
+            state,
+            iteration=state.iteration + 1,
+            labels=tuple(_label(tenant) for tenant in inventory.tenants),
+            domain=inventory.domain,
+        )
+        pending: Sample | None = None
+        if here.labels != state.labels or here.domain != state.domain:
+            outcome = _regroup(state, here)
+        elif state.pending is None:
+            outcome, pending = (state.memory, None, (), ()), sample
+        else:
+            outcome = _tick(here, state.pending, sample)
+        layout = layouts.layout(inventory, here.labels, outcome[0].zones, outcome[0].antagonists)
+        after = dataclasses.replace(here, memory=outcome[0], layout=layout, pending=pending)
+        return after, _decision(state, after, inventory, sample, outcome)
+
+
+def _label(tenant: Tenant) -> Label:
+    """Return what A4 must know of a tenant.
+
+    Storage is who has a whole PCI device that is no network card, as libvirt and sysfs tell it:
+    other devices that are named by a PCI address belong to the slicing model.
+    """
+    kind = Kind.NETWORK if tenant.io else Kind.CORES
+    if tenant.model is DeviceModel.NONE and any(map(_PCI_ADDRESS.fullmatch, tenant.devices)):
+        kind = Kind.STORAGE
+    return Label(tenant.id, tenant.priority is not Priority.BE, kind)
+
+
+def _regroup(before: State, here: State) -> Outcome:
+    """Tenants or the domain changed: who stays keeps its flag, who comes lets zones begin again."""
+    was, now = {one.id: one for one in before.labels}, {one.id: one for one in here.labels}
+    launched = tuple(one for one in now if one not in was)
+    memory, rule = before.memory, None
+    kept = tuple(one for one in memory.antagonists if now.get(one) == was.get(one))
+    memory = dataclasses.replace(memory, antagonists=kept)
+    if launched:
+        rule = zones.LAUNCHED[memory.phase]
+        memory = dataclasses.replace(
+            memory,
+            phase=Phase.INIT,
+            zones=Zones(LEAST_WAYS, memory.zones.trash),
+            flags=dataclasses.replace(memory.flags, grow=True),
+            launched=(*(one for one in memory.launched if one in now), *launched),
+        )
+    steps = [Step(Action.ADOPT, one, "came") for one in launched]
+    steps += [Step(Action.ADOPT, one, "left") for one in was if one not in now]
+    steps += [
+        Step(Action.ADOPT, one, "changed") for one in now if one in was and now[one] != was[one]
+    ]
+    steps = steps or [Step(Action.ADOPT, "layout", "the cache domain changed")]
+    return memory, rule, (zones.WORDS[rule],) if rule else (), tuple(steps)
+
+
+def _tick(here: State, first: Sample, second: Sample) -> Outcome:
+    """Run the policy once, on two samples."""
+    assert here.domain is not None
+    labels, start = here.labels, here.memory
+    now = read(first, second, pooled(labels, start.antagonists))
+    memory, guilty = detection.antagonists(start, labels, now)
+    memory, changed = detection.another_load(memory, labels, now)
+    rule = zones.DETECTED if guilty else zones.CHANGED
+    why: tuple[str, ...] = ()
+    sized = zones.size(memory, labels, now, layouts.low_max(here.domain))
+    steps = (*guilty, *changed)
+    if sized is not None:
+        memory, number, why = sized
+        steps = (*steps, *_resized(start.zones, memory.zones, why))
+        if start.phase is not Phase.STABLE:
+            rule = number
+    memory = dataclasses.replace(memory, previous=now, launched=())
+    if sized is None:
+        return memory, None, (), steps
+    return memory, rule, (zones.WORDS[rule], *why), steps
+
+
+def _resized(before: Zones, after: Zones, why: tuple[str, ...]) -> list[Step]:
+    """Return a step for each zone that has another size."""
+    pairs = (
+        ("low-priority zone", before.low, after.low),
+        ("trash ways", before.trash, after.trash),
+    )
+    steps = []
+    for name, was, now in pairs:
+        if was != now:
+            action = Action.UNDO if why else Action.GROW if now > was else Action.SHRINK
+            reason = f"{name}: {now} ways{': ' if why else ''}{'; '.join(why)}"
+            steps.append(Step(action, "layout", reason, was, now))
+    return steps
+
+
+def _decision(
+    before: State, after: State, inventory: DomainInventory, sample: Sample, outcome: Outcome
+) -> Decision:
+    """Write down what was decided."""
+    assert after.layout is not None
+    _, rule, why, steps = outcome
+    moved = tuple(one for one in after.layout.moved_since(before.layout) if one != DDIO)
+    masks = {tenant.id: after.layout.mask_of(tenant.id) for tenant in inventory.tenants}
+    counts = {one: mask.count if mask else 0 for one, mask in masks.items()}
+    return Decision(
+        domain=sample.domain,
+        iteration=after.iteration,
+        at_s=sample.taken_at_s,
+        stable=not (steps or moved),
+        phase_before=before.memory.phase.value,
+        phase=after.memory.phase.value,
+        rule=rule,
+        changes=(),
+        steps=steps,
+        allocation=Allocation(after.layout.ddio.count, counts),
+        layout=after.layout,
+        moved=moved,
+        why=why,
+    )

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""INIT, ADJUST, STABLE: how large the low-priority zone and the trash ways are.
+
+A numbered rule applies a tick. ADJUST grows the low-priority zone by a way a tick while no
+high-priority tenant loses, then takes ways from the antagonists while that costs nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from iat_nova.strategies.a4 import thresholds as t
+from iat_nova.strategies.a4.detection import guarded
+from iat_nova.strategies.a4.state import Kind, Label, Memory, Phase, Reading, Zones
+
+RESTART, GROW, SHRINK, SHRUNK, NOTHING, LARGER, TURN, GROWN, SMALLER, DONE = range(1, 11)
+CHANGED, DETECTED = 11, 12
+LAUNCHED = {Phase.INIT: 13, Phase.ADJUST: 14, Phase.STABLE: 15}
+_INIT, _ADJUST, _STABLE = Phase.INIT, Phase.ADJUST, Phase.STABLE
+TRANSITIONS: tuple[tuple[int, Phase, Phase, str], ...] = (
+    (RESTART, _INIT, _INIT, "restart: zones at their least, a tick to settle"),
+    (GROW, _INIT, _ADJUST, "the low-priority zone is to grow"),
+    (SHRINK, _INIT, _ADJUST, "the trash ways are to shrink"),
+    (SHRUNK, _INIT, _STABLE, "the trash ways cannot shrink: the low-priority zone is small"),
+    (NOTHING, _INIT, _STABLE, "nothing is to be sized"),
+    (LARGER, _ADJUST, _ADJUST, "the low-priority zone did no harm: one way more"),
+    (TURN, _ADJUST, _ADJUST, "the low-priority zone has its size: the trash ways shrink"),
+    (GROWN, _ADJUST, _STABLE, "the low-priority zone has its size"),
+    (SMALLER, _ADJUST, _ADJUST, "smaller trash ways did no harm: one way fewer"),
+    (DONE, _ADJUST, _STABLE, "the trash ways have their size"),
+    (CHANGED, _STABLE, _INIT, "the load is another"),
+    (DETECTED, _STABLE, _INIT, "there is another antagonist"),
+    (LAUNCHED[_INIT], _INIT, _INIT, "a tenant came"),
+    (LAUNCHED[_ADJUST], _ADJUST, _INIT, "a tenant came"),
+    (LAUNCHED[_STABLE], _STABLE, _INIT, "a tenant came"),
+)
+WORDS = {number: words for number, _, _, words in TRANSITIONS}
+
+Next = tuple[Memory, int, tuple[str, ...]]
+"""The memory after a tick, the rule, and what was against another step."""
+
+
+def size(memory: Memory, labels: Iterable[Label], now: Reading, most: int) -> Next | None:
+    """Run INIT or ADJUST once; None in STABLE. `most`: ways of the low-priority zone."""
+    if memory.phase is Phase.STABLE:
+        return None
+    if memory.phase is Phase.INIT:
+        return _init(memory, now, most)
+    if memory.flags.grow:
+        return _grow(memory, labels, now, most)
+    return _shrink(memory, labels, now)
+
+
+def _init(memory: Memory, now: Reading, most: int) -> Next:
+    flags, zones = memory.flags, memory.zones
+    if flags.restart:
+        low = t.LEAST_WAYS if flags.grow or flags.shrink else zones.low
+        trash = t.LEAST_WAYS if flags.shrink else zones.trash
+        flags = dataclasses.replace(flags, restart=False)
+        return dataclasses.replace(memory, flags=flags, zones=Zones(low, trash)), RESTART, ()
+    if flags.grow:
+        low = min(t.FIRST_WAYS, most)
+        zones = Zones(low, low if flags.shrink else zones.trash)
+        after = dataclasses.replace(memory, phase=Phase.ADJUST, zones=zones, initial=now)
+        return after, GROW, ()
+    if flags.shrink:
+        after = _begin_shrink(memory, now, undone=False)
+        return after, SHRINK if after.phase is Phase.ADJUST else SHRUNK, ()
+    zones = Zones(zones.low, 0)
+    return dataclasses.replace(memory, phase=Phase.STABLE, zones=zones, stable=now), NOTHING, ()
+
+
+def _grow(memory: Memory, labels: Iterable[Label], now: Reading, most: int) -> Next:
+    flags, zones = memory.flags, memory.zones
+    bad = harm(labels, memory.initial or now, now)
+    if not bad and zones.low < most:
+        low = zones.low + 1
+        larger = Zones(low, low if flags.shrink else zones.trash)
+        return dataclasses.replace(memory, zones=larger), LARGER, ()
+    if bad:
+        zones = Zones(max(t.LEAST_WAYS, zones.low - 1), zones.trash)
+    flags = dataclasses.replace(flags, grow=False)
+    after = dataclasses.replace(memory, zones=zones, flags=flags)
+    if not flags.shrink:
+        return _stable(after, now, undone=bool(bad)), GROWN, bad
+    after = _begin_shrink(after, now, undone=bool(bad))
+    return after, TURN if after.phase is Phase.ADJUST else GROWN, bad
+
+
+def _shrink(memory: Memory, labels: Iterable[Label], now: Reading) -> Next:
+    zones = memory.zones
+    bad = cost(memory, labels, memory.initial or now, now)
+    if not bad and zones.trash > t.LEAST_WAYS:
+        return dataclasses.replace(memory, zones=Zones(zones.low, zones.trash - 1)), SMALLER, ()
+    if bad:
+        zones = Zones(zones.low, zones.trash + 1)
+    flags = dataclasses.replace(memory.flags, shrink=False)
+    after = dataclasses.replace(memory, zones=zones, flags=flags)
+    return _stable(after, now, undone=bool(bad)), DONE, bad
+
+
+def _begin_shrink(memory: Memory, now: Reading, undone: bool) -> Memory:
+    """Take the first way from the antagonists, where the zone has any to take."""
+    zones = memory.zones
+    if zones.low > t.FIRST_WAYS:
+        return dataclasses.replace(
+            memory,
+            phase=Phase.ADJUST,
+            zones=Zones(zones.low, zones.low - 1),
+            initial=memory.previous or now,
+        )
+    flags = dataclasses.replace(memory.flags, shrink=False)
+    small = Zones(zones.low, t.LEAST_WAYS)
+    return _stable(dataclasses.replace(memory, zones=small, flags=flags), now, undone)
+
+
+def _stable(memory: Memory, now: Reading, undone: bool) -> Memory:
+    """Remember what the sizes that stay showed: the tick before, when the last step was undone."""
+    shown = (memory.previous or now) if undone else now
+    return dataclasses.replace(memory, phase=Phase.STABLE, stable=shown)
+
+
+def harm(labels: Iterable[Label], initial: Reading, now: Reading) -> tuple[str, ...]:
+    """Return what a larger low-priority zone has harmed: a tenant's LLC hits, or DDIO."""
+    found = [
+        f"{label.id}: LLC hits {before:.0f} % before, {after:.0f} % now"
+        for label, before, after in guarded(labels, initial, now)
+        if after < (1.0 - t.HIT_CHANGE) * before and before - after > t.HIT_POINTS_GROW
+    ]
+    if _beyond(initial.ddio_miss, now.ddio_miss, 1.0 + t.DDIO_MISS_CHANGE):
+        found.append(
+            f"DDIO misses {initial.ddio_miss or 0:.0f} % before, {now.ddio_miss or 0:.0f} % now"
+        )
+    return tuple(found)
+
+
+def cost(
+    memory: Memory, labels: Iterable[Label], initial: Reading, now: Reading
+) -> tuple[str, ...]:
+    """Return what smaller trash ways have cost: memory, the antagonists, storage, the network."""
+    found = []
+    if _beyond(initial.memory, now.memory, 1.0 + t.MEMORY_CHANGE):
+        found.append("more bytes from memory")
+    kinds = {label.kind for label in labels if label.id in memory.antagonists}
+    if kinds - {Kind.STORAGE} and initial.pool and now.pool:
+        most = 1.0 + t.MISS_CHANGE
+        if _beyond(initial.pool.l2_miss, now.pool.l2_miss, most):
+            found.append("the antagonists miss more in L2")
+        if _beyond(initial.pool.llc_miss, now.pool.llc_miss, most):
+            found.append("the antagonists miss more in the LLC")
+    if Kind.STORAGE in kinds:
+        if _below(initial.storage, now.storage, 1.0 - t.STORAGE_CHANGE):
+            found.append("storage reads less")
+        if _below(initial.network, now.network, 1.0 - t.NETWORK_CHANGE):
+            found.append("less arrives from the network")
+    return tuple(found)
+
+
+def _beyond(before: float | None, now: float | None, times: float) -> bool:
+    """Tell whether a rate is more than so many times what it was; not known is no."""
+    return before is not None and now is not None and now > times * before
+
+
+def _below(before: float | None, now: float | None, times: float) -> bool:
+    """Tell whether a rate is less than so much of what it was; not known is no."""
+    return before is not None and now is not None and now < times * before

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stable or not: one sample against one reference (ISCA 2021, section IV-B).
+
+The reference is the sample at the last change that was acted on, not the previous one, so a drift
+of 2 % an iteration is seen. A move counts when it exceeds THRESHOLD_STABLE *and* a floor, so that
+an idle guest's jitter moves nothing. What is missing on either side is not compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from iat_nova import amounts
+from iat_nova.model import DDIO, Change, Parameters, Quantity, Rates, Sample
+from iat_nova.strategies.iat.fsm import Signal
+from iat_nova.strategies.iat.roster import Roster
+
+_LLC = (Quantity.REFERENCES, Quantity.MISSES)
+
+
+class Direction(enum.Enum):
+    """Where a quantity went, as far as that counts."""
+
+    DOWN = enum.auto()
+    STEADY = enum.auto()
+    UP = enum.auto()
+
+
+def direction(before: float, after: float, threshold: float, floor: float) -> Direction:
+    """Return where a quantity went; moves up to `threshold` (relative) or `floor` do not count."""
+    distance = abs(after - before)
+    if distance <= floor or distance <= threshold * abs(before):
+        return Direction.STEADY
+    return Direction.UP if after > before else Direction.DOWN
+
+
+class Comparison(NamedTuple):
+    """What differs between a sample and the reference.
+
+    `unseen` tells that the sample holds something the reference lacks.
+    """
+
+    changes: tuple[Change, ...]
+    unseen: bool
+
+
+def compare(
+    reference: Sample, sample: Sample, tenants: Iterable[str], parameters: Parameters
+) -> Comparison:
+    """Return every quantity that moved. The hot path: one pass, no objects unless one moved."""
+    threshold, floor = parameters.threshold_stable, parameters.floor_references_per_s
+    befores, afters = reference.tenants, sample.tenants
+    changes: list[Change] = []
+    unseen = False
+    for tenant in tenants:
+        after = afters.get(tenant)
+        if after is None:
+            continue
+        before = befores.get(tenant)
+        if before is None:
+            unseen = True
+            continue
+        was, now = before.references_per_s, after.references_per_s
+        # A guest that hardly touches the LLC may do as many instructions a cycle as it likes.
+        if (was > floor or now > floor) and before.cycles_per_s and after.cycles_per_s:
+            ipc_was = before.instructions_per_s / before.cycles_per_s
+            ipc_now = after.instructions_per_s / after.cycles_per_s
+            if abs(ipc_now - ipc_was) > threshold * ipc_was:
+                changes.append(Change(tenant, Quantity.IPC, ipc_was, ipc_now))
+        distance = abs(now - was)
+        if distance > floor and distance > threshold * was:
+            changes.append(Change(tenant, Quantity.REFERENCES, was, now))
+        was, now = before.misses_per_s, after.misses_per_s
+        distance = abs(now - was)
+        if distance > floor and distance > threshold * was:
+            changes.append(Change(tenant, Quantity.MISSES, was, now))
+    for quantity in (Quantity.DDIO_HITS, Quantity.DDIO_MISSES):
+        then, here = getattr(reference, quantity), getattr(sample, quantity)
+        if here is None:
+            continue
+        if then is None:
+            unseen = True
+        elif direction(then, here, threshold, parameters.floor_ddio_per_s) is not Direction.STEADY:
+            changes.append(Change(DDIO, quantity, then, here))
+    return Comparison(tuple(changes), unseen)
+
+
+class Moves:
+    """The changes of one iteration, by subject."""
+
+    def __init__(self, changes: Iterable[Change]) -> None:
+        self._by_subject: dict[str, dict[Quantity, Change]] = {}
+        for change in changes:
+            self._by_subject.setdefault(change.subject, {})[change.quantity] = change
+
+    def subjects(self) -> Collection[str]:
+        """Return the subjects of which something moved."""
+        return self._by_subject.keys()
+
+    def moved(self, subject: str, *quantities: Quantity) -> bool:
+        """Tell whether one of the quantities of a subject moved."""
+        mine = self._by_subject.get(subject, {})
+        return any(quantity in mine for quantity in quantities)
+
+    def without(self, subject: str) -> list[Change]:
+        """Return all changes but those of one subject."""
+        return [
+            change
+            for other, changes in self._by_subject.items()
+            if other != subject
+            for change in changes.values()
+        ]
+
+    def own(self, tenant: str) -> bool:
+        """Tell whether a tenant moved in IPC and in LLC references or misses."""
+        return self.moved(tenant, Quantity.IPC) and self.moved(tenant, *_LLC)
+
+    def rose(self, subject: str, quantity: Quantity) -> bool:
+        """Tell whether a quantity of a subject moved upwards."""
+        change = self._by_subject.get(subject, {}).get(quantity)
+        return change is not None and change.after > change.before
+
+
+def exception(moves: Moves, tenants: Iterable[str], overlapping: Collection[str]) -> int | None:
+    """Return the paper's exception, 1 to 3, that explains changes without a transition.
+
+    1: only IPC moved. 2: one of `tenants` that does not overlap DDIO moved in IPC and LLC
+    references or misses, while DDIO did not. 3: one that does overlap moved so, and DDIO moved.
+    """
+    subjects = moves.subjects()
+    if not subjects:
+        return None
+    ddio_moved = DDIO in subjects
+    if not ddio_moved and not any(moves.moved(subject, *_LLC) for subject in subjects):
+        return 1
+    if any((t in overlapping) is ddio_moved and moves.own(t) for t in tenants):
+        return 3 if ddio_moved else 2
+    return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IoMoves:
+    """What the state machine looks at: DDIO and the LLC references of those who serve it.
+
+    Rates in events a second; the fractions are relative to the reference, 0 without one.
+    """
+
+    misses_per_s: float
+    traffic_per_s: float  # hits + misses
+    misses: Direction
+    hits: Direction
+    traffic: Direction
+    references: Direction
+    misses_fraction: float
+    hits_fraction: float
+    references_fraction: float
+
+    @property
+    def ebbs_without_low(self) -> bool:
+        """Misses and traffic both went down: traffic left."""
+        return self.misses is Direction.DOWN and self.traffic is Direction.DOWN
+
+    def signals(self, threshold_miss_low_per_s: float) -> Signal:
+        """Return the machine's signals as far as they come from counters."""
+        high = self.misses_per_s > threshold_miss_low_per_s
+        flags = (
+            (Signal.MISSES_HIGH, high),
+            (Signal.MISSES_UP, self.misses is Direction.UP),
+            (Signal.MISSES_DOWN, self.misses is Direction.DOWN),
+            (Signal.HITS_DOWN, self.hits is Direction.DOWN),
+            (Signal.REFERENCES_UP, self.references is Direction.UP),
+            (Signal.EBBS, not high or self.ebbs_without_low),
+        )
+        seen = Signal.NONE
+        for signal, holds in flags:
+            if holds:
+                seen |= signal
+        return seen
+
+    def describe(self, threshold_miss_low_per_s: float) -> str:
+        """Word it: ``misses 2.4 M/s above 1.0 M/s, hits -12 %, references +31 %``."""
+        side = "above" if self.misses_per_s > threshold_miss_low_per_s else "within"
+        return (
+            f"misses {amounts.rate(self.misses_per_s)} {side} "
+            f"{amounts.rate(threshold_miss_low_per_s)} ({amounts.percent(self.misses_fraction)}), "
+            f"hits {amounts.percent(self.hits_fraction)}, "
+            f"references {amounts.percent(self.references_fraction)}"
+        )
+
+
+def io_moves(
+    reference: Sample, sample: Sample, roster: Roster, parameters: Parameters
+) -> IoMoves | None:
+    """Return what the machine looks at, None where DDIO was not counted in this interval."""
+    hits, misses = sample.ddio_hits_per_s, sample.ddio_misses_per_s
+    if hits is None or misses is None:
+        return None
+    hits_was, misses_was = reference.ddio_hits_per_s, reference.ddio_misses_per_s
+    if hits_was is None or misses_was is None:
+        hits_was, misses_was = hits, misses
+    both = [
+        (reference.tenants[member.id].references_per_s, sample.tenants[member.id].references_per_s)
+        for member in roster.io
+        if member.id in reference.tenants and member.id in sample.tenants
+    ]
+    references_was, references = sum(was for was, _ in both), sum(now for _, now in both)
+    threshold, floor = parameters.threshold_stable, parameters.floor_ddio_per_s
+    return IoMoves(
+        misses_per_s=misses,
+        traffic_per_s=hits + misses,
+        misses=direction(misses_was, misses, threshold, floor),
+        hits=direction(hits_was, hits, threshold, floor),
+        traffic=direction(hits_was + misses_was, hits + misses, threshold, floor),
+        references=direction(
+            references_was, references, threshold, parameters.floor_references_per_s
+        ),
+        misses_fraction=fraction(misses_was, misses),
+        hits_fraction=fraction(hits_was, hits),
+        references_fraction=fraction(references_was, references),
+    )
+
+
+def fraction(before: float, after: float) -> float:
+    """Return the relative change; infinite from zero."""
+    if before:
+        return (after - before) / before
+    return float("inf") if after else 0.0
+
+
+def rebase(
+    reference: Sample, sample: Sample, changes: Iterable[Change], waiting: Collection[str]
+) -> Sample:
+    """Return the reference after changes that were judged and led to nothing.
+
+    Only what moved takes its new value, so that slow drifts elsewhere are still seen; `waiting`
+    tenants keep theirs, because their turn has not come. What was never seen before is added.
+    """
+    tenants = {**sample.tenants, **reference.tenants}
+    hits, misses = reference.ddio_hits_per_s, reference.ddio_misses_per_s
+    for change in changes:
+        if change.subject == DDIO:
+            if change.quantity is Quantity.DDIO_HITS:
+                hits = change.after
+            else:
+                misses = change.after
+        elif change.subject not in waiting:
+            before, after = tenants[change.subject], sample.tenants[change.subject]
+            tenants[change.subject] = _with(before, after, change.quantity)
+    return dataclasses.replace(
+        reference,
+        tenants=tenants,
+        ddio_hits_per_s=sample.ddio_hits_per_s if hits is None else hits,
+        ddio_misses_per_s=sample.ddio_misses_per_s if misses is None else misses,
+    )
+
+
+def _with(before: Rates, after: Rates, quantity: Quantity) -> Rates:
+    """Return `before` with one quantity as in `after`."""
+    match quantity:
+        case Quantity.REFERENCES:
+            return dataclasses.replace(before, references_per_s=after.references_per_s)
+        case Quantity.MISSES:
+            return dataclasses.replace(before, misses_per_s=after.misses_per_s)
+        case _:
+            return dataclasses.replace(
+                before,
+                instructions_per_s=after.instructions_per_s,
+                cycles_per_s=after.cycles_per_s,
+            )
+
+
+def restart(reference: Sample, sample: Sample, waiting: Collection[str]) -> Sample:
+    """Return the reference after a change was acted on: the sample, but for those who wait."""
+    kept: Mapping[str, Rates] = {
+        tenant: reference.tenants[tenant] for tenant in waiting if tenant in reference.tenants
+    }
+    if not kept:
+        return sample
+    return dataclasses.replace(sample, tenants={**sample.tenants, **kept})

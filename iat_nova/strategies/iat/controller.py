@@ -1,0 +1,440 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One iteration of IAT for one cache domain: ``step(state, inventory, sample)``.
+
+Get Tenant Info (adopt when it changed) -> LLC Alloc -> Poll Prof Data (the sample) -> stable? ->
+State Transition -> LLC Re-alloc -> Sleep, as ISCA 2021 figure 5 has it. Pure: equal arguments give
+equal results, and whatever is to be remembered is in the `State` that is returned.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from typing import ClassVar
+
+from iat_nova.layout import lend
+from iat_nova.layout import plan as layout
+from iat_nova.model import (
+    DDIO,
+    Action,
+    Change,
+    Decision,
+    DomainInventory,
+    Layout,
+    Parameters,
+    Quantity,
+    Rates,
+    Sample,
+    Step,
+)
+from iat_nova.strategies.api import Rule
+from iat_nova.strategies.iat import adopt as adoption
+from iat_nova.strategies.iat import change, fsm, invariants, realloc, shuffle
+from iat_nova.strategies.iat.ledger import Ledger
+from iat_nova.strategies.iat.presets import PRESETS, Switches
+from iat_nova.strategies.iat.realloc import View
+from iat_nova.strategies.iat.roster import Roster
+from iat_nova.strategies.iat.state import FsmState, State
+
+_MINUTE_S = 60.0
+_EXCEPTIONS: Mapping[int, str] = {
+    1: "only IPC moved: neither cache nor I/O, so nothing was done",
+    2: "a non-I/O tenant that does not overlap DDIO moved, DDIO did not: its own demand",
+    3: "a non-I/O tenant that overlaps DDIO moved, and DDIO with it: a shuffle first",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What an iteration arrived at, before it is written down."""
+
+    fsm: FsmState
+    transition: int | None = None
+    exception: int | None = None
+    steps: tuple[Step, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> Iterator[str]:
+        """Say what the numbers mean."""
+        if self.transition is not None:
+            yield fsm.NUMBERED[self.transition].text
+        if self.exception is not None:
+            yield f"exception {self.exception} of the paper: {_EXCEPTIONS[self.exception]}"
+
+
+class Controller:
+    """The controller of any number of cache domains; all memory is in their `State`.
+
+    Raises `layout.LayoutError` from `step` only when not even the initial ways of the tenants can
+    be laid out in the domain, `invariants.InvariantError` rather than return what contradicts
+    itself (a bug of ours); whoever calls then keeps the state and the layout of before.
+    """
+
+    state_type = State
+    phases = tuple(state.value for state in FsmState)
+    rules: tuple[Rule, ...] = tuple(
+        (number, rule.source.value, rule.target.value)
+        for number, rule in sorted(fsm.NUMBERED.items())
+    )
+    preset: ClassVar[Switches] = PRESETS["iat"]
+
+    def __init__(
+        self, parameters: Parameters, switches: Switches | None = None, **changed: bool
+    ) -> None:
+        self.parameters = parameters
+        self.switches = dataclasses.replace(switches or self.preset, **changed)
+        self._rosters: dict[int, Roster] = {}  # by domain; derived from the inventory alone
+
+    @property
+    def runs_machine(self) -> bool:
+        """Whether the state machine runs; Core-only and I/O-iso do without it."""
+        return self.switches.resize_ddio or self.switches.shuffle
+
+    def initial(
+        self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
+    ) -> State:
+        """Return the state before the first step: Low Keep, nothing granted.
+
+        `layout` is what lies on the hardware now; None: nothing of ours does.
+        """
+        del at_s  # no memory of ours begins with a time
+        return State(
+            domain=inventory.domain,
+            iteration=0,
+            fsm=FsmState.LOW_KEEP,
+            allocation=adoption.start_allocation(
+                self._roster(inventory), self.parameters, self.switches
+            ),
+            layout=layout,
+        )
+
+    def step(
+        self, state: State, inventory: DomainInventory, sample: Sample
+    ) -> tuple[State, Decision]:
+        """Run one iteration: return what to remember and what was decided.
+
+        Tenants absent from the sample keep their ways and take no part in comparisons.
+        """
+        roster = self._roster(inventory)
+        reference = state.reference
+        if (
+            reference is None
+            or state.layout is None
+            or state.members != roster.members
+            or state.domain != inventory.domain
+            or adoption.above_maximum(state, inventory.domain, self.parameters, self.switches)
+        ):
+            return self._adopt(state, roster, sample)
+        changes, unseen = change.compare(reference, sample, roster.ids, self.parameters)
+        held = state.retry_at_s is not None and sample.taken_at_s < state.retry_at_s
+        due = changes or state.acted or state.retry_at_s is not None
+        idle = not (self.runs_machine or self.switches.resize_cores)
+        if held or idle or not due:
+            if unseen or (idle and changes):
+                judged = () if held else changes
+                reference = change.rebase(reference, sample, judged, ())
+            return self._sleep(state, reference, sample, changes)
+        view = View(
+            roster=roster,
+            parameters=self.parameters,
+            switches=self.switches,
+            reference=reference,
+            sample=sample,
+            placed=state.layout,
+            moves=change.Moves(changes),
+            io=change.io_moves(reference, sample, roster, self.parameters),
+        )
+        return self._run(state, view, changes)
+
+    def _roster(self, inventory: DomainInventory) -> Roster:
+        """Return what is derived from an inventory; worked out once as long as it is the same."""
+        roster = self._rosters.get(inventory.domain.id)
+        if roster is None or roster.inventory is not inventory:
+            roster = Roster.of(inventory)
+            self._rosters[inventory.domain.id] = roster
+        return roster
+
+    # ------------------------------------------------------------ the three ways to end
+
+    def _sleep(
+        self, state: State, reference: Sample, sample: Sample, changes: tuple[Change, ...]
+    ) -> tuple[State, Decision]:
+        """Nothing to do: only the count goes on, and the reference given is remembered."""
+        after = dataclasses.replace(
+            state, iteration=state.iteration + 1, reference=reference, acted=False
+        )
+        return after, self._decision(
+            state, after, sample, outcome=_Outcome(state.fsm), changes=changes
+        )
+
+    def _adopt(self, state: State, roster: Roster, sample: Sample) -> tuple[State, Decision]:
+        """Tenants came, went or changed: lay out anew and start from this sample."""
+        adopted, steps = adoption.adopt(state, roster, self.parameters, self.switches, sample)
+        ranking = dict(sample.tenants)
+        placed = self._plan(roster, adopted, ranking, state.layout)
+        moved = placed.moved_since(state.layout)
+        after = dataclasses.replace(
+            adopted,
+            iteration=state.iteration + 1,
+            layout=placed,
+            acted=True,
+            ranking=ranking,
+            mask_changes_at_s=_recent(state, sample, bool(moved)),
+            retry_at_s=None,
+        )
+        outcome = _Outcome(state.fsm, steps=(*steps, *shuffle.sharing(state, after, roster)))
+        self._check(roster, after)
+        return after, self._decision(state, after, sample, outcome=outcome, moved=moved)
+
+    def _run(self, state: State, view: View, changes: tuple[Change, ...]) -> tuple[State, Decision]:
+        """Something moved, or our own last write did: run the machine and share out anew."""
+        sample = view.sample
+        recent = _recent(state, sample, False)
+        if len(recent) >= self.parameters.mask_changes_per_minute:
+            return self._hold(state, recent, sample, changes)
+        ledger = Ledger(view.roster, self.parameters, self.switches, state, sample)
+        outcome = self._reallocate(state, view, ledger)
+        ranking = shuffle.ranking(state.ranking, sample, self.parameters)
+        try:
+            placed = self._place(state, view, ledger, ranking)
+        except layout.LayoutError as error:
+            hold = Step(Action.HOLD, "layout", f"there is no layout for it: {error}")
+            placed, ranking, kept = view.placed, state.ranking, state
+            outcome = dataclasses.replace(outcome, steps=(hold,), waiting=())
+        else:
+            kept = ledger.kept(state)
+            outcome = _with_shuffle(outcome, state, view, ledger, placed)
+        moved = placed.moved_since(view.placed)
+        acted = bool(moved) or outcome.transition is not None or kept.grants != state.grants
+        follow = (
+            change.restart(view.reference, sample, outcome.waiting)
+            if acted
+            else change.rebase(view.reference, sample, changes, outcome.waiting)
+        )
+        after = dataclasses.replace(
+            kept,
+            iteration=state.iteration + 1,
+            fsm=outcome.fsm,
+            layout=placed,
+            reference=follow,
+            acted=acted,
+            ranking=ranking,
+            mask_changes_at_s=(*recent, sample.taken_at_s) if moved else recent,
+            retry_at_s=None,
+        )
+        self._check(view.roster, after)
+        return after, self._decision(
+            state, after, sample, outcome=outcome, changes=changes, moved=moved
+        )
+
+    def _hold(
+        self,
+        state: State,
+        recent: tuple[float, ...],
+        sample: Sample,
+        changes: tuple[Change, ...],
+    ) -> tuple[State, Decision]:
+        """Masks moved as often as they may in a minute: judge nothing until one is older."""
+        limit = self.parameters.mask_changes_per_minute
+        retry_at_s = (recent[-limit] if limit else sample.taken_at_s) + _MINUTE_S
+        after = dataclasses.replace(
+            state,
+            iteration=state.iteration + 1,
+            acted=False,
+            mask_changes_at_s=recent,
+            retry_at_s=retry_at_s,
+        )
+        left_s = retry_at_s - sample.taken_at_s
+        hold = Step(
+            Action.HOLD,
+            "layout",
+            f"masks moved {len(recent)} times in the last minute: held for {left_s:.0f} s",
+        )
+        outcome = _Outcome(state.fsm, steps=(hold,))
+        return after, self._decision(state, after, sample, outcome=outcome, changes=changes)
+
+    def _decision(
+        self,
+        before: State,
+        after: State,
+        sample: Sample,
+        *,
+        outcome: _Outcome,
+        changes: tuple[Change, ...] = (),
+        moved: tuple[str, ...] = (),
+    ) -> Decision:
+        """Write down what was decided. Stable: nothing moved and nothing was done."""
+        assert after.layout is not None
+        return Decision(
+            domain=sample.domain,
+            iteration=after.iteration,
+            at_s=sample.taken_at_s,
+            stable=not (changes or outcome.steps or outcome.transition is not None or moved),
+            phase_before=before.fsm.value,
+            phase=after.fsm.value,
+            rule=outcome.transition,
+            changes=changes,
+            steps=outcome.steps,
+            allocation=after.allocation,
+            layout=after.layout,
+            moved=moved,
+            why=tuple(outcome.why),
+            since_s=None if before.reference is None else before.reference.taken_at_s,
+        )
+
+    def _check(self, roster: Roster, after: State) -> None:
+        """Let nothing out that contradicts itself; who does not get here changed nothing."""
+        usable = adoption.usable_ways(roster, self.switches, after.allocation.ddio_ways)
+        invariants.check(roster, usable, after)
+
+    # ------------------------------------------------------------ how many ways
+
+    def _reallocate(self, state: State, view: View, ledger: Ledger) -> _Outcome:
+        """State Transition and LLC Re-alloc, then what the three exceptions are for."""
+        target, transition = state.fsm, None
+        if self.runs_machine and view.io is not None:
+            rule = fsm.transition(state.fsm, self._signals(view, ledger))
+            target, transition = rule.target, rule.number
+            self._act(target, transition, view, ledger)
+        acted = ledger.allocation != state.allocation or transition is not None
+        number, askers, waiting = self._exception(view, transition)
+        if self.switches.resize_cores:
+            waiting += realloc.own_demand(view, ledger, askers, free=not acted)
+        return _Outcome(target, transition, number, waiting=waiting)
+
+    def _signals(self, view: View, ledger: Ledger) -> fsm.Signal:
+        assert view.io is not None
+        signals = view.io.signals(self.parameters.threshold_miss_low_per_s)
+        if ledger.ddio <= ledger.ddio_least:
+            signals |= fsm.Signal.DDIO_AT_MIN
+        if ledger.ddio >= ledger.ddio_most:
+            signals |= fsm.Signal.DDIO_AT_MAX
+        if any(ledger.counts[m.id] > view.roster.initial(m) for m in view.roster.members):
+            signals |= fsm.Signal.CORES_ABOVE_INITIAL
+        return signals
+
+    def _act(self, target: FsmState, transition: int | None, view: View, ledger: Ledger) -> None:
+        """Do what the state that was reached does with counts."""
+        assert view.io is not None
+        figures = view.io.describe(self.parameters.threshold_miss_low_per_s)
+        reason = f"row {transition}: {figures}" if transition else f"still {target}: {figures}"
+        match target:
+            case FsmState.IO_DEMAND:
+                realloc.io_demand(view, ledger, reason)
+            case FsmState.CORE_DEMAND:
+                realloc.core_demand(view, ledger, reason, entering=transition is not None)
+            case FsmState.RECLAIM:
+                realloc.reclaim(view, ledger)
+            case FsmState.LOW_KEEP | FsmState.HIGH_KEEP:
+                pass
+
+    def _exception(
+        self, view: View, transition: int | None
+    ) -> tuple[int | None, tuple[str, ...], tuple[str, ...]]:
+        """Return the exception that applies, who asks for a way by the second, and who waits.
+
+        Whose own misses rose while a transition, or DDIO's moves, explain the iteration keeps the
+        old reference and so asks in the next. A policy that does not mind DDIO, or a machine that
+        does not count it, sees a core's own demand whatever DDIO did; without counters the demand
+        of I/O tenants is served so too.
+        """
+        roster, moves = view.roster, view.moves
+        overlapping: Collection[str] = frozenset(view.placed.overlaps_ddio)
+        everybody = self.runs_machine and view.io is None
+        if not self.runs_machine or view.io is None:
+            moves, overlapping = change.Moves(moves.without(DDIO)), frozenset()
+        tenants = [t for t in roster.ids if everybody or not roster.is_io(t)]
+        pressed = tuple(
+            tenant
+            for tenant in tenants
+            if self.switches.resize_cores
+            and tenant not in overlapping
+            and moves.own(tenant)
+            and moves.rose(tenant, Quantity.MISSES)
+        )
+        if transition is not None:
+            return None, (), pressed
+        number = change.exception(moves, tenants, overlapping)
+        return (number, pressed, ()) if number == 2 else (number, (), pressed)
+
+    # ------------------------------------------------------------ where they lie
+
+    def _place(
+        self, state: State, view: View, ledger: Ledger, ranking: Mapping[str, Rates]
+    ) -> Layout:
+        """Lay out the counts where they, or the ranking of those who share, changed."""
+        counts_changed = ledger.allocation != state.allocation
+        reranked = ranking is not state.ranking and self.switches.shuffle
+        shares = bool(view.placed.overlaps_ddio) or view.placed.grouped
+        if counts_changed or (reranked and shares):
+            return self._plan(view.roster, ledger.kept(state), ranking, view.placed)
+        return view.placed
+
+    def _plan(
+        self,
+        roster: Roster,
+        state: State,
+        ranking: Mapping[str, Rates],
+        current: Layout | None,
+    ) -> Layout:
+        """Ask the solver for masks; tenants that were not measured rank as idle."""
+        wants = []
+        for member in roster.members:
+            rates = ranking.get(member.id)
+            wants.append(
+                layout.Want(
+                    tenant=member.id,
+                    ways=state.allocation.tenants[member.id],
+                    priority=member.priority,
+                    kind=member.kind,
+                    references_per_s=0.0 if rates is None else rates.references_per_s,
+                    misses_per_s=state.pressing_per_s.get(member.id, 0.0),
+                )
+            )
+        placed = layout.plan(
+            roster.domain,
+            state.allocation.ddio_ways,
+            wants,
+            current.counted if current is not None else None,
+            avoid=self.switches.shuffle,
+            forbid=self.switches.avoid_ddio,
+        )
+        return lend.lend(roster.domain, roster.host, placed)
+
+
+def _recent(state: State, sample: Sample, moved: bool) -> tuple[float, ...]:
+    """Return the times of the last minute at which masks moved."""
+    since_s = sample.taken_at_s - _MINUTE_S
+    recent = tuple(at_s for at_s in state.mask_changes_at_s if at_s > since_s)
+    return (*recent, sample.taken_at_s) if moved else recent
+
+
+def _with_shuffle(
+    outcome: _Outcome, state: State, view: View, ledger: Ledger, placed: Layout
+) -> _Outcome:
+    """Return the outcome with the ledger's steps and, where masks moved by themselves, that."""
+    steps, waiting = tuple(ledger.steps), outcome.waiting
+    step = shuffle.step(view.placed.counted, placed.counted, ledger, state.allocation)
+    if step is not None:
+        steps = (*steps, step)
+        waiting += shuffle.served(view.placed, placed, view)
+    return dataclasses.replace(outcome, steps=steps, waiting=waiting)
+
+
+class Baseline(Controller):
+    """Initial ways, DDIO as found; nothing ever moves."""
+
+    preset = PRESETS["baseline"]
+
+
+class CoreOnly(Controller):
+    """A core's own demand only."""
+
+    preset = PRESETS["core-only"]
+
+
+class IoIso(Controller):
+    """Core-only, and DDIO's ways are never given to cores."""
+
+    preset = PRESETS["io-iso"]

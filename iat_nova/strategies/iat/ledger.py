@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways of one cache domain while one iteration shares them out anew.
+
+The only thing in `control` that changes in place; it lives for one `step` and never leaves it.
+It keeps the counts, the grants and the reasons in agreement: counts never leave a tenant's bounds,
+DDIO's never the policy's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import NamedTuple
+
+from iat_nova import amounts
+from iat_nova.model import DDIO, Action, Allocation, CacheDomain, Parameters, Sample, Step
+from iat_nova.strategies.iat import demand
+from iat_nova.strategies.iat.presets import Switches
+from iat_nova.strategies.iat.roster import Roster, is_best_effort
+from iat_nova.strategies.iat.state import Backoff, Cause, Grant, Member, State, Trial
+
+
+def ddio_bounds(domain: CacheDomain, parameters: Parameters) -> tuple[int, int]:
+    """Return the fewest and the most ways that we may set DDIO to.
+
+    The policy's bounds within the hardware's: ways that are coerced together at the top come or
+    stay as one.
+    """
+    usable = ((1 << domain.ways) - 1) & ~domain.reserved_ways
+    top = 1 << (usable.bit_length() - 1)
+    tied = domain.coerced_ways.count if domain.coerced_ways & top else 1
+    most = min(parameters.ddio_ways_max, usable.bit_count())
+    return min(max(parameters.ddio_ways_min, tied), most), most
+
+
+class Granted(enum.Enum):
+    """What became of the wish for a way."""
+
+    YES = enum.auto()
+    AT_MAXIMUM = enum.auto()  # this tenant may not have more
+    NO_WAY = enum.auto()  # nor can anybody after it
+
+
+class Way(NamedTuple):
+    """One way that was found for somebody: who gave it (None: the pool) and with which grant."""
+
+    giver: str | None = None
+    given: Grant | None = None
+
+
+class Ledger:
+    """Counts, grants, trials, back-offs and steps of one iteration."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        parameters: Parameters,
+        switches: Switches,
+        state: State,
+        sample: Sample,
+    ) -> None:
+        self.roster = roster
+        self.parameters = parameters
+        self.switches = switches
+        self.sample = sample
+        self.ddio = state.allocation.ddio_ways
+        self.counts = dict(state.allocation.tenants)
+        self.grants = list(state.grants)
+        self.trials: dict[Cause, Trial] = {trial.cause: trial for trial in state.trials}
+        self.backoffs: dict[str, Backoff] = {backoff.subject: backoff for backoff in state.backoffs}
+        self.steps: list[Step] = []
+        self.ddio_least, self.ddio_most = ddio_bounds(roster.domain, parameters)
+
+    @property
+    def usable(self) -> int:
+        """The ways cores may hold: all but reserved ones, and but DDIO's where that is shut."""
+        domain = self.roster.domain
+        shut = self.ddio if self.switches.avoid_ddio else 0
+        return domain.ways - domain.reserved_ways.count - shut
+
+    @property
+    def idle(self) -> int:
+        """The ways in the pool; 0 when tenants share for want of ways."""
+        return max(0, self.usable - sum(self.counts.values()))
+
+    @property
+    def allocation(self) -> Allocation:
+        """The counts as they stand."""
+        return Allocation(self.ddio, dict(self.counts))
+
+    @property
+    def ddio_granted(self) -> int:
+        """How many of DDIO's ways were granted, not found."""
+        return sum(grant.subject == DDIO for grant in self.grants)
+
+    def name(self, subject: str) -> str:
+        """Return what people call a subject."""
+        return "DDIO" if subject == DDIO else self.roster.names.get(subject, subject)
+
+    def hold(self, subject: str, reason: str) -> None:
+        """Note that something was wanted and not done."""
+        self.steps.append(Step(Action.HOLD, subject, reason))
+
+    def grant(self, member: Member, cause: Cause, reason: str) -> Granted:
+        """Give a tenant one way, from the pool or else from a best-effort tenant.
+
+        Starts the trial of the grant. When there is none, the reason is noted.
+        """
+        subject, before = member.id, self.counts[member.id]
+        if before >= self.roster.most(member):
+            self.hold(subject, f"{reason}; but {amounts.ways(before)} is its maximum")
+            return Granted.AT_MAXIMUM
+        way = self._find_way(member)
+        if way is None:
+            self.hold(subject, f"{reason}; but no way is idle and nobody of lower rank can give")
+            return Granted.NO_WAY
+        self.counts[subject] += 1
+        self.steps.append(Step(Action.GROW, subject, reason, before, before + 1))
+        self._remember(subject, cause, way)
+        rates = self.sample.tenants.get(subject)
+        self.trials[cause] = Trial(
+            subject,
+            cause,
+            1,
+            self.sample.ddio_misses_per_s,
+            None if rates is None else rates.miss_ratio,
+        )
+        return Granted.YES
+
+    def grow_ddio(self, count: int, reason: str) -> None:
+        """Give DDIO up to `count` ways, as far as its maximum and the others allow."""
+        before, grown = self.ddio, 0
+        while grown < count and self.ddio < self.ddio_most:
+            # DDIO's way costs somebody one only where its ways are shut to cores.
+            way = self._find_way(None) if self.switches.avoid_ddio else Way()
+            if way is None:
+                break
+            self.ddio += 1
+            grown += 1
+            self._remember(DDIO, Cause.IO_DEMAND, way)
+        if not grown:
+            self.hold(DDIO, f"{reason}; but no way can be had for DDIO")
+            return
+        self.steps.append(Step(Action.GROW, DDIO, reason, before, self.ddio))
+        self.trials[Cause.IO_DEMAND] = Trial(
+            DDIO, Cause.IO_DEMAND, grown, self.sample.ddio_misses_per_s, None
+        )
+
+    def shrink_ddio(self, reason: str) -> None:
+        """Take one way from DDIO that nobody granted."""
+        self.ddio -= 1
+        self.steps.append(Step(Action.SHRINK, DDIO, reason, self.ddio + 1, self.ddio))
+
+    def take_back(self, grant: Grant, action: Action, reason: str) -> None:
+        """End a grant: its way goes into the pool.
+
+        Or to whom it was taken from, when the grant proved wrong (`Action.UNDO`) or its giver's
+        miss rate has risen since by more than THRESHOLD_STABLE.
+        """
+        self.grants.remove(grant)
+        subject = grant.subject
+        if subject == DDIO:
+            self.ddio -= 1
+            after = self.ddio
+        else:
+            self.counts[subject] -= 1
+            after = self.counts[subject]
+        self.steps.append(Step(action, subject, reason, after + 1, after))
+        trial = self.trials.get(grant.cause)
+        if trial is not None and trial.subject == subject:
+            del self.trials[grant.cause]
+        if grant.giver is not None and (action is Action.UNDO or self._misses_it(grant)):
+            self._return(grant, grant.giver)
+
+    def _return(self, grant: Grant, giver: str) -> None:
+        """Give a way back to who gave it, with the grant that went along.
+
+        One that has its maximum meanwhile gets none: the way stays in the pool.
+        """
+        before = self.counts[giver]
+        if before >= self.roster.most(self.roster.by_id[giver]):
+            return
+        self.counts[giver] = before + 1
+        if grant.given is not None:
+            self.grants.append(grant.given)
+            self.grants.sort(key=lambda each: each.at_s)
+        lent = f"has the way back that {self.name(grant.subject)} held"
+        self.steps.append(Step(Action.GROW, giver, lent, before, before + 1))
+
+    def _misses_it(self, grant: Grant) -> bool:
+        """Tell whether the giver of a way misses more than when it gave; unknown: it does."""
+        rates = self.sample.tenants.get(grant.giver or "")
+        if rates is None or grant.giver_miss_ratio is None:
+            return True
+        return rates.miss_ratio > (1 + self.parameters.threshold_stable) * grant.giver_miss_ratio
+
+    def blocked(self, subject: str) -> Backoff | None:
+        """Return the back-off that forbids a grant to a subject now; None when it may be tried."""
+        backoff = self.backoffs.get(subject)
+        if backoff is None or self.sample.taken_at_s >= backoff.until_s:
+            return None
+        now = demand.demand_of(subject, self.sample)
+        same = demand.same_demand(backoff, now, self.parameters.retry_change)
+        return backoff if same else None
+
+    def back_off(self, subject: str) -> Backoff:
+        """Note that a grant did not help: twice as long a back-off as the last for this demand."""
+        now = demand.demand_of(subject, self.sample)
+        last = self.backoffs.get(subject)
+        delay_s = self.parameters.backoff_initial_s
+        if last is not None and demand.same_demand(last, now, self.parameters.retry_change):
+            delay_s = min(2 * last.delay_s, self.parameters.backoff_max_s)
+        backoff = Backoff(subject, now or 0.0, delay_s, self.sample.taken_at_s + delay_s)
+        self.backoffs[subject] = backoff
+        return backoff
+
+    def _find_way(self, member: Member | None) -> Way | None:
+        """Find one way for a tenant (None: for DDIO); None when there is none.
+
+        A best-effort tenant's own hunger takes idle ways only; nobody else's way is worth less.
+        """
+        if self.idle:
+            return Way()
+        spared = {trial.subject for trial in self.trials.values()}
+        if member is not None:
+            spared.add(member.id)
+            if is_best_effort(member) and not self.roster.is_io(member.id):
+                return None
+        giver = demand.giver(self.roster, self.counts, self.sample, spared)
+        if giver is None:  # always so where tenants share partitions: all have their minimum then
+            return None
+        taker = "DDIO" if member is None else self.name(member.id)
+        return self._give(giver, taker)
+
+    def _give(self, giver: Member, taker: str) -> Way:
+        """Take a way from a best-effort tenant, and with it his latest grant if he has one."""
+        before = self.counts[giver.id]
+        self.counts[giver.id] = before - 1
+        given = next((g for g in reversed(self.grants) if g.subject == giver.id), None)
+        if given is not None:
+            self.grants.remove(given)
+        rates = self.sample.tenants.get(giver.id)
+        misses = "unknown" if rates is None else amounts.rate(rates.misses_per_s)
+        reason = f"fewest misses of the best-effort tenants ({misses}): its way goes to {taker}"
+        self.steps.append(Step(Action.GIVE, giver.id, reason, before, before - 1))
+        return Way(giver.id, given)
+
+    def _remember(self, subject: str, cause: Cause, way: Way) -> None:
+        rates = self.sample.tenants.get(way.giver or "")
+        self.grants.append(
+            Grant(
+                subject,
+                cause,
+                demand.demand_of(subject, self.sample) or 0.0,
+                self.sample.taken_at_s,
+                way.giver,
+                None if rates is None else rates.miss_ratio,
+                way.given,
+            )
+        )
+
+    def kept(self, state: State) -> State:
+        """Return a state with what this ledger holds."""
+        return dataclasses.replace(
+            state,
+            allocation=self.allocation,
+            grants=tuple(self.grants),
+            trials=tuple(self.trials.values()),
+            backoffs=tuple(self.backoffs.values()),
+        )

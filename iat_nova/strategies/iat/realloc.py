@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LLC Re-alloc: what each state of the machine does with way counts, at most a way an iteration.
+
+Low Keep and High Keep change no counts. Exception 2 (a core's own demand) is served here too; it
+is all that the Core-only and I/O-iso policies do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from iat_nova import amounts
+from iat_nova.model import DDIO, Action, Layout, Parameters, Quantity, Sample
+from iat_nova.strategies.iat import demand
+from iat_nova.strategies.iat.change import IoMoves, Moves
+from iat_nova.strategies.iat.ledger import Granted, Ledger
+from iat_nova.strategies.iat.presets import Switches
+from iat_nova.strategies.iat.roster import Roster
+from iat_nova.strategies.iat.state import Cause, Grant, Trial
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """All that an iteration looks at."""
+
+    roster: Roster
+    parameters: Parameters
+    switches: Switches
+    reference: Sample
+    sample: Sample
+    placed: Layout  # before this iteration
+    moves: Moves
+    io: IoMoves | None  # None: DDIO was not counted
+
+    @property
+    def may_resize_ddio(self) -> bool:
+        """Whether the switches and the machine let us set DDIO's ways."""
+        return self.switches.resize_ddio and self.roster.domain.ddio_resizable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a grant on trial helped, and the figures that say so.
+
+    `rising`: it could not be told, because the tenant's miss rate rose. More ways of its own do
+    not do that (LRU's stack property), so its demand was probably still growing when the way was
+    granted, as after a sample that was taken while a phase began.
+    """
+
+    helped: bool
+    rising: bool
+    figures: str
+
+
+def judge(trial: Trial, view: View, *, with_ddio: bool) -> Verdict:
+    """Compare with the moment of the grant: did misses fall by THRESHOLD_STABLE?
+
+    The tenant's LLC miss rate counts, relative to itself; `with_ddio`: DDIO's misses do as well.
+    """
+    falls: list[tuple[str, float]] = []
+    rates = view.sample.tenants.get(trial.subject)
+    if rates is not None and trial.miss_ratio:
+        falls.append(("miss rate", rates.miss_ratio / trial.miss_ratio - 1))
+    now = view.sample.ddio_misses_per_s
+    if with_ddio and now is not None and trial.ddio_misses_per_s:
+        falls.append(("DDIO misses", now / trial.ddio_misses_per_s - 1))
+    figures = ", ".join(f"{name} {amounts.percent(fall)}" for name, fall in falls)
+    threshold = view.parameters.threshold_stable
+    helped = any(fall <= -threshold for _, fall in falls)
+    rising = (
+        not helped
+        and trial.ways == 1  # once only, or a miss rate that creeps up would take way after way
+        and any(name == "miss rate" and fall > threshold for name, fall in falls)
+    )
+    return Verdict(helped, rising, figures or "its effect could not be measured")
+
+
+def io_demand(view: View, ledger: Ledger, reason: str) -> None:
+    """I/O Demand: DDIO gets a way more while misses are high."""
+    if not view.may_resize_ddio:
+        ledger.hold(DDIO, f"{reason}; DDIO's ways may not be resized here")
+        return
+    ledger.grow_ddio(_ddio_increment(view, ledger), reason)
+
+
+def _ddio_increment(view: View, ledger: Ledger) -> int:
+    """Return by how many ways DDIO grows: one, or what its miss curve asks for.
+
+    The miss curve is the straight line through the two latest points: misses before and after the
+    last growth. The paper names the alternative (section IV-D, as UCP does) and leaves its form.
+    """
+    trial = ledger.trials.get(Cause.IO_DEMAND)
+    if view.parameters.ddio_growth != "miss-curve" or trial is None or view.io is None:
+        return 1
+    if trial.ddio_misses_per_s is None:
+        return 1
+    saved_per_way = (trial.ddio_misses_per_s - view.io.misses_per_s) / trial.ways
+    if saved_per_way <= view.parameters.floor_ddio_per_s:
+        return 1
+    too_many = view.io.misses_per_s - view.parameters.threshold_miss_low_per_s
+    return max(1, math.ceil(too_many / saved_per_way))
+
+
+def core_demand(view: View, ledger: Ledger, reason: str, *, entering: bool) -> None:
+    """Core Demand: the selected tenant gets a way more while the last one helped.
+
+    On entering, and when another candidate's misses rise, a tenant is selected anew.
+    """
+    trial = ledger.trials.pop(Cause.CORE_DEMAND, None)
+    if not view.switches.resize_cores:
+        if entering:
+            ledger.hold("layout", f"{reason}; tenants' ways may not be resized here")
+        return
+    if trial is not None and not entering:
+        verdict = judge(trial, view, with_ddio=True)
+        if not verdict.helped:
+            backoff = ledger.back_off(trial.subject)
+            ledger.hold(
+                trial.subject,
+                f"the last way did not help ({verdict.figures}): "
+                f"no more of them for {backoff.delay_s:.0f} s",
+            )
+        else:
+            member = view.roster.by_id[trial.subject]
+            helped = f"the last way helped ({verdict.figures})"
+            if ledger.grant(member, Cause.CORE_DEMAND, helped) is not Granted.AT_MAXIMUM:
+                return
+    _grant_first_candidate(view, ledger, reason, entering=entering)
+
+
+def _grant_first_candidate(view: View, ledger: Ledger, reason: str, *, entering: bool) -> None:
+    candidates = demand.core_candidates(view.roster, view.reference, view.sample)
+    if entering and not candidates:
+        ledger.hold("layout", f"{reason}; but no I/O tenant's miss rate rose")
+    for member, rise in candidates:
+        if not entering and not view.moves.rose(member.id, Quantity.MISSES):
+            continue
+        if _held_back(member.id, ledger, reason):
+            continue
+        points = "" if rise is None else f", its miss rate {rise:+.1f} points"
+        granted = ledger.grant(member, Cause.CORE_DEMAND, f"{reason}{points}")
+        if granted is not Granted.AT_MAXIMUM:
+            return
+
+
+def _held_back(subject: str, ledger: Ledger, reason: str) -> bool:
+    backoff = ledger.blocked(subject)
+    if backoff is None:
+        return False
+    left_s = backoff.until_s - ledger.sample.taken_at_s
+    ledger.hold(
+        subject,
+        f"{reason}; but a way did not help at this demand "
+        f"({amounts.rate(backoff.demand_per_s)}): not tried again for {left_s:.0f} s",
+    )
+    return True
+
+
+def reclaim(view: View, ledger: Ledger) -> None:
+    """Reclaim: one way goes back whose demand has gone; cores give before DDIO.
+
+    Among cores the stack comes first, then the latest grant. Of DDIO's ways the granted ones go
+    back by their demand, those that nobody granted while misses are low.
+    """
+    fall = view.parameters.reclaim_fall
+    gone = list(demand.lapsed(ledger.grants, view.sample, fall))
+    if view.switches.resize_cores:
+        cores = [grant for grant in gone if grant.subject != DDIO]
+        stack = view.roster.stack.id if view.roster.stack is not None else None
+        first = next((grant for grant in cores if grant.subject == stack), None)
+        grant = first or next(iter(cores), None)
+        if grant is not None:
+            ledger.take_back(grant, Action.SHRINK, _lapse(grant, ledger))
+            return
+    if not view.may_resize_ddio or ledger.ddio <= ledger.ddio_least:
+        return
+    grant = next((grant for grant in gone if grant.subject == DDIO), None)
+    if grant is not None:
+        ledger.take_back(grant, Action.SHRINK, _lapse(grant, ledger))
+        return
+    found = ledger.ddio - ledger.ddio_granted
+    low = view.parameters.threshold_miss_low_per_s
+    if found > ledger.ddio_least and view.io is not None and view.io.misses_per_s <= low:
+        ledger.shrink_ddio(
+            f"misses {amounts.rate(view.io.misses_per_s)} within {amounts.rate(low)}, "
+            "and the way was found, not granted"
+        )
+
+
+def _lapse(grant: Grant, ledger: Ledger) -> str:
+    now = demand.demand_of(grant.subject, ledger.sample) or 0.0
+    what = "hits and misses" if grant.subject == DDIO else "references"
+    fall = amounts.percent(now / grant.demand_per_s - 1)
+    return (
+        f"{what} {amounts.rate(now)}, {fall} from the {amounts.rate(grant.demand_per_s)} "
+        "that the way was granted for"
+    )
+
+
+def own_demand(view: View, ledger: Ledger, askers: Sequence[str], *, free: bool) -> tuple[str, ...]:
+    """Serve cores whose demand has nothing to do with I/O (the paper's exception 2).
+
+    A way more while each way cuts the tenant's miss rate by THRESHOLD_STABLE, relative; one that
+    does not is undone. While the miss rate still rises that cannot be told: the next way is tried,
+    and if that does not help both are undone. A way whose demand has gone goes back. `free`: the
+    machine did nothing in this iteration, so a way may be granted. Returns the askers whose turn
+    has not come yet.
+    """
+    candidates = demand.own_candidates(view.roster, askers, view.reference, view.sample)
+    waiting = tuple(member.id for member, _ in candidates)
+    trial = ledger.trials.get(Cause.OWN_DEMAND)
+    if trial is not None and trial.subject in view.sample.tenants:
+        verdict = judge(trial, view, with_ddio=False)
+        if not verdict.helped and not verdict.rising:
+            _undo(trial, verdict, ledger)
+            return waiting
+        if not free:
+            return waiting
+        del ledger.trials[Cause.OWN_DEMAND]
+        if _go_on(trial, verdict, view, ledger):
+            return waiting
+        if verdict.rising:
+            _undo(trial, verdict, ledger)
+            return waiting
+    if not free or _give_back_own(view, ledger):
+        return waiting
+    return _serve_first(view, ledger, candidates)
+
+
+def _go_on(trial: Trial, verdict: Verdict, view: View, ledger: Ledger) -> bool:
+    """Grant the next way after one that helped, or that could not be judged; True when done."""
+    what = "the miss rate still rises" if verdict.rising else "the last way helped"
+    member = view.roster.by_id[trial.subject]
+    reason = f"own demand: {what} ({verdict.figures})"
+    if ledger.grant(member, Cause.OWN_DEMAND, reason) is not Granted.YES:
+        return False
+    if verdict.rising:  # the way that could not be judged is on trial together with this one
+        latest = ledger.trials[Cause.OWN_DEMAND]
+        ledger.trials[Cause.OWN_DEMAND] = dataclasses.replace(latest, ways=trial.ways + 1)
+    return True
+
+
+def _undo(trial: Trial, verdict: Verdict, ledger: Ledger) -> None:
+    ledger.trials.pop(Cause.OWN_DEMAND, None)
+    backoff = ledger.back_off(trial.subject)
+    own = [
+        grant
+        for grant in reversed(ledger.grants)
+        if grant.subject == trial.subject and grant.cause is Cause.OWN_DEMAND
+    ]
+    last = "the last way" if trial.ways == 1 else f"the last {amounts.ways(trial.ways)}"
+    for grant in own[: trial.ways]:
+        ledger.take_back(
+            grant,
+            Action.UNDO,
+            f"own demand: {last} did not help ({verdict.figures}), "
+            f"no more of them for {backoff.delay_s:.0f} s",
+        )
+
+
+def _give_back_own(view: View, ledger: Ledger) -> bool:
+    """Take one way back whose own demand has gone; True when there was one."""
+    own = [grant for grant in ledger.grants if grant.cause is Cause.OWN_DEMAND]
+    grant = next(demand.lapsed(own, view.sample, view.parameters.reclaim_fall), None)
+    if grant is None:
+        return False
+    ledger.take_back(grant, Action.SHRINK, _lapse(grant, ledger))
+    return True
+
+
+def _serve_first(
+    view: View, ledger: Ledger, candidates: Sequence[demand.Candidate]
+) -> tuple[str, ...]:
+    """Grant the first candidate a way that can have one; return those after it."""
+    for turn, (member, rise) in enumerate(candidates):
+        points = "" if rise is None else f", miss rate {rise:+.1f} points"
+        reason = f"own demand: IPC moved and LLC misses rose{points}"
+        if _held_back(member.id, ledger, reason):
+            continue
+        granted = ledger.grant(member, Cause.OWN_DEMAND, reason)
+        if granted is Granted.YES:
+            return tuple(later.member.id for later in candidates[turn + 1 :])
+        if granted is Granted.NO_WAY:
+            return ()
+    return ()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a step needs to know of a domain's tenants, worked out once an inventory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from iat_nova.model import CacheDomain, DeviceModel, DomainInventory, Priority, TenantKind
+from iat_nova.strategies.iat.state import Member
+
+
+def is_best_effort(member: Member) -> bool:
+    """Tell whether a tenant may be asked to give; the stack never is."""
+    return member.priority is Priority.BE and member.kind is not TenantKind.STACK
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Roster:
+    """The tenants of a domain, sorted by the part they play.
+
+    `io` are those whose LLC references the machine watches: the stack and the I/O tenants.
+    `sliced` are the I/O tenants that own their buffers, `aggregated` those behind the stack;
+    without a stack of ours every I/O tenant counts as sliced.
+    """
+
+    inventory: DomainInventory
+    members: tuple[Member, ...]
+    by_id: Mapping[str, Member]
+    names: Mapping[str, str]
+    ids: tuple[str, ...]
+    stack: Member | None
+    sliced: tuple[Member, ...]
+    aggregated: tuple[Member, ...]
+    best_effort: tuple[Member, ...]
+    critical: tuple[Member, ...]
+
+    @classmethod
+    def of(cls, inventory: DomainInventory) -> Roster:
+        """Sort the tenants of an inventory."""
+        members = tuple(Member.of(tenant) for tenant in inventory.tenants)
+        stack = next((m for m in members if m.kind is TenantKind.STACK), None)
+        io = [m for m in members if m.io and m is not stack]
+        behind = {m.id for m in io if stack is not None and m.model is DeviceModel.AGGREGATION}
+        return cls(
+            inventory=inventory,
+            members=members,
+            by_id={m.id: m for m in members},
+            names=inventory.names,
+            ids=tuple(m.id for m in members),
+            stack=stack,
+            sliced=tuple(m for m in io if m.id not in behind),
+            aggregated=tuple(m for m in io if m.id in behind),
+            best_effort=tuple(m for m in members if is_best_effort(m)),
+            critical=tuple(m for m in members if m is not stack and not is_best_effort(m)),
+        )
+
+    @property
+    def domain(self) -> CacheDomain:
+        """The cache domain the tenants share."""
+        return self.inventory.domain
+
+    @property
+    def host(self) -> str | None:
+        """The id of the host's class; None where every processor is somebody's."""
+        return next((m.id for m in self.members if m.kind is TenantKind.HOST), None)
+
+    @property
+    def io(self) -> tuple[Member, ...]:
+        """The stack and all I/O tenants."""
+        stack = (self.stack,) if self.stack is not None else ()
+        return stack + self.sliced + self.aggregated
+
+    def is_io(self, tenant: str) -> bool:
+        """Tell whether a tenant is the stack or does I/O."""
+        member = self.by_id[tenant]
+        return member.io or member is self.stack
+
+    def least(self, member: Member) -> int:
+        """The fewest ways a tenant may hold: its minimum, and the hardware's."""
+        return max(member.ways.min, self.domain.min_ways)
+
+    def most(self, member: Member) -> int:
+        """The most ways a tenant may hold: its maximum, and what is not reserved."""
+        free = self.domain.ways - self.domain.reserved_ways.count
+        return max(self.least(member), min(member.ways.max, free))
+
+    def initial(self, member: Member) -> int:
+        """The ways a tenant starts with, within its bounds."""
+        return min(max(member.ways.initial, self.least(member)), self.most(member))

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a new layout means: whose masks moved, by which rates tenants rank, what to say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iat_nova import amounts
+from iat_nova.model import (
+    DDIO,
+    Action,
+    Allocation,
+    Layout,
+    Parameters,
+    Quantity,
+    Rates,
+    Sample,
+    Step,
+    WayMask,
+)
+from iat_nova.strategies.iat.ledger import Ledger
+from iat_nova.strategies.iat.realloc import View
+from iat_nova.strategies.iat.roster import Roster
+from iat_nova.strategies.iat.state import State
+
+
+def ranking(
+    before: Mapping[str, Rates], sample: Sample, parameters: Parameters
+) -> Mapping[str, Rates]:
+    """Return the rates that rank tenants; the same object while no references moved far.
+
+    They follow in coarse steps (10 % by the policy), or two tenants of like demand would change
+    places with every sample.
+    """
+    threshold, floor = parameters.retry_change, parameters.floor_references_per_s
+    fresh = {
+        tenant: rates
+        for tenant, rates in sample.tenants.items()
+        if (held := before.get(tenant)) is None
+        or _far(held.references_per_s, rates.references_per_s, threshold, floor)
+    }
+    return {**before, **fresh} if fresh else before
+
+
+def _far(before: float, after: float, threshold: float, floor: float) -> bool:
+    distance = abs(after - before)
+    return distance > floor and distance > threshold * before
+
+
+def step(before: Layout, after: Layout, ledger: Ledger, counts_before: Allocation) -> Step | None:
+    """Return what to say of masks that moved although their counts stayed; None if none did."""
+    resized = {t for t, ways in ledger.counts.items() if counts_before.tenants[t] != ways}
+    others = [t for t in after.moved_since(before) if t != DDIO and t not in resized]
+    if not others:
+        return None
+    was, now = before.overlaps_ddio, after.overlaps_ddio
+    left = [ledger.name(t) for t in was if t not in now]
+    entered = [ledger.name(t) for t in now if t not in was]
+    parts = []
+    if left:
+        parts.append(f"out of DDIO's ways: {amounts.names(left)}")
+    if entered:
+        parts.append(f"into them, having the least to lose: {amounts.names(entered)}")
+    if not parts:
+        parts.append(f"moved aside, to keep masks whole: {amounts.names(map(ledger.name, others))}")
+    return Step(Action.SHUFFLE, "layout", "; ".join(parts))
+
+
+def sharing(before: State, after: State, roster: Roster) -> tuple[Step, ...]:
+    """Say who shares a partition for want of ways or classes, where that is new."""
+    known = _companions(before.layout)
+    return tuple(
+        Step(
+            Action.ADOPT,
+            "layout",
+            f"more tenants than ways or classes: {amounts.names(roster.names[t] for t in tenants)} "
+            f"share {amounts.ways(mask.count)}",
+        )
+        for tenants, mask in _companions(after.layout).items()
+        if tenants not in known
+    )
+
+
+def _companions(layout: Layout | None) -> dict[tuple[str, ...], WayMask]:
+    groups = layout.groups if layout is not None else ()
+    return {group.tenants: group.mask for group in groups if len(group.tenants) > 1}
+
+
+def served(before: Layout, after: Layout, view: View) -> tuple[str, ...]:
+    """Return who left DDIO's ways while its misses rose: if they stay up, it asks again."""
+    stays = after.overlaps_ddio
+    return tuple(
+        tenant
+        for tenant in before.overlaps_ddio
+        if tenant not in stays
+        and tenant in view.roster.by_id
+        and not view.roster.is_io(tenant)
+        and view.moves.rose(tenant, Quantity.MISSES)
+    )

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lies on the hardware in this strategy's terms, and the moves from one plan to the next."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iat_nova.model import Allocation, CacheDomain, DomainInventory, Group, Layout, Tenant, WayMask
+from iat_nova.strategies.pollute_buffer import room
+from iat_nova.strategies.pollute_buffer.room import Own
+
+BUFFER_WAYS = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """Who is confined to the buffer, how large it is, and DDIO's ways.
+
+    Without anybody confined, and without promises, this is a host without the agent. The buffer
+    lies below DDIO's ways, or with `on_ddio` in the topmost ways, where devices write as well.
+    `own`: who has ways that no other tenant may fill (see `room`); one that is confined has no
+    others.
+    """
+
+    confined: frozenset[str]
+    buffer: int
+    ddio: int
+    on_ddio: bool = False
+    own: tuple[Own, ...] = ()
+
+    def without(self, gone: frozenset[str]) -> Plan:
+        """Return the plan when these tenants have left."""
+        return dataclasses.replace(self, confined=self.confined - gone)
+
+    @property
+    def owners(self) -> frozenset[str]:
+        """Who has ways of their own."""
+        return frozenset(one.tenant for one in self.own)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """A change of plan to be tried, and what it is in words."""
+
+    subject: str  # a tenant's id, "ddio" or "layout"
+    plan: Plan
+    words: str
+
+
+def found(domain: CacheDomain, ddio_least: int) -> Plan:
+    """Return the plan of a host as it was found: nobody confined."""
+    ddio = domain.ddio_found.count if domain.ddio_found else ddio_least
+    return Plan(frozenset(), BUFFER_WAYS, ddio)
+
+
+def layout(inventory: DomainInventory, plan: Plan) -> Layout:
+    """Return the masks of a plan. Tenants with the same mask share a class of service."""
+    members: dict[WayMask, list[str]] = {}
+    for tenant in inventory.tenants:
+        members.setdefault(_mask(inventory, plan, tenant), []).append(tenant.id)
+    groups = tuple(Group(tuple(ids), mask) for mask, ids in sorted(members.items()))
+    return Layout(
+        _ddio(inventory.domain, plan.ddio), groups, grouped=any(len(g.tenants) > 1 for g in groups)
+    )
+
+
+def allocation(inventory: DomainInventory, plan: Plan, placed: Layout) -> Allocation:
+    """Return the counts of a plan: ways that several may fill count for each."""
+    masks = {tenant.id: placed.mask_of(tenant.id) for tenant in inventory.tenants}
+    return Allocation(plan.ddio, {t: mask.count if mask else 0 for t, mask in masks.items()})
+
+
+def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
+    domain = inventory.domain
+    if tenant.id in plan.owners:
+        reach = tenant.id not in plan.confined
+        return _coerced(domain, room.mask(domain, plan.own, plan.ddio, tenant, reach=reach))
+    everything = room.shared(domain, plan.own, plan.ddio)
+    if tenant.id in plan.confined:
+        least = max(
+            (
+                one.ways.min
+                for one in inventory.tenants
+                if one.id in plan.confined and one.id not in plan.owners
+            ),
+            default=1,
+        )
+        return _buffer(domain, plan, everything, max(plan.buffer, least))
+    most = max(tenant.ways.max, domain.min_ways)
+    if most >= everything.count:
+        return _coerced(domain, everything)
+    return _coerced(domain, WayMask.span(everything.lowest, most))
+
+
+def _buffer(domain: CacheDomain, plan: Plan, everything: WayMask, ways: int) -> WayMask:
+    """Return the buffer's mask; where there is no room below DDIO's ways, it reaches into them."""
+    ways = min(max(ways, domain.min_ways), everything.count)
+    top = everything.highest + 1
+    if not plan.on_ddio:
+        clean = min(top, domain.ways - plan.ddio)
+        top = max(clean, everything.lowest + ways)
+    return _coerced(domain, WayMask.span(max(everything.lowest, top - ways), ways))
+
+
+def _coerced(domain: CacheDomain, mask: WayMask) -> WayMask:
+    return WayMask(mask | domain.coerced_ways) if mask & domain.coerced_ways else mask
+
+
+def _ddio(domain: CacheDomain, ways: int) -> WayMask:
+    if domain.ddio_found is not None and domain.ddio_found.count == ways:
+        return domain.ddio_found
+    return WayMask.span(domain.ways - ways, ways)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where ways lie: those promised to one tenant, and those that all others share.
+
+A mask is an unbroken run of ways, so of the tenants with ways of their own only two can reach the
+shared ones as well, from below and from above::
+
+    way 0   | own of C | own of A |        shared        | own of B | DDIO |   the highest
+              C: own     A: own and shared                 B: shared, own, and DDIO's
+
+With one such tenant, DDIO's ways are shared like all others. Where masks may have holes, everybody
+reaches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from iat_nova.layout.open_ways import open_ways
+from iat_nova.model import CacheDomain, DomainInventory, Priority, Tenant, TenantKind, WayMask
+
+SHARED_LEAST = 2  # ways besides DDIO's that are left to share, promises or not
+CLASSES_SHARED = 2  # of service: those who share, and the pollute buffer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Own:
+    """Ways that no other tenant may fill."""
+
+    tenant: str
+    ways: int
+
+
+def promised(
+    inventory: DomainInventory, ddio: int, stalled: Mapping[str, float]
+) -> tuple[Own, ...]:
+    """Return the promises that there is room for, those of critical tenants first.
+
+    The first two reach the shared ways: of equal priority, who is stalled most.
+    """
+    ranked = sorted(
+        (tenant for tenant in inventory.tenants if tenant.ways.promised),
+        key=lambda t: (t.priority is Priority.BE, -stalled.get(t.id, 0.0), t.id),
+    )
+    asked = [Own(t.id, max(t.ways.promised, inventory.domain.min_ways)) for t in ranked]
+    classes = _classes(inventory)
+    left = _free(inventory.domain, ddio)
+    everybody = len(asked) == len(inventory.tenants) <= classes
+    if everybody and sum(one.ways for one in asked) <= left:
+        return tuple(asked)
+    left -= _shared_least(inventory.domain)
+    found: list[Own] = []
+    for one in asked:
+        if one.ways <= left and len(found) < classes:
+            found.append(one)
+            left -= one.ways
+    return tuple(found)
+
+
+def _free(domain: CacheDomain, ddio: int) -> int:
+    return _clean(domain, ddio) - open_ways(domain).lowest
+
+
+def _shared_least(domain: CacheDomain) -> int:
+    return max(SHARED_LEAST, domain.min_ways)
+
+
+def fits(domain: CacheDomain, own: Sequence[Own], ddio: int) -> bool:
+    """Tell whether there is room for these besides DDIO's ways."""
+    owned = sum(one.ways for one in own)
+    return not own or owned <= _free(domain, ddio) - _shared_least(domain)
+
+
+def reaching(domain: CacheDomain, own: Sequence[Own]) -> frozenset[str]:
+    """Return who may fill shared ways besides its own."""
+    return frozenset(one.tenant for one in (own if domain.sparse_masks else own[:2]))
+
+
+def shared(domain: CacheDomain, own: Sequence[Own], ddio: int) -> WayMask:
+    """Return the ways that everybody may fill who has none of their own."""
+    everything = open_ways(domain)
+    lowest = everything.lowest + sum(one.ways for one in _below(own))
+    top = everything.highest + 1
+    if len(own) > 1:
+        top = _clean(domain, ddio) - own[1].ways
+    return WayMask.span(lowest, max(0, top - lowest))
+
+
+def mask(
+    domain: CacheDomain, own: Sequence[Own], ddio: int, tenant: Tenant, *, reach: bool
+) -> WayMask:
+    """Return the mask of a tenant with ways of its own; `reach`: it may fill shared ones as well.
+
+    Never more than the most its flavor or class allows.
+    """
+    mine = _own_mask(domain, own, ddio, tenant.id)
+    if not reach:
+        return mine
+    open_to_all = shared(domain, own, ddio)
+    most = max(tenant.ways.max, mine.count)
+    if own[0].tenant == tenant.id:
+        return WayMask.span(mine.lowest, min(most, mine.count + open_to_all.count))
+    if own[1].tenant == tenant.id:
+        below = max(mine.lowest - open_to_all.count, mine.highest + 1 - most)
+        top = min(open_ways(domain).highest + 1, below + most)
+        return WayMask.span(below, top - below)
+    return WayMask(mine | open_to_all) if domain.sparse_masks else mine
+
+
+def _own_mask(domain: CacheDomain, own: Sequence[Own], ddio: int, tenant: str) -> WayMask:
+    """Return a tenant's own ways: the first lies below the shared, the second above."""
+    if len(own) > 1 and own[1].tenant == tenant:
+        return WayMask.span(_clean(domain, ddio) - own[1].ways, own[1].ways)
+    at = open_ways(domain).lowest
+    for one in reversed(_below(own)):
+        if one.tenant == tenant:
+            return WayMask.span(at, one.ways)
+        at += one.ways
+    raise KeyError(tenant)
+
+
+def _below(own: Sequence[Own]) -> Sequence[Own]:
+    return [one for number, one in enumerate(own) if number != 1]
+
+
+def _clean(domain: CacheDomain, ddio: int) -> int:
+    """Return the first way above those that only tenants fill."""
+    top = min(open_ways(domain).highest + 1, domain.ways - ddio)
+    return min(top, domain.coerced_ways.lowest) if domain.coerced_ways else top
+
+
+def _classes(inventory: DomainInventory) -> int:
+    """Return how many tenants may have masks of their own."""
+    host = any(tenant.kind is TenantKind.HOST for tenant in inventory.tenants)
+    return inventory.domain.classes - int(not host) - CLASSES_SHARED

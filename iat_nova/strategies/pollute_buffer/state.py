@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the strategy remembers of one cache domain between two iterations."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+
+from iat_nova.model import CacheDomain, Layout, Priority, Sample, WayRequest
+from iat_nova.strategies.pollute_buffer.judge import Look
+from iat_nova.strategies.pollute_buffer.plan import Move, Plan
+
+
+class Phase(enum.StrEnum):
+    """What the next sample is for."""
+
+    MEASURE = "measure"  # how fast tenants are under the plan that lies there
+    TRIAL = "trial"  # whether a move pays
+    REST = "rest"  # whether the load is still the one that was judged
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    """The facts of a tenant on which decisions rest; a change of one is a change of tenants."""
+
+    id: str
+    priority: Priority
+    io: bool
+    cpus: tuple[int, ...]
+    ways: WayRequest
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class State:
+    """All memory of one cache domain.
+
+    `plan` is what has proved best, `looks` how tenants did under it (the mean of `counted` samples)
+    and `base` the last of these. `trial` is the move that is tried now, `trial_looks` and
+    `trial_counted` what it showed. `tried` are the plans that did not pay since the load last
+    changed; `trials` counts those of this search, `paid` what was kept. In rest, `deviation` is
+    the usual largest deviation from `looks`, `strange` for how many samples in a row the load has
+    looked changed; no search begins before `wait_until_s`, and each that finds nothing doubles
+    `wait_s`.
+    """
+
+    iteration: int
+    domain: CacheDomain
+    members: tuple[Member, ...]
+    plan: Plan
+    phase: Phase = Phase.MEASURE
+    layout: Layout | None = None
+    looks: Mapping[str, Look] = dataclasses.field(default_factory=dict)
+    counted: int = 0
+    base: Sample | None = None
+    trial: Move | None = None
+    trial_looks: Mapping[str, Look] = dataclasses.field(default_factory=dict)
+    trial_counted: int = 0
+    tried: tuple[Plan, ...] = ()
+    trials: int = 0
+    paid: int = 0
+    deviation: float = 0.0
+    strange: int = 0
+    wait_s: float = 0.0
+    wait_until_s: float = 0.0
+    changes_at_s: tuple[float, ...] = ()

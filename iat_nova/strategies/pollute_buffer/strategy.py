@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One iteration: measure, try, keep or undo, rest. Pure: all memory is in the `State`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iat_nova.layout.open_ways import open_ways
+from iat_nova.model import (
+    Action,
+    Decision,
+    DomainInventory,
+    Layout,
+    Parameters,
+    Priority,
+    Sample,
+    Step,
+)
+from iat_nova.strategies.pollute_buffer import judge, moves, room, watch
+from iat_nova.strategies.pollute_buffer import plan as plans
+from iat_nova.strategies.pollute_buffer.plan import Move, Plan
+from iat_nova.strategies.pollute_buffer.room import Own
+from iat_nova.strategies.pollute_buffer.state import Member, Phase, State
+
+FIRST_LOOKS = 2  # samples under the plan that lies there, before anything is tried
+TRIAL_LOOKS = 3  # samples at most for one trial
+PAYS = 0.012  # gain of the mean of a trial's samples at which it is kept
+PAYS_AT_ONCE = 0.03  # of the first sample
+FAILS_AT_ONCE = -0.005
+TRIALS = 12  # in one search
+_MINUTE_S = 60.0
+
+
+class PolluteBuffer:
+    """The strategy; see the package."""
+
+    state_type = State
+    phases = tuple(phase.value for phase in Phase)
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.parameters = parameters
+
+    def initial(
+        self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
+    ) -> State:
+        """Return the state before the first step: a host as it was found, nobody confined."""
+        del layout, at_s
+        return State(
+            iteration=0,
+            domain=inventory.domain,
+            members=(),
+            plan=plans.found(inventory.domain, self.parameters.ddio_ways_min),
+            wait_s=self.parameters.backoff_initial_s,
+        )
+
+    def step(
+        self, state: State, inventory: DomainInventory, sample: Sample
+    ) -> tuple[State, Decision]:
+        """Run one iteration: return what to remember and what was decided."""
+        members = _members(inventory)
+        if state.layout is None or members != state.members or state.domain != inventory.domain:
+            after, steps = self._adopt(state, inventory, sample, members)
+        elif state.phase is Phase.MEASURE:
+            after, steps = self._measure(state, inventory, sample)
+        elif state.phase is Phase.TRIAL:
+            after, steps = self._judge(state, inventory, sample)
+        else:
+            after, steps = self._rest(state, inventory, sample)
+        return _written(state, after, inventory, sample, steps)
+
+    def _adopt(
+        self,
+        state: State,
+        inventory: DomainInventory,
+        sample: Sample,
+        members: tuple[Member, ...],
+    ) -> tuple[State, tuple[Step, ...]]:
+        """Tenants came, went or changed: keep the plan for those who stay, and measure."""
+        here = frozenset(member.id for member in members)
+        plan = state.plan.without(frozenset(state.plan.confined - here))
+        if plan.confined == here:  # whom it protected has left
+            plan = plan.without(here)
+        if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
+            ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
+            plan = dataclasses.replace(plan, ddio=ddio)
+        plan = self._with_promises(plan, inventory, sample)
+        after = dataclasses.replace(
+            state, domain=inventory.domain, members=members, plan=plan, wait_until_s=0.0
+        )
+        before = {member.id for member in state.members}
+        steps = [Step(Action.ADOPT, one, f"arrived: {_has(plan, one)}") for one in here - before]
+        steps += [Step(Action.ADOPT, one, "left") for one in before - here]
+        steps = steps or [Step(Action.ADOPT, "layout", "tenants or the cache domain changed")]
+        fresh = dataclasses.replace(_afresh(after), tried=_still_known(state, members))
+        return fresh, tuple(sorted(steps, key=lambda step: step.subject))
+
+    def _with_promises(self, plan: Plan, inventory: DomainInventory, sample: Sample) -> Plan:
+        """Return the plan with promised ways kept; DDIO gives back what these need."""
+        ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
+        looks = judge.look(inventory.tenants, sample)
+        stalled = {tenant: look.stalled for tenant, look in looks.items()}
+        own = room.promised(inventory, ddio, stalled)
+        if _enough(plan.own, own):
+            own = plan.own
+        fits = room.fits(inventory.domain, own, plan.ddio)
+        return dataclasses.replace(plan, own=own, ddio=plan.ddio if fits else ddio)
+
+    def _measure(
+        self, state: State, inventory: DomainInventory, sample: Sample
+    ) -> tuple[State, tuple[Step, ...]]:
+        """See how fast tenants are under the plan that lies there."""
+        seen = _looked(state, inventory, sample)
+        return (seen, ()) if seen.counted < FIRST_LOOKS else self._next(seen, inventory, ())
+
+    def _judge(
+        self, state: State, inventory: DomainInventory, sample: Sample
+    ) -> tuple[State, tuple[Step, ...]]:
+        """Keep the move on trial, undo it, or look once more."""
+        assert state.trial is not None
+        count = state.trial_counted + 1
+        looks = judge.mean(state.trial_looks, judge.look(inventory.tenants, sample), count)
+        gain = judge.gain(inventory.tenants, state.looks, looks)
+        seen = dataclasses.replace(state, trial_looks=looks, trial_counted=count)
+        if gain > PAYS_AT_ONCE or (count == TRIAL_LOOKS and gain > PAYS):
+            return self._keep(seen, inventory, sample, gain)
+        if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
+            return seen, ()
+        undone = dataclasses.replace(
+            seen, tried=(*state.tried, state.trial.plan), trials=state.trials + 1
+        )
+        reason = f"{state.trial.words}: speeds {gain:+.1%} together, undone"
+        return self._next(undone, inventory, (Step(Action.UNDO, state.trial.subject, reason),))
+
+    def _keep(
+        self, state: State, inventory: DomainInventory, sample: Sample, gain: float
+    ) -> tuple[State, tuple[Step, ...]]:
+        """The move paid: it is the plan now, and what it showed is the measure of the next."""
+        assert state.trial is not None
+        kept = dataclasses.replace(
+            state,
+            plan=state.trial.plan,
+            tried=(*state.tried, state.plan),
+            trials=state.trials + 1,
+            looks=state.trial_looks,
+            counted=state.trial_counted,
+            base=sample,
+            paid=state.paid + 1,
+        )
+        reason = f"{state.trial.words}: speeds {gain:+.1%} together, kept"
+        return self._next(kept, inventory, (Step(Action.GROW, state.trial.subject, reason),))
+
+    def _next(
+        self, state: State, inventory: DomainInventory, steps: tuple[Step, ...]
+    ) -> tuple[State, tuple[Step, ...]]:
+        """Try the next move that may pay; none is left: rest."""
+        move = self._move(state, inventory)
+        if move is None:
+            return self._to_rest(state), steps
+        after = dataclasses.replace(
+            state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
+        )
+        return after, (*steps, Step(Action.SHUFFLE, move.subject, f"tried: {move.words}"))
+
+    def _move(self, state: State, inventory: DomainInventory) -> Move | None:
+        if state.trials >= TRIALS or state.base is None:
+            return None
+        if len(state.changes_at_s) + 1 >= self.parameters.mask_changes_per_minute:
+            return None
+        view = moves.View(inventory, self.parameters, state.base, state.looks)
+        known = (state.plan, *state.tried)
+        return next((m for m in moves.candidates(view, state.plan) if m.plan not in known), None)
+
+    def _to_rest(self, state: State) -> State:
+        """Let everything be; a search that found nothing makes the next wait longer."""
+        least, most = self.parameters.backoff_initial_s, self.parameters.backoff_max_s
+        wait_s = least if state.paid else min(max(2 * state.wait_s, least), most)
+        at_s = state.base.taken_at_s if state.base is not None else 0.0
+        return dataclasses.replace(
+            state,
+            phase=Phase.REST,
+            trial=None,
+            wait_s=wait_s,
+            wait_until_s=at_s + wait_s,
+            deviation=0.0,
+            strange=0,
+        )
+
+    def _rest(
+        self, state: State, inventory: DomainInventory, sample: Sample
+    ) -> tuple[State, tuple[Step, ...]]:
+        """Watch the load; once it has changed, or after long, search again from the plan."""
+        seen, why = watch.watch(state, inventory, sample)
+        overdue = sample.taken_at_s > state.wait_until_s + self.parameters.backoff_max_s
+        if sample.taken_at_s < state.wait_until_s or not (why or overdue):
+            return seen, ()
+        reason = why or "nothing was tried for long"
+        step = Step(Action.HOLD, "layout", f"{reason}: measuring anew")
+        return _looked(_afresh(seen), inventory, sample), (step,)
+
+
+def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
+    """Tell whether what the same tenants had of their own is what they are promised, or more."""
+    had = {one.tenant: one.ways for one in before}
+    same = had.keys() == {one.tenant for one in promised}
+    return same and all(had[one.tenant] >= one.ways for one in promised)
+
+
+def _has(plan: Plan, tenant: str) -> str:
+    ways = next((one.ways for one in plan.own if one.tenant == tenant), 0)
+    if ways:
+        return f"promised ways of its own ({ways})"
+    return "may fill all ways but those promised to others" if plan.own else "may fill all ways"
+
+
+def _members(inventory: DomainInventory) -> tuple[Member, ...]:
+    return tuple(Member(t.id, t.priority, t.io, t.cpus, t.ways) for t in inventory.tenants)
+
+
+def _still_known(state: State, members: tuple[Member, ...]) -> tuple[Plan, ...]:
+    """Return the plans that still would not pay: none once somebody who matters came."""
+    known = {member.id: member for member in state.members}
+    new = [member for member in members if known.get(member.id) != member]
+    if any(member.priority is not Priority.BE for member in new):
+        return ()
+    here = {member.id for member in members}
+    return tuple(plan for plan in state.tried if plan.confined <= here)
+
+
+def _afresh(state: State) -> State:
+    """Forget what was measured and tried: the load is another."""
+    return dataclasses.replace(
+        state,
+        phase=Phase.MEASURE,
+        looks={},
+        counted=0,
+        base=None,
+        trial=None,
+        tried=(),
+        trials=0,
+        paid=0,
+        deviation=0.0,
+        strange=0,
+    )
+
+
+def _looked(state: State, inventory: DomainInventory, sample: Sample) -> State:
+    """Add a sample to what was seen under the plan."""
+    count = state.counted + 1
+    looks = judge.mean(state.looks, judge.look(inventory.tenants, sample), count)
+    return dataclasses.replace(state, looks=looks, counted=count, base=sample)
+
+
+def _written(
+    before: State,
+    after: State,
+    inventory: DomainInventory,
+    sample: Sample,
+    steps: tuple[Step, ...],
+) -> tuple[State, Decision]:
+    """Write down what was decided, and lay it out."""
+    plan: Plan = after.trial.plan if after.trial is not None else after.plan
+    placed = plans.layout(inventory, plan)
+    moved = _moved(before.layout, placed, inventory)
+    since_s = sample.taken_at_s - _MINUTE_S
+    recent = tuple(at_s for at_s in before.changes_at_s if at_s > since_s)
+    after = dataclasses.replace(
+        after,
+        iteration=before.iteration + 1,
+        layout=placed,
+        changes_at_s=(*recent, sample.taken_at_s) if moved else recent,
+    )
+    decision = Decision(
+        domain=sample.domain,
+        iteration=after.iteration,
+        at_s=sample.taken_at_s,
+        stable=not (steps or moved),
+        phase_before=before.phase.value,
+        phase=after.phase.value,
+        rule=None,
+        changes=(),
+        steps=steps,
+        allocation=plans.allocation(inventory, plan, placed),
+        layout=placed,
+        moved=moved,
+    )
+    return after, decision
+
+
+def _moved(before: Layout | None, after: Layout, inventory: DomainInventory) -> tuple[str, ...]:
+    """Return whose mask differs from before. Who arrives has had all ways, as without an agent."""
+    everything = open_ways(inventory.domain)
+    found = [
+        tenant.id
+        for tenant in inventory.tenants
+        if after.mask_of(tenant.id) != ((before and before.mask_of(tenant.id)) or everything)
+    ]
+    ddio = before.ddio if before is not None else (inventory.domain.ddio_found or after.ddio)
+    return (*found, "ddio") if after.ddio != ddio else tuple(found)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies by name: those that ship, and those of other packages, alike.
+
+A strategy is an entry point in the group ``iat_nova.strategies``: a callable, most often a class,
+that takes the policy's `Parameters` (and options of its own by keyword) and returns a `Strategy`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import stevedore.driver
+import stevedore.exception
+
+from iat_nova.model import Parameters
+from iat_nova.strategies.api import Rule, Strategy
+
+NAMESPACE = "iat_nova.strategies"
+
+_CONTROLLER = "iat_nova.strategies.iat.controller"
+_SHIPPED: Mapping[str, str] = {
+    "unmanaged": "iat_nova.strategies.unmanaged:Unmanaged",
+    "baseline": f"{_CONTROLLER}:Baseline",
+    "core-only": f"{_CONTROLLER}:CoreOnly",
+    "io-iso": f"{_CONTROLLER}:IoIso",
+    "iat": f"{_CONTROLLER}:Controller",
+    "pollute-buffer": "iat_nova.strategies.pollute_buffer:PolluteBuffer",
+    "a4": "iat_nova.strategies.a4:A4",
+}
+BUILT_IN = tuple(_SHIPPED)
+"""What ships: a host without the agent, the paper's policies, ours, and a rival."""
+
+
+class StrategyError(Exception):
+    """There is no such strategy, or it does not load; the text names what there is."""
+
+
+def make(name: str, parameters: Parameters, options: Mapping[str, Any] | None = None) -> Strategy:
+    """Return the strategy of that name. Raises `StrategyError`."""
+    factory = find(name)
+    try:
+        return factory(parameters, **(options or {}))
+    except Exception as error:
+        raise StrategyError(f"strategy {name!r} does not start: {error!r}") from error
+
+
+def find(name: str) -> Callable[..., Strategy]:
+    """Return what makes the strategy of that name. Raises `StrategyError`."""
+    try:
+        found: Callable[..., Strategy]
+        if name in _SHIPPED:
+            found = importlib.metadata.EntryPoint(name, _SHIPPED[name], NAMESPACE).load()
+        else:
+            manager: Any = stevedore.driver.DriverManager(
+                NAMESPACE, name, warn_on_missing_entrypoint=False
+            )
+            found = manager.driver
+    except stevedore.exception.NoMatches as error:
+        raise StrategyError(
+            f"no strategy {name!r}: there are {', '.join(BUILT_IN)}, and no entry point of that "
+            f"name in {NAMESPACE} loads ({error})"
+        ) from error
+    except Exception as error:  # it is anybody's code
+        raise StrategyError(f"strategy {name!r} does not load: {error!r}") from error
+    return found
+
+
+def phases(name: str) -> tuple[str, ...]:
+    """Return the phases that a strategy declares. Raises `StrategyError`."""
+    return tuple(getattr(find(name), "phases", ()))
+
+
+def rules(name: str) -> tuple[Rule, ...]:
+    """Return the numbered rules that a strategy declares. Raises `StrategyError`."""
+    return tuple(getattr(find(name), "rules", ()))

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host without the agent, as a strategy: no masks, DDIO as found.
+
+Every tenant may fill every way, which is what the default class of a machine says after its
+start. It decides nothing: what other strategies bring is what they bring over this.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iat_nova.layout.open_ways import open_ways
+from iat_nova.model import (
+    Allocation,
+    CacheDomain,
+    Decision,
+    DomainInventory,
+    Group,
+    Layout,
+    Parameters,
+    Sample,
+    WayMask,
+)
+
+NAME = "unmanaged"
+DDIO_DEFAULT = 2  # ways; the hardware's, where none can be read
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class State:
+    """What is remembered: nothing but the number of iterations."""
+
+    iteration: int = 0
+
+
+class Unmanaged:
+    """The strategy that leaves all ways to everybody."""
+
+    state_type = State
+    phases = (NAME,)
+
+    def __init__(self, parameters: Parameters | None = None) -> None:
+        del parameters  # there is nothing to decide
+
+    def initial(
+        self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
+    ) -> State:
+        """Return the state before the first step."""
+        del inventory, at_s, layout
+        return State()
+
+    def step(
+        self, state: State, inventory: DomainInventory, sample: Sample
+    ) -> tuple[State, Decision]:
+        """Leave everything as it is. `moved` stays empty: a tenant that comes has all ways."""
+        after = State(state.iteration + 1)
+        layout = layout_of(inventory)
+        counts = {tenant.id: _everything(inventory.domain).count for tenant in inventory.tenants}
+        decision = Decision(
+            domain=sample.domain,
+            iteration=after.iteration,
+            at_s=sample.taken_at_s,
+            stable=True,
+            phase_before=NAME,
+            phase=NAME,
+            rule=None,
+            changes=(),
+            steps=(),
+            allocation=Allocation(layout.ddio.count, counts),
+            layout=layout,
+            moved=(),
+        )
+        return after, decision
+
+
+def layout_of(inventory: DomainInventory) -> Layout:
+    """Return the layout of a host without masks: one group with all ways, DDIO as found."""
+    domain = inventory.domain
+    tenants = tuple(tenant.id for tenant in inventory.tenants)
+    groups = (Group(tenants, _everything(domain)),) if tenants else ()
+    return Layout(_ddio(domain), groups, grouped=len(tenants) > 1)
+
+
+def _everything(domain: CacheDomain) -> WayMask:
+    if domain.sparse_masks:
+        return WayMask(((1 << domain.ways) - 1) & ~domain.reserved_ways)
+    return open_ways(domain)
+
+
+def _ddio(domain: CacheDomain) -> WayMask:
+    if domain.ddio_found is not None:
+        return domain.ddio_found
+    return WayMask.span(domain.ways - DDIO_DEFAULT, DDIO_DEFAULT)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a release would hold: the sdist is whole, and the wheel made from it works by itself."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import venv
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+# What only a checkout has a use for.
+_OF_THE_CHECKOUT = re.compile(r"\.git")
+
+# No folder of the checkout, and no setting of its environment, may help the installed program.
+_CLEAN = {
+    name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+}
+
+
+def run(*command, status=0, **options):
+    """Run a command, which must end with `status`, and return all that it wrote."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=_CLEAN,
+        check=False,
+        **options,
+    )
+    if done.returncode != status:
+        raise AssertionError(f"{command}: exit status {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+class PackagesTest(unittest.TestCase):
+    """`python -m build` makes the sdist from the checkout and the wheel from the sdist."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        run(sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT)
+        (cls.sdist,) = (folder / "dist").glob("*.tar.gz")
+        (wheel,) = (folder / "dist").glob("*.whl")
+        venv.create(folder / "venv", with_pip=True)
+        cls.bin = folder / "venv" / "bin"
+        run(cls.bin / "python", "-m", "pip", "install", "--quiet", wheel)
+        cls.elsewhere = folder
+
+    def installed(self, *command, status=0):
+        """Run an installed program outside of the checkout."""
+        return run(self.bin / command[0], *command[1:], status=status, cwd=self.elsewhere)
+
+    def test_the_sdist_has_what_the_checkout_has(self):
+        """Tests, pages, tools and requirements are in it: packagers build from nothing else."""
+        tracked = run("git", "-C", ROOT, "ls-files").splitlines()
+        with tarfile.open(self.sdist) as archive:
+            packed = {name.partition("/")[2] for name in archive.getnames()}
+        wanted = {name for name in tracked if not _OF_THE_CHECKOUT.match(name)}
+        self.assertEqual(set(), {name for name in wanted if (ROOT / name).exists()} - packed)
+
+    def test_the_programs_start(self):
+        """What they import is installed with the wheel."""
+        self.assertRegex(self.installed("iat-nova", "--version"), r"^iat-nova \d+\.\d+")
+        self.assertIn("first steps:", self.installed("iat-nova", "--help"))
+        self.assertIn("--config-file", self.installed("iat-nova-agent", "--help"))
+        self.installed("iat-nova", "help", "bench", "llc")
+
+    def test_what_is_no_module_is_in_the_wheel(self):
+        """Schemas, templates, scenarios and the files below etc are."""
+        etc = self.bin.parent / "etc" / "iat-nova"
+        self.assertTrue((etc / "iat-nova-agent.service").is_file())
+        self.installed("iat-nova", "policy", "check", etc / "policy.yaml")
+        options = self.installed("oslo-config-generator", "--namespace", "iat_nova")
+        self.assertIn("[iat]", options)
+
+    def test_what_needs_an_extra_names_it(self):
+        """Without the extra a command fails with the line that installs it, and nothing else."""
+        said = self.installed("iat-nova", "simulate", "list", status=1)
+        self.assertIn("pip install 'iat-nova[sim]'", said)
+        self.assertNotIn("Traceback", said)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stable or not, the three exceptions, and what becomes of the reference."""
+
+from __future__ import annotations
+
+import dataclasses
+import unittest
+
+from iat_nova.model import Change, DomainInventory, Parameters, Quantity, Rates, Sample
+from iat_nova.strategies.iat import change
+from iat_nova.strategies.iat.change import Direction, Moves
+from iat_nova.strategies.iat.fsm import Signal
+from iat_nova.strategies.iat.roster import Roster
+from tests.unit.strategies.iat.worlds import M, domain, guest, rates, stack
+
+P = Parameters()
+
+
+def sample(hits: float | None = 20 * M, misses: float | None = 0.5 * M, **tenants: Rates) -> Sample:
+    return Sample(0, 0.0, 1.0, tenants, hits, misses)
+
+
+def quantities(before: Sample, after: Sample) -> set[tuple[str, Quantity]]:
+    ids = sorted({*before.tenants, *after.tenants})
+    found = change.compare(before, after, ids, P).changes
+    return {(moved.subject, moved.quantity) for moved in found}
+
+
+class TestDirection(unittest.TestCase):
+    """What counts as up and down."""
+
+    def test_threshold_and_floor_must_both_be_passed(self) -> None:
+        """A move counts beyond 3 % and beyond the floor, in either direction."""
+        for before, after, expected in (
+            (10 * M, 10.29 * M, Direction.STEADY),
+            (10 * M, 10.31 * M, Direction.UP),
+            (10 * M, 9.69 * M, Direction.DOWN),
+            (1 * M, 1.09 * M, Direction.STEADY),  # 9 %, but below 0.1 M
+            (0.0, 0.2 * M, Direction.UP),
+            (0.2 * M, 0.0, Direction.DOWN),
+            (0.0, 0.0, Direction.STEADY),
+        ):
+            with self.subTest(before=before, after=after):
+                self.assertIs(expected, change.direction(before, after, 0.03, 0.1 * M))
+
+
+class TestCompare(unittest.TestCase):
+    """Which quantities moved."""
+
+    def test_each_quantity_is_seen(self) -> None:
+        """IPC, references, misses of a tenant and hits, misses of DDIO are told apart."""
+        before = sample(a=rates(5 * M, 1 * M, 1.0))
+        for after, expected in (
+            (sample(a=rates(5 * M, 1 * M, 0.9)), ("a", Quantity.IPC)),
+            (sample(a=rates(6 * M, 1 * M, 1.0)), ("a", Quantity.REFERENCES)),
+            (sample(a=rates(5 * M, 2 * M, 1.0)), ("a", Quantity.MISSES)),
+            (sample(hits=22 * M, a=rates(5 * M, 1 * M)), ("ddio", Quantity.DDIO_HITS)),
+            (sample(misses=1 * M, a=rates(5 * M, 1 * M)), ("ddio", Quantity.DDIO_MISSES)),
+        ):
+            with self.subTest(expected=expected):
+                self.assertEqual({expected}, quantities(before, after))
+
+    def test_an_idle_guest_moves_nothing(self) -> None:
+        """Below the floors neither misses nor IPC of a guest count."""
+        idle = sample(a=rates(2e4, 1e4, 0.3), b=Rates(0, 0, 0, 0))
+        other = sample(a=rates(6e4, 5e4, 1.4), b=Rates(1e6, 2e6, 1e3, 10))
+        self.assertEqual(set(), quantities(idle, other))
+
+    def test_what_is_missing_is_not_compared(self) -> None:
+        """A tenant or DDIO count absent on one side is no change, but is told as unseen."""
+        full, bare = sample(a=rates(), b=rates()), sample(None, None, a=rates())
+        self.assertEqual(((), False), change.compare(full, bare, ("a", "b"), P))
+        self.assertEqual(((), True), change.compare(bare, full, ("a", "b"), P))
+
+
+class TestException(unittest.TestCase):
+    """The paper's three exceptions."""
+
+    @staticmethod
+    def _moves(*moved: tuple[str, Quantity]) -> Moves:
+        return Moves(Change(subject, quantity, 1.0, 2.0) for subject, quantity in moved)
+
+    def test_each_number(self) -> None:
+        """IPC alone: 1; a core off DDIO's ways without DDIO: 2; on them with DDIO: 3."""
+        ipc, llc = ("a", Quantity.IPC), ("a", Quantity.MISSES)
+        hits = ("ddio", Quantity.DDIO_HITS)
+        for moved, overlapping, expected in (
+            ((), (), None),
+            ((ipc,), (), 1),
+            ((ipc, llc), (), 2),
+            ((ipc, ("a", Quantity.REFERENCES)), ("b",), 2),
+            ((ipc, llc, hits), ("a",), 3),
+            ((ipc, llc), ("a",), None),  # overlaps, but DDIO did not move
+            ((ipc, llc, hits), (), None),  # DDIO moved, but does not overlap
+            ((llc,), (), None),  # IPC did not move
+            ((ipc, hits), (), None),
+        ):
+            with self.subTest(moved=moved, overlapping=overlapping):
+                found = change.exception(self._moves(*moved), ("a", "b"), overlapping)
+                self.assertEqual(expected, found)
+
+
+class TestReference(unittest.TestCase):
+    """What a sample is compared with next time."""
+
+    def test_only_what_was_judged_takes_its_new_value(self) -> None:
+        """A judged move is the new normal, a slow drift beside it keeps its reference."""
+        before = sample(a=rates(5 * M, 1 * M), b=rates(5 * M, 1 * M))
+        after = sample(hits=20.2 * M, a=rates(8 * M, 1.02 * M), b=rates(5.1 * M, 1 * M))
+        moved = change.compare(before, after, ("a", "b"), P).changes
+        rebased = change.rebase(before, after, moved, ())
+        self.assertEqual(8 * M, rebased.tenants["a"].references_per_s)
+        self.assertEqual(1 * M, rebased.tenants["a"].misses_per_s)
+        self.assertEqual(before.tenants["b"], rebased.tenants["b"])
+        self.assertEqual(20 * M, rebased.ddio_hits_per_s)
+
+    def test_who_waits_keeps_the_reference(self) -> None:
+        """A tenant whose turn has not come is compared with the old figures again."""
+        before, after = sample(a=rates(5 * M)), sample(hits=30 * M, a=rates(9 * M))
+        moved = change.compare(before, after, ("a",), P).changes
+        self.assertEqual(before.tenants, change.rebase(before, after, moved, ("a",)).tenants)
+        restarted = change.restart(before, after, ("a",))
+        self.assertEqual(before.tenants, restarted.tenants)
+        self.assertEqual(30 * M, restarted.ddio_hits_per_s)
+
+    def test_first_sights_enter_it(self) -> None:
+        """Tenants and DDIO counts seen for the first time become part of the reference."""
+        bare = sample(None, None, a=rates())
+        full = sample(a=rates(7 * M), b=rates())
+        seen = change.rebase(bare, full, (), ())
+        self.assertEqual({"a": rates(), "b": rates()}, dict(seen.tenants))
+        self.assertEqual((20 * M, 0.5 * M), (seen.ddio_hits_per_s, seen.ddio_misses_per_s))
+
+
+class TestIoMoves(unittest.TestCase):
+    """What the machine is shown."""
+
+    ROSTER = Roster.of(DomainInventory(domain(), (stack(), guest("io", io=True), guest("be"))))
+
+    def test_references_are_those_of_stack_and_io_tenants(self) -> None:
+        """A best-effort tenant without I/O does not raise r."""
+        before = sample(stack=rates(5 * M), io=rates(5 * M), be=rates(5 * M))
+        hungry = sample(stack=rates(5 * M), io=rates(5 * M), be=rates(50 * M))
+        moves = change.io_moves(before, hungry, self.ROSTER, P)
+        assert moves is not None
+        self.assertIs(Direction.STEADY, moves.references)
+        busy = sample(stack=rates(6 * M), io=rates(5 * M), be=rates(5 * M))
+        moves = change.io_moves(before, busy, self.ROSTER, P)
+        assert moves is not None
+        self.assertIs(Direction.UP, moves.references)
+
+    def test_a_fall_with_traffic_is_an_ebb_and_without_is_a_success(self) -> None:
+        """High misses ebb only when hits + misses went down with them."""
+        before = sample(hits=20 * M, misses=5 * M)
+        success = change.io_moves(before, sample(hits=22 * M, misses=3 * M), self.ROSTER, P)
+        left = change.io_moves(before, sample(hits=12 * M, misses=3 * M), self.ROSTER, P)
+        low = change.io_moves(before, sample(hits=24 * M, misses=1 * M), self.ROSTER, P)
+        assert success and left and low
+        ebbs = [bool(m.signals(1e6) & change.Signal.EBBS) for m in (success, left, low)]
+        self.assertEqual([False, True, True], ebbs)
+
+    def test_without_ddio_counts_there_is_nothing_to_show(self) -> None:
+        """A missing count is None, not zero."""
+        before = sample(a=rates())
+        gone = dataclasses.replace(before, ddio_misses_per_s=None)
+        self.assertIsNone(change.io_moves(before, gone, self.ROSTER, P))
+        moves = change.io_moves(gone, before, self.ROSTER, P)
+        assert moves is not None
+        self.assertIs(Direction.STEADY, moves.misses)
+
+    def test_it_reads_as_an_operator_speaks(self) -> None:
+        """The figures of a reason carry their units and signs."""
+        before = sample(hits=20 * M, misses=0.5 * M, stack=rates(10 * M))
+        after = sample(hits=17.6 * M, misses=2.4 * M, stack=rates(13.1 * M))
+        moves = change.io_moves(before, after, self.ROSTER, P)
+        assert moves is not None
+        self.assertEqual(
+            "misses 2.4 M/s above 1.0 M/s (+380 %), hits -12 %, references +31 %",
+            moves.describe(1e6),
+        )
+
+
+class TestExactlyAtTheThreshold(unittest.TestCase):
+    """A move counts, and misses are high, only beyond it."""
+
+    def test_a_move_of_the_threshold_is_none(self) -> None:
+        """3 % of 100 M/s, up or down."""
+        for after in (97e6, 103e6):
+            found = change.direction(100e6, after, 0.03, 0.0)
+            self.assertIs(change.Direction.STEADY, found)
+
+    def test_misses_at_the_limit_are_low(self) -> None:
+        """THRESHOLD_MISS_LOW itself is not above it."""
+        sample = Sample(0, 0.0, 1.0, {}, 20e6, 1e6)
+        roster = Roster.of(DomainInventory(domain(), ()))
+        io = change.io_moves(sample, sample, roster, Parameters())
+        assert io is not None
+        self.assertNotIn(Signal.MISSES_HIGH, io.signals(1e6))
+        self.assertIn(Signal.MISSES_HIGH, io.signals(1e6 - 1))

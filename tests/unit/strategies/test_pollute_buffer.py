@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pollute buffer: who pollutes is found by trial, what does not pay is undone."""
+
+import dataclasses
+import random
+import unittest
+from collections.abc import Callable
+
+from iat_nova import records
+from iat_nova.layout.check import check
+from iat_nova.model import (
+    Action,
+    CacheDomain,
+    Decision,
+    DomainInventory,
+    Parameters,
+    Priority,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.plant import loop
+from iat_nova.plant.curves import Curve, Inbound, Load, Piece
+from iat_nova.plant.host import Host
+from iat_nova.strategies import registry
+from iat_nova.strategies.pollute_buffer import PolluteBuffer
+from iat_nova.strategies.pollute_buffer.state import Phase, State
+
+FITS = Curve(0.0, (Piece(0.9, 8.0, 8.0),))  # a loop over 8 ways
+STREAM = Curve(1.0, ())
+CALM = Inbound(1e4, Curve(0.0, ()))
+
+
+def host(*curves: tuple[Priority, Curve], **domain: object) -> Host:
+    """Return a host of 11 ways; each tenant refers to the LLC 20 times in 1,000 instructions."""
+    tenants = tuple(
+        Tenant(f"t{n}", f"t{n}", TenantKind.GUEST, priority, False, (n,), WayRequest(1, 2, 11))
+        for n, (priority, _) in enumerate(curves)
+    )
+    cpus = tuple(range(len(tenants)))
+    known = {"ddio_found": WayMask(0x600), **domain}
+    inventory = DomainInventory(CacheDomain(0, cpus, 11, 16, **known), tenants)  # type: ignore[arg-type]
+    loads = {f"t{n}": Load(1, 0.7, 0.02, curve) for n, (_, curve) in enumerate(curves)}
+    return Host(inventory, loads, CALM)
+
+
+class Run:
+    """The closed loop on a host that may be exchanged for another."""
+
+    def __init__(self, noise: float = 0.01) -> None:
+        self.strategy = PolluteBuffer(Parameters())
+        self.dice = random.Random("pollute buffer")
+        self.noise = noise
+        self.at_s = 0.0
+        self.state: State | None = None
+        self.decisions: list[Decision] = []
+
+    def on(
+        self, here: Host, seconds: int, look: Callable[[Decision], None] = lambda d: None
+    ) -> None:
+        """Let time pass."""
+        for _ in range(seconds):
+            state = self.state or self.strategy.initial(here.inventory, self.at_s)
+            self.at_s += 1.0
+            sample = here.sample(state.layout, self.at_s, self.dice, self.noise)
+            self.state, decision = self.strategy.step(state, here.inventory, sample)
+            self.decisions.append(decision)
+            look(decision)
+
+    def moves(self) -> int:
+        """Return how many decisions moved masks, and forget them."""
+        moved = sum(bool(decision.moved) for decision in self.decisions)
+        self.decisions.clear()
+        return moved
+
+
+PC, BE = Priority.PC, Priority.BE
+
+
+class TrialTest(unittest.TestCase):
+    """What a second under other masks tells."""
+
+    def test_who_streams_is_confined_and_the_others_keep_all_ways(self) -> None:
+        """A loop that fits no longer beside a stream runs as if it were alone."""
+        here, run = host((PC, FITS), (BE, STREAM)), Run()
+        before = here.under(None).speeds[0]
+        run.on(here, 20)
+        layout = run.decisions[-1].layout
+        self.assertEqual(WayMask(0x7FF), layout.mask_of("t0"))
+        buffer = layout.mask_of("t1")
+        assert buffer is not None
+        self.assertLessEqual(buffer.count, 2)
+        self.assertGreater(here.under(layout).speeds[0], 1.5 * before)
+        kept = [s for d in run.decisions for s in d.steps if "kept" in s.reason]
+        self.assertEqual((Action.GROW, "t1"), (kept[0].action, kept[0].subject))
+        self.assertRegex(
+            kept[0].reason, r"into the pollute buffer: speeds \+\d+\.\d% together, kept"
+        )
+
+    def test_the_host_class_has_what_nobody_else_may_fill(self) -> None:
+        """At each moment, also when it was confined and those it would have harmed have left."""
+
+        def look(decision: Decision) -> None:
+            masks = {tenant: g.mask for g in decision.layout.groups for tenant in g.tenants}
+            mine, others = masks.pop("t1"), 0
+            for mask in masks.values():
+                others |= mask
+            self.assertGreaterEqual(mine.count, (0x7FF & ~others).bit_count())
+
+        both, run = host((PC, FITS), (BE, STREAM)), Run()
+        guest, mine = both.inventory.tenants
+        mine = dataclasses.replace(mine, kind=TenantKind.HOST)
+        loads = {"t0": Load(1, 0.7, 0.02, FITS), "t1": Load(1, 0.7, 0.02, STREAM)}
+        for tenants, confined in (((guest, mine), {"t1"}), ((mine,), set())):
+            inventory = dataclasses.replace(both.inventory, tenants=tenants)
+            run.on(Host(inventory, loads, CALM), 20, look)
+            assert run.state is not None
+            self.assertEqual(confined, run.state.plan.confined)
+
+    def test_what_does_not_pay_is_undone(self) -> None:
+        """Two equal tenants: whatever was tried, both may fill all ways in the end."""
+        here, run = host((PC, FITS), (PC, FITS)), Run()
+        run.on(here, 60)
+        worth = here.under(run.decisions[-1].layout).utility
+        self.assertGreaterEqual(worth, 0.99 * here.under(None).utility)
+
+    def test_where_nobody_misses_nothing_is_tried(self) -> None:
+        """No move can bring anything: no mask ever moves."""
+        here, run = host((PC, Curve(0.001, ())), (BE, Curve(0.001, ()))), Run()
+        run.on(here, 120)
+        self.assertEqual(0, run.moves())
+        assert run.state is not None
+        self.assertIs(Phase.REST, run.state.phase)
+
+    def test_at_rest_nothing_moves_until_the_load_changes(self) -> None:
+        """Five minutes of steady load; then the stream ends, and what it cost is looked at anew."""
+        here, run = host((PC, FITS), (BE, STREAM)), Run()
+        run.on(here, 60)
+        run.moves()
+        run.on(here, 300)
+        self.assertEqual(0, run.moves())
+        run.on(host((PC, FITS), (BE, Curve(0.1, ()))), 30)
+        self.assertTrue(any("measuring anew" in s.reason for d in run.decisions for s in d.steps))
+
+    def test_what_did_not_pay_is_not_tried_again_because_a_neighbour_comes(self) -> None:
+        """A best-effort guest that fills nothing changes nothing; a critical one might."""
+        pair = ((PC, FITS), (PC, FITS))
+        for priority, again in ((BE, False), (PC, True)):
+            run = Run()
+            run.on(host(*pair), 60)
+            self.assertGreater(run.moves(), 0)
+            run.on(host(*pair, (priority, Curve(0.001, ()))), 20)
+            self.assertEqual(again, run.moves() > 0)
+
+    def test_who_arrives_may_fill_all_ways_and_who_leaves_is_forgotten(self) -> None:
+        """Also during a trial."""
+        pair, alone = host((PC, FITS), (BE, STREAM)), host((PC, FITS))
+        run = Run()
+        run.on(alone, 5)
+        self.assertEqual(0, run.moves())
+        run.on(pair, 3)
+        run.on(alone, 20)
+        self.assertEqual((WayMask(0x7FF),), tuple(g.mask for g in run.decisions[-1].layout.groups))
+        self.assertIsNone(run.decisions[-1].layout.mask_of("t1"))
+
+
+def promising(here: Host, *ways: int, **domain: object) -> Host:
+    """Return the host with ways promised to its tenants in order; 0: none."""
+    tenants = tuple(
+        dataclasses.replace(tenant, ways=WayRequest(max(count, 1), 2, 11, promised=count))
+        for tenant, count in zip(here.tenants, ways, strict=True)
+    )
+    known = dataclasses.replace(here.inventory.domain, **domain)  # type: ignore[arg-type]
+    loads = {t.id: load for t, load in zip(tenants, here.loads, strict=True)}
+    return Host(DomainInventory(known, tenants), loads, here.inbound)
+
+
+def alone(decision: Decision, tenant: str) -> int:
+    """Return how many ways nobody but this tenant may fill, devices included."""
+    mine = decision.layout.mask_of(tenant)
+    assert mine is not None
+    for group in decision.layout.groups:
+        if tenant not in group.tenants:
+            mine = WayMask(mine & ~group.mask)
+    return WayMask(mine & ~decision.layout.ddio).count
+
+
+class PromiseTest(unittest.TestCase):
+    """Ways that a flavor promises are filled by nobody else, whatever is tried."""
+
+    def kept(self, here: Host) -> list[Decision]:
+        """Run, and see every promise kept in each decision."""
+        run = Run()
+
+        def look(decision: Decision) -> None:
+            check(here.inventory, decision.layout)
+            for tenant in here.tenants:
+                if tenant.ways.promised:
+                    self.assertGreaterEqual(alone(decision, tenant.id), tenant.ways.promised)
+
+        run.on(here, 40, look)
+        return run.decisions
+
+    def test_one_promise_takes_its_ways_and_shares_the_others(self) -> None:
+        """Who was promised two may fill all, the others all but these."""
+        first = self.kept(promising(host((PC, FITS), (PC, FITS)), 2, 0))[0].layout
+        self.assertEqual(WayMask(0x7FF), first.mask_of("t0"))
+        self.assertEqual(WayMask(0x7FC), first.mask_of("t1"))
+
+    def test_two_promises_reach_the_shared_ways_from_both_ends(self) -> None:
+        """The best-effort guest is left what lies between them."""
+        here = host((PC, FITS), (PC, FITS), (BE, STREAM))
+        first = self.kept(promising(here, 2, 2, 0))[0].layout
+        self.assertEqual(WayMask(0x07C), first.mask_of("t2"))
+        masks = {first.mask_of("t0"), first.mask_of("t1")}
+        self.assertEqual({WayMask(0x07F), WayMask(0x7FC)}, masks)
+
+    def test_three_promises_and_a_stream(self) -> None:
+        """The third has its own ways, as many as promised at least."""
+        here = host((PC, FITS), (PC, FITS), (PC, FITS), (BE, STREAM))
+        self.kept(promising(here, 1, 2, 2, 0))
+
+    def test_masks_with_holes_let_all_of_them_reach(self) -> None:
+        """Then a promise costs nobody who was promised something."""
+        here = promising(
+            host((PC, FITS), (PC, FITS), (PC, FITS), (BE, FITS)), 1, 1, 1, 0, sparse_masks=True
+        )
+        masks = [self.kept(here)[0].layout.mask_of(f"t{n}") for n in range(3)]
+        shared = self.kept(here)[0].layout.mask_of("t3")
+        assert shared is not None
+        self.assertTrue(all(mask and mask & shared == shared for mask in masks))
+
+    def test_nobody_without_a_promise_no_way_left_to_share(self) -> None:
+        """All 9 ways besides DDIO's may be promised where everybody has a promise."""
+        here = host((PC, FITS), (PC, FITS), (BE, FITS), (BE, STREAM))
+        self.kept(promising(here, 3, 2, 2, 2))
+
+    def test_ddio_gives_back_what_a_guest_that_arrives_is_promised(self) -> None:
+        """Its ways had grown to 6 of 11."""
+        here = host((PC, FITS), (PC, FITS))
+        run = Run()
+        run.on(here, 2)
+        assert run.state is not None
+        grown = dataclasses.replace(run.state.plan, ddio=6)
+        run.state = dataclasses.replace(run.state, plan=grown)
+        run.on(promising(here, 4, 0), 1)
+        self.assertEqual(2, run.decisions[-1].layout.ddio.count)
+        self.assertGreaterEqual(alone(run.decisions[-1], "t0"), 4)
+
+    def test_a_best_effort_guest_that_streams_keeps_what_it_was_promised(self) -> None:
+        """It is confined to these ways instead of the buffer."""
+        last = self.kept(promising(host((PC, FITS), (BE, STREAM)), 0, 2))[-1].layout
+        mine, other = last.mask_of("t1"), last.mask_of("t0")
+        assert mine is not None and other is not None
+        self.assertEqual((2, False), (mine.count, mine.overlaps(other)))
+
+    def test_more_promises_than_ways_are_kept_for_critical_tenants_first(self) -> None:
+        """The rest share, as the inventory warns."""
+        here = promising(host((BE, FITS), (PC, FITS), (PC, FITS)), 4, 4, 3)
+        run = Run()
+        run.on(here, 30, lambda d: check(here.inventory, d.layout))
+        for decision in run.decisions:
+            self.assertGreaterEqual(alone(decision, "t1"), 4)
+            self.assertGreaterEqual(alone(decision, "t2"), 3)
+
+
+class RulesTest(unittest.TestCase):
+    """What holds of every decision."""
+
+    def test_every_layout_can_be_applied(self) -> None:
+        """On drawn hosts, with coerced and with reserved ways."""
+        for number in range(4):
+            for changes in ({}, {"coerced_ways": WayMask(0x600)}, {"reserved_ways": WayMask(0x3)}):
+                for phase in loop.phases(number)[1:3]:
+                    here = phase.hosts[-1]
+                    ways = [number % 3 for number in range(len(here.tenants))]
+                    here = promising(here, *ways, **changes)
+                    run = Run()
+                    run.on(here, 40, lambda d, here=here: check(here.inventory, d.layout))
+
+    def test_a_state_that_was_read_back_decides_the_same(self) -> None:
+        """So a recorded iteration can be replayed."""
+        here, run = host((PC, FITS), (BE, STREAM), (BE, FITS)), Run()
+        for _ in range(25):
+            run.on(here, 1)
+            assert run.state is not None
+            again = records.structure(records.unstructure(run.state), State)
+            self.assertEqual(run.state, again)
+            sample = here.sample(run.state.layout, run.at_s + 1, random.Random(1), 0.01)
+            first = run.strategy.step(run.state, here.inventory, sample)
+            second = PolluteBuffer(Parameters()).step(again, here.inventory, sample)
+            self.assertEqual(first, second)
+
+    def test_better_than_no_agent_on_drawn_hosts(self) -> None:
+        """The mean over some hosts; what is lost to trials included."""
+        regrets = {"pollute-buffer": 0.0, "unmanaged": 0.0}
+        for number in (0, 1, 3, 5):
+            course = loop.Course.of(number)
+            for name in regrets:
+                lost = loop.losses(course, lambda n=name: registry.make(n, Parameters()), 0.01)
+                regrets[name] += sum(one.regret for one in lost)
+        self.assertLess(regrets["pollute-buffer"], 0.8 * regrets["unmanaged"])

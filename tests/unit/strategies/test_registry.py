@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Presets by name, and an error that says what there is."""
+
+import unittest
+
+from iat_nova.model import (
+    CacheDomain,
+    DomainInventory,
+    Group,
+    Layout,
+    Parameters,
+    Priority,
+    Sample,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.strategies import registry as strategies
+from iat_nova.strategies.iat.presets import PRESETS
+
+
+class MakeTest(unittest.TestCase):
+    def test_every_preset_is_the_controller_with_its_switches(self) -> None:
+        """The paper's comparison policies differ in switches only."""
+        for name, switches in PRESETS.items():
+            strategy = strategies.make(name, Parameters())
+            self.assertEqual(switches, strategy.switches)
+
+    def test_an_unknown_name(self) -> None:
+        """What there is is listed."""
+        with self.assertRaisesRegex(strategies.StrategyError, "magic.*unmanaged.*baseline.*iat"):
+            strategies.make("magic", Parameters())
+
+
+class UnmanagedTest(unittest.TestCase):
+    """A host without the agent, as a strategy."""
+
+    def _layout(self, **changes: object) -> Layout:
+        domain = CacheDomain(0, (0, 1), 11, 16, ddio_found=WayMask(0x600), **changes)  # type: ignore[arg-type]
+        tenants = tuple(
+            Tenant(name, name, TenantKind.GUEST, priority, False, (cpu,), WayRequest())
+            for cpu, (name, priority) in enumerate((("a", Priority.PC), ("b", Priority.BE)))
+        )
+        inventory = DomainInventory(domain, tenants)
+        strategy = strategies.make("unmanaged", Parameters())
+        state = strategy.initial(inventory, 0.0)
+        state, decision = strategy.step(state, inventory, Sample(0, 1.0, 1.0, {}))
+        self.assertEqual((1, (), ()), (decision.iteration, decision.moved, decision.steps))
+        return decision.layout
+
+    def test_every_tenant_has_all_ways_and_ddio_is_as_found(self) -> None:
+        """As the default class says after a machine's start."""
+        layout = self._layout()
+        self.assertEqual(
+            (WayMask(0x600), (Group(("a", "b"), WayMask(0x7FF)),)), (layout.ddio, layout.groups)
+        )
+
+    def test_reserved_ways_are_not_touched(self) -> None:
+        """Where these break the line, the longest run of the others is left; sparse, all."""
+        layout = self._layout(reserved_ways=WayMask(0x010))
+        self.assertEqual(WayMask(0x7E0), layout.mask_of("a"))
+        layout = self._layout(reserved_ways=WayMask(0x010), sparse_masks=True)
+        self.assertEqual(WayMask(0x7EF), layout.mask_of("b"))
