@@ -21,6 +21,7 @@ from iat_nova.hardware import rules
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
+from iat_nova.hardware.msr import MBA_THROTTLE, Msr
 from iat_nova.hardware.pqos_lib import Interface, Pqos
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs
@@ -73,6 +74,7 @@ class PqosAllocator:
         open_library: Callable[[Interface, Iterable[int]], Pqos] = Pqos,
         lock: Path = PQOS_LOCK,
         devices: Path = Path("/dev/cpu"),
+        msr: Msr | None = None,
     ) -> None:
         self._interface = interface
         self._topology = topology
@@ -83,6 +85,7 @@ class PqosAllocator:
         self._open_library = open_library
         self._lock = lock
         self._devices = devices
+        self._msr = msr or Msr(devices)
         self._opened: Pqos | None = None
         self._made: frozenset[str] = frozenset()  # groups, since the library was initialised
         self._limits: tuple[L3Allocation, int] | None = None  # and the least ways of a mask
@@ -233,6 +236,7 @@ class PqosAllocator:
         undo: list[Step],
     ) -> None:
         library, l3cat = self._library(), self._l3cat(domain)
+        self._check_bandwidth(domain, set(numbers.values()))
         before = library.masks(l3cat)
         wanted = {numbers[name]: int(item.mask) for name, item in named.items()}
         if 0 in wanted:
@@ -253,6 +257,26 @@ class PqosAllocator:
         }
         for cpu in sorted(self._topology.online() & set(domain.cpus)):
             self._move(cpu, owner.get(cpu, 0), undo)
+
+    def _check_bandwidth(self, domain: CacheDomain, numbers: set[int]) -> None:
+        """Refuse to free CPUs of a memory-bandwidth limit that class 0 has and our classes lack.
+
+        Such limits are not written here: libpqos's structs for them differ between its versions.
+        """
+        if self._interface is not Interface.MSR or not self._library().capability.bandwidth:
+            return
+        cpu = min(self._topology.online() & set(domain.cpus))
+        limit, *others = (self._msr.read(cpu, MBA_THROTTLE + n) for n in sorted({0, *numbers}))
+        wrong = [
+            n for n, other in zip(sorted(numbers - {0}), others, strict=True) if other != limit
+        ]
+        if wrong:
+            classes = format_cpus(wrong)
+            raise HardwareError(
+                f"cache domain {domain.id}: class 0 limits memory bandwidth otherwise (delay "
+                f"{limit:#x}) than classes {classes}, where CPUs would go: give all classes the "
+                'same limit (pqos -e "mba:N=.."), or use resctrl, which keeps it'
+            )
 
     def _move(self, cpu: int, number: int, undo: list[Step]) -> None:
         was, _ = self._written.get(cpu, (0, None))

@@ -67,6 +67,7 @@ class Capability:
     ways: int
     way_bytes: int
     contention: int
+    bandwidth: bool = False  # memory bandwidth allocation (MBA) as well: a class has a limit of it
 
 
 class _Config(ctypes.Structure):
@@ -281,4 +282,6 @@ def _capability(address: int) -> Capability:
         # Its second word is num_classes in all versions.
         mba = (ctypes.c_uint * 2).from_address(by_type[_CAP_MBA])
         classes = min(classes, mba[1])
-    return Capability(classes, l3ca.num_ways, l3ca.way_size, l3ca.way_contention)
+    return Capability(
+        classes, l3ca.num_ways, l3ca.way_size, l3ca.way_contention, bool(by_type.get(_CAP_MBA))
+    )

@@ -31,7 +31,7 @@ class FakeMsr(Msr):
 
     def owner(self, cpu, register):
         """Uncore registers belong to a package, the others to a processor."""
-        uncore = register == 0xC8B or 0xC90 <= register < 0xD10 or register >= 0xE00
+        uncore = register == 0xC8B or 0xC90 <= register < 0xD90 or register >= 0xE00
         return ("package", self.cpus[cpu]) if uncore else ("cpu", cpu)
 
     def set(self, cpu, register, value):

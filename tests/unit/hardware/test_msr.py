@@ -24,10 +24,10 @@ class Registers(unittest.TestCase):
     def test_only_the_listed_ones(self):
         """Whatever is not on the list is refused before the machine is asked."""
         fake = FakeMsr({0: 0})
-        for register in (0x10, 0x1A0, 0x1FC, 0xD50, 0xDFF, 0x3000):
+        for register in (0x10, 0x1A0, 0x1FC, 0xD10, 0xD90, 0xDFF, 0x3000):
             with self.assertRaises(ValueError):
                 fake.read(0, register)
-        for register in (msr.PQR_ASSOC, msr.L3_MASK, 0x10):
+        for register in (msr.PQR_ASSOC, msr.L3_MASK, msr.MBA_THROTTLE, 0x10):
             with self.assertRaises(ValueError):
                 fake.write(0, register, 0)
         self.assertEqual((0, []), (fake.reads, fake.writes))

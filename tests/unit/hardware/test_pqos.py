@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
+import dataclasses
 import json
 import subprocess
 import sys
@@ -8,10 +9,12 @@ from types import SimpleNamespace
 
 from iat_nova.hardware import pqos_lib
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
+from iat_nova.hardware.msr import MBA_THROTTLE
 from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.pqos_lib import Capability, Core, Interface, Pqos, PqosError
 from iat_nova.model import WayMask
 from tests.unit.hardware import contract, trees
+from tests.unit.hardware.registers import FakeMsr
 
 
 class L3caStrange(ctypes.Structure):
@@ -116,7 +119,7 @@ class Binding(unittest.TestCase):
             with self.subTest(version=version):
                 library = Library(version, layout, size)
                 pqos = self.open(library)
-                self.assertEqual(Capability(8, 11, 1 << 20, 0x600), pqos.capability)
+                self.assertEqual(Capability(8, 11, 1 << 20, 0x600, True), pqos.capability)
                 self.assertEqual(Core(3, 1), pqos.cores[3])
                 pqos.set_masks(0, {1: 0x3, 9: 0x600})
                 self.assertEqual((0x3, 0x600), (library.values[1], library.values[9]))
@@ -245,10 +248,10 @@ class MsrCase:
         self.registers = Registers(self.log)
         super().setUp()
 
-    def make(self):
+    def make(self, **options):
         return PqosAllocator(
             Interface.MSR, self.cpus.topology, SimpleNamespace(root=self.folder / "resctrl"),
-            coupled=True, open_library=self.open, devices=self.folder,
+            coupled=True, open_library=self.open, devices=self.folder, **options,
         )  # fmt: skip
 
     def open(self, _interface, cpus):
@@ -308,6 +311,22 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual((2, 1), (self.registers.classes[0], self.registers.classes[3]))
         with self.assertRaisesRegex(HardwareError, "processor 3 is in class 1"):
             self.apply(a=((0, 3), 0x3))
+
+    def test_a_bandwidth_limit_of_class_0(self):
+        """CPUs are not moved to classes without the limit they have; nothing is written."""
+        self.registers.capability = dataclasses.replace(self.registers.capability, bandwidth=True)
+        msr = FakeMsr({cpu: cpu // 4 for cpu in range(8)})
+        for number in range(8):
+            msr.set(0, MBA_THROTTLE + number, 50 if number != 2 else 0)
+        self.allocator = self.make(msr=msr)
+        self.apply(a=((0,), 0x3))
+        before = self.state()
+        with self.assertRaisesRegex(HardwareError, "domain 0: .*delay 0x32.* than classes 2,.*mba"):
+            self.apply(a=((0,), 0x3), b=((1,), 0xC))
+        self.assertEqual(before, self.state())
+        msr.set(0, MBA_THROTTLE + 2, 50)
+        self.apply(a=((0,), 0x3), b=((1,), 0xC))
+        self.assertEqual(2, self.registers.classes[1])
 
     def test_a_domain_that_libpqos_does_not_know(self):
         """A library that leaves out processors on-line: refused, and nothing is written."""
