@@ -108,13 +108,11 @@ class History:
         if len(self._iterations) == self._iterations.maxlen:
             self._dropped += 1
         self._iterations.append(_Queued(iteration, inventory, self._settings))
-        self._notify()
 
     def inventory(self, wall_s: float, facts: Facts, domains: Mapping[int, DomainInventory]) -> int:
         """Queue a new picture of the host and return the id by which iterations refer to it."""
         number = self._inventory[0] + 1 if self._inventory else 1
         self._inventory = (number, Inventory(wall_s, facts, dict(domains)))
-        self._notify()
         return number
 
     def event(self, wall_s: float, severity: str, text: str) -> None:
@@ -124,13 +122,17 @@ class History:
         """
         storable = text.encode("utf-8", "backslashreplace").decode("utf-8")
         self._events.append(Event(wall_s, severity, storable))
-        self._notify()
 
     def status(self, status: Status) -> None:
-        """Queue what the agent says of itself; iterations queued later were decided by it."""
+        """Queue what the agent says of itself; iterations queued later were decided by it.
+
+        It comes last in every round of the loop, and wakes the thread, which then writes all that
+        is queued: woken sooner it would contend with the loop for the interpreter.
+        """
         self._settings = status.settings
         self._status = status
-        self._notify()
+        if not self._wake.is_set():  # cheaper than set()
+            self._wake.set()
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until all that was queued is written. False: it was not (see `problem`)."""
@@ -147,10 +149,6 @@ class History:
         self._hurry.set()
         self._wake.set()
         self._thread.join(timeout_s)
-
-    def _notify(self) -> None:
-        if not self._wake.is_set():  # cheaper than set()
-            self._wake.set()
 
     def _run(self) -> None:
         """Write whenever there is something, until closed."""
@@ -280,11 +278,11 @@ class _Writer:
     def _open(self) -> sqlite3.Connection:
         """Return the connection to the file that lies at the path now."""
         if self._connection is not None:
-            if self._file == _identity(self._path):
+            if self._file == db.identity(self._path):
                 return self._connection
             self.close()  # another hand removed or replaced it
         self._connection = db.open_writable(self._path)
-        self._file = _identity(self._path)
+        self._file = db.identity(self._path)
         return self._connection
 
     def _failed(self, error: Exception) -> None:
@@ -444,12 +442,3 @@ class _Writer:
         (free,) = connection.execute("PRAGMA freelist_count").fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
         return int((pages - free) * size)
-
-
-def _identity(path: pathlib.Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one at the same path; None when there is none."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino

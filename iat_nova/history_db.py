@@ -142,6 +142,15 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
     return connection
 
 
+def identity(path: pathlib.Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one at the same path; None when there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def set_aside(path: pathlib.Path) -> pathlib.Path:
     """Rename a damaged history, its side files too, and return where it is now."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())

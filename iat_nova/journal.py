@@ -177,10 +177,10 @@ class Journal:
             paused_reason=pause.reason if pause else None,
             problems=tuple(problems),
         )
-        self._history.status(self._latest)
         self._observer.status(self._latest)
         self._heartbeat.iteration(self._latest.interval_s, self._history.problem)
         self._tell_manager()
+        self._history.status(self._latest)
 
     def _own_problems(self, wall_s: float) -> None:
         """Tell what keeps us from recording, or from seeing the host; the loop goes on."""

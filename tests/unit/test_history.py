@@ -16,7 +16,7 @@ import unittest
 from unittest import mock
 
 from iat_nova import history_db, records
-from iat_nova.history import History, HistoryReader
+from iat_nova.history import History, HistoryReader, _Writer
 from iat_nova.model import WayMask
 from iat_nova.records import Event
 from iat_nova.report import view
@@ -332,6 +332,7 @@ class TestBounds(HistoryCase):
         self.path.mkdir()  # what SQLite cannot open
         history = self.open(queue_iterations=10)
         row = history.inventory(self.clock.wall(), stories.facts(), {0: stories.inventory()})
+        history.status(stories.status())
         self.wait_for(lambda: history.problem)
         for number in range(50):
             history.record(stories.quiet(number, self.clock.wall_s + number, inventory_id=row))
@@ -343,6 +344,27 @@ class TestBounds(HistoryCase):
         kept = [one.iteration.decision.iteration for one in reader.between(0, stories.NIGHT * 2, 0)]
         self.assertEqual(list(range(40, 50)), kept)
         self.assertIn("40 iterations were not recorded", reader.events(1)[0].text)
+
+
+class TestPace(HistoryCase):
+    def test_one_transaction_a_round(self):
+        """The status, which ends a round of the loop, has all of the round written at once."""
+        drains = []
+        original = _Writer.drain
+
+        def counted(writer):
+            drains.append(len(writer._history._iterations))
+            return original(writer)
+
+        self.enterContext(mock.patch.object(_Writer, "drain", counted))
+        history = self.open()
+        row = history.inventory(self.clock.wall(), stories.facts(), {0: stories.inventory()})
+        for number in range(3):
+            history.event(self.clock.wall_s, "info", f"before {number}")
+            history.record(stories.quiet(number, self.clock.wall_s, inventory_id=row))
+        history.status(stories.status())
+        self.wait_for(lambda: drains)
+        self.assertEqual([3], drains)
 
 
 class TestMisfortune(HistoryCase):
@@ -358,6 +380,7 @@ class TestMisfortune(HistoryCase):
     def assert_refused(self, history):
         """Record one iteration and wait until the history says that it cannot."""
         self.queue_one(history)
+        history.status(stories.status())
         self.wait_for(lambda: history.problem)
 
     def test_garbage_is_set_aside(self):
@@ -419,6 +442,7 @@ class TestMisfortune(HistoryCase):
         other.execute("BEGIN IMMEDIATE")
         row = history.inventory(self.clock.wall(), stories.facts(), {0: stories.inventory()})
         history.record(stories.quiet(2, self.clock.wall_s, inventory_id=row))
+        history.status(stories.status())
         self.wait_for(lambda: history.problem)
         self.assertIn("lock", history.problem)
         other.execute("ROLLBACK")
