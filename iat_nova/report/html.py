@@ -27,13 +27,7 @@ TURNS = 4000  # decisions the way map shows
 EVENTS = 100
 GAP_INTERVALS = 10
 
-_STATE_STYLES = {
-    "Low Keep": "state0",
-    "Reclaim": "state1",
-    "Core Demand": "state2",
-    "I/O Demand": "state3",
-    "High Keep": "state4",
-}
+_STATE_STYLES = 5  # colours; a strategy with more phases sees them again
 
 
 class NothingToReport(Exception):
@@ -64,6 +58,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
         raise NothingToReport("no iteration is recorded in this period")
     axis = Axis(max(begin_s, span[0]), span[1])
     seen = view.gather(reader)
+    status = seen.now.status if seen.now else None
     stories = [
         story
         for domain in reader.domains()
@@ -77,8 +72,11 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             period=(words.moment(axis.begin_s), words.moment(axis.end_s)),
             length=words.duration(axis.end_s - axis.begin_s),
             made=words.moment(time.time()),
-            status=seen.now.status if seen.now else None,
-            domains=[_section(story, axis, _low(seen)) for story in stories],
+            status=status,
+            domains=[
+                _section(story, axis, _low(seen), status.phases if status else ())
+                for story in stories
+            ],
             tenants=[
                 view.tenant_row(domain, tenant)
                 for domain in seen.domains
@@ -175,8 +173,16 @@ def _spans(
     return tuple(spans)
 
 
-def _section(story: _Story, axis: Axis, low_per_s: float | None) -> dict[str, Any]:
-    """Return what the template shows of one domain."""
+def _state_styles(declared: Sequence[str], spans: Sequence[Span]) -> dict[str, str]:
+    """Return a colour for each phase: in the strategy's own order, then as they were met."""
+    shown = dict.fromkeys((*map(words.phase, declared), *(span.state for span in spans)))
+    return {state: f"state{number % _STATE_STYLES}" for number, state in enumerate(shown)}
+
+
+def _section(
+    story: _Story, axis: Axis, low_per_s: float | None, phases: Sequence[str]
+) -> dict[str, Any]:
+    """Return what the template shows of one domain; `phases` are those the strategy declares."""
     colours = charts.hues(story.inventories)
     limit = (low_per_s, "THRESHOLD_MISS_LOW") if low_per_s else None
     iterations, did = story.counts
@@ -190,7 +196,7 @@ def _section(story: _Story, axis: Axis, low_per_s: float | None) -> dict[str, An
         "moves": sum(1 for one in story.decisions if one.iteration.decision.moved),
         "ddio": f"{min(ddio_counts)} to {max(ddio_counts)}" if ddio_counts else "-",
         "bands": charts.way_bands(axis, story.spans, story.inventory.domain.ways, colours),
-        "states": charts.state_strip(axis, story.spans, _STATE_STYLES),
+        "states": charts.state_strip(axis, story.spans, _state_styles(phases, story.spans)),
         "misses": charts.curves(
             axis,
             [Curve("DDIO misses", "bad", _ddio(story, "ddio_misses_per_s"))],

@@ -175,9 +175,9 @@ def _state_block(decision: Decision) -> list[str]:
     elif before != after:
         lines = [f"State      {before} -> {after}"]
     else:
-        lines = [f"State      {after}, no transition"]
+        lines = [f"State      {after}"]
     if decision.stable:
-        lines.append("           stable: nothing moved by more than THRESHOLD_STABLE")
+        lines.append("           stable: no change that counts, nothing was done")
     return lines + [f"           {text}" for text in why]
 
 
