@@ -7,8 +7,6 @@ in the given folder, and ovs-vswitchd gets a network namespace of its own where 
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import pathlib
@@ -17,11 +15,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+
+from tests.functional import huge_pages
 
 SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
 VSWITCHD_DPDK = pathlib.Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk")
-HUGE_PAGES = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 START_S = 20.0
 
 
@@ -76,7 +75,7 @@ class OvsDaemons:
         self._until(lambda: self.control is not None, "ovs-vswitchd")
 
     def start_dpdk(self, pmd_cpu_mask: str | None, *, memory_mb: int = 128) -> None:
-        """Start ovs-vswitchd with DPDK, on huge pages that are there already (`huge_pages`)."""
+        """Start ovs-vswitchd with DPDK, on pages that are there already (`huge_pages.reserve`)."""
         settings = {
             "dpdk-init": "true",
             "dpdk-socket-mem": str(memory_mb),
@@ -143,9 +142,11 @@ class OvsDaemons:
         return done.stdout
 
     def _start(self, name: str, *command: str) -> None:
+        # A killed run leaves no daemon, and with it no memory.
+        bound = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
         with open(self.folder / f"{name}.log", "ab") as log:
             self._processes[name] = subprocess.Popen(
-                command,
+                [*bound, *command],
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -185,7 +186,7 @@ def why_no_dpdk() -> str | None:
     """Tell why OVS-DPDK cannot be run here, but for huge pages; None: it can."""
     if not VSWITCHD_DPDK.exists():
         return f"{VSWITCHD_DPDK} is missing; install openvswitch-switch-dpdk"
-    if not HUGE_PAGES.exists():
+    if not huge_pages.NUMBER.exists():
         return "this kernel has no huge pages of 2 MB"
     return why_no_vswitchd()
 
@@ -196,31 +197,3 @@ def _why_not(*programs: str) -> str | None:
     if missing:
         return f"{', '.join(missing)} not found; install openvswitch-switch"
     return None if SCHEMA.exists() else f"{SCHEMA} is missing; install openvswitch-common"
-
-
-@contextlib.contextmanager
-def huge_pages(megabytes: int) -> Iterator[None]:
-    """Reserve huge pages of 2 MB on top of those that are there, and give them back.
-
-    Raises `DaemonError` when the machine has no room for them.
-    """
-    pages = megabytes // 2
-    before = _change_huge_pages(pages)
-    try:
-        got = int(HUGE_PAGES.read_text()) - before
-        if got < pages:
-            raise DaemonError(f"only {got} of {pages} huge pages of 2 MB could be reserved")
-        yield
-    finally:
-        _change_huge_pages(-pages)
-
-
-def _change_huge_pages(pages: int) -> int:
-    """Change the number of huge pages by `pages`; return what it was."""
-    with open(HUGE_PAGES, "r+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # somebody else's tests may do the same
-        before = int(file.read())
-        file.seek(0)
-        file.write(str(max(before + pages, 0)))
-        file.flush()
-    return before

@@ -4,7 +4,7 @@
 import os
 
 from iat_nova.inventory import mempools, pmd
-from tests.functional import ovs_daemons
+from tests.functional import huge_pages, ovs_daemons
 from tests.functional.ovs_case import OvsTestCase, affinity_of_pmd_threads
 
 HUGE_PAGES_MB = 192  # DPDK's 128 and a margin
@@ -16,8 +16,8 @@ class DpdkTest(OvsTestCase):
         if reason := ovs_daemons.why_no_dpdk():
             self.skipTest(reason)
         try:
-            self.enterContext(ovs_daemons.huge_pages(HUGE_PAGES_MB))
-        except ovs_daemons.DaemonError as error:
+            self.enterContext(huge_pages.reserve(HUGE_PAGES_MB))
+        except huge_pages.HugePagesError as error:
             self.skipTest(str(error))
         super().setUp()
         cpus = sorted(os.sched_getaffinity(0))

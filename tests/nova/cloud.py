@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from tests.functional import ovs_daemons
+from tests.functional import huge_pages, ovs_daemons
 from tests.functional.daemons import short_folder
 from tests.nova.api import Api
 from tests.openstack.nova_venv import VENV_VARIABLE, nova_venv, with_iat_nova
@@ -101,8 +101,8 @@ class Cloud:
         self.uri = f"qemu+unix:///system?socket={self.folder}/lv/run/libvirt-sock"
         if self.no_dpdk is None:
             try:
-                self._stack.enter_context(ovs_daemons.huge_pages(HUGE_PAGES_MB))
-            except ovs_daemons.DaemonError as error:
+                self._stack.enter_context(huge_pages.reserve(HUGE_PAGES_MB))
+            except huge_pages.HugePagesError as error:
                 self.no_dpdk = str(error)
         values = {
             "DIR": str(self.folder),
