@@ -31,8 +31,9 @@ class Row:
 
     `pc_performance`: of the performance-critical workloads, each alone on the machine with the
     whole cache being 1 (geometric mean, 0 when one of them achieves nothing); None without any.
-    `be_throughput`: of the best-effort ones, under the baseline with the same seed being 1; None
-    without any. A guest that comes or goes counts for its stay. `memory_bandwidth`: GB/s, the mean
+    `be_throughput`: of the best-effort ones, under the reference with the same seed being 1; None
+    without any. Both are means of what `performance` tells. A guest that comes or goes counts for
+    its stay. `memory_bandwidth`: GB/s, the mean
     of the run. `settle_s`: the longest time from the start, an event, or a guest's coming or going
     to the last move of a mask before the next of these.
     """
@@ -132,9 +133,10 @@ def compare(
         if isinstance(result, Result):
             results[result.strategy, job.seed] = result
         else:
-            alone[result.name] = performance(scenario, result)
+            assert job.alone is not None
+            alone[job.alone] = performance(scenario, result, job.alone)
         progress(done, len(asked))
-    work = [_work(results[against, seed]) for seed in seeds]
+    work = [_performances(scenario, results[against, seed]) for seed in seeds]
     left_out = [name for name in critical if not alone[name]]
     left_out += [name for name in best_effort if not all(each[name] for each in work)]
     counted = {name: alone[name] for name in critical if name not in left_out}
@@ -182,29 +184,24 @@ def workloads_of(scenario: Scenario, priority: Priority) -> list[str]:
     return [workload.name for workload in scenario.workloads if cpus & set(workload.cpus)]
 
 
-def _run(job: _Job) -> Result | WorkloadResult:
+def _run(job: _Job) -> Result | dict[str, WorkloadResult]:
     if job.alone is not None:
         return _run_alone(job.scenario, job.alone, job.seed)
     return run(job.scenario, job.strategy, job.seed)
 
 
-def _run_alone(scenario: Scenario, name: str, seed: int) -> WorkloadResult:
-    """Run one workload, and the switch it is attached to, with the whole cache to itself."""
+def _run_alone(scenario: Scenario, name: str, seed: int) -> dict[str, WorkloadResult]:
+    """Run one workload, and the switch it is attached to, with the whole cache to itself.
+
+    The others are there, with their memory and rings, and silent: dice fall as beside them.
+    """
     workload = next(one for one in scenario.workloads if one.name == name)
-    kept = tuple(one for one in scenario.workloads if one.name in (name, workload.switch))
-    traffic = tuple(one for one in scenario.traffic if one.to == name)
-    subjects = {name, *(f"traffic.{one.name}" for one in traffic)}
-    reduced = dataclasses.replace(
-        scenario,
-        workloads=kept,
-        traffic=traffic,
-        events=tuple(event for event in scenario.events if event.subject in subjects),
-        masks={},
-        random_masks=False,
-    )
-    server = EmulatedServer(reduced, seed)
+    kept = (name, workload.switch)
+    server = EmulatedServer(dataclasses.replace(scenario, masks={}, random_masks=False), seed)
+    server.silence(one.name for one in scenario.workloads if one.name not in kept)
     server.wait(threading.Event(), scenario.length_s)
-    return workload_result(name, server.metrics()[name], scenario.length_s)
+    done = server.metrics()
+    return {one: workload_result(one, done[one], scenario.length_s) for one in kept if one}
 
 
 def _row(
@@ -215,17 +212,13 @@ def _row(
     best_effort: Sequence[str],
 ) -> Row:
     """Measure a run by what the performance-critical workloads achieve alone, and the reference."""
-    mine, others = _work(result), _work(reference)
+    mine, others = _performances(scenario, result), _performances(scenario, reference)
     (window,) = result.windows
     return Row(
         scenario=result.scenario,
         strategy=result.strategy,
         seed=result.seed,
-        pc_performance=mean(
-            performance(scenario, workload) / alone[workload.name]
-            for workload in result.workloads
-            if workload.name in alone
-        ),
+        pc_performance=mean(mine[name] / alone[name] for name in alone),
         be_throughput=mean(mine[name] / others[name] for name in best_effort),
         memory_bandwidth=window.memory_bytes_per_s / 1e9,
         way_changes_per_minute=len(result.moves) / result.seconds * 60,
@@ -241,18 +234,17 @@ def _tenant_rows(
     guests: Mapping[str, Priority],
 ) -> Iterator[TenantRow]:
     """Yield what each guest's workload had in a run."""
-    others = {one.name: performance(scenario, one) for one in reference.workloads}
-    for workload in result.workloads:
-        if workload.name in guests:
-            mine = performance(scenario, workload)
+    others = _performances(scenario, reference)
+    for name, mine in _performances(scenario, result).items():
+        if name in guests:
             yield TenantRow(
                 scenario=result.scenario,
                 strategy=result.strategy,
                 seed=result.seed,
-                tenant=workload.name,
-                priority=guests[workload.name].value,
-                alone=_ratio(mine, alone.get(workload.name)),
-                related=_ratio(mine, others[workload.name]),
+                tenant=name,
+                priority=guests[name].value,
+                alone=_ratio(mine, alone.get(name)),
+                related=_ratio(mine, others[name]),
             )
 
 
@@ -260,21 +252,33 @@ def _ratio(mine: float, other: float | None) -> float | None:
     return mine / other if other else None
 
 
-def _work(result: Result) -> dict[str, float]:
-    """Return the work a second of each workload."""
-    return {workload.name: workload.work_per_s for workload in result.workloads}
+def _performances(scenario: Scenario, result: Result) -> dict[str, float]:
+    """Return how well each workload did."""
+    results = {one.name: one for one in result.workloads}
+    return {name: performance(scenario, results, name) for name in results}
 
 
-def performance(scenario: Scenario, workload: WorkloadResult) -> float:
+def performance(scenario: Scenario, results: Mapping[str, WorkloadResult], name: str) -> float:
     """Return how well a workload did, in a unit of its own; 0: it achieved nothing.
 
-    For one that is asked over the network, what arrived divided by its mean latency, as its load
-    is given from outside; for all others their work a second.
+    The work that a busy cycle does: packets, blocks or accesses, cycles of its switch for the same
+    packet included; what the switch lost on the way counts in proportion. Load from outside is
+    given, so work a second tells nothing until a thread saturates, and latency, mean or 99th
+    percentile, is mostly queues: at a load where they begin it is a hundred times what it is just
+    below. What a packet costs shows what the cache does at every load, and is in proportion to what
+    could be carried; where a thread saturates it is its throughput.
     """
-    if all(traffic.to != workload.name for traffic in scenario.traffic):
-        return workload.work_per_s
-    arrived = max(0.0, 1 - workload.loss)  # a switch loses packets of others, too
-    return arrived / workload.latency_us if workload.latency_us else 0.0
+    one = results[name]
+    cost = one.busy_cycles_per_work
+    if cost is None:
+        return 0.0
+    switch = next(each.switch for each in scenario.workloads if each.name == name)
+    if switch is None:
+        return 1.0 / cost
+    before = results[switch].busy_cycles_per_work or 0.0
+    # What its own rings refused is its own threads' cost already.
+    reached = one.work_per_s / one.offered_per_s + one.loss if one.offered_per_s else 1.0
+    return min(1.0, reached) / (cost + before)
 
 
 def moments_of(scenario: Scenario) -> list[float]:

@@ -42,10 +42,14 @@ class WorkloadResult:
     the mean time of a packet in the host and `latency_p95_us`, `latency_p99_us` its percentiles
     (to 3 %), or None; `access_cycles` the mean latency of an access to the
     workload's own memory, or None. `loss`: packets refused of those offered, 0..1.
+    `busy_cycles_per_work`: what a packet, block or access costs its threads, polling in vain left
+    out; None where nothing was done.
     """
 
     name: str
     work_per_s: float
+    busy_cycles_per_work: float | None
+    offered_per_s: float
     gbps: float
     loss: float
     latency_us: float | None
@@ -343,6 +347,8 @@ def workload_result(name: str, done: WorkloadMetrics, seconds: float) -> Workloa
     return WorkloadResult(
         name=name,
         work_per_s=done.work / seconds,
+        busy_cycles_per_work=done.busy_cycles / done.work if done.work else None,
+        offered_per_s=done.offered / seconds,
         gbps=done.bytes * 8 / seconds / 1e9,
         loss=done.dropped / done.offered if done.offered else 0.0,
         latency_us=done.latency_ns / done.packets / 1e3 if done.packets else None,

@@ -38,14 +38,16 @@ _NS = 1_000_000_000
 class WorkloadMetrics:
     """What one workload has done so far; never shown to a strategy.
 
-    `work` counts accesses or packets; `packets`, `bytes` and the latency (sum and histogram,
-    see `nic.BINS`) what reached the wire again, `dropped` what its rings refused;
-    `access_cycles` / `accesses` is the mean latency of accesses to its own memory. All but the
+    `busy_cycles` are those it did not poll in vain; `work` counts accesses, packets or blocks;
+    `packets`, `bytes` and the latency (sum and histogram, see `nic.BINS`) what reached the wire
+    again, `dropped` what its rings refused; `access_cycles` / `accesses` is the mean latency of
+    accesses to its own memory. All but the
     histogram and `access_*` are scaled up for what is not simulated.
     """
 
     instructions: float
     cycles: float
+    busy_cycles: float
     references: float
     misses: float
     work: float
@@ -110,6 +112,7 @@ class EmulatedServer:
         self._traffic: dict[str, Traffic] = {t.name: t for t in scenario.traffic}
         self._duty = {workload.name: workload.duty for workload in scenario.workloads}
         self._absent: set[str] = set()  # workloads whose guest is not here
+        self._silent: frozenset[str] = frozenset()
         self.guests_changed = threading.Event()
         self.ddio_found = scenario.machine.ddio_ways  # as found, or as last set by hand
         noise = noise if scenario.counter_noise is None else scenario.counter_noise
@@ -213,17 +216,27 @@ class EmulatedServer:
             if event.subject not in self._absent:
                 self.plant.set_duty(event.subject, event.value)
 
+    def silence(self, names: Iterable[str]) -> None:
+        """Let workloads do nothing and get nothing from now on, whether their guest is here or not.
+
+        The others go on with the dice, memory and rings that they would have had beside them.
+        """
+        self._silent = self._silent.union(names)
+        self._set_present(self._silent, False)
+
     def _come_or_go(self, uuid: str, present: bool) -> None:
         """Let a guest's workloads and their traffic begin or end."""
         guest = next(guest for guest in self.scenario.guests if guest.uuid == uuid)
-        names = set(self.scenario.workloads_of(guest))
+        self._set_present(frozenset(self.scenario.workloads_of(guest)) - self._silent, present)
+        self.guests_changed.set()
+
+    def _set_present(self, names: frozenset[str], present: bool) -> None:
         self._absent = self._absent - names if present else self._absent | names
         for name in names:
             self.plant.set_duty(name, self._duty[name] if present else 0.0)
         for traffic in self._traffic.values():
             if traffic.to in names:
                 self._send(traffic)
-        self.guests_changed.set()
 
     def _send(self, traffic: Traffic) -> None:
         """Bring a traffic to what it says; to a guest that is not here nothing is sent."""
@@ -421,6 +434,7 @@ class EmulatedServer:
         return WorkloadMetrics(
             instructions=float(f[th.INSTRUCTIONS]) * up,
             cycles=float(f[th.CYCLES]) * up,
+            busy_cycles=float(f[th.CYCLES] - f[th.IDLE_CYCLES]) * up,
             references=float(served[cache.LLC :].sum()) * self._scale,
             misses=float(served[cache.MEMORY :].sum()) * self._scale,
             work=float(f[th.WORK]) * up,

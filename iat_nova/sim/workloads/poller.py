@@ -295,6 +295,7 @@ def step(
     ns_per_cycle = length_ns / cycles
     f[th.CYCLES] += cycles
     on_cycles = th.on_core(t, thread, cycles)
+    f[th.IDLE_CYCLES] += cycles - on_cycles
     # What a step overran by, and the time off its core, come first.
     late_cycles = cycles - on_cycles - f[th.CREDIT_CYCLES]
     f[th.CLOCK_NS] = now_ns - length_ns + late_cycles * ns_per_cycle
@@ -318,4 +319,5 @@ def step(
         th.own_accesses(t, c, latency, thread, served * f[th.TOUCHES] / sampling)
     if f[th.CREDIT_CYCLES] > 0:
         f[th.INSTRUCTIONS] += f[th.CREDIT_CYCLES] * f[th.SPIN_IPC]
+        f[th.IDLE_CYCLES] += f[th.CREDIT_CYCLES]
         f[th.CREDIT_CYCLES] = 0.0

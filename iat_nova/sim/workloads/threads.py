@@ -43,8 +43,9 @@ INTS = 10
     ON_CYCLES,  # time until it loses its core again
     PAYLOAD_WRITES,  # 1: what it reads of a packet it writes as well (encryption in place)
     CLOCK_NS,  # how far it is within a step
-) = range(20)
-FLOATS = 20
+    IDLE_CYCLES,  # of CYCLES: polling in vain, or off its core
+) = range(21)
+FLOATS = 21
 
 # A thread loses its core once in so many cycles on average (4 ms at 2.3 GHz: the tick of a kernel
 # with HZ=250), for a time evenly spread up to OFF_MAX_CYCLES. Chosen.

@@ -4,10 +4,11 @@
 import dataclasses
 import pathlib
 import tempfile
+import threading
 import unittest
 
 from iat_nova.model import Priority
-from iat_nova.sim import Scenario, WorkloadMetrics, compare, compare_chart
+from iat_nova.sim import EmulatedServer, Scenario, WorkloadMetrics, compare, compare_chart
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.run import workload_result
 from tests.unit.sim import scenes
@@ -32,11 +33,21 @@ workloads:
 
 FORWARDER = scenes.FORWARDER.format(ring=256, rate="1Gb/s", packet=512)
 
+BEHIND = """\
+workloads:
+  sw: {profile: ovs, cpus: [0, 1], nic: nic0}
+  fwd: {profile: virtio-forward, cpus: [2, 3], switch: sw}
+traffic:
+  fwd: {to: fwd, rate: 2Gb/s, packet: 256B}
+"""
+
 METRICS = WorkloadMetrics(
     **{
         **dict.fromkeys((field.name for field in dataclasses.fields(WorkloadMetrics)), 0.0),
         "packets": 10.0,
         "offered": 10.0,
+        "work": 10.0,
+        "busy_cycles": 1000.0,
         "latency_ns": 4000.0,
         "latency_histogram": (),
     }
@@ -113,22 +124,41 @@ class CompareTest(unittest.TestCase):
             ["near-neighbour", "remote-neighbour"], compare.workloads_of(sockets, Priority.BE)
         )
 
-    def test_a_network_guest_is_judged_by_its_latency(self):
-        """Twice the time of a packet is half the performance, far below a step of time, too."""
-        scenario = scenes.scenario(scenes.HEAD + FORWARDER)
-        quick = workload_result("fwd", METRICS, 1.0)
-        slow = dataclasses.replace(quick, latency_us=2 * quick.latency_us)
-        self.assertLess(quick.latency_us, 1.0)
-        self.assertAlmostEqual(
-            2.0, compare.performance(scenario, quick) / compare.performance(scenario, slow)
-        )
+    def performance(self, text, **metrics):
+        """Return what `compare.performance` makes of a workload named fwd, and of one named sw."""
+        scenario = scenes.scenario(scenes.HEAD + text)
+        own = {"sw": METRICS, "fwd": dataclasses.replace(METRICS, **metrics)}
+        results = {name: workload_result(name, done, 1.0) for name, done in own.items()}
+        return compare.performance(scenario, results, "fwd")
 
-    def test_a_network_guest_that_loses_all_packets_achieves_nothing(self):
-        """Its work is in another unit than its performance, and none of it arrived."""
-        scenario = scenes.scenario(scenes.HEAD + FORWARDER)
-        lost = dataclasses.replace(METRICS, packets=0.0, dropped=10.0, latency_ns=0.0, work=5.0)
-        self.assertEqual(0.0, compare.performance(scenario, workload_result("fwd", lost, 1.0)))
-        self.assertEqual(5.0, compare.performance(scenario, workload_result("other", lost, 1.0)))
+    def test_a_network_guest_is_judged_by_what_a_packet_costs(self):
+        """Twice the busy cycles are half the performance; what its own rings refuse is in them."""
+        quick = self.performance(FORWARDER)
+        self.assertEqual(1 / 100, quick)
+        self.assertEqual(quick / 2, self.performance(FORWARDER, busy_cycles=2000.0))
+        saturated = {"work": 5.0, "packets": 5.0, "dropped": 5.0, "busy_cycles": 500.0}
+        self.assertEqual(quick, self.performance(FORWARDER, **saturated))
+
+    def test_behind_a_switch_its_cost_and_its_loss_count(self):
+        """A packet costs the switch's cycles, too; what never reached the guest is lost."""
+        whole = self.performance(BEHIND)
+        self.assertEqual(1 / 200, whole)
+        self.assertEqual(whole / 2, self.performance(BEHIND, work=5.0, busy_cycles=500.0))
+        refused = {"work": 5.0, "busy_cycles": 500.0, "dropped": 5.0}
+        self.assertEqual(whole, self.performance(BEHIND, **refused))
+
+    def test_a_guest_that_does_nothing_achieves_nothing(self):
+        """All its packets were lost."""
+        self.assertEqual(0.0, self.performance(FORWARDER, work=0.0, packets=0.0, dropped=10.0))
+
+    def test_alone_others_are_silent(self):
+        """They do no work and get no packets, and the dice fall as beside them."""
+        scenario = scenes.scenario(scenes.HEAD + BEHIND)
+        server = EmulatedServer(scenario, 1)
+        server.silence(["fwd"])
+        server.wait(threading.Event(), 0.01)
+        done = server.metrics()
+        self.assertEqual((0.0, 0.0), (done["fwd"].work, done["fwd"].offered))
 
     def test_starvation_pulls_the_mean_to_0(self):
         """One workload that achieves nothing is not made up for by the others."""
