@@ -20,3 +20,17 @@ def natural(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
     return int(text)
+
+
+def take_workers(parser: argparse.ArgumentParser) -> None:
+    """Add what many runs can be told of where they take place."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--jobs", type=natural, metavar="N", help="processes at a time; default: one a core"
+    )
+    group.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run on the cluster of this Dask scheduler (tcp://HOST:8786) instead of this machine; "
+        "needs the extra iat-nova[dask], here and there the same version of iat-nova",
+    )

@@ -9,9 +9,10 @@ import dataclasses
 import pathlib
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-from iat_nova.cmd.arguments import natural
+from iat_nova.cmd.arguments import natural, take_workers
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
 from iat_nova.policy import PolicyError
@@ -84,9 +85,7 @@ examples:
         parser.add_argument(
             "--seconds", type=natural, metavar="S", help="default: each scenario's length"
         )
-        parser.add_argument(
-            "--jobs", type=natural, metavar="N", help="processes at a time; default: one a core"
-        )
+        take_workers(parser)
         parser.add_argument(
             "--out",
             metavar="DIR",
@@ -114,50 +113,59 @@ examples:
 
     def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
         try:
-            from iat_nova.sim import compare, compare_chart  # noqa: PLC0415 - compiles
+            from iat_nova.sim import pool  # noqa: PLC0415 - compiles
             from iat_nova.sim.scenario import Scenario, ScenarioError, shipped  # noqa: PLC0415
         except ImportError as error:
             raise Failure(
                 f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
             ) from error
-        out: pathlib.Path = parsed_args.out
         names = list(
             dict.fromkeys([*parsed_args.scenarios, *(shipped() if parsed_args.all else ())])
         )
         if not names:
             raise Failure("no scenario: name one or several, or give --all", EXIT_USAGE)
-        comparisons: list[Comparison] = []
         try:
-            scenarios: list[Scenario] = [Scenario.load(name) for name in names]
-            for scenario in scenarios:
-                with Progress(f"{scenario.name}: {{done}} of {{total}} runs") as progress:
-                    found = compare.compare(
-                        scenario,
-                        parsed_args.strategy or list(BUILT_IN),
-                        range(1, parsed_args.seeds + 1),
-                        against=parsed_args.against,
-                        seconds=parsed_args.seconds,
-                        jobs=parsed_args.jobs,
-                        progress=progress,
-                    )
-                if found.left_out:
-                    listed = escape.plain(", ".join(found.left_out))
-                    self.note(
-                        f"{scenario.name}: not in the means, as there is nothing to compare with "
-                        f"(no work alone if PC, under {parsed_args.against} if BE): {listed}"
-                    )
-                out.mkdir(parents=True, exist_ok=True)
-                compare_chart.draw(
-                    out / f"{scenario.name}.svg", scenario.title, found.rows, parsed_args.against
-                )
-                _write(out / f"{scenario.name}.csv", found.rows)
-                _write(out / f"{scenario.name}-tenants.csv", found.tenants)
-                comparisons.append(found)
+            scenarios = [Scenario.load(name) for name in names]
+            with pool.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
+                found = [self._compared(one, parsed_args, executor) for one in scenarios]
+        except pool.PoolError as error:
+            raise Failure(escape.lines(str(error))) from error
         except (ScenarioError, StrategyError, PolicyError) as error:
             raise Failure(escape.lines(str(error)), EXIT_USAGE) from error
-        pictures = ", ".join(str(out / f"{scenario.name}.svg") for scenario in scenarios)
+        pictures = ", ".join(str(parsed_args.out / f"{one.name}.svg") for one in scenarios)
         self.note(f"pictures: {pictures}")
-        return comparisons
+        return found
+
+    def _compared(
+        self, scenario: Scenario, parsed_args: argparse.Namespace, executor: Executor
+    ) -> Comparison:
+        """Compare on one scenario, and write its files."""
+        from iat_nova.sim import compare, compare_chart  # noqa: PLC0415 - compiles
+
+        with Progress(f"{scenario.name}: {{done}} of {{total}} runs") as progress:
+            found = compare.compare(
+                scenario,
+                parsed_args.strategy or list(BUILT_IN),
+                range(1, parsed_args.seeds + 1),
+                against=parsed_args.against,
+                seconds=parsed_args.seconds,
+                executor=executor,
+                progress=progress,
+            )
+        if found.left_out:
+            listed = escape.plain(", ".join(found.left_out))
+            self.note(
+                f"{scenario.name}: not in the means, as there is nothing to compare with "
+                f"(no work alone if PC, under {parsed_args.against} if BE): {listed}"
+            )
+        out: pathlib.Path = parsed_args.out
+        out.mkdir(parents=True, exist_ok=True)
+        compare_chart.draw(
+            out / f"{scenario.name}.svg", scenario.title, found.rows, parsed_args.against
+        )
+        _write(out / f"{scenario.name}.csv", found.rows)
+        _write(out / f"{scenario.name}-tenants.csv", found.tenants)
+        return found
 
 
 def _write(path: pathlib.Path, rows: Sequence[Row] | Sequence[TenantRow]) -> None:

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from iat_nova.cmd.arguments import natural
+from iat_nova.cmd.arguments import natural, take_workers
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
 
@@ -52,9 +52,7 @@ examples:
         )
         parser.add_argument("--seeds", metavar="N", type=natural, help=f"runs; default: {SEEDS}")
         parser.add_argument("--full", action="store_true", help=f"{FULL_SEEDS} runs, as published")
-        parser.add_argument(
-            "--jobs", metavar="N", type=natural, help="processes at a time; default: one a core"
-        )
+        take_workers(parser)
         return parser
 
     def take_action(
@@ -73,7 +71,8 @@ examples:
     def _verdicts(
         self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
     ) -> list[Verdict]:
-        from iat_nova.sim.figures import pages, runner  # noqa: PLC0415 - compiles, takes seconds
+        from iat_nova.sim import pool  # noqa: PLC0415 - compiles, takes seconds
+        from iat_nova.sim.figures import pages, runner  # noqa: PLC0415
 
         seeds = parsed_args.seeds or (FULL_SEEDS if parsed_args.full else SEEDS)
         folder: pathlib.Path = parsed_args.out
@@ -82,9 +81,14 @@ examples:
         try:
             with Progress("{done} of {total} points") as progress:
                 rows = runner.measure(
-                    list(figures.values()), seeds, folder / "points", parsed_args.jobs, progress
+                    list(figures.values()),
+                    seeds,
+                    folder / "points",
+                    parsed_args.jobs,
+                    progress,
+                    parsed_args.scheduler,
                 )
-        except runner.PointError as error:
+        except (runner.PointError, pool.PoolError) as error:
             raise Failure(str(error)) from error
         verdicts = pages.write(folder, catalogued(), rows)
         self.note(f"{_summary(verdicts)}; see {folder / pages.PAGE}")

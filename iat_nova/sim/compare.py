@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import statistics
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 
 from iat_nova import policy
 from iat_nova.model import Priority, TenantKind
@@ -109,12 +111,13 @@ def compare(
     *,
     against: str = REFERENCE,
     seconds: float | None = None,
-    jobs: int | None = None,
+    executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
     """Run every strategy with every seed, and relate them to `against`, the reference.
 
-    The reference is run in any case. Counters are as hardware has them, `COUNTER_NOISE` and one
+    The reference is run in any case. `executor` (`pool.executor`) is what runs it all, processes of
+    this machine by default. Counters are as hardware has them, `COUNTER_NOISE` and one
     CHA's count of DDIO, unless the scenario says otherwise. Raises what `run` raises.
     """
     scenario = as_hardware_counts(scenario)
@@ -128,14 +131,15 @@ def compare(
     asked += [_Job(scenario, seeds[0], None, name) for name in critical]
     results: dict[tuple[str, int], Result] = {}
     alone: dict[str, float] = {}
-    for done, (job, future) in enumerate(pool.completed(_run, asked, jobs), 1):
-        result = future.result()
-        if isinstance(result, Result):
-            results[result.strategy, job.seed] = result
-        else:
-            assert job.alone is not None
-            alone[job.alone] = performance(scenario, result, job.alone)
-        progress(done, len(asked))
+    with contextlib.nullcontext(executor) if executor else pool.executor() as runs:
+        for done, (job, future) in enumerate(pool.completed(runs, _run, asked), 1):
+            result = future.result()
+            if isinstance(result, Result):
+                results[result.strategy, job.seed] = result
+            else:
+                assert job.alone is not None
+                alone[job.alone] = performance(scenario, result, job.alone)
+            progress(done, len(asked))
     work = [_performances(scenario, results[against, seed]) for seed in seeds]
     left_out = [name for name in critical if not alone[name]]
     left_out += [name for name in best_effort if not all(each[name] for each in work)]

@@ -5,20 +5,17 @@ from __future__ import annotations
 
 import ast
 import concurrent.futures
-import functools
-import hashlib
 import json
 import pathlib
 from collections.abc import Callable, Sequence
 
-import iat_nova
 from iat_nova.sim import pool
 from iat_nova.sim.figures.api import REFUSED, Figure, Point, Row
+from iat_nova.sim.sources import digest, everything
 
 Progress = Callable[[int, int], None]
 """Called with how many points are done of how many."""
 
-_PACKAGE = pathlib.Path(iat_nova.__file__).parent
 _FIGURES = pathlib.Path(__file__).parent
 
 
@@ -35,7 +32,7 @@ class Store:
 
     def __init__(self, folder: pathlib.Path, figure: Figure) -> None:
         self._path = folder / f"{figure.name}.jsonl"
-        self._digest = _digest(figure.measure.__module__)
+        self._digest = digest(sources(figure.measure.__module__))
         self._rows: dict[str, Row] = {}
         folder.mkdir(parents=True, exist_ok=True)
         if self._path.exists():
@@ -69,10 +66,13 @@ def measure(
     folder: pathlib.Path,
     jobs: int | None = None,
     progress: Progress = lambda done, total: None,
+    scheduler: str | None = None,
 ) -> dict[str, list[Row]]:
     """Return each figure's rows, in the order of its points; measure those that are not kept.
 
-    `jobs` processes at a time, one a core by default. Raises `PointError`.
+    `jobs` processes at a time, one a core by default, or the cluster of a Dask `scheduler`; what
+    is a time of this machine is measured here, one after the other. Raises `PointError`,
+    `pool.PoolError`.
     """
     stores = {figure.name: Store(folder, figure) for figure in figures}
     points = {figure.name: list(figure.points(seeds)) for figure in figures}
@@ -86,10 +86,13 @@ def measure(
     done = total - len(due)
     for alone in (False, True):
         part = [(f.name, f.measure, point) for f, point in due if f.alone is alone]
-        for (name, _, point), future in pool.completed(_measure, part, 1 if alone else jobs):
-            stores[name].put(point, _checked(name, point, future))
-            done += 1
-            progress(done, total)
+        if not part:
+            continue
+        with pool.executor(1) if alone else pool.executor(jobs, scheduler) as executor:
+            for (name, _, point), future in pool.completed(executor, _measure, part):
+                stores[name].put(point, _checked(name, point, future))
+                done += 1
+                progress(done, total)
     return {
         name: [{**point, **(stores[name].get(point) or {})} for point in points[name]]
         for name in points
@@ -113,15 +116,6 @@ def _key(point: Point) -> str:
     return json.dumps(point, sort_keys=True)
 
 
-@functools.cache
-def _digest(module: str) -> str:
-    """Return a digest of all sources that a figure in `module` depends on."""
-    digest = hashlib.sha256()
-    for source in sources(module):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def sources(module: str) -> list[pathlib.Path]:
     """Return the sources that a figure in `module` depends on.
 
@@ -132,10 +126,8 @@ def sources(module: str) -> list[pathlib.Path]:
     found = _with_imports(module, {"iat_nova.sim.figures.runner", *judges}) - judges
     return [
         source
-        for source in sorted(_PACKAGE.rglob("*"))
-        if source.suffix in {".py", ".yaml", ".j2"}
-        and not {"cmd", "report"} & set(source.relative_to(_PACKAGE).parts)
-        and (source.parent != _FIGURES or f"iat_nova.sim.figures.{source.stem}" in found)
+        for source in everything()
+        if source.parent != _FIGURES or f"iat_nova.sim.figures.{source.stem}" in found
     ]
 
 

@@ -93,7 +93,7 @@ class TestSimulateList(CliCase):
         self.assertIn("Leaky DMA", rows["leaky-dma"]["title"])
 
 
-@mock.patch.object(pool, "completed", in_process.completed)
+@mock.patch.object(pool, "executor", in_process.executor)
 class TestFigures(CliCase):
     def test_verdicts(self):
         """A program gets a row a claim; a person how many are met, and that time is compressed."""
@@ -148,7 +148,7 @@ class TestFigures(CliCase):
         self.assertNotIn("compressed", err)
 
 
-@mock.patch.object(pool, "completed", in_process.completed)
+@mock.patch.object(pool, "executor", in_process.executor)
 class TestSimulateCompare(CliCase):
     def test_rows_for_programs(self):
         """A row a strategy and seed; a guest that is never asked is named, and counts nowhere."""

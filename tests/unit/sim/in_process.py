@@ -2,15 +2,14 @@
 """Runs one after the other in this process."""
 
 import concurrent.futures
+import contextlib
 
 
-def completed(function, arguments, jobs=None):
-    """Stand in for `pool.completed`, whose processes take a second each to begin.
+@contextlib.contextmanager
+def executor(jobs=None, scheduler=None):
+    """Stand in for `pool.executor`, whose processes take a second each to begin.
 
-    For tests of what is done with what it yields; others use the real one.
+    For tests of what is done with what runs; others use the real one.
     """
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        for argument in arguments:
-            future = thread.submit(function, argument)
-            concurrent.futures.wait([future])
-            yield argument, future
+        yield thread

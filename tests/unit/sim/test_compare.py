@@ -64,7 +64,6 @@ class CompareTest(unittest.TestCase):
             ["iat", "baseline"],
             [1, 2],
             against="baseline",
-            jobs=1,
             progress=lambda *a: told.append(a),
         )
         rows = found.rows
@@ -94,7 +93,7 @@ class CompareTest(unittest.TestCase):
     def test_a_host_without_the_agent_is_what_others_are_related_to(self):
         """Under no masks a guest has all the ways it wants, and nothing ever moves."""
         scenario = read_scenario(TEXT, "test", "test.yaml")
-        found = compare.compare(scenario, ["unmanaged", "baseline"], [1], jobs=1)
+        found = compare.compare(scenario, ["unmanaged", "baseline"], [1])
         free, held = found.rows
         self.assertEqual((1.0, 0.0), (free.be_throughput, free.way_changes_per_minute))
         self.assertGreater(free.pc_performance, 1.05 * held.pc_performance)

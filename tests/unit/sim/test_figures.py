@@ -126,9 +126,9 @@ class RunTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def measure(self, figure=FIGURE, seeds=2, completed=in_process.completed):
+    def measure(self, figure=FIGURE, seeds=2, executor=in_process.executor):
         told = []
-        with mock.patch.object(pool, "completed", completed):
+        with mock.patch.object(pool, "executor", executor):
             rows = runner.measure(
                 [figure], seeds, self.folder / "points", 1, lambda *a: told.append(a)
             )
@@ -136,7 +136,7 @@ class RunTest(unittest.TestCase):
 
     def test_measured_once(self):
         """Rows come in the order of the points; what is kept is not measured again."""
-        rows, told = self.measure(completed=pool.completed)
+        rows, told = self.measure(executor=pool.executor)
         self.assertEqual([2.0, 3.0, 17.0, 18.0], [row["rate_mpps"] for row in rows["iat-3a"]])
         self.assertEqual([(done, 4) for done in range(1, 5)], told)
         with (self.folder / "points" / "iat-3a.jsonl").open("a") as file:

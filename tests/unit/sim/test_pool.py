@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs take place on."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+from iat_nova.sim import compare, pool, sources
+from iat_nova.sim.figures import runner
+from iat_nova.sim.reader import read_scenario
+from tests.unit.sim import in_process
+from tests.unit.sim.test_compare import TEXT
+from tests.unit.sim.test_figures import FIGURE
+
+try:
+    import distributed
+except ImportError:
+    distributed = None
+
+
+def _twice(number):
+    return 2 * number
+
+
+class ProcessesTest(unittest.TestCase):
+    def test_each_argument_with_its_result(self):
+        """Whatever is done first, a result comes with what was asked."""
+        with pool.executor(1) as executor:
+            found = {n: future.result() for n, future in pool.completed(executor, _twice, [1, 2])}
+        self.assertEqual({1: 2, 2: 4}, found)
+
+    def test_without_the_extra(self):
+        """It is said what to install."""
+        with (
+            mock.patch.dict(sys.modules, {"distributed": None}),
+            self.assertRaisesRegex(pool.PoolError, r"pip install 'iat-nova\[dask\]'"),
+            pool.executor(scheduler="tcp://127.0.0.1:1"),
+        ):
+            self.fail("there is nothing to run on")
+
+
+@unittest.skipIf(distributed is None, "distributed (the extra iat-nova[dask]) is not installed")
+class ClusterTest(unittest.TestCase):
+    """A scheduler and one worker, threads of this process."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            protocol="tcp://",
+            host="127.0.0.1",
+        )
+        cls.addClassCleanup(cls.cluster.close)
+        cls.address = cls.cluster.scheduler_address
+
+    def test_comparison(self):
+        """What a cluster finds is what this machine's processes find."""
+        scenario = read_scenario(TEXT.replace("length: 3s", "length: 1s"), "test", "test.yaml")
+        with pool.executor(scheduler=self.address) as there:
+            found = compare.compare(scenario, ["baseline"], [1, 2], executor=there)
+        with in_process.executor() as here:
+            expected = compare.compare(scenario, ["baseline"], [1, 2], executor=here)
+        self.assertEqual(expected, found)
+
+    def test_figures(self):
+        """A figure's points are measured on the cluster."""
+        with tempfile.TemporaryDirectory() as folder:
+            rows = runner.measure([FIGURE], 1, pathlib.Path(folder), scheduler=self.address)
+        self.assertEqual([2.0, 17.0], [row["rate_mpps"] for row in rows["iat-3a"]])
+
+    def test_another_version_there(self):
+        """A worker with other sources is told from one with these, not believed."""
+        with (
+            pool.executor(scheduler=self.address) as there,
+            mock.patch.object(sources, "digest", side_effect=["mine", "theirs"]),
+            self.assertLogs("distributed.worker", "ERROR"),
+            self.assertRaisesRegex(pool.PoolError, "another version"),
+        ):
+            for _, future in pool.completed(there, _twice, [1]):
+                future.result()
+
+    def test_nobody_there(self):
+        """An address where no scheduler answers, or one without workers, is named."""
+        with mock.patch.object(pool, "PATIENCE_S", 0.2):
+            with (
+                self.assertRaisesRegex(pool.PoolError, "no Dask scheduler answers at tcp://"),
+                pool.executor(scheduler="tcp://127.0.0.1:1"),
+            ):
+                self.fail("there is nothing to run on")
+            empty = distributed.LocalCluster(
+                n_workers=0,
+                processes=False,
+                dashboard_address="127.0.0.1:0",
+                protocol="tcp://",
+                host="127.0.0.1",
+            )
+            self.addCleanup(empty.close)
+            with (
+                self.assertRaisesRegex(pool.PoolError, "has no worker"),
+                pool.executor(scheduler=empty.scheduler_address),
+            ):
+                self.fail("there is nothing to run on")
