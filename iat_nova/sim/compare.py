@@ -12,10 +12,11 @@ from concurrent.futures import Executor
 
 from iat_nova import policy
 from iat_nova.model import Priority, TenantKind
-from iat_nova.sim import pool
+from iat_nova.sim import pool, workload_rows
 from iat_nova.sim.run import Result, WorkloadResult, run, workload_result
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
+from iat_nova.sim.workload_rows import WorkloadRow
 from iat_nova.strategies import unmanaged
 
 REFERENCE = unmanaged.NAME
@@ -74,12 +75,13 @@ class Comparison:
 
     `left_out`: the guests' workloads that are in no row's means, as there is nothing to compare
     them with: performance-critical ones that achieve nothing alone, best-effort ones that do no
-    work under the reference.
+    work under the reference. `workloads`: what every workload achieved, related to nothing.
     """
 
     rows: tuple[Row, ...]
     tenants: tuple[TenantRow, ...]
     left_out: tuple[str, ...]
+    workloads: tuple[WorkloadRow, ...]
 
     def worst(self, strategy: str) -> tuple[str, float] | None:
         """Return who fares worst under a strategy, and how, against the reference.
@@ -161,7 +163,13 @@ def compare(
             scenario, results[name, seed], results[against, seed], alone, guests
         )
     )
-    return Comparison(rows, tenants, tuple(left_out))
+    workloads = tuple(
+        row
+        for name in strategies
+        for seed in seeds
+        for row in workload_rows.rows(scenario, results[name, seed], guests)
+    )
+    return Comparison(rows, tenants, tuple(left_out), workloads)
 
 
 def as_hardware_counts(scenario: Scenario) -> Scenario:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulate commands as a person types them."""
 
+import csv
 import dataclasses
 import functools
 import json
@@ -183,7 +184,21 @@ class TestSimulateCompare(CliCase):
         self.assertEqual((0.0, 0.0), (row["way_changes_per_minute"], row["settle_s"]))
         self.assertRegex(err, r"compared: not in the means.*: unasked\n")
         written = {file.name for file in out_folder.iterdir()}
-        self.assertEqual({"compared.svg", "compared.csv", "compared-tenants.csv"}, written)
+        kinds = (".svg", ".csv", "-tenants.csv", "-workloads.csv", "-workloads.json")
+        self.assertEqual({f"compared{kind}" for kind in kinds}, written)
+        rows = json.loads((out_folder / "compared-workloads.json").read_text())
+        database, unasked, batch = rows
+        self.assertEqual(
+            ("compared", "baseline", 1, "database", "PC", "accesses"), tuple(database.values())[:6]
+        )
+        self.assertGreater(batch["throughput_per_s"], 0)
+        self.assertGreater(batch["cycles_per_unit"], 0)
+        unknown = ("gbps", "latency_mean_us", "latency_p99_us", "loss", "cycles_per_unit")
+        self.assertEqual([None] * 5, [unasked[key] for key in unknown])
+        with (out_folder / "compared-workloads.csv").open() as file:
+            told = list(csv.DictReader(file))
+        self.assertEqual(("unasked", "BE"), (told[1]["workload"], told[2]["priority"]))
+        self.assertEqual([""] * 5, [told[1][key] for key in unknown])
 
     def test_a_table_for_people(self):
         """The worst tenant is named, with several scenarios the means are there; or each tenant."""

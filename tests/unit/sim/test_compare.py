@@ -84,6 +84,10 @@ class CompareTest(unittest.TestCase):
         )
         self.assertEqual([1.0] * 4, [row.related for row in found.tenants[4:]])
         self.assertEqual([rows[0].pc_performance, None], [t.alone for t in found.tenants[:2]])
+        self.assertEqual(
+            [("iat", 1, "pc"), ("iat", 1, "be"), ("iat", 2, "pc")],
+            [(row.strategy, row.seed, row.workload) for row in found.workloads[:3]],
+        )
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "picture.svg"
             compare_chart.draw(path, "Title", rows, "baseline")

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each workload achieved in each run of a comparison, as data for whoever counts himself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+from iat_nova.model import Priority
+from iat_nova.sim.run import Result, WorkloadResult
+from iat_nova.sim.scenario import Scenario, Workload
+from iat_nova.sim.workloads.profile import NETWORKED, Form
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkloadRow:
+    """One workload in one run; None is what is not known or does not apply, never 0.
+
+    `priority`: PC or BE of a guest's, None of others, as a switch. `unit`: what `throughput_per_s`
+    and `cycles_per_unit` count: packets, blocks or accesses. `latency_mean_us`, `latency_p99_us`:
+    of a packet in the host, or of a block from command to data. `loss`: what its rings refused of
+    what was sent to it, 0..1; None where nothing was. `cycles_per_unit`: what one costs its
+    threads, polling in vain left out.
+    """
+
+    scenario: str
+    strategy: str
+    seed: int
+    workload: str
+    priority: str | None
+    unit: str
+    throughput_per_s: float
+    gbps: float | None
+    latency_mean_us: float | None
+    latency_p99_us: float | None
+    loss: float | None
+    cycles_per_unit: float | None
+
+
+def rows(
+    scenario: Scenario, result: Result, guests: Mapping[str, Priority]
+) -> Iterator[WorkloadRow]:
+    """Yield a row a workload of a run; `guests` are those of guests with their priority."""
+    specs = {workload.name: workload for workload in scenario.workloads}
+    for one in result.workloads:
+        priority = guests.get(one.name)
+        yield WorkloadRow(
+            scenario=result.scenario,
+            strategy=result.strategy,
+            seed=result.seed,
+            workload=one.name,
+            priority=None if priority is None else priority.value,
+            unit=_unit(specs[one.name]),
+            throughput_per_s=one.work_per_s,
+            gbps=one.gbps if one.latency_us is not None else None,
+            latency_mean_us=one.latency_us,
+            latency_p99_us=one.latency_p99_us,
+            loss=_loss(one),
+            cycles_per_unit=one.busy_cycles_per_work,
+        )
+
+
+def _loss(one: WorkloadResult) -> float | None:
+    return one.loss if one.offered_per_s else None
+
+
+def _unit(workload: Workload) -> str:
+    if workload.profile.form in NETWORKED:
+        return "packets"
+    return "blocks" if workload.profile.form is Form.STORAGE else "accesses"
