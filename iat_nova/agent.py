@@ -58,8 +58,9 @@ class Agent:
     """Joins the parts and holds the controller's state of every cache domain.
 
     `disagreement` tells where Placement is offered something else than the host can keep.
-    `read_policy` reads the policy anew and raises `PolicyError`; `make_strategy` makes the
-    strategy for its parameters; `paused` tells whether an operator holds the present masks.
+    `read_policy` reads the policy anew and raises `PolicyError`; `policy` is what it returned to
+    whoever has asked it already; `make_strategy` makes the strategy for its parameters; `paused`
+    tells whether an operator holds the present masks.
     `observe` forbids every write from the start; `other_owners` names who else allocates cache,
     `foreign_changes` what another hand did to what is ours, `unrestored` what is offline and not
     restored yet, `missing` what is not there to be written to.
@@ -71,6 +72,7 @@ class Agent:
         *,
         inventory: TenantSource,
         read_policy: Callable[[], Policy],
+        policy: Policy | None = None,
         make_strategy: Callable[[Parameters], Strategy],
         counters: Counters,
         enforcer: Enforcer,
@@ -115,7 +117,7 @@ class Agent:
         self._effects: dict[int, DdioEffect] = {}
         self._fixed: set[int] = set()  # domains whose knob of DDIO was found without effect
         self._polled_s = -math.inf
-        self.policy = read_policy()
+        self.policy = policy or read_policy()
         self.strategy = make_strategy(self.policy.parameters)
 
     def run(self, until_s: float = math.inf) -> None:

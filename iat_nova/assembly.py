@@ -335,7 +335,8 @@ def agent(
     def make_strategy(parameters: Parameters) -> Strategy:
         return strategies.make(settings.strategy, parameters)
 
-    parameters = read_policy().parameters
+    first = read_policy()
+    parameters = first.parameters
     make_strategy(parameters)  # before the history: a name that does not exist leaves no trace
     history = History(
         settings.history_path,
@@ -358,6 +359,7 @@ def agent(
     return Agent(
         inventory=source,
         read_policy=read_policy,
+        policy=first,
         make_strategy=make_strategy,
         counters=_SavedFirst(hands.counters, hands.guard) if hands.guard else hands.counters,
         enforcer=enforcer(hands),

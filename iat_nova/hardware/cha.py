@@ -11,6 +11,7 @@ through the registers.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import struct
@@ -77,14 +78,22 @@ def cha_pmus(root: Path = DEVICES) -> tuple[Pmu, ...]:
 
 def _pmu(folder: Path) -> Pmu:
     try:
-        return Pmu(
-            name=folder.name,
-            type=int((folder / "type").read_text()),
-            cpumask=tuple(sorted(parse_cpus((folder / "cpumask").read_text()))),
-            formats={path.name: path.read_text().strip() for path in (folder / "format").iterdir()},
-        )
+        number, formats = _lasting(folder, folder.stat().st_ino)
+        cpumask = tuple(sorted(parse_cpus((folder / "cpumask").read_text())))
     except OSError as error:
         raise HardwareError(f"{folder}: {error.strerror}") from error
+    return Pmu(folder.name, number, cpumask, formats)
+
+
+@functools.lru_cache(maxsize=1024)
+def _lasting(folder: Path, inode: int) -> tuple[int, Mapping[str, str]]:
+    """Return a PMU's type and formats, which stay as long as its folder does.
+
+    They are a dozen files a slice, and the slices are looked at whenever a guest comes or goes.
+    A driver that is loaded anew makes new folders, which have other inodes.
+    """
+    formats = {path.name: path.read_text().strip() for path in (folder / "format").iterdir()}
+    return int((folder / "type").read_text()), formats
 
 
 class ChaPerf:

@@ -38,7 +38,10 @@ class Topology:
     def caches(self) -> tuple[Cache, ...]:
         """Return the L3 caches in order of their ids; none where sysfs shows none."""
         found: dict[int, Cache] = {}
+        known: set[int] = set()
         for cpu in sorted(self.online()):
+            if cpu in known:  # the files of all that share a cache tell the same
+                continue
             folder = self._l3(cpu)
             if folder is None:
                 continue
@@ -50,6 +53,7 @@ class Topology:
                     size_bytes=_size(self._text(folder / "size")),
                     package=self.package(cpu),
                 )
+                known.update(found[number].cpus)
         return tuple(found[number] for number in sorted(found))
 
     def package(self, cpu: int) -> int:

@@ -558,6 +558,11 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(5, len(self.decisions()))
         self.assertIn("does not load", self.status().status.problems[0].text)
 
+    def test_a_policy_that_was_read_before_the_start_is_not_read_again(self) -> None:
+        """To render one may take a process of its own."""
+        first, self.policy = self.policy, AssertionError("read again")
+        self.assertIs(first, self.make(policy=first).policy)
+
     def test_a_broken_policy_at_start_is_no_start(self) -> None:
         """The error reaches whoever starts the agent."""
         self.policy = PolicyError([Problem("classes", 3, "not a list")], "p.yaml")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tests.lab.guest.forker``: starts what an operator types, without its start-up time.
 
-To import the agent takes ten seconds on the lab's slow processors; a fork of a process that has
-done so is there at once. The parent starts no thread, so its children are like any other process.
+To import the agent, and the strategy it asks for, takes ten seconds on the lab's slow processors;
+a fork of a process that has done so is there at once. The parent starts no thread, so its children
+are like any other process.
 Each line on stdin is a JSON object, `do` and its arguments; each answer is a JSON value.
 """
 
@@ -15,6 +16,8 @@ import sys
 import iat_nova.cmd.host  # noqa: F401 - the command "restore", else imported when it is asked for
 from iat_nova.cmd import agent
 from iat_nova.cmd import main as program
+from iat_nova.conf import load
+from iat_nova.strategies import registry
 
 DEADLINE_S = 120.0
 
@@ -52,6 +55,7 @@ DO = {
 
 
 def main():
+    registry.find(load([]).strategy)
     for line in sys.stdin:
         told = json.loads(line)
         print(json.dumps(DO[told.pop("do")](**told)), flush=True)

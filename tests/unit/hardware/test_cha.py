@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import unittest
 from unittest import mock
 
@@ -57,6 +58,18 @@ class Formats(unittest.TestCase):
         names = [pmu.name for pmu in cha.cha_pmus(self.root)]
         self.assertEqual(["uncore_cha_0", "uncore_cha_9", "uncore_cha_10"], names)
         self.assertEqual((0, 2), cha.cha_pmus(self.root)[0].cpumask)
+
+    def test_what_lasts_is_read_once(self):
+        """Formats and types are read again for folders that a driver has made anew, only."""
+        self.add(0)
+        first = cha.cha_pmus(self.root)
+        (self.root / "uncore_cha_0/type").unlink()
+        (self.root / "uncore_cha_0/cpumask").write_text("1\n")
+        self.assertEqual((dataclasses.replace(first[0], cpumask=(1,)),), cha.cha_pmus(self.root))
+        (self.root / "uncore_cha_0").rename(self.root / "before")
+        self.add(0, ICX_FORMATS, type_=13)
+        (pmu,) = cha.cha_pmus(self.root)
+        self.assertEqual((13, ICX_FORMATS), (pmu.type, pmu.formats))
 
     def test_skylake(self):
         """Skylake's filter is config1's upper half, as the register value 0x10049033."""

@@ -4,8 +4,10 @@
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 from iat_nova import policy
+from iat_nova.policy import limited
 from iat_nova.policy.limited import render_limited
 from iat_nova.policy.problems import PolicyError
 from iat_nova.policy.render import render
@@ -40,6 +42,16 @@ class LimitedTest(unittest.TestCase):
         with self.assertRaises(PolicyError) as caught:
             policy.load(path, ONE)
         self.assertRegex(str(caught.exception), r"policy\.yaml: .*512 MiB")
+
+    def test_no_template(self):
+        """A file without a template is rendered without a process, to the same; others are not."""
+        with mock.patch.object(limited.subprocess, "run", side_effect=OSError(1, "a process")):
+            for text in ("", "{}", "# {x}\nparameters:\n  interval: 2s\n", "a: { b: 1 }\r\n% x"):
+                with self.subTest(text):
+                    self.assertEqual(render(text, ONE), render_limited(text, ONE))
+            for text in ("{{ 1 }}", "{% if x %}", "{# x #}", "a: {{"):
+                with self.subTest(text), self.assertRaisesRegex(PolicyError, "a process"):
+                    render_limited(text, ONE)
 
     def test_the_rest(self):
         """What is no endless template is what it is without limits, lines and problems too."""
