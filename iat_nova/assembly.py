@@ -20,7 +20,7 @@ from iat_nova.enforce import Enforcer, Keeper
 from iat_nova.freshness import Freshness
 from iat_nova.guard import Guard, Restored, RestoreError
 from iat_nova.hardware import backends, pqos, probe
-from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
+from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError, PortDca
 from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.rootport import RootPorts
 from iat_nova.hardware.undo import Restorable
@@ -67,7 +67,8 @@ class Machine:
     owners: Callable[[], tuple[str, ...]] = tuple
     inspect: Callable[[], tuple[str, ...]] = tuple
     about: tuple[backends.Choice, ...] = ()
-    ports: RootPorts | None = None
+    ports: RootPorts | None = None  # off for as long as the agent enforces
+    dca: PortDca | None = None  # what strategies may switch
     remove_left_over: Callable[[], tuple[str, ...]] = tuple
     missing: Callable[[], tuple[str, ...]] = tuple
 
@@ -115,7 +116,9 @@ def machine(settings: Settings) -> Machine:
     ports = None
     inspect_ports: Callable[[], tuple[str, ...]] = tuple
     if settings.port_dca:
-        ports = parts[backends.PORT_DCA] = backends.root_ports(host, settings.dca_off_ports)
+        ports = parts[backends.PORT_DCA] = backends.root_ports(
+            host, settings.dca_off_ports, settings.dca_ports
+        )
         inspect_ports = ports.inspect
     keeper = guard(settings, host, parts)
     return Machine(
@@ -125,6 +128,7 @@ def machine(settings: Settings) -> Machine:
         SystemClock(),
         guard=keeper,
         ports=ports,
+        dca=ports,
         owners=lambda: probe.owners(host, ours=groups_of_libpqos(keeper, host)),
         inspect=lambda: (*hands.inspect().foreign, *inspect_ports()),
         about=hands.choices,
@@ -221,7 +225,7 @@ def _emulated(settings: Settings) -> Machine:
     except sim.ScenarioError as error:
         raise ConfigError(str(error)) from error
     length_s = settings.emulated_seconds or scenario.length_s
-    return Machine(server, server, server, server, server.now() + length_s)
+    return Machine(server, server, server, server, server.now() + length_s, dca=server)
 
 
 def inventory(
@@ -308,7 +312,7 @@ def enforcer(hands: Machine) -> Enforcer:
     keeper: Keeper | None = hands.guard
     if hands.guard is not None and hands.ports is not None:
         keeper = _PortsOff(hands.guard, hands.ports)
-    return Enforcer(hands.allocator, hands.ddio, keeper)
+    return Enforcer(hands.allocator, hands.ddio, keeper, hands.dca)
 
 
 def agent(
@@ -378,12 +382,15 @@ def agent(
 
 
 def host_reader(
-    settings: Settings, allocator: CacheAllocator, first: Callable[[], object] = tuple
+    settings: Settings,
+    allocator: CacheAllocator,
+    first: Callable[[], object] = tuple,
+    ports: RootPorts | None = None,
 ) -> Callable[[], HostFacts]:
     """Return what reads the host's own facts, whenever it is called: processors come and go.
 
     `first` is called before each reading: what was left of an earlier agent must not be taken for
-    what this one found.
+    what this one found. `ports` are the root ports that strategies may switch.
 
     Raises `HardwareError` where the cache domains cannot be read now; what it returns raises
     `OSError` where they cannot be read later.
@@ -394,6 +401,7 @@ def host_reader(
         try:
             first()
             domains = allocator.domains()
+            domains = domains if ports is None else ports.assign(domains)
         except HardwareError as error:
             raise OSError(str(error)) from error
         as_found = (  # the emulated server tells DDIO's ways as they are now

@@ -92,6 +92,13 @@ IAT_OPTS = [
         help="PCI addresses of root ports, such as 0000:3a:00.0: while the agent enforces, what "
         "devices below them write goes to memory. Needs `port_dca`.",
     ),
+    cfg.ListOpt(
+        "dca_ports",
+        default=[],
+        help="PCI addresses of root ports at which a strategy may switch DDIO off and on, such as "
+        "those of NVMe disks: strategy a4 does for storage that pushes others out of the cache. "
+        "Needs `port_dca`.",
+    ),
     cfg.StrOpt(
         "counters_interface",
         default="auto",
@@ -225,6 +232,7 @@ class Settings:
     ddio_interface: str
     port_dca: bool
     dca_off_ports: tuple[str, ...]
+    dca_ports: tuple[str, ...]
     counters_interface: str
     cha_slices: int | None  # None: all
     emulated_scenario: str | None
@@ -327,13 +335,17 @@ _LOCATION = re.compile(r"LocationInfo\(.*?detail='([^']*)'\)")
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
-def _ports(allowed: bool, ports: Sequence[str]) -> tuple[str, ...]:
-    """Check the root ports whose DDIO is to be off."""
+def _ports(
+    allowed: bool, option: str, ports: Sequence[str], others: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Check an option's root ports; none may be in the other option as well."""
     if ports and not allowed:
-        raise ConfigError("[iat] dca_off_ports needs [iat] port_dca = true")
+        raise ConfigError(f"[iat] {option} needs [iat] port_dca = true")
     for port in ports:
         if not _PCI_ADDRESS.fullmatch(port):
-            raise ConfigError(f"[iat] dca_off_ports: {port!r} is no PCI address (0000:3a:00.0)")
+            raise ConfigError(f"[iat] {option}: {port!r} is no PCI address (0000:3a:00.0)")
+        if port in others:
+            raise ConfigError(f"[iat] {option}: {port} is in dca_off_ports, too; take one of them")
     return tuple(ports)
 
 
@@ -354,7 +366,8 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         cat_interface=iat.cat_interface,
         ddio_interface=iat.ddio_interface,
         port_dca=iat.port_dca,
-        dca_off_ports=_ports(iat.port_dca, iat.dca_off_ports),
+        dca_off_ports=_ports(iat.port_dca, "dca_off_ports", iat.dca_off_ports),
+        dca_ports=_ports(iat.port_dca, "dca_ports", iat.dca_ports, iat.dca_off_ports),
         counters_interface=iat.counters_interface,
         cha_slices=iat.cha_slices or None,
         emulated_scenario=iat.emulated_scenario,

@@ -77,7 +77,7 @@ def _choose(settings: Settings, host: Host) -> tuple[Backends | None, list[Findi
     try:
         hands = assembly.hardware(settings, host)
         if settings.port_dca:
-            backends.root_ports(host, settings.dca_off_ports)
+            backends.root_ports(host, settings.dca_off_ports, settings.dca_ports)
     except HardwareError as error:
         return None, [probe.refusal("interfaces", error, Level.IMPOSSIBLE)]
     return hands, []

@@ -16,6 +16,7 @@ from iat_nova.hardware.api import (
     DdioWays,
     DomainOffline,
     HardwareError,
+    PortDca,
 )
 from iat_nova.model import DomainInventory, Layout, TenantKind, WayMask
 
@@ -59,14 +60,20 @@ class Enforcer:
 
     With a `guard` nothing is written before its snapshot is on disk, and `restore` is the
     guard's. Without (the emulated server) DDIO's mask is noted before the first write to a domain;
-    `restore` puts that back and gives up every class.
+    `restore` puts that back, gives up every class and has DDIO on at every port. `ports`: who
+    switches root ports, where a strategy may.
     """
 
     def __init__(
-        self, allocator: CacheAllocator, ddio: DdioWays, guard: Keeper | None = None
+        self,
+        allocator: CacheAllocator,
+        ddio: DdioWays,
+        guard: Keeper | None = None,
+        ports: PortDca | None = None,
     ) -> None:
         self._allocator = allocator
         self._ddio = ddio
+        self._ports = ports
         self._guard = guard
         self._written: dict[int, _Written] = {}
         self._found: dict[int, WayMask | None] = {}
@@ -138,6 +145,8 @@ class Enforcer:
         """Leave a domain as it was before our first write to it."""
         found = self._found[domain]
         self._allocator.apply(domain, ())
+        if self._ports is not None:
+            self._ports.switch(domain, ())
         if found is not None:
             self._set_ddio(domain, self._ddio.read(domain), found)
 
@@ -192,6 +201,8 @@ class Enforcer:
         found = self._found.get(domain.id)
         if not domain.ddio_resizable and found is not None:  # it was, until found without effect
             now = self._set_ddio(domain.id, now, found)
+        if self._ports is not None and domain.dca_ports:
+            self._ports.switch(domain.id, layout.dca_off)
         return Effective(
             {tenant: masks[name] for tenant, name in names.items() if name in masks}, now
         )

@@ -109,7 +109,7 @@ def _run(settings: Settings, observer: Observer, heartbeat: Heartbeat, endings: 
         level = logging.WARNING if one.denied else logging.INFO
         LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.why)
     with hands.ours():
-        host = assembly.host_reader(settings, hands.allocator, hands.finish)
+        host = assembly.host_reader(settings, hands.allocator, hands.finish, hands.ports)
         source = assembly.inventory(settings, host, hands.clock)
         agent = assembly.agent(settings, hands, source, host, observer, heartbeat)
         endings.attach(agent)

@@ -121,6 +121,16 @@ class CacheAllocator(Protocol):
         """Read the masks of our classes back from the machine, by class name."""
 
 
+class PortDca(Protocol):
+    """Root ports whose devices' writes can be kept out of the LLC."""
+
+    def switch(self, domain: int, off: Iterable[str]) -> None:
+        """Have DDIO off on these ports of a domain (`CacheDomain.dca_ports`), on at its others.
+
+        Raises `HardwareError`.
+        """
+
+
 class DdioWays(Protocol):
     """The ways into which inbound I/O may allocate."""
 

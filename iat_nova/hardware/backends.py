@@ -121,13 +121,13 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
     return Backends(counters, allocator, ddio, choices, parts, allocator.inspect, look, missing)
 
 
-def root_ports(host: Host, ports: Iterable[str]) -> RootPorts:
+def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> RootPorts:
     """Return an operator's root ports, looked at but unchanged. Raises `HardwareError`."""
     if host.model is not events.SKYLAKE:
         raise HardwareError(
             f"port_dca: {host.processor.name} has no such switch; Skylake and Cascade Lake have it"
         )
-    made = RootPorts(ports, host.roots.pci)
+    made = RootPorts(ports, host.roots.pci, switchable)
     made.check()
     return made
 

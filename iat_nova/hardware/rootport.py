@@ -10,15 +10,19 @@ ProtectKernelTunables has /sys read-only besides.
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from iat_nova.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError, LastingRefusal
 from iat_nova.hardware.shape import mapping, text, whole
 from iat_nova.hardware.undo import AllReachable, put_all_back
+from iat_nova.model import CacheDomain, DcaPort
 
 DEVICES = Path("/sys/bus/pci/devices")
 PERFCTRLSTS_0 = 0x180
@@ -26,6 +30,7 @@ _ALLOCATING, _NO_SNOOP = 1 << 7, 1 << 3
 _BITS = _ALLOCATING | _NO_SNOOP
 _DWORD = struct.Struct("<I")
 _PCI_EXPRESS, _ROOT_PORT = 0x10, 4  # capability; device/port type, bits 7..4 of its flags
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _RIGHT = (
     "give the agent CAP_SYS_ADMIN, and its unit ProtectKernelTunables=no (systemctl edit "
     "iat-nova-agent; operator/safety has the lines); a kernel in lockdown refuses anyway"
@@ -33,8 +38,9 @@ _RIGHT = (
 
 
 class RootPorts(AllReachable):
-    """The root ports of an operator's list, by PCI address such as ``0000:3a:00.0``.
+    """The root ports of an operator's lists, by PCI address such as ``0000:3a:00.0``.
 
+    DDIO is off at `ports` as long as the agent enforces; at `switchable` ones a strategy decides.
     The guard saves and restores them. Only the two bits are ever changed. The register of a port
     that is plugged out is gone with it.
     """
@@ -45,14 +51,24 @@ class RootPorts(AllReachable):
         )
     )
 
-    def __init__(self, ports: Iterable[str] = (), devices: Path = DEVICES) -> None:
+    def __init__(
+        self,
+        ports: Iterable[str] = (),
+        devices: Path = DEVICES,
+        switchable: Iterable[str] = (),
+    ) -> None:
         self._ports = tuple(ports)
+        self._switchable = tuple(switchable)
         self._devices = devices
         self._is_off = False
+        self._found: dict[str, int] = {}  # the two bits of switchable ports before we wrote them
+        self._written: dict[str, int] = {}
+        self._of: dict[int, tuple[str, ...]] = {}  # switchable ones, by cache domain
+        self._saved: frozenset[str] = frozenset()
 
     def check(self) -> None:
         """Raise `HardwareError` unless every port is a root port whose register can be read."""
-        for port in self._ports:
+        for port in (*self._ports, *self._switchable):
             if not self._is_root_port(port):
                 raise HardwareError(
                     f"{self._devices / port}: no PCIe root port of Intel; name the port above the "
@@ -66,25 +82,60 @@ class RootPorts(AllReachable):
             return
         for port in self._ports:
             self._set(port, _NO_SNOOP)
+            self._written[port] = _NO_SNOOP
         self._is_off = True
+
+    def assign(self, domains: Iterable[CacheDomain]) -> tuple[CacheDomain, ...]:
+        """Return the domains with the switchable ports of each: that whose CPUs are local to it.
+
+        A port of which the kernel does not know where it is belongs to the first domain. One that
+        is plugged out belongs to none. Raises `HardwareError`.
+        """
+        left = [(self._port(name), self._local_cpus(name)) for name in self._there()]
+        found = []
+        for domain in domains:
+            mine = tuple(port for port, cpus in left if not cpus or cpus & set(domain.cpus))
+            left = [one for one in left if one[0] not in mine]
+            self._of[domain.id] = tuple(port.address for port in mine)
+            found.append(dataclasses.replace(domain, dca_ports=mine))
+        return tuple(found)
+
+    def switch(self, domain: int, off: Iterable[str]) -> None:
+        """Have DDIO off at these ports of a domain, as it was found at its others.
+
+        A port that was plugged in after `save` is left alone: nobody could restore it.
+        """
+        wanted = frozenset(off)
+        ours = (port for port in self._of.get(domain, ()) if port in self._saved)
+        for port in filter(self._is_there, ours):
+            found = self._found.setdefault(port, self._read(port) & _BITS)
+            bits = _NO_SNOOP if port in wanted else found
+            if self._written.get(port, found) != bits:
+                self._set(port, bits)
+                self._written[port] = bits
 
     def inspect(self) -> tuple[str, ...]:
         """Tell where another hand moved the two bits since we did. Raises `HardwareError`."""
-        ours = filter(self._is_there, self._ports) if self._is_off else ()
+        ours = filter(self._is_there, self._written)
         found = ((port, self._read(port) & _BITS) for port in ours)
         return tuple(
-            f"root port {port}: perfctrlsts_0 bits were left at {_NO_SNOOP:#x} and are {bits:#x}"
+            f"root port {port}: perfctrlsts_0 bits were left at {self._written[port]:#x} and are "
+            f"{bits:#x}"
             for port, bits in found
-            if bits != _NO_SNOOP
+            if bits != self._written[port]
         )
 
     def save(self) -> dict[str, int]:
         """Return, as plain JSON values, the two bits of every port."""
-        return {port: self._read(port) & _BITS for port in self._ports}
+        found = {port: self._read(port) & _BITS for port in (*self._ports, *self._there())}
+        self._saved = frozenset(found)
+        return found
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         """Put the two bits back; return what was done. May be repeated."""
         self._is_off = False
+        self._found.clear()
+        self._written.clear()
 
         def put_back(port: str) -> str | None:
             if not self._set(port, saved[port]):
@@ -92,6 +143,20 @@ class RootPorts(AllReachable):
             return f"root port {port}: perfctrlsts_0 bits {saved[port]:#x}"
 
         return put_all_back(filter(self._is_there, saved), put_back)
+
+    def _there(self) -> tuple[str, ...]:
+        return tuple(filter(self._is_there, self._switchable))
+
+    def _port(self, name: str) -> DcaPort:
+        """Read which devices lie below a port: folders of its own in sysfs, and of theirs."""
+        return DcaPort(name, tuple(sorted(_below((self._devices / name).resolve()))))
+
+    def _local_cpus(self, name: str) -> frozenset[int]:
+        path = self._devices / name / "local_cpulist"
+        try:
+            return frozenset(parse_cpus(path.read_text()))
+        except (OSError, ValueError) as error:
+            raise HardwareError(f"{path}: {error}") from error
 
     def _is_there(self, port: str) -> bool:
         """Tell whether a port is still plugged in: its register goes with it."""
@@ -149,3 +214,10 @@ class RootPorts(AllReachable):
                 return config[at + 2] >> 4 == _ROOT_PORT
             at = config[at + 1]
         return False
+
+
+def _below(folder: Path) -> Iterator[str]:
+    for child in folder.iterdir():
+        if _ADDRESS.fullmatch(child.name) and child.is_dir():
+            yield child.name
+            yield from _below(child)

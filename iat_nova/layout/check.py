@@ -43,6 +43,10 @@ def _masks(domain: CacheDomain, layout: Layout) -> Iterator[str]:
             yield f"{', '.join(group.tenants)}: mask {group.mask} {fault}"
     if layout.ddio != domain.ddio_found and (layout.ddio >> domain.ways or not layout.ddio):
         yield f"DDIO's mask {layout.ddio} is empty or beyond the {domain.ways} ways"
+    known = {port.address for port in domain.dca_ports}
+    for port in layout.dca_off:
+        if port not in known:
+            yield f"root port {port} is none whose DDIO may be switched (dca_ports)"
 
 
 def _faults(domain: CacheDomain, mask: WayMask) -> Iterator[str]:

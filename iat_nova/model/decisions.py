@@ -103,7 +103,8 @@ class Layout:
     `exact` is False when there were too many groups for the exact solver and the layout was
     only searched for. `grouped` tells that tenants share partitions for want of ways or classes.
     `lent`: the host's class and the place that is counted for it, while its mask is a longer run
-    of ways that are promised to no one else; None while nothing is lent.
+    of ways that are promised to no one else; None while nothing is lent. `dca_off`: the root ports
+    (`CacheDomain.dca_ports`) whose devices write to memory instead of into the LLC.
     """
 
     ddio: WayMask
@@ -111,6 +112,7 @@ class Layout:
     exact: bool = True
     grouped: bool = False
     lent: Group | None = None
+    dca_off: tuple[str, ...] = ()
 
     @property
     def counted(self) -> Layout:
@@ -126,12 +128,12 @@ class Layout:
         return next((group.mask for group in self.groups if tenant in group.tenants), None)
 
     def moved_since(self, before: Layout | None) -> tuple[str, ...]:
-        """Return whose mask differs from `before`, tenants first, then DDIO."""
+        """Return whose mask differs from `before`, tenants first, then DDIO (ways or ports)."""
         if before is self:
             return ()
         was = {t: group.mask for group in before.groups for t in group.tenants} if before else {}
         moved = [t for group in self.groups for t in group.tenants if was.get(t) != group.mask]
-        if before is None or before.ddio != self.ddio:
+        if before is None or (before.ddio, before.dca_off) != (self.ddio, self.dca_off):
             moved.append(DDIO)
         return tuple(moved)
 

@@ -153,13 +153,24 @@ class Nic:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DcaPort:
+    """A PCIe root port whose devices' writes can be kept out of the LLC, and back in.
+
+    `devices` are the PCI addresses below it: whatever is switched is switched for all of them.
+    """
+
+    address: str
+    devices: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class CacheDomain:
     """The processors that share one LLC, and what that LLC can do.
 
     `coerced_ways`: ways that come together, so that a mask with one of them takes all (Skylake
     ties the two I/O ways: 0x400 reads back 0x600). Zero: none. `reserved_ways` are never
     touched. `ddio_found` is the DDIO mask found on the hardware before the first write;
-    None when it cannot be read.
+    None when it cannot be read. `dca_ports`: the root ports that the operator lets be switched.
     """
 
     id: int  # L3 id
@@ -175,6 +186,7 @@ class CacheDomain:
     ddio_resizable: bool = True
     ddio_counters: bool = True
     numa_nodes: tuple[int, ...] = ()  # of its processors; empty: unknown
+    dca_ports: tuple[DcaPort, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -303,6 +303,8 @@ def _inputs_block(iteration: Iteration, inventory: DomainInventory) -> list[str]
         if hits is None or misses is None
         else (f"hits {figures.rate(hits)}, misses {figures.rate(misses)}")
     )
+    if layout.dca_off:
+        ddio += f", off at root ports {', '.join(layout.dca_off)}"
     return [
         f"What was measured over {sample.interval_s:.2f} s, "
         + ("with the ways before the decision" if before else "beside the ways after the decision"),

@@ -329,6 +329,10 @@ class Plant:
                 spread = locality.uniform(size_bytes)
                 self._set_locality(thread, spread, profile.accesses * past_l1)
 
+    def set_disk_dca(self, number: int, on: bool) -> None:
+        """Let a disk's writes into the LLC, or keep them out."""
+        self.state.disks.devices[number, nvme.DCA] = on
+
     def set_duty(self, name: str, duty: float) -> None:
         """Set the share of the time for which a workload does not sleep; at 0 it does not run."""
         self.state.threads.floats[self.threads[name], th.DUTY] = duty

@@ -276,7 +276,7 @@ def _agent(
         read_policy=lambda: chosen,
         make_strategy=lambda numbers: _Found(strategies.make(name, numbers, options), scenario),
         counters=server,
-        enforcer=_Enforcer(server, server),
+        enforcer=_Enforcer(server, server, ports=server),
         journal=Journal(history, status),
         clock=clock,
         paused=lambda: None,

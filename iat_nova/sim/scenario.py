@@ -33,6 +33,8 @@ from collections.abc import Mapping
 
 from iat_nova import files
 from iat_nova.model import (
+    CacheDomain,
+    DcaPort,
     Facts,
     Guest,
     HostFacts,
@@ -40,7 +42,7 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
 )
-from iat_nova.sim.machine import Machine
+from iat_nova.sim.machine import Io, Machine
 from iat_nova.sim.workloads.profiles import Profile
 
 SHIPPED = pathlib.Path(__file__).parent / "scenarios"
@@ -218,9 +220,20 @@ class Scenario:
             for nic in self.nics
         )
         cpus = tuple(range(self.machine.processors))
-        host = HostFacts(self.name, self.machine.domains, cpus, nics)
+        host = HostFacts(self.name, self.domains, cpus, nics)
         guests = tuple(guest for guest in self.guests if self.is_here(guest, at_s))
         return Facts(host, guests, self.switch)
+
+    @property
+    def domains(self) -> tuple[CacheDomain, ...]:
+        """The cache domains; each disk lies below a root port of its own, of the same address."""
+        ports = tuple(
+            DcaPort(disk.address, (disk.address,))
+            for disk in self.disks
+            if disk.dca and self.machine.io is not Io.DMA
+        )
+        first, *others = self.machine.domains  # where all disks are
+        return dataclasses.replace(first, dca_ports=ports), *others
 
     def is_here(self, guest: Guest, at_s: float) -> bool:
         """Tell whether a guest is on the host at a moment."""

@@ -268,7 +268,7 @@ class EmulatedServer:
         """Return a cache domain a socket; its DDIO ways are the ones set now."""
         return tuple(
             dataclasses.replace(domain, ddio_found=self.read_ddio(domain.id))
-            for domain in self.scenario.machine.domains
+            for domain in self.scenario.domains
         )
 
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
@@ -409,6 +409,15 @@ class EmulatedServer:
         rules.check_ddio(limits, mask)
         cache.set_mask(self._caches(domain), cache.DDIO, mask)
         return self.read_ddio(domain)
+
+    def switch(self, domain: int, off: Iterable[str]) -> None:
+        """Have disks write to memory where their port's DDIO is off; see `PortDca`."""
+        ports = {port.address for one in self.scenario.domains for port in one.dca_ports}
+        if domain == self.scenario.domains[0].id:
+            wanted = frozenset(off)
+            for number, disk in enumerate(self.scenario.disks):
+                if disk.address in ports:
+                    self.plant.set_disk_dca(number, disk.address not in wanted)
 
     # ------------------------------------------------------------------- metrics
 

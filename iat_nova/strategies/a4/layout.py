@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import CacheDomain, DomainInventory, Group, Layout, WayMask
-from iat_nova.strategies.a4.state import Label, Zones
+from iat_nova.strategies.a4.state import Kind, Label, Zones
 from iat_nova.strategies.a4.thresholds import LEAST_WAYS
 
 INCLUSIVE_WAYS = 2  # the lowest: only these can hold what a private cache has as well
@@ -44,7 +44,23 @@ def layout(
             mask = _high(domain, label, guarded) if label.high else _zone(domain, zones.low)
         members.setdefault(_legal(domain, mask), []).append(label.id)
     groups = tuple(Group(tuple(ids), mask) for mask, ids in sorted(members.items()))
-    return Layout(_ddio(domain), groups, grouped=any(len(one.tenants) > 1 for one in groups))
+    return Layout(
+        _ddio(domain),
+        groups,
+        grouped=any(len(one.tenants) > 1 for one in groups),
+        dca_off=_dca_off(inventory, labels, trash),
+    )
+
+
+def _dca_off(
+    inventory: DomainInventory, labels: Iterable[Label], trash: Collection[str]
+) -> tuple[str, ...]:
+    """Return the root ports of storage antagonists: those with a device of theirs below them."""
+    storage = {one.id for one in labels if one.kind is Kind.STORAGE and one.id in trash}
+    devices = {device for one in inventory.tenants if one.id in storage for device in one.devices}
+    return tuple(
+        port.address for port in inventory.domain.dca_ports if not devices.isdisjoint(port.devices)
+    )
 
 
 def _high(domain: CacheDomain, label: Label, guarded: bool) -> WayMask:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterator
 
 from iat_nova.model import (
     DDIO,
@@ -145,13 +146,25 @@ def _resized(before: Zones, after: Zones, why: tuple[str, ...]) -> list[Step]:
     return steps
 
 
+def _switched(before: Layout | None, after: Layout) -> Iterator[Step]:
+    """Yield a step for each root port whose DDIO goes off, or on again."""
+    was = set(before.dca_off) if before is not None else set()
+    for port in sorted(was ^ set(after.dca_off)):
+        gone = port in after.dca_off
+        action = Action.SHRINK if gone else Action.GROW
+        yield Step(action, DDIO, f"{'off' if gone else 'on again'} at root port {port}")
+
+
 def _decision(
     before: State, after: State, inventory: DomainInventory, sample: Sample, outcome: Outcome
 ) -> Decision:
     """Write down what was decided."""
     assert after.layout is not None
     _, rule, why, steps = outcome
-    moved = tuple(one for one in after.layout.moved_since(before.layout) if one != DDIO)
+    steps = (*steps, *_switched(before.layout, after.layout))
+    moved = after.layout.moved_since(before.layout)
+    if before.layout is None and not after.layout.dca_off:
+        moved = tuple(one for one in moved if one != DDIO)  # its ways lie where they were found
     masks = {tenant.id: after.layout.mask_of(tenant.id) for tenant in inventory.tenants}
     counts = {one: mask.count if mask else 0 for one, mask in masks.items()}
     return Decision(

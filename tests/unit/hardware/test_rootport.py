@@ -10,11 +10,12 @@ from unittest import mock
 from iat_nova import assembly, conf
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rootport import PERFCTRLSTS_0, RootPorts
-from iat_nova.model import DomainInventory, Layout, WayMask
+from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Layout, WayMask
 from tests.unit import test_restore
 from tests.unit.hardware import trees
 
 PORT, OTHER = "0000:3a:00.0", "0000:3a:02.0"
+DISK, BRIDGE, BELOW = "0000:3b:00.0", "0000:3c:00.0", "0000:3d:00.0"
 FOUND = 0x00C1_0280  # allocating flow on, and bits that are not ours
 
 
@@ -157,6 +158,50 @@ class Ports(unittest.TestCase):
         self.assertEqual((), RootPorts((), self.tree.root).restore({"0000:ff:00.0": 0x80}))
 
 
+class Switched(unittest.TestCase):
+    """Ports that a strategy may switch."""
+
+    def setUp(self):
+        self.tree = Tree(trees.folder(self))
+        for port, cpus in ((PORT, "0-3"), (OTHER, "4-7")):
+            self.tree.add(port)
+            (self.tree.root / port / "local_cpulist").write_text(cpus + "\n")
+        for path in (f"{PORT}/{DISK}", f"{PORT}/{DISK}/nvme", f"{PORT}/{BRIDGE}/{BELOW}"):
+            (self.tree.root / path).mkdir(parents=True)
+        self.ports = RootPorts((), self.tree.root, (PORT, OTHER, "0000:99:00.0"))
+
+    def assigned(self):
+        domains = tuple(CacheDomain(n, tuple(range(4 * n, 4 * n + 4)), 11, 16) for n in (0, 1))
+        return [one.dca_ports for one in self.ports.assign(domains)]
+
+    def test_each_belongs_to_the_domain_it_is_local_to(self):
+        """With all that lies below it; what is not plugged in belongs to none."""
+        first = DcaPort(PORT, tuple(sorted((DISK, BRIDGE, BELOW))))
+        self.assertEqual([(first,), (DcaPort(OTHER, ()),)], self.assigned())
+
+    def test_off_and_as_it_was_found(self):
+        """Only ports of that domain are written, and only when something changes."""
+        self.assigned()
+        saved = self.ports.save()
+        self.ports.switch(0, [PORT])
+        self.assertEqual(FOUND & ~0x88 | 0x08, self.tree.register(PORT))
+        self.assertEqual(FOUND, self.tree.register(OTHER))
+        self.assertEqual((), self.ports.inspect())
+        self.ports.switch(0, [])
+        self.assertEqual(FOUND, self.tree.register(PORT))
+        self.ports.switch(0, [PORT])
+        self.tree.add(PORT)
+        self.assertEqual(1, len(self.ports.inspect()))
+        self.ports.restore(saved)
+        self.assertEqual((FOUND, ()), (self.tree.register(PORT), self.ports.inspect()))
+
+    def test_one_that_came_after_the_snapshot_is_left_alone(self):
+        """Nobody could restore it."""
+        self.assigned()
+        self.ports.switch(0, [PORT])
+        self.assertEqual(FOUND, self.tree.register(PORT))
+
+
 class Wired(test_restore.MachineCase):
     """The option, the guard, and the processors that have the register."""
 
@@ -186,6 +231,23 @@ class Wired(test_restore.MachineCase):
             enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
         self.assertEqual(FOUND, self.pci.register(PORT))
 
+    def test_a_layout_switches(self):
+        """What the strategy chose lies on the port, with the snapshot on disk, until the end."""
+        (self.pci.root / PORT / "local_cpulist").write_text("0-3\n")
+        settings = self.settings(port_dca=True, dca_ports=(PORT,))
+        hands = assembly.machine(settings)
+        read = assembly.host_reader(settings, hands.allocator, hands.finish, hands.ports)
+        (domain, *_) = read().domains
+        self.assertEqual((DcaPort(PORT, ()),), domain.dca_ports)
+        enforcer = assembly.enforcer(hands)
+        with hands.ours():
+            enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
+            self.assertEqual(FOUND, self.pci.register(PORT))
+            off = Layout(WayMask(0x600), (), dca_off=(PORT,))
+            enforcer.apply(DomainInventory(domain, ()), off)
+            self.assertEqual(FOUND & ~0x88 | 0x08, self.pci.register(PORT))
+        self.assertEqual(FOUND, self.pci.register(PORT))
+
     def test_restored_after_a_crash(self):
         """Also by a configuration that knows nothing of ports."""
         hands = assembly.machine(self.with_port())
@@ -205,6 +267,11 @@ class Wired(test_restore.MachineCase):
         for text, wrong in (
             (f"dca_off_ports = {PORT}", "needs .*port_dca"),
             ("port_dca = true\ndca_off_ports = eth0", "'eth0' is no PCI address"),
+            (f"dca_ports = {PORT}", "dca_ports needs .*port_dca"),
+            (
+                f"port_dca = true\ndca_ports = {PORT}\ndca_off_ports = {PORT}",
+                "is in dca_off_ports, too",
+            ),
         ):
             self.config.write_text(f"[iat]\n{text}\n")
             with self.assertRaisesRegex(conf.ConfigError, wrong):

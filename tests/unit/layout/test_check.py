@@ -4,7 +4,7 @@
 import unittest
 
 from iat_nova.layout.check import InvalidLayout, check
-from iat_nova.model import CacheDomain, DomainInventory, Group, Layout, WayMask
+from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Group, Layout, WayMask
 from tests.unit.strategies.iat.worlds import domain, guest
 
 DDIO = WayMask(0x600)
@@ -46,6 +46,13 @@ class CheckTest(unittest.TestCase):
     def test_classes_suffice(self) -> None:
         """The default class is always there, so one less than the machine has."""
         self.assertIn("2 groups, there are 1", self.faults(domain(classes=2), ("a", 1), ("b", 2)))
+
+    def test_root_ports(self) -> None:
+        """Only those that the operator lets be switched."""
+        cache = domain(dca_ports=(DcaPort("0000:3a:00.0", ()),))
+        check(DomainInventory(cache, ()), Layout(DDIO, (), dca_off=("0000:3a:00.0",)))
+        with self.assertRaisesRegex(InvalidLayout, "root port 0000:3b:00.0 is none"):
+            check(DomainInventory(cache, ()), Layout(DDIO, (), dca_off=("0000:3b:00.0",)))
 
     def test_ddio(self) -> None:
         """Never empty, never beyond the cache; as it was found is always valid."""

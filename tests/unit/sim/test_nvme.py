@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.model import AttachmentKind
+from iat_nova.model import AttachmentKind, DcaPort
 from iat_nova.sim import ScenarioError, cache, nvme
 from iat_nova.sim.reader import read_scenario
 from tests.unit.sim import scenes
@@ -120,6 +120,34 @@ class TestWhereDataLands(unittest.TestCase):
     def misses(self, block, dca):
         done, totals = measured(seconds=0.02, warm_s=0.03, block=block, dca=dca, speed="10.5GB/s")
         return done["misses"] / done["references"], totals
+
+    def test_a_strategy_switches_a_disks_port(self):
+        """Off: what comes from then on goes to memory; on again: into the LLC."""
+        machine = scenes.server(text(block="16KiB"))
+        (domain,) = machine.domains()
+        self.assertEqual((DcaPort("0000:5e:00.0", ("0000:5e:00.0",)),), domain.dca_ports)
+
+        def inbound():
+            before = dict(zip(cache.TOTAL_NAMES, machine.plant.state.caches.totals, strict=True))
+            scenes.run(machine, 0.01)
+            totals = dict(zip(cache.TOTAL_NAMES, machine.plant.state.caches.totals, strict=True))
+            gone = {name: totals[name] - before[name] for name in totals}
+            return gone["ddio_hits"] + gone["ddio_misses"], gone["dma_memory_writes"]
+
+        self.assertEqual(0, inbound()[1])
+        machine.switch(0, ["0000:5e:00.0"])
+        into_llc, to_memory = inbound()
+        self.assertEqual(0, into_llc)
+        self.assertGreater(to_memory, 0)
+        machine.switch(0, [])
+        self.assertEqual(0, inbound()[1])
+
+    def test_a_port_that_has_no_dca_is_no_port_to_switch(self):
+        """It stays off."""
+        machine = scenes.server(text(dca="false"))
+        self.assertEqual((), machine.domains()[0].dca_ports)
+        machine.switch(0, [])
+        self.assertEqual(0, machine.plant.state.disks.devices[0, nvme.DCA])
 
     def test_without_dca_every_line_is_read_from_memory(self):
         """A port without DCA writes memory, and DDIO counts nothing."""

@@ -10,6 +10,7 @@ from iat_nova import records
 from iat_nova.layout.check import check
 from iat_nova.model import (
     CacheDomain,
+    DcaPort,
     Decision,
     DeviceModel,
     DomainInventory,
@@ -397,14 +398,14 @@ class Run:
         self.at_s = 0.0
         self.state = state or self.strategy.initial(self.inventory, 0.0)
 
-    def second(self, **streams: bool) -> Decision:
+    def second(self, reads: float = 0.0, ddio_misses: float = 2e6, **streams: bool) -> Decision:
         self.at_s += 1.0
         rates = {
             tenant.id: Rates(1e9, 2e9, 1e7, 9.5e6 if streams.get(tenant.id) else 2e6, 1e6,
                              9e6 if streams.get(tenant.id) else 2e5)
             for tenant in self.inventory.tenants
         }  # fmt: skip
-        sample = Sample(0, self.at_s, 1.0, rates, 8e6, 2e6, 1e10, 0.0, 1e10)
+        sample = Sample(0, self.at_s, 1.0, rates, 8e6, ddio_misses, 1e10, reads, 1e10)
         self.state, decision = self.strategy.step(self.state, self.inventory, sample)
         check(self.inventory, decision.layout)
         return decision
@@ -440,6 +441,26 @@ class StepTest(unittest.TestCase):
         freed = [run.second() for _ in range(20)]
         self.assertIn("lp", [s.subject for one in freed for s in one.steps])
         self.assertEqual(freed[-1].layout.mask_of("lp"), freed[-1].layout.mask_of("other"))
+
+    def test_storage_that_crowds_loses_dca_until_it_is_released(self) -> None:
+        run = Run(*LABELS)
+        port = DcaPort("0000:5d:00.0", ("0000:5e:00.0", "0000:5e:00.1"))
+        other = DcaPort("0000:3a:00.0", ("0000:3b:02.0",))
+        domain = dataclasses.replace(DOMAIN, dca_ports=(port, other))
+        run.inventory = dataclasses.replace(run.inventory, domain=domain)
+        for _ in range(20):
+            self.assertEqual((), run.second().layout.dca_off)
+        crowds = [run.second(ssd=True, reads=6e9, ddio_misses=9e6) for _ in range(4)]
+        off = next(one for one in crowds if one.layout.dca_off)
+        self.assertEqual(("0000:5d:00.0",), off.layout.dca_off)
+        self.assertIn("ddio", off.moved)
+        self.assertIn("off at root port 0000:5d:00.0", [step.reason for step in off.steps])
+        for _ in range(30):
+            self.assertTrue(run.second(ssd=True, reads=6e9, ddio_misses=9e6).layout.dca_off)
+        freed = [run.second(reads=1e9) for _ in range(4)]
+        self.assertEqual((), freed[-1].layout.dca_off)
+        reasons = [step.reason for one in freed for step in one.steps]
+        self.assertIn("on again at root port 0000:5d:00.0", reasons)
 
     def test_a_launch_begins_again_and_a_departure_does_not(self) -> None:
         run = Run(HP, LP)
