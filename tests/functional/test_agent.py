@@ -165,6 +165,35 @@ class AgentTest(HostCase):
         self.until(lambda reader: reader.status().status.interval_s == 0.25, "the new interval")
         self.assertIn("the old one stays", self.end(agent))
 
+    def test_ended_while_a_policy_is_rendered(self) -> None:
+        """SIGTERM does not wait for a template without end: the agent ends at once, in order."""
+        policy = self.folder / "policy.yaml"
+        policy.write_text("parameters:\n  interval: {{ 250 * 2 }}ms\n")
+        agent = self.start(self.configure(policy_file=policy))
+        self.until(lambda reader: "web" in self.names(reader), "the first decision")
+        policy.write_text(
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+        )
+        agent.send_signal(signal.SIGHUP)
+        child = self.until(lambda reader: self.child(agent), "the process that renders")
+        self.addCleanup(self.kill, child)
+        self.assertIn("agent stopped", self.end(agent))
+        command = pathlib.Path(f"/proc/{child}/cmdline").read_text()  # it still renders
+        self.assertIn("iat_nova.policy.limited", command)
+
+    def child(self, agent: subprocess.Popen[str]) -> int | None:
+        """Return the process in which the agent has a policy rendered, None when there is none."""
+        for task in pathlib.Path(f"/proc/{agent.pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # a thread may end meanwhile
+                for pid in (task / "children").read_text().split():
+                    if "limited" in pathlib.Path(f"/proc/{pid}/cmdline").read_text():
+                        return int(pid)
+        return None
+
+    def kill(self, pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
     def test_a_second_agent_refuses(self) -> None:
         """Two would fight for the cache; the first one is named and goes on."""
         config = self.configure()
