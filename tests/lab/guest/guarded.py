@@ -20,7 +20,7 @@ from tests.lab.guest.machine import Registers, mount
 
 REGISTERS = Registers()
 SNAPSHOT, LOCK = Path("/run/iat-nova/snapshot.json"), Path("/run/iat-nova/writer.lock")
-KILLS = int(os.environ.get("IAT_NOVA_LAB_KILLS", "20"))
+KILLS = int(os.environ.get("IAT_NOVA_LAB_KILLS", "10"))
 
 
 def make(**wanted):

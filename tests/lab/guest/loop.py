@@ -15,7 +15,7 @@ from iat_nova.history import HistoryReader
 from iat_nova.history_db import HistoryError
 from tests.lab.guest.host import HostCase, described, found
 
-DEADLINE_S = 0.8 * float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "900"))  # of the guest's time
+DEADLINE_S = 0.8 * float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "600"))  # of the guest's time
 
 
 class Loop(HostCase, unittest.TestCase):

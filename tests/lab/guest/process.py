@@ -12,8 +12,8 @@ from tests.lab.guest.agents import COMERS, PC_CPU, AgentCase
 from tests.lab.guest.host import found
 from tests.lab.guest.machine import plug
 
-KILLS = int(os.environ.get("IAT_NOVA_LAB_KILLS", "20"))
-ARRIVALS = int(os.environ.get("IAT_NOVA_LAB_ARRIVALS", "200"))
+KILLS = int(os.environ.get("IAT_NOVA_LAB_KILLS", "10"))
+ARRIVALS = int(os.environ.get("IAT_NOVA_LAB_ARRIVALS", "60"))
 
 
 class Process(AgentCase, unittest.TestCase):
