@@ -22,11 +22,13 @@ from iat_nova.strategies.registry import BUILT_IN, StrategyError
 
 if TYPE_CHECKING:
     from iat_nova.sim.compare import Comparison, Row, TenantRow
+    from iat_nova.sim.overview import Standing
     from iat_nova.sim.scenario import Scenario
     from iat_nova.sim.workload_rows import WorkloadRow
 
 SEEDS = 10
 ALL = "all scenarios"
+OVERVIEW = "overview"  # the files that have all scenarios
 MEASURES = (
     ("pc_performance", "PC performance", ".3f"),
     ("be_throughput", "BE throughput", ".3f"),
@@ -49,7 +51,8 @@ class SimulateCompare(Lister):
     strategy and seed, with --tenants a row a guest's workload. Counters are as hardware has them
     (1% noise, DDIO counted in one CHA) unless the scenario says otherwise. A picture and the rows
     go to a folder, what each workload achieved beside them (throughput, latency, loss, cycles a
-    packet; CSV and JSON). Needs the extra iat-nova[sim].
+    packet; CSV and JSON), and for several scenarios an overview of who wins where. Needs the extra
+    iat-nova[sim].
     """
 
     _epilog = """
@@ -135,8 +138,10 @@ examples:
             raise Failure(escape.lines(str(error))) from error
         except (ScenarioError, StrategyError, PolicyError) as error:
             raise Failure(escape.lines(str(error)), EXIT_USAGE) from error
-        pictures = ", ".join(str(parsed_args.out / f"{one.name}.svg") for one in scenarios)
-        self.note(f"pictures: {pictures}")
+        pictures = [f"{one.name}.svg" for one in scenarios]
+        if len(found) > 1:
+            pictures.insert(0, _overview(found, parsed_args.out, parsed_args.against))
+        self.note(f"pictures: {', '.join(str(parsed_args.out / name) for name in pictures)}")
         return found
 
     def _compared(
@@ -174,7 +179,19 @@ examples:
         return found
 
 
-def _write(path: pathlib.Path, rows: Sequence[Row | TenantRow | WorkloadRow]) -> None:
+def _overview(found: Sequence[Comparison], out: pathlib.Path, against: str) -> str:
+    """Write all scenarios at a glance; return the picture's name."""
+    from iat_nova.sim import overview  # noqa: PLC0415 - compiles
+
+    rows = [row for one in found for row in one.rows]
+    overview.draw(out / f"{OVERVIEW}.svg", rows, against)
+    _write(out / f"{OVERVIEW}.csv", rows)
+    _write(out / f"{OVERVIEW}-standings.csv", overview.standings(rows))
+    _write(out / f"{OVERVIEW}-tenants.csv", [row for one in found for row in one.tenants])
+    return f"{OVERVIEW}.svg"
+
+
+def _write(path: pathlib.Path, rows: Sequence[Row | TenantRow | WorkloadRow | Standing]) -> None:
     if not rows:
         return
     with path.open("w", encoding="utf-8", newline="") as file:
