@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural, take_workers
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
+from iat_nova.cmd.bound import FOLDER
 from iat_nova.cmd.progress import Progress
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
@@ -35,7 +36,10 @@ MEASURES = (
     ("memory_bandwidth", "memory GB/s", ".2f"),
     ("way_changes_per_minute", "way changes/min", ".1f"),
     ("settle_s", "settle s", ".1f"),
+    ("pc_of_bound", "PC of bound", ".3f"),
 )
+RATIOS = frozenset({"pc_performance", "be_throughput", "pc_of_bound"})
+Measures = Sequence[tuple[str, str, str]]
 
 
 class SimulateCompare(Lister):
@@ -46,7 +50,8 @@ class SimulateCompare(Lister):
     (unmanaged), or what --against names. Both are geometric means; what does nothing alone (PC) or
     under the reference (BE) is left out, and named. Worst tenant: who, PC or BE, has the least of
     what it has under the reference. Memory: GB/s. Time to settle: the longest from an event, or a
-    guest's coming or going, to the last move of a mask it caused. The table has the median over the
+    guest's coming or going, to the last move of a mask it caused. PC of bound, where simulate bound
+    has searched: PC performance, the best layouts found being 1. The table has the median over the
     seeds and the spread, and the means over several scenarios; -f json and -f csv have a row a
     strategy and seed, with --tenants a row a guest's workload. Counters are as hardware has them
     (1% noise, DDIO counted in one CHA) unless the scenario says otherwise. A picture and the rows
@@ -93,6 +98,13 @@ examples:
         )
         take_workers(parser)
         parser.add_argument(
+            "--bound",
+            metavar="DIR",
+            type=pathlib.Path,
+            default=FOLDER,
+            help="what simulate bound found; default: ./%(default)s",
+        )
+        parser.add_argument(
             "--out",
             metavar="DIR",
             type=pathlib.Path,
@@ -114,8 +126,9 @@ examples:
             return names, map(dataclasses.astuple, tenants) if machine else _by_tenant(tenants)
         if machine:
             return tuple(dataclasses.asdict(rows[0])), map(dataclasses.astuple, rows)
-        labels = (label for _, label, _ in MEASURES)
-        return ("scenario", "strategy", *labels, "worst tenant"), _medians(found)
+        measures = MEASURES if _bounded(rows) else MEASURES[:-1]
+        labels = (label for _, label, _ in measures)
+        return ("scenario", "strategy", *labels, "worst tenant"), _medians(found, measures)
 
     def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
         try:
@@ -148,8 +161,15 @@ examples:
         self, scenario: Scenario, parsed_args: argparse.Namespace, executor: Executor
     ) -> Comparison:
         """Compare on one scenario, and write its files."""
-        from iat_nova.sim import compare, compare_chart  # noqa: PLC0415 - compiles
+        from iat_nova.sim import bound, compare, compare_chart  # noqa: PLC0415 - compiles
 
+        length_s = parsed_args.seconds or scenario.length_s
+        best = bound.read(parsed_args.bound, dataclasses.replace(scenario, length_s=length_s))
+        if best is None and (parsed_args.bound / f"{scenario.name}.json").exists():
+            self.note(
+                f"{scenario.name}: the bound in {parsed_args.bound} is of another length, scenario "
+                "or version; search again with iat-nova simulate bound"
+            )
         with Progress(f"{scenario.name}: {{done}} of {{total}} runs") as progress:
             found = compare.compare(
                 scenario,
@@ -157,6 +177,7 @@ examples:
                 range(1, parsed_args.seeds + 1),
                 against=parsed_args.against,
                 seconds=parsed_args.seconds,
+                bound=None if best is None else best.pc,
                 executor=executor,
                 progress=progress,
             )
@@ -200,24 +221,29 @@ def _write(path: pathlib.Path, rows: Sequence[Row | TenantRow | WorkloadRow | St
         writer.writerows(dataclasses.asdict(row) for row in rows)
 
 
-def _medians(found: Sequence[Comparison]) -> Iterator[tuple[object, ...]]:
+def _bounded(rows: Sequence[Row]) -> bool:
+    """Tell whether layouts were searched for, for any of the scenarios."""
+    return any(row.pc_of_bound is not None for row in rows)
+
+
+def _medians(found: Sequence[Comparison], measures: Measures) -> Iterator[tuple[object, ...]]:
     """Yield a row a scenario and strategy: medians, and in brackets from where to where."""
     for one in found:
         for strategy in dict.fromkeys(row.strategy for row in one.rows):
             mine = [row for row in one.rows if row.strategy == strategy]
-            cells = [_cell(_values(mine, name), form) for name, _, form in MEASURES]
+            cells = [_cell(_values(mine, name), form) for name, _, form in measures]
             yield (mine[0].scenario, strategy, *cells, _worst([one], strategy))
     if len(found) > 1:
         for strategy in dict.fromkeys(row.strategy for one in found for row in one.rows):
-            yield (ALL, strategy, *_means(found, strategy), _worst(found, strategy))
+            yield (ALL, strategy, *_means(found, strategy, measures), _worst(found, strategy))
 
 
-def _means(found: Sequence[Comparison], strategy: str) -> Iterator[str]:
+def _means(found: Sequence[Comparison], strategy: str, measures: Measures) -> Iterator[str]:
     """Yield each measure's mean over the scenarios' medians, geometric where it is a ratio."""
-    for name, _, form in MEASURES:
+    for name, _, form in measures:
         each = [_values([r for r in one.rows if r.strategy == strategy], name) for one in found]
         medians = [statistics.median(values) for values in each if values]
-        ratios = name in ("pc_performance", "be_throughput") and all(medians)
+        ratios = name in RATIOS and all(medians)
         mean = statistics.geometric_mean if ratios else statistics.fmean
         yield f"{mean(medians):{form}}" if medians else "-"
 

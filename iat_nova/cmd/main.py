@@ -47,6 +47,7 @@ COMMANDS = {
     "report": "report:Report",
     "restore": "host:Restore",
     "resume": "pause:Resume",
+    "simulate bound": "bound:SimulateBound",
     "simulate compare": "compare:SimulateCompare",
     "simulate figures": "figures:SimulateFigures",
     "simulate list": "simulate:SimulateList",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import statistics
 import threading
@@ -38,7 +37,8 @@ class Row:
     without any. Both are means of what `performance` tells. A guest that comes or goes counts for
     its stay. `memory_bandwidth`: GB/s, the mean
     of the run. `settle_s`: the longest time from the start, an event, or a guest's coming or going
-    to the last move of a mask before the next of these.
+    to the last move of a mask before the next of these. `pc_of_bound`: PC performance, that of the
+    best layouts found (`sim.bound`) being 1; None where none were searched for.
     """
 
     scenario: str
@@ -49,6 +49,7 @@ class Row:
     memory_bandwidth: float
     way_changes_per_minute: float
     settle_s: float
+    pc_of_bound: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,12 +114,14 @@ def compare(
     *,
     against: str = REFERENCE,
     seconds: float | None = None,
+    bound: float | None = None,
     executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
     """Run every strategy with every seed, and relate them to `against`, the reference.
 
-    The reference is run in any case. `executor` (`pool.executor`) is what runs it all, processes of
+    The reference is run in any case. `bound`: the PC performance of the best layouts found.
+    `executor` (`pool.executor`) is what runs it all, processes of
     this machine by default. Counters are as hardware has them, `COUNTER_NOISE` and one
     CHA's count of DDIO, unless the scenario says otherwise. Raises what `run` raises.
     """
@@ -133,7 +136,7 @@ def compare(
     asked += [_Job(scenario, seeds[0], None, name) for name in critical]
     results: dict[tuple[str, int], Result] = {}
     alone: dict[str, float] = {}
-    with contextlib.nullcontext(executor) if executor else pool.executor() as runs:
+    with pool.using(executor) as runs:
         for done, (job, future) in enumerate(pool.completed(runs, _run, asked), 1):
             result = future.result()
             if isinstance(result, Result):
@@ -148,7 +151,7 @@ def compare(
     counted = {name: alone[name] for name in critical if name not in left_out}
     best_effort = [name for name in best_effort if name not in left_out]
     rows = tuple(
-        _row(scenario, results[name, seed], results[against, seed], counted, best_effort)
+        _row(scenario, results[name, seed], results[against, seed], counted, best_effort, bound)
         for name in strategies
         for seed in seeds
     )
@@ -198,11 +201,11 @@ def workloads_of(scenario: Scenario, priority: Priority) -> list[str]:
 
 def _run(job: _Job) -> Result | dict[str, WorkloadResult]:
     if job.alone is not None:
-        return _run_alone(job.scenario, job.alone, job.seed)
+        return run_alone(job.scenario, job.alone, job.seed)
     return run(job.scenario, job.strategy, job.seed)
 
 
-def _run_alone(scenario: Scenario, name: str, seed: int) -> dict[str, WorkloadResult]:
+def run_alone(scenario: Scenario, name: str, seed: int) -> dict[str, WorkloadResult]:
     """Run one workload, and the switch it is attached to, with the whole cache to itself.
 
     The others are there, with their memory and rings, and silent: dice fall as beside them.
@@ -222,19 +225,22 @@ def _row(
     reference: Result,
     alone: Mapping[str, float],
     best_effort: Sequence[str],
+    bound: float | None,
 ) -> Row:
     """Measure a run by what the performance-critical workloads achieve alone, and the reference."""
     mine, others = _performances(scenario, result), _performances(scenario, reference)
     (window,) = result.windows
+    pc_performance = mean(mine[name] / alone[name] for name in alone)
     return Row(
         scenario=result.scenario,
         strategy=result.strategy,
         seed=result.seed,
-        pc_performance=mean(mine[name] / alone[name] for name in alone),
+        pc_performance=pc_performance,
         be_throughput=mean(mine[name] / others[name] for name in best_effort),
         memory_bandwidth=window.memory_bytes_per_s / 1e9,
         way_changes_per_minute=len(result.moves) / result.seconds * 60,
         settle_s=settle_s(result.moves, moments_of(scenario)),
+        pc_of_bound=None if pc_performance is None else _ratio(pc_performance, bound),
     )
 
 

@@ -50,6 +50,11 @@ def executor(jobs: int | None = None, scheduler: str | None = None) -> Iterator[
         pool.shutdown(cancel_futures=True)
 
 
+def using(given: Executor | None) -> contextlib.AbstractContextManager[Executor]:
+    """Return the executor given, which stays whole, or processes of this machine, one a core."""
+    return contextlib.nullcontext(given) if given is not None else executor()
+
+
 def completed(
     executor: Executor, function: Callable[[T], R], arguments: Sequence[T]
 ) -> Iterator[tuple[T, Future[R]]]:

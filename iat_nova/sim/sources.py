@@ -25,9 +25,30 @@ def everything() -> tuple[pathlib.Path, ...]:
     )
 
 
+@functools.cache
+def yardstick() -> tuple[pathlib.Path, ...]:
+    """Return the sources on which depends what a given layout is worth on the emulated server.
+
+    Neither strategies nor figures do; scenarios and who is performance-critical in them are told
+    apart by what they say.
+    """
+    parts = {source: source.relative_to(PACKAGE).parts for source in everything()}
+    return tuple(
+        source
+        for source, path in parts.items()
+        if path == ("hardware", "rules.py")
+        or (path[0] in {"model", "sim"} and not {"figures", "scenarios"} & set(path))
+    )
+
+
 def digest(files: Iterable[pathlib.Path]) -> str:
     """Return a digest of what files contain."""
     return _digest(tuple(files))
+
+
+def digest_text(text: str) -> str:
+    """Return a digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @functools.cache

@@ -18,9 +18,9 @@ class WorkloadRow:
 
     `priority`: PC or BE of a guest's, None of others, as a switch. `unit`: what `throughput_per_s`
     and `cycles_per_unit` count: packets, blocks or accesses. `latency_mean_us`, `latency_p99_us`:
-    of a packet in the host, or of a block from command to data. `loss`: what its rings refused of
-    what was sent to it, 0..1; None where nothing was. `cycles_per_unit`: what one costs its
-    threads, polling in vain left out.
+    of a packet in the host, or of a block from its command until its thread takes it. `loss`: what
+    its rings refused of what was sent to it, 0..1; None where nothing was. `cycles_per_unit`: what
+    one costs its threads, polling in vain left out.
     """
 
     scenario: str

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import ast
 import concurrent.futures
-import json
 import pathlib
 from collections.abc import Callable, Sequence
 
 from iat_nova.sim import pool
 from iat_nova.sim.figures.api import REFUSED, Figure, Point, Row
 from iat_nova.sim.sources import digest, everything
+from iat_nova.sim.store import Store, key
 
 Progress = Callable[[int, int], None]
 """Called with how many points are done of how many."""
@@ -21,43 +21,6 @@ _FIGURES = pathlib.Path(__file__).parent
 
 class PointError(Exception):
     """A point could not be measured; the text names the figure, the point and the reason."""
-
-
-class Store:
-    """The rows measured so far for one figure, in a file of one JSON object a line.
-
-    A row counts for the sources it was measured with only: a change to the emulated server, to
-    the controller or to the figure itself makes it worthless.
-    """
-
-    def __init__(self, folder: pathlib.Path, figure: Figure) -> None:
-        self._path = folder / f"{figure.name}.jsonl"
-        self._digest = digest(sources(figure.measure.__module__))
-        self._rows: dict[str, Row] = {}
-        folder.mkdir(parents=True, exist_ok=True)
-        if self._path.exists():
-            for line in self._path.read_text(encoding="utf-8").splitlines():
-                self._take(line)
-
-    def get(self, point: Point) -> Row | None:
-        """Return what was measured at a point, None when nothing was."""
-        return self._rows.get(_key(point))
-
-    def put(self, point: Point, row: Row) -> None:
-        """Keep what was measured, a refusal for this run only."""
-        self._rows[_key(point)] = row
-        if REFUSED in row:
-            return
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"sources": self._digest, "point": point, "row": row}) + "\n")
-
-    def _take(self, line: str) -> None:
-        try:
-            kept = json.loads(line)
-        except json.JSONDecodeError:
-            return  # the end of a run that was killed while it wrote
-        if kept["sources"] == self._digest:
-            self._rows[_key(kept["point"])] = kept["row"]
 
 
 def measure(
@@ -74,7 +37,12 @@ def measure(
     is a time of this machine is measured here, one after the other. Raises `PointError`,
     `pool.PoolError`.
     """
-    stores = {figure.name: Store(folder, figure) for figure in figures}
+    stores = {
+        figure.name: Store(
+            folder / f"{figure.name}.jsonl", digest(sources(figure.measure.__module__))
+        )
+        for figure in figures
+    }
     points = {figure.name: list(figure.points(seeds)) for figure in figures}
     due = [
         (figure, point)
@@ -90,7 +58,8 @@ def measure(
             continue
         with pool.executor(1) if alone else pool.executor(jobs, scheduler) as executor:
             for (name, _, point), future in pool.completed(executor, _measure, part):
-                stores[name].put(point, _checked(name, point, future))
+                row = _checked(name, point, future)
+                stores[name].put(point, row, keep=REFUSED not in row)
                 done += 1
                 progress(done, total)
     return {
@@ -108,12 +77,8 @@ def _checked(name: str, point: Point, future: concurrent.futures.Future[Row]) ->
     try:
         return future.result()
     except (ArithmeticError, LookupError, OSError, RuntimeError, ValueError) as error:
-        where = f"figure {name}, {_key(point)}"
+        where = f"figure {name}, {key(point)}"
         raise PointError(f"{where}: {type(error).__name__}: {error}") from error
-
-
-def _key(point: Point) -> str:
-    return json.dumps(point, sort_keys=True)
 
 
 def sources(module: str) -> list[pathlib.Path]:

@@ -172,6 +172,7 @@ class TestSimulateCompare(CliCase):
                 "memory_bandwidth",
                 "way_changes_per_minute",
                 "settle_s",
+                "pc_of_bound",
             },
             set(row),
         )
@@ -219,6 +220,55 @@ class TestSimulateCompare(CliCase):
         status, _, err = self.run_it("simulate", "compare")
         self.assertEqual(2, status)
         self.assertIn("--all", err)
+
+
+@mock.patch.object(pool, "executor", in_process.executor)
+class TestSimulateBound(CliCase):
+    def test_found_and_shown_by_compare(self):
+        """Three rows for people and programs; compare has the share of it, for this scenario."""
+        path, kept, out_folder = (self.folder / name for name in ("two.yaml", "kept", "out"))
+        path.write_text(COMPARED.replace("length: 2s", "length: 500ms"))
+        asked = ("simulate", "bound", str(path), "--runs", "4", "--seeds", "1", "--out", str(kept))
+        status, out, err = self.run_it(*asked)
+        self.assertEqual(0, status, err)
+        self.assertRegex(out, r"two +\| unmanaged +\| .*0x7ff database, unasked, batch; DDIO 0x600")
+        self.assertIn("a lower bound of the best there is", err)
+        status, out, err = self.run_it(*asked, "-f", "json")
+        self.assertEqual(0, status, err)
+        rows = {row["layout"]: row for row in json.loads(out)}
+        self.assertEqual(["unmanaged", "best fixed", "best a phase"], list(rows))
+        self.assertEqual(1.0, rows["best a phase"]["of_bound"])
+        (layout,) = rows["unmanaged"]["layouts"]
+        self.assertEqual(
+            (0.0, 0.5, ["0x600"]), tuple(layout[k] for k in ("from_s", "to_s", "ddio"))
+        )
+        self.assertEqual({"database", "unasked", "batch"}, set(layout["masks"]))
+        compare = ("simulate", "compare", str(path), "--strategy", "unmanaged", "--seeds", "1")
+        compare += ("--bound", str(kept), "--out", str(out_folder))
+        status, out, err = self.run_it(*compare)
+        self.assertEqual(0, status, err)
+        self.assertIn("PC of bound", out)
+        status, out, err = self.run_it(*compare, "-f", "json")
+        (row,) = json.loads(out)
+        self.assertAlmostEqual(rows["unmanaged"]["of_bound"], row["pc_of_bound"])
+        path.write_text(COMPARED.replace("length: 2s", "length: 400ms"))
+        status, out, err = self.run_it(*compare)
+        self.assertNotIn("PC of bound", out)
+        self.assertIn("search again", err)
+
+    def test_a_share_that_is_none(self):
+        """It is said what to give."""
+        path = self.folder / "two.yaml"
+        path.write_text(COMPARED)
+        status, _, err = self.run_it("simulate", "bound", str(path), "--be-loss", "five")
+        self.assertEqual((2, True), (status, "give 5% or 0.05" in err))
+
+    def test_nobody_to_serve(self):
+        """A scenario without a performance-critical guest is refused in one line."""
+        path = self.folder / "two.yaml"
+        path.write_text(COMPARED.replace("PC", "BE"))
+        status, _, err = self.run_it("simulate", "bound", str(path), "--out", str(self.folder))
+        self.assertEqual((2, 1), (status, len(err.splitlines())))
 
 
 class TestMistakes(CliCase):

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova simulate bound."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from iat_nova.cmd.arguments import natural, take_workers
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
+from iat_nova.cmd.progress import Progress
+from iat_nova.policy import PolicyError
+from iat_nova.report import escape
+
+if TYPE_CHECKING:
+    from iat_nova.sim.bound import Best, Bound
+
+RUNS, SEEDS = 240, 3
+FOLDER = pathlib.Path("iat-nova-bound")
+COLUMNS = ("scenario", "layout", "pc_performance", "be_throughput", "of_bound", "layouts")
+LABELS = ("scenario", "layout", "PC performance", "BE throughput", "of bound", "ways")
+
+
+class SimulateBound(Lister):
+    """Search for the best layouts of scenarios: one for all the time, and one for each phase.
+
+    A layout is a mask a workload (masks may overlap), DDIO's ways, and DDIO on or off at a disk's
+    port. A phase lies between two events, or a guest's coming or going. The best has the most PC
+    performance, as simulate compare has it, of those whose BE throughput is at most --be-loss below
+    what best-effort guests have without an agent. Layouts are tried in short runs (of each phase
+    0.2 s that are simulated), from simple ones on by moving a mask's end, DDIO's ways or a disk's
+    DDIO; the best few are run longer, the best of these in full with every seed. Layouts change at
+    the very moment of an event, as no strategy can. What is found is a lower bound of the best
+    there is: a longer search may find more. Each run is kept in a folder, so a search that was
+    stopped goes on where it was; simulate compare shows the share of it that strategies reach.
+    Needs the extra iat-nova[sim].
+    """
+
+    _epilog = """
+SCENARIO is a file, or the name of one that ships (simulate list).
+
+examples:
+  iat-nova simulate bound be-streamer                      minutes on two cores
+  iat-nova simulate bound be-streamer --runs 1000 -f json
+  iat-nova simulate compare be-streamer                    shows the share of it
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("scenarios", metavar="SCENARIO", nargs="+")
+        parser.add_argument(
+            "--runs",
+            type=natural,
+            metavar="N",
+            default=RUNS,
+            help="short runs to search with; half of them for fixed layouts; default: %(default)s",
+        )
+        parser.add_argument(
+            "--seeds",
+            type=natural,
+            metavar="N",
+            default=SEEDS,
+            help="the best are run in full with seeds 1 to N; default: %(default)s",
+        )
+        parser.add_argument(
+            "--be-loss",
+            metavar="SHARE",
+            default="5%",
+            help="what BE throughput may lose against a host without an agent; default: 5%%",
+        )
+        take_workers(parser)
+        parser.add_argument(
+            "--out",
+            metavar="DIR",
+            type=pathlib.Path,
+            default=FOLDER,
+            help="where runs and what was found are kept; default: ./%(default)s",
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+        """Return three rows a scenario: no masks, the best fixed layout, the best a phase."""
+        found = self._found(parsed_args)
+        if parsed_args.formatter in MACHINE_FORMATS:
+            return COLUMNS, (row for one in found for row in _records(one))
+        return LABELS, (row for one in found for row in _rows(one))
+
+    def _found(self, parsed_args: argparse.Namespace) -> list[Bound]:
+        try:
+            from iat_nova.sim import bound, pool  # noqa: PLC0415 - compiles
+            from iat_nova.sim.bound_run import BoundError  # noqa: PLC0415
+            from iat_nova.sim.scenario import Scenario, ScenarioError  # noqa: PLC0415
+        except ImportError as error:
+            raise Failure(
+                f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
+            ) from error
+        found = []
+        try:
+            scenarios = [Scenario.load(name) for name in dict.fromkeys(parsed_args.scenarios)]
+            be_loss = _share(parsed_args.be_loss)
+            with pool.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
+                for scenario in scenarios:
+                    form = f"{scenario.name}: {{done}} of at most {{total}} runs"
+                    with Progress(form) as progress:
+                        one = bound.search(
+                            scenario,
+                            parsed_args.out,
+                            seeds=parsed_args.seeds,
+                            runs=parsed_args.runs,
+                            be_loss=be_loss,
+                            executor=executor,
+                            progress=progress,
+                        )
+                    found.append(one)
+        except pool.PoolError as error:
+            raise Failure(escape.lines(str(error))) from error
+        except (ScenarioError, PolicyError, BoundError) as error:
+            raise Failure(escape.lines(str(error)), EXIT_USAGE) from error
+        self.note(
+            f"the best found are a lower bound of the best there is; kept in {parsed_args.out}"
+        )
+        return found
+
+
+def _share(text: str) -> float:
+    """Return a share, 0 to 1. Raises `Failure`."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise Failure(f"--be-loss: {text!r} is no share: give 5% or 0.05", EXIT_USAGE)
+    return value
+
+
+def _kinds(bound: Bound) -> tuple[tuple[str, Best], ...]:
+    return (
+        ("unmanaged", bound.unmanaged),
+        ("best fixed", bound.fixed),
+        ("best a phase", bound.phased),
+    )
+
+
+def _records(bound: Bound) -> Iterator[tuple[object, ...]]:
+    """Yield rows for programs; performances have a value a seed."""
+    for name, best in _kinds(bound):
+        record = dataclasses.asdict(best)
+        yield (
+            bound.scenario, name, record["pc_performance"], record["be_throughput"],
+            best.pc / bound.pc, record["layouts"],
+        )  # fmt: skip
+
+
+def _rows(bound: Bound) -> Iterator[tuple[object, ...]]:
+    """Yield rows for people; medians over the seeds, a line a phase."""
+    for name, best in _kinds(bound):
+        be = "-" if best.be is None else f"{best.be:.3f}"
+        ways = "\n".join(_worded(one, len(best.layouts)) for one in best.layouts)
+        yield bound.scenario, name, f"{best.pc:.3f}", be, f"{best.pc / bound.pc:.3f}", ways
+
+
+def _worded(layout: Mapping[str, Any], layouts: int) -> str:
+    """Word a layout: who has which mask, DDIO, ports without it."""
+    masks: dict[str, list[str]] = {}
+    for name, mask in layout["masks"].items():
+        masks.setdefault(mask, []).append(escape.plain(name))
+    parts = [f"{mask} {', '.join(names)}" for mask, names in masks.items()]
+    parts.append(f"DDIO {_together(layout['ddio'])}")
+    if layout["dca_off"]:
+        parts.append(f"no DDIO at {', '.join(layout['dca_off'])}")
+    text = "; ".join(parts)
+    return text if layouts == 1 else f"{layout['from_s']:g}-{layout['to_s']:g} s: {text}"
+
+
+def _together(masks: Sequence[str]) -> str:
+    """Return the sockets' masks, one when they are the same."""
+    return ", ".join(dict.fromkeys(masks)) if len(set(masks)) == 1 else ", ".join(masks)

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The best layouts that a search finds for a scenario, as a measure for strategies.
+
+Every layout found is one that could have been, so what the best of them is worth is a lower bound
+of what is possible, and no more: a strategy may do better.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import pathlib
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from iat_nova.model import Priority
+from iat_nova.sim import compare, phases, pool, sources
+from iat_nova.sim.bound_run import BoundError, Job, ddio_mask, measure, performances, space_of
+from iat_nova.sim.bound_search import Plan, Search, Totals, Worth, add, unmanaged
+from iat_nova.sim.scenario import Scenario
+from iat_nova.sim.store import Store, key
+
+SHORT_S, LONG_S = 0.2, 0.6
+"""What is left of a phase in the search, and in the choice among the best, in simulated seconds:
+a cache knows nothing of time that is not simulated. Emulated ones are more by the compression."""
+BATCH = 16
+"""So many runs are proposed at a time; what is found is the same however many run at once."""
+LONG, FULL = 8, 3
+"""So many fixed and so many phased plans are run for longer, and in full."""
+PHASES_MAX = 12
+
+Progress = Callable[[int, int], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Best:
+    """A plan with what it was worth in full, a value a seed.
+
+    `layouts`: a record a phase, with from and to when (one record for a fixed plan).
+    """
+
+    pc_performance: tuple[float, ...]
+    be_throughput: tuple[float, ...] | None
+    layouts: tuple[Mapping[str, Any], ...]
+
+    @property
+    def pc(self) -> float:
+        """PC performance, the median over the seeds."""
+        return statistics.median(self.pc_performance)
+
+    @property
+    def be(self) -> float | None:
+        """BE throughput, the median over the seeds; None without best-effort guests."""
+        return None if self.be_throughput is None else statistics.median(self.be_throughput)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bound:
+    """What was found for a scenario: without an agent, with a fixed layout, with one a phase."""
+
+    scenario: str
+    sources: str
+    seeds: int
+    be_loss: float
+    unmanaged: Best
+    fixed: Best
+    phased: Best
+
+    @property
+    def pc(self) -> float:
+        """The best PC performance found."""
+        return max(self.unmanaged.pc, self.fixed.pc, self.phased.pc)
+
+
+def search(
+    scenario: Scenario,
+    folder: pathlib.Path,
+    *,
+    seeds: int,
+    runs: int,
+    be_loss: float,
+    executor: Executor | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Bound:
+    """Search for a scenario's best layouts, and write what was found to `folder`.
+
+    Each run is kept there; one that is kept is not made again. The search uses seed 1, the best
+    are run in full with seeds 1 to `seeds`. `runs`: short ones to search with. `be_loss`: so much
+    of what they have without an agent best-effort workloads may lose in the mean. Raises
+    `BoundError`, `ScenarioError`, `PoolError`.
+    """
+    with pool.using(executor) as runner:
+        found = _Searching(scenario, folder, runs, be_loss, runner, progress).search(seeds)
+    path = folder / f"{scenario.name}.json"
+    path.write_text(json.dumps(dataclasses.asdict(found), indent=1) + "\n", encoding="utf-8")
+    return found
+
+
+def read(folder: pathlib.Path, scenario: Scenario) -> Bound | None:
+    """Return what was found for a scenario, by this version; None when nothing was."""
+    path = folder / f"{scenario.name}.json"
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    if not isinstance(kept, dict) or kept.get("sources") != identity(scenario):
+        return None
+    for name in ("unmanaged", "fixed", "phased"):
+        kept[name] = Best(**kept[name])
+    return Bound(**kept)
+
+
+def identity(scenario: Scenario) -> str:
+    """Return what tells a scenario, as the emulated server of this version runs it, from others.
+
+    Raises `BoundError`.
+    """
+    told = dataclasses.replace(
+        scenario, title="", seed=0, strategy="", policy={}, counter_noise=None, one_slice=None
+    )
+    judged = [compare.workloads_of(scenario, priority) for priority in (Priority.PC, Priority.BE)]
+    text = repr((told, space_of(scenario), judged))
+    return f"{sources.digest(sources.yardstick())}-{sources.digest_text(text)}"
+
+
+class _Searching:
+    """One search: runs what is proposed, unless it is kept, and judges it."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: pathlib.Path,
+        runs: int,
+        be_loss: float,
+        executor: Executor,
+        progress: Progress,
+    ) -> None:
+        self._scenario = scenario
+        self._sources = identity(scenario)
+        self._store = Store(folder / f"{scenario.name}.jsonl", self._sources)
+        self._runs, self._be_loss = runs, be_loss
+        self._executor, self._progress = executor, progress
+        self._space = space_of(scenario)
+        self._ends = phases.of(scenario, PHASES_MAX)
+        lengths = (end - start for start, end in itertools.pairwise((0.0, *self._ends)))
+        self._longest_s = max(lengths)
+        self._critical = compare.workloads_of(scenario, Priority.PC)
+        self._best_effort = compare.workloads_of(scenario, Priority.BE)
+        self._seen: set[str] = set()
+        self._total = 0
+        self._alone: dict[str, float] = {}
+
+    def search(self, seeds: int) -> Bound:
+        """Search, and return what was found."""
+        if not self._critical:
+            raise BoundError(f"{self._scenario.name}: no performance-critical guest to serve")
+        several = 2 if len(self._ends) > 1 else 1
+        most = len(self._critical) + 1 + self._runs + several * (LONG + FULL * seeds) + seeds
+        self._total = most
+        alone = [self._job((), alone=name) for name in self._critical]
+        for job, row in zip(alone, self._measured(alone), strict=True):
+            assert job.alone is not None
+            self._alone[job.alone] = row["performance"]
+        if not any(self._alone.values()):
+            raise BoundError(
+                f"{self._scenario.name}: no performance-critical guest has anything to do"
+            )
+        free: Plan = (unmanaged(self._space),) * len(self._ends)
+        finder = Search(self._space, len(self._ends), self._worth_beside(free, SHORT_S), seed=1)
+        self._tell(finder, [free])
+        starts = finder.starts()[: self._runs]
+        self._tell(finder, starts)
+        spent = len(starts)
+        spent += self._explore(finder, finder.next_fixed, self._runs // several - spent)
+        if several > 1:
+            self._explore(finder, finder.next_phased, self._runs - spent)
+        kinds = [finder.fixed(LONG)]
+        if several > 1:
+            kinds.append(finder.phased(LONG))
+        worth = self._worth_beside(free, LONG_S)
+        chosen = [self._chosen(plans, worth) for plans in kinds]
+        found = [self._best([free], free, seeds)]
+        found += [self._best([free, *plans], free, seeds) for plans in chosen]
+        return Bound(
+            scenario=self._scenario.name,
+            sources=self._sources,
+            seeds=seeds,
+            be_loss=self._be_loss,
+            unmanaged=found[0],
+            fixed=found[1],
+            # A fixed layout is one a phase, too.
+            phased=max(found[1:], key=lambda one: one.pc),
+        )
+
+    def _explore(self, finder: Search, propose: Callable[[int], list[Plan]], budget: int) -> int:
+        """Run what is proposed, a batch at a time; return how many runs that took."""
+        used = 0
+        while used < budget and (plans := propose(min(BATCH, budget - used))):
+            self._tell(finder, plans)
+            used += len(plans)
+        return used
+
+    def _tell(self, finder: Search, plans: Sequence[Plan]) -> None:
+        jobs = [self._job(plan, SHORT_S) for plan in plans]
+        for job, row in zip(jobs, self._measured(jobs), strict=True):
+            finder.tell(job.plan, [tuple(totals) for totals in row["phases"]])
+
+    def _chosen(self, plans: Sequence[Plan], worth: Callable[[Totals], Worth]) -> list[Plan]:
+        """Return the best of some plans after longer runs."""
+        jobs = [self._job(plan, LONG_S) for plan in plans]
+        rows = self._measured(jobs)
+        found = {job.plan: worth(_totals(row)) for job, row in zip(jobs, rows, strict=True)}
+        return sorted(found, key=lambda plan: found[plan], reverse=True)[:FULL]
+
+    def _best(self, plans: Sequence[Plan], free: Plan, seeds: int) -> Best:
+        """Return the best of some plans, run in full with every seed."""
+        every = range(1, seeds + 1)
+        jobs = [self._job(plan, math.inf, seed) for plan in dict.fromkeys(plans) for seed in every]
+        found: dict[Plan, list[tuple[float, float | None]]] = {}
+        self._measured([self._job(free, math.inf, seed) for seed in every])
+        for job, row in zip(jobs, self._measured(jobs), strict=True):
+            reference = self._measured([self._job(free, math.inf, job.seed)])[0]
+            pair = self._measures(_totals(row), _totals(reference))
+            found.setdefault(job.plan, []).append(pair)
+
+        def rank(plan: Plan) -> Worth:
+            lacks = [self._lack(be) for _, be in found[plan]]
+            return statistics.median(lacks), statistics.median(pc for pc, _ in found[plan])
+
+        plan = max(found, key=rank)
+        be = tuple(be for _, be in found[plan] if be is not None)
+        return Best(
+            pc_performance=tuple(pc for pc, _ in found[plan]),
+            be_throughput=be or None,
+            layouts=tuple(self._layouts(plan)),
+        )
+
+    def _layouts(self, plan: Plan) -> Iterator[dict[str, Any]]:
+        """Yield a record a phase, or one for all when the plan is fixed."""
+        starts = (0.0, *self._ends[:-1])
+        fixed = len(set(plan)) == 1
+        for placement, start, end in zip(plan, starts, self._ends, strict=True):
+            yield {
+                "from_s": start,
+                "to_s": self._ends[-1] if fixed else end,
+                "masks": {
+                    unit.name: str(mask)
+                    for unit, mask in zip(self._space.units, placement.masks, strict=True)
+                },
+                "ddio": [str(ddio_mask(self._scenario, count)) for count in placement.ddio],
+                "dca_off": list(placement.dca_off),
+            }
+            if fixed:
+                return
+
+    # ----------------------------------------------------------------- judging
+
+    def _worth_beside(self, free: Plan, simulated_s: float) -> Callable[[Totals], Worth]:
+        """Return how totals are judged beside the host without an agent, run for as long."""
+        reference = _totals(self._measured([self._job(free, simulated_s)])[0])
+
+        def worth(totals: Totals) -> Worth:
+            pc, be = self._measures(totals, reference)
+            return self._lack(be), pc
+
+        return worth
+
+    def _lack(self, be: float | None) -> float:
+        return 0.0 if be is None else min(0.0, be - (1 - self._be_loss))
+
+    def _measures(self, totals: Totals, reference: Totals) -> tuple[float, float | None]:
+        """Return PC performance and BE throughput as `compare` has them."""
+        mine, others = (performances(self._scenario, one) for one in (totals, reference))
+        pc = compare.mean(mine[name] / alone for name, alone in self._alone.items() if alone)
+        be = compare.mean(mine[name] / others[name] for name in self._best_effort if others[name])
+        assert pc is not None
+        return pc, be
+
+    # ----------------------------------------------------------------- running
+
+    def _job(
+        self, plan: Plan, simulated_s: float = math.inf, seed: int = 1, alone: str | None = None
+    ) -> Job:
+        most_s = simulated_s / self._scenario.compression
+        if most_s >= self._longest_s:
+            most_s = math.inf  # it is the run in full, and kept as such
+        return Job(self._scenario, self._space, self._ends, plan, seed, most_s, alone)
+
+    def _measured(self, jobs: Sequence[Job]) -> list[Mapping[str, Any]]:
+        """Return each run's row; make those that are not kept, and tell of these."""
+        due = [job for job in jobs if self._store.get(job.point) is None]
+        self._seen.update(key(job.point) for job in jobs if job not in due)
+        for job, future in pool.completed(self._executor, measure, due):
+            self._store.put(job.point, future.result())
+            self._seen.add(key(job.point))
+            self._progress(min(len(self._seen), self._total), self._total)
+        return [self._store.get(job.point) or {} for job in jobs]
+
+
+def _totals(row: Mapping[str, Any]) -> Totals:
+    return add([tuple(totals) for totals in row["phases"]])
