@@ -5,6 +5,7 @@ A systemd of its own runs in a process namespace; `story` is a service of it, so
 systemctl, and leaves what it saw in a file.
 """
 
+import contextlib
 import grp
 import json
 import os
@@ -59,6 +60,9 @@ TimeoutStopSec=120
 StandardOutput=append:{LOG}
 StandardError=inherit
 """
+POLICY = Path("/etc/iat-nova/policy.yaml")
+TEMPLATE = "parameters:\n  interval: {{ 500 * 2 }}ms\n"
+ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 PARANOID, DEBIANS_OWN = perf_event.PARANOID, "3"
 SYSCTL, ALLOWED = "/lib/systemd/systemd-sysctl", "/etc/sysctl.d/60-iat-nova.conf"
 STORY = f"""[Unit]
@@ -185,10 +189,26 @@ def first():
 
 
 def stopped():
-    """Start the service again and stop it."""
-    enforcing()
+    """Start the service with a template for a policy; stop it while it renders another."""
+    conf = Path("/etc/iat-nova/iat-nova.conf")
+    conf.write_text(CONFIGURATION.replace("[iat]\n", f"[iat]\npolicy_file = {POLICY}\n"))
+    POLICY.write_text(TEMPLATE)
+    pid = enforcing()  # which it does with a policy only
+    POLICY.write_text(ENDLESS)
+    systemctl("reload", NAME)
+    until(lambda: renders(pid), "the process that renders the policy")
     systemctl("stop", NAME)
     return [shown("Result"), found()]
+
+
+def renders(pid):
+    """Tell whether the agent has a policy rendered now."""
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError):  # a thread may end meanwhile
+            for child in children.read_text().split():
+                if b"iat_nova.policy.limited" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return True
+    return False
 
 
 def pauses():
@@ -277,6 +297,7 @@ class Service(unittest.TestCase):
     def test_killed_and_stopped(self):
         """As its user, with three capabilities, it enforces; after any end all is as found.
 
+        A template is rendered in the sandbox, and a stop does not wait for one without end.
         Starts that fail are repeated without end, after pauses that grow.
         """
         seen = self.see("killed", "stopped", "pauses")
