@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import pathlib
+import sys
 import tempfile
 from unittest import mock
 
@@ -288,6 +289,19 @@ class TestMistakes(CliCase):
                 self.assertTrue(second.startswith(f"{path}: line 11: workloads.fwd.profile: "))
                 self.assertIn("did you mean testpmd?", second)
                 self.assertTrue(third.startswith(f"{path}: line 13: traffic.fwd.rate: "), third)
+
+    def test_a_scheduler_without_the_extra(self):
+        """It is said what to install; processes and a scheduler at once are refused."""
+        path = self.folder / "two.yaml"
+        path.write_text(COMPARED)
+        there = ("--scheduler", "tcp://127.0.0.1:1")
+        for command in ("compare", "bound"):
+            with self.subTest(command), mock.patch.dict(sys.modules, {"distributed": None}):
+                status, _, err = self.run_it("simulate", command, str(path), *there)
+                self.assertEqual(1, status)
+                self.assertIn("pip install 'iat-nova[dask]'", err)
+        status, _, err = self.run_it("simulate", "figures", *there, "--jobs", "2")
+        self.assertEqual((2, True), (status, "not allowed with argument --scheduler" in err))
 
     def test_what_a_terminal_would_act_upon_is_escaped(self):
         """Control characters of a file are shown as such."""

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 from iat_nova.model import Priority, WayMask
-from iat_nova.sim import Scenario, bound, compare, nvme, phases
+from iat_nova.sim import Scenario, bound, compare, nvme, phases, sources
 from iat_nova.sim.bound_run import BoundError, Job, lay, measure, performances, space_of
 from iat_nova.sim.bound_search import add, unmanaged
 from iat_nova.sim.machine import LOONGSON_2K1000
@@ -163,6 +163,14 @@ class SearchTest(unittest.TestCase):
             bound.search(
                 _scenario(TEXT.replace("PC", "BE")), self.folder, seeds=1, runs=1, be_loss=0.05
             )
+
+    def test_what_counts_as_sources(self):
+        """What a layout is worth depends on the emulated server, not on strategies nor pictures."""
+        found = {str(one.relative_to(sources.PACKAGE)) for one in sources.yardstick()}
+        self.assertLessEqual({"sim/cache.py", "sim/compare.py", "sim/workloads/fio.py"}, found)
+        self.assertLessEqual({"model/ways.py", "hardware/rules.py", "sim/bound_run.py"}, found)
+        for name in ("sim/overview.py", "sim/scenarios/diurnal.yaml", "strategies/unmanaged.py"):
+            self.assertNotIn(name, found)
 
 
 class PhasesTest(unittest.TestCase):
