@@ -22,6 +22,17 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def percent(text: str) -> float:
+    """Return a share, 0..1, of a percentage such as 3 or 3%. Raises what argparse shows."""
+    try:
+        share = float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = 0.0
+    if not 0.001 <= share <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0.1 to 100")
+    return share
+
+
 def take_workers(parser: argparse.ArgumentParser) -> None:
     """Add what many runs can be told of where they take place."""
     group = parser.add_mutually_exclusive_group()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-from iat_nova.cmd.arguments import natural, take_workers
+from iat_nova.cmd.arguments import natural, percent, take_workers
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.bound import FOLDER
 from iat_nova.cmd.progress import Progress
@@ -68,6 +68,7 @@ examples:
   iat-nova simulate compare leaky-dma
   iat-nova simulate compare leaky-dma latent-contender --seeds 3
   iat-nova simulate compare --all --seeds 3
+  iat-nova simulate compare --all --seeds 1 --compression 3%
   iat-nova simulate compare tenant-churn --tenants --against baseline
   iat-nova simulate compare ./mine.yaml --strategy iat --strategy my-plug-in -f json
 """
@@ -95,6 +96,13 @@ examples:
         )
         parser.add_argument(
             "--seconds", type=natural, metavar="S", help="default: each scenario's length"
+        )
+        parser.add_argument(
+            "--compression",
+            type=percent,
+            metavar="PERCENT",
+            help="simulate at most so much of each second, which is quicker and coarser; default: "
+            "each scenario's own",
         )
         take_workers(parser)
         parser.add_argument(
@@ -144,7 +152,8 @@ examples:
         if not names:
             raise Failure("no scenario: name one or several, or give --all", EXIT_USAGE)
         try:
-            scenarios = [Scenario.load(name) for name in names]
+            most = parsed_args.compression
+            scenarios = [_compressed(Scenario.load(name), most) for name in names]
             with pool.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 found = [self._compared(one, parsed_args, executor) for one in scenarios]
         except pool.PoolError as error:
@@ -198,6 +207,11 @@ examples:
         with (out / f"{scenario.name}-workloads.json").open("w", encoding="utf-8") as file:
             json.dump([dataclasses.asdict(row) for row in found.workloads], file, indent=1)
         return found
+
+
+def _compressed(scenario: Scenario, most: float | None) -> Scenario:
+    compression = min(scenario.compression, most or 1.0)
+    return dataclasses.replace(scenario, compression=compression)
 
 
 def _overview(found: Sequence[Comparison], out: pathlib.Path, against: str) -> str:

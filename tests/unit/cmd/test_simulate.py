@@ -212,9 +212,21 @@ class TestSimulateCompare(CliCase):
         self.assertEqual(0, status, err)
         self.assertRegex(out, r"compared +\| baseline .*\| (database|batch) \d\.\d{3}")
         self.assertRegex(out, r"all scenarios +\| baseline ")
-        status, out, err = self.run_it("simulate", "compare", str(path), *asked, "--tenants")
+        names = ("overview.svg", "overview.csv", "overview-standings.csv", "overview-tenants.csv")
+        self.assertEqual([], [n for n in names if not (self.folder / n).exists()])
+        status, out, err = self.run_it(
+            "simulate", "compare", str(path), *asked, "--tenants", "--compression", "1%"
+        )
         self.assertEqual(0, status, err)
         self.assertRegex(out, r"compared +\| baseline +\| +1 \| batch +\| BE +\| - ")
+
+    def test_a_compression_that_is_none(self):
+        """Nothing simulated, and more than all of a second, are refused."""
+        for text in ("0", "101%", "a lot"):
+            with self.subTest(text):
+                status, _, err = self.run_it("simulate", "compare", "x", "--compression", text)
+                self.assertEqual(2, status)
+                self.assertIn("is no percentage from 0.1 to 100", err)
 
     def test_nothing_to_compare(self):
         """Without a scenario it is said how to name one."""
