@@ -29,6 +29,11 @@ VARIABLE = "IAT_NOVA_RDT_LAB"
 TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "600"))
 BUDGET_S = float(os.environ.get("IAT_NOVA_LAB_BUDGET_S", "2400"))
 FIRST_BOOT_S = 240  # it may install packages and fetch a kernel
+# Until a guest runs our code. While it boots, dozens of processors that wait for each other's
+# interrupts may get nowhere on a busy machine of two; then another guest is tried.
+BEGIN_S = 240
+BEGUN = "begun"  # what a guest makes in the share then
+_NOT_BEGUN = -1  # a status no program has
 
 # The emulator runs the guest's processors on several threads and may execute code that the kernel
 # has just patched: the breakpoint it patches with is then met when its handler is gone already.
@@ -115,7 +120,8 @@ def run(
     `kernel` is a series of the lab's, its own when None; `options` are further ones of the lab.
     `share` is the folder that is /mnt in the guest, else a temporary one; `beside(share)` is
     entered for as long as each guest runs.
-    When the emulator fails (see above) another guest runs the tests that have no outcome yet.
+    When the emulator fails (see above), or a boot gets nowhere, another guest runs the tests that
+    have no outcome yet.
     Raises `SkipTest` when a `kernel` cannot be fetched, `AssertionError` with the guest's last
     words when it ends early otherwise, or late.
     """
@@ -141,7 +147,8 @@ def run(
                 ]
                 status, words = _start(share, modules, shape, left_s)
             lines = [json.loads(line) for line in _lines(Path(share) / "results")]
-            if {"end": True} in lines or _EMULATOR_FAULT not in words:
+            failed = status == _NOT_BEGUN or _EMULATOR_FAULT in words
+            if {"end": True} in lines or not failed:
                 break
             print(f"rdt-lab: the emulator failed, guest {attempt} of {modules}", file=sys.stderr)
     outcomes = [Outcome(**line) for line in lines if "test" in line]
@@ -153,12 +160,15 @@ def run(
         f"  {one.seconds:5.1f} s {one.status} {one.test}\n{one.text}" for one in outcomes
     )
     raise AssertionError(
-        f"the guest ended early (status {status}; 124: its time was over); it had done\n{done}"
+        f"the guest ended early (status {status}; 124: its time was over, {_NOT_BEGUN}: it did "
+        f"not run our code within {BEGIN_S} s); it had done\n{done}"
         f"and its last words were\n{words[-5000:]}"
     )
 
 
 def _start(share, modules, options, left_s):
+    begun = Path(share) / BEGUN
+    begun.unlink(missing_ok=True)
     told = ("IAT_NOVA_LAB_", "RDT_LAB_CACHE")
     amounts = [f"{k}={v}" for k, v in os.environ.items() if k.startswith(told)]
     command = [
@@ -174,11 +184,15 @@ def _start(share, modules, options, left_s):
         ],
         command,
         left_s + 15,
+        begun,
     )  # fmt: skip
 
 
-def _run_lab(options, command, timeout_s):
-    """Run a command in a guest; return its status and all that was said. Ends in time."""
+def _run_lab(options, command, timeout_s, begun=None):
+    """Run a command in a guest; return its status and all that was said. Ends in time.
+
+    `begun` is a file that must be there in `BEGIN_S`.
+    """
     with tempfile.TemporaryFile("w+") as said:
         lab = subprocess.Popen(
             [find() / "rdt-lab", *options, "--", *command],
@@ -189,7 +203,7 @@ def _run_lab(options, command, timeout_s):
             start_new_session=True,
         )
         try:
-            status = lab.wait(timeout_s)
+            status = _wait(lab, timeout_s, begun)
         except subprocess.TimeoutExpired:
             status = 124
         finally:
@@ -198,6 +212,17 @@ def _run_lab(options, command, timeout_s):
             lab.wait()
         said.seek(0)
         return status, said.read()
+
+
+def _wait(lab, timeout_s, begun):
+    """Wait for the lab and return its status. Raises `subprocess.TimeoutExpired`."""
+    begin_s = min(timeout_s, BEGIN_S)
+    try:
+        return lab.wait(begin_s)
+    except subprocess.TimeoutExpired:
+        if begun is not None and not begun.exists() and timeout_s > BEGIN_S:
+            return _NOT_BEGUN
+    return lab.wait(timeout_s - begin_s)
 
 
 def _lines(path):

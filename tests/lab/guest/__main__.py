@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 
 RESULTS = "/mnt/results"
+BEGUN = Path("/mnt/begun")
 PANIC_ON_OOPS = Path("/proc/sys/kernel/panic_on_oops")
 
 
@@ -73,6 +74,7 @@ def remaining(suite):
 
 def main(*modules):
     """Run the modules, or a class or test in them; return the exit status."""
+    BEGUN.touch()
     PANIC_ON_OOPS.write_text("1")  # a kernel that stumbled ends the guest; it proves nothing more
     suite = unittest.TestLoader().loadTestsFromNames([f"tests.lab.guest.{one}" for one in modules])
     runner = unittest.TextTestRunner(resultclass=Reporter, verbosity=1)
