@@ -159,15 +159,12 @@ class Loop(lab.GuestCase):
             yield
 
     def compare_registers(self, done, inventories, seen):
-        """At each second the registers hold the layout of the last decision, coerced ways too.
-
-        Not before every source has answered: until then the agent only observes.
-        """
+        """At each second the registers hold the layout of the last decision, coerced ways too."""
         decided = {round(one.at_s, 3): one for one in done}
         compared = 0
         for moment in seen:
             one = decided.get(round(moment.at_s, 3))
-            if one is None or one.effective is None:
+            if one is None:
                 continue
             inventory = inventories[one.inventory_id]
             compared += 1
@@ -177,8 +174,5 @@ class Loop(lab.GuestCase):
                 want = rules.effective(inventory.domain, want)
                 for cpu in tenant.cpus:
                     self.assertEqual(want, moment.cpus[cpu], f"{tenant.name} at {moment.at_s} s")
-        observes = [one.effective is None for one in done]
-        observed = sum(observes)
-        self.assertLessEqual(observed, 5, "seconds until every source had answered")
-        self.assertTrue(all(observes[:observed]), "seconds without a write among those with one")
-        self.assertGreaterEqual(compared + observed, 60)
+        self.assertNotIn(None, [one.effective for one in done], "it observed only")
+        self.assertGreaterEqual(compared, 60)
