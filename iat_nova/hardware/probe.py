@@ -270,7 +270,8 @@ def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding
             Level.NOTE,
             f"{' and '.join(owners)} share cores: processors "
             + ", ".join(format_cpus(core) for core in cores),
-            "openstack flavor set --property hw:cpu_thread_policy=require (or isolate) FLAVOR; "
+            "openstack --os-compute-api-version 2.86 flavor set "
+            "--property hw:cpu_thread_policy=require (or isolate) FLAVOR; "
             "choose whole cores in cpu_dedicated_set and pmd-cpu-mask",
         )
         for owners, cores in split.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of nova-api and Placement, and of the stub of Neutron: what the tests ask of them."""
+"""A client of Keystone, nova-api, Placement and the stub of Neutron: what the tests ask of them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,26 @@ from collections.abc import Mapping
 from typing import Any
 
 PLAIN, PINNING = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
-"""The images of `web.py`; the second has the property hw_cpu_policy = dedicated."""
+"""The images of `stubs.py`; the second has the property hw_cpu_policy = dedicated."""
 
+AUTH_URL = "http://127.0.0.1:5000/v3"
+PASSWORD = "secret"
+REGION = "One"
+LOG_IN = {
+    "OS_AUTH_URL": AUTH_URL, "OS_USERNAME": "admin", "OS_PASSWORD": PASSWORD,
+    "OS_PROJECT_NAME": "admin", "OS_USER_DOMAIN_ID": "default", "OS_PROJECT_DOMAIN_ID": "default",
+}  # fmt: skip
+"""What clients read from their environment."""
+
+SERVICES = {
+    "compute": "http://127.0.0.1:8774/v2.1",
+    "placement": "http://127.0.0.1:8778",
+    "image": "http://127.0.0.1:9292",
+    "network": "http://127.0.0.1:9696",
+}
 TIMEOUT_S = 60.0
 MEMORY_MB = 128
 
-_WHO = {
-    "X-Auth-Token": "admin", "X-User-Id": "admin", "X-User-Name": "admin", "X-Project-Id": "admin",
-    "X-Project-Name": "admin", "X-Roles": "admin,member,reader",
-}  # fmt: skip
 _NETWORK = "aaaaaaaa-0000-4000-8000-000000000000"
 _SUBNET = "bbbbbbbb-0000-4000-8000-000000000000"
 
@@ -39,17 +50,39 @@ class Refused(Exception):
 
 
 class Api:
-    """Nobody has to log in: see `web.py`."""
+    """Keystone's administrator, once `log_in` was called."""
+
+    def log_in(self) -> None:
+        """Get a token, and tell Keystone where the other services are. Raises `Refused`."""
+        domain = {"id": "default"}
+        user = {"name": "admin", "domain": domain, "password": PASSWORD}
+        wanted = {
+            "identity": {"methods": ["password"], "password": {"user": user}},
+            "scope": {"project": {"name": "admin", "domain": domain}},
+        }
+        request = _request("POST", f"{AUTH_URL}/auth/tokens", {"auth": wanted}, {})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            self._token = {"X-Auth-Token": answer.headers["X-Subject-Token"]}
+            self.project = json.loads(answer.read())["token"]["project"]["id"]
+        for kind, url in SERVICES.items():
+            service = {"type": kind, "name": kind}
+            made = self._call("POST", f"{AUTH_URL}/services", {"service": service})["service"]["id"]
+            for interface in ("public", "internal", "admin"):
+                endpoint = {
+                    "service_id": made, "interface": interface, "url": url,
+                    "region_id": REGION,
+                }  # fmt: skip
+                self._call("POST", f"{AUTH_URL}/endpoints", {"endpoint": endpoint})
 
     def nova(self, method: str, path: str, value: object = None, version: str = "2.90") -> Any:
         """Ask nova-api. Raises `Refused`."""
         headers = {"OpenStack-API-Version": f"compute {version}"}
-        return _call(method, f"http://127.0.0.1:8774/v2.1{path}", value, headers)
+        return self._call(method, f"{SERVICES['compute']}{path}", value, headers)
 
     def placement(self, path: str) -> Any:
         """Ask Placement. Raises `Refused`."""
         headers = {"OpenStack-API-Version": "placement 1.39"}
-        return _call("GET", f"http://127.0.0.1:8778{path}", None, headers)
+        return self._call("GET", f"{SERVICES['placement']}{path}", None, headers)
 
     def make_flavor(self, name: str, vcpus: int, extra_specs: Mapping[str, str]) -> str:
         """Make a flavor and return its id."""
@@ -86,35 +119,37 @@ class Api:
     def make_port(self, uuid: str, vif_type: str, details: Mapping[str, object]) -> None:
         """Make a port that looks bound; the last two digits of `uuid` tell ports apart."""
         address = int(uuid[-2:], 16)
-        self._neutron("network", id=_NETWORK, name="lab", mtu=1500, subnets=[_SUBNET])
+        self._neutron("network", id=_NETWORK, name="lab")
         self._neutron(
-            "subnet", id=_SUBNET, network_id=_NETWORK, cidr="198.51.100.0/24", ip_version=4,
-            gateway_ip=None, enable_dhcp=False, dns_nameservers=[], host_routes=[],
-        )  # fmt: skip
+            "subnet", id=_SUBNET, network_id=_NETWORK, cidr="198.51.100.0/24", ip_version=4
+        )
         self._neutron(
             "port", id=uuid, network_id=_NETWORK, mac_address=f"fa:16:3e:00:00:{address:02x}",
-            device_id="", device_owner="", security_groups=[], port_security_enabled=False,
             fixed_ips=[{"subnet_id": _SUBNET, "ip_address": f"198.51.100.{address}"}],
-            **{"binding:host_id": "", "binding:profile": {}, "binding:vnic_type": "normal",
-               "binding:vif_type": vif_type, "binding:vif_details": dict(details)},
+            **{"binding:vif_type": vif_type, "binding:vif_details": dict(details)},
         )  # fmt: skip
 
     def _neutron(self, kind: str, **item: object) -> None:
-        common = {"tenant_id": "admin", "project_id": "admin", "admin_state_up": True,
-                  "status": "ACTIVE", "port_security_enabled": False}  # fmt: skip
-        _call("POST", f"http://127.0.0.1:9696/v2.0/{kind}s", {kind: common | item}, {})
+        self._call("POST", f"{SERVICES['network']}/v2.0/{kind}s", {kind: item})
+
+    def _call(
+        self, method: str, url: str, value: object, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        request = _request(method, url, value, {**self._token, **(headers or {})})
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                body = answer.read()
+        except urllib.error.HTTPError as error:
+            raise Refused(error.code, error.read().decode()) from error
+        return json.loads(body) if body else None
 
 
-def _call(method: str, url: str, value: object, headers: Mapping[str, str]) -> Any:
-    request = urllib.request.Request(
+def _request(
+    method: str, url: str, value: object, headers: Mapping[str, str]
+) -> urllib.request.Request:
+    return urllib.request.Request(
         url,
         method=method,
-        headers={**_WHO, **headers, "Content-Type": "application/json"},
+        headers={**headers, "Content-Type": "application/json"},
         data=None if value is None else json.dumps(value).encode(),
     )
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            body = answer.read()
-    except urllib.error.HTTPError as error:
-        raise Refused(error.code, error.read().decode()) from error
-    return json.loads(body) if body else None

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One controller and one compute host of a real Nova on this machine, and the agent beside it.
 
-Real: nova-api, nova-scheduler, nova-conductor, nova-compute, Placement, RabbitMQ, MariaDB, libvirt,
-QEMU (by emulation), Open vSwitch with DPDK; nothing of Nova is patched. Stubs: Glance, Neutron
-(`web.py`). Absent: Keystone, Cinder. The agent is the real process over the emulated server.
+Real: Keystone, nova-api, nova-scheduler, nova-conductor, nova-compute, Placement, RabbitMQ,
+MariaDB, libvirt, QEMU (by emulation), Open vSwitch with DPDK; nothing of them is patched. Stubs:
+Glance, Neutron (`stubs.py`). Absent: Cinder. The agent is the real process over the emulated
+server.
 
 All daemons run in network, process and mount namespaces of their own (`up.sh`), so no port or
 interface of the machine is taken, and they end with the pipe they read from, whatever happens.
@@ -28,8 +29,8 @@ from typing import TypeVar
 
 from tests.functional import huge_pages, ovs_daemons
 from tests.functional.daemons import short_folder
-from tests.nova.api import Api
-from tests.openstack.nova_venv import VENV_VARIABLE, nova_venv, with_iat_nova
+from tests.nova.api import AUTH_URL, LOG_IN, PASSWORD, Api
+from tests.openstack.nova_venv import PACKAGES, VENV_VARIABLE, nova_venv, with_iat_nova
 
 HERE = pathlib.Path(__file__).parent
 BIN = pathlib.Path(sys.executable).parent
@@ -93,9 +94,10 @@ class Cloud:
 
     def start(self) -> None:
         """Start all but nova-compute and the agent. Raises `CloudError`, `SkipTest`."""
-        venv = nova_venv()
-        if not list(venv.glob("lib/python3*/site-packages/placement")):
-            raise CloudError(f"{venv} ({VENV_VARIABLE}) lacks openstack-placement")
+        self.venv = venv = nova_venv()
+        for package in ("placement", "keystone", "openstackclient", "osc_placement"):
+            if not list(venv.glob(f"lib/python3*/site-packages/{package}")):
+                raise CloudError(f"{venv} ({VENV_VARIABLE}) lacks {package}: {PACKAGES}")
         self.folder = self._stack.enter_context(short_folder())
         self.state = self.folder / "iat"
         self.uri = f"qemu+unix:///system?socket={self.folder}/lv/run/libvirt-sock"
@@ -110,12 +112,15 @@ class Cloud:
             # What nova-compute imports and a controller does not need.
             "PYTHON": str(with_iat_nova(venv, "libvirt-python")),
             "LIBVIRT_URI": self.uri,
+            "AUTH_URL": AUTH_URL,
+            "PASSWORD": PASSWORD,
             "HUGE": "" if self.no_dpdk else f"{self.folder}/huge",
             "HUGE_MOUNTS": "" if self.no_dpdk else f'"{self.folder}/huge"',  # libvirt's list
         }
         self._configure(venv, values)
         self._run(values)
         self._stack.enter_context(self._network())
+        self.api.log_in()
 
     def close(self) -> None:
         """End everything."""
@@ -123,14 +128,24 @@ class Cloud:
 
     def start_compute(self) -> None:
         """Start nova-compute and wait until the scheduler may use it."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"compute\n")
-        self._process.stdin.flush()
+        self.compute("start")
         try:
             until(lambda: self.api.nova("GET", "/os-hypervisors")["hypervisors"], "nova-compute")
             until(self._in_placement, "nova-compute has told Placement of the host")
         except CloudError as error:
             raise CloudError(f"{error}\n{self.log('nova-compute.log')}") from error
+
+    def compute(self, order: str) -> bool:
+        """Have nova-compute started or stopped, or only ask; tell whether its process runs."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{order}\n".encode())
+        self._process.stdin.flush()
+        return b"runs" in self._words(b"\n")
+
+    def restart_compute(self) -> None:
+        """Do as ``systemctl restart nova-compute``."""
+        self.compute("stop")
+        self.compute("start")
 
     def _in_placement(self) -> bool:
         """Tell whether the host's traits, which Nova writes after its inventory, are there."""
@@ -168,6 +183,28 @@ class Cloud:
             raise CloudError(f"iat-nova {' '.join(arguments)}: {done.stderr}")
         return done.stdout
 
+    def openstack(
+        self, command: str, typed: str = "", *, may_fail: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Have a shell run a command of the ``openstack`` client, as Keystone's administrator."""
+        done = subprocess.run(
+            ["bash", "-c", command],
+            input=typed,
+            env={
+                "PATH": f"{self.venv}/bin:{os.environ.get('PATH', '')}",
+                "HOME": str(self.folder),
+                "PYTHONWARNINGS": "ignore",
+                **LOG_IN,
+            },
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        if done.returncode and not may_fail:
+            raise CloudError(f"{command}: {done.stdout}{done.stderr}")
+        return done
+
     @contextlib.contextmanager
     def pmd(self) -> Iterator[None]:
         """Have the PMD threads, if any, on the shared processor."""
@@ -194,10 +231,7 @@ class Cloud:
         for source in (HERE / "conf").iterdir():
             text = string.Template(source.read_text()).safe_substitute(values)
             (etc / source.name).write_text(text)
-        # There is no Keystone; Nova believes the headers.
-        paste = (venv / "etc/nova/api-paste.ini").read_text()
-        paste = paste.replace(" authtoken keystonecontext", " keystonecontext")
-        (etc / "api-paste.ini").write_text(paste)
+        shutil.copy(venv / "etc/nova/api-paste.ini", etc)
 
     def _run(self, environment: dict[str, str]) -> None:
         """Start `up.sh` in its namespaces and wait for its word."""
@@ -211,8 +245,9 @@ class Cloud:
             stderr=errors,
         )
         self._stack.callback(self._end)
-        said = self._words()
-        if b"\nready\n" not in said:
+        ready = b"\nready\n"
+        said = self._words(ready)
+        if ready not in said:
             log = (self.folder / "up.log").read_text(errors="replace")
             outputs = "".join(
                 f"--- {path.name}\n{path.read_text(errors='replace')[-1500:]}"
@@ -220,13 +255,13 @@ class Cloud:
             )
             raise CloudError(f"the cloud did not start: {said.decode()}{log}\n{outputs}")
 
-    def _words(self) -> bytes:
-        """Return what `up.sh` says until it is ready, ends, or time is up."""
+    def _words(self, last: bytes) -> bytes:
+        """Return what `up.sh` says until it says the last word, ends, or time is up."""
         said = b""
         stream = self._process.stdout
         assert stream is not None
         deadline = time.monotonic() + START_S
-        while b"\nready\n" not in said:
+        while last not in said:
             rest_s = deadline - time.monotonic()
             if rest_s <= 0 or not select.select([stream], [], [], rest_s)[0]:
                 return said + b"\ntime is up\n"

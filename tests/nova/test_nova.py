@@ -10,8 +10,9 @@ import libvirt
 import yaml
 
 from iat_nova.model import AttachmentKind, DeviceModel, Priority, TenantKind
+from tests.nova import client
 from tests.nova.api import PINNING, Refused
-from tests.nova.case import WITHIN_S, GuestCase, distribution
+from tests.nova.case import WITHIN_S, distribution
 from tests.nova.cloud import until
 
 NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
@@ -20,7 +21,9 @@ PC, BE = {"iat:priority": "PC"}, {"iat:priority": "BE"}
 WAYS = "CUSTOM_IAT_LLC_WAY"
 
 
-class NovaTest(GuestCase):
+class NovaTest(client.ClientTests):
+    """All that needs the cloud, in one class: it takes longer to start than most tests."""
+
     # ------------------------------------------------------------------ nova-api
 
     def test_wrong_extra_specs_are_refused(self):

@@ -7,15 +7,16 @@
 #
 # DIR: a folder whose etc/ holds the configuration. NOVA: the environment with
 # Nova. PYTHON: the one on top of it with iat-nova. HUGE: where huge pages are
-# to be mounted, for DPDK and guests; empty: there are none.
+# to be mounted, for DPDK and guests; empty: there are none. AUTH_URL and
+# PASSWORD: Keystone's address and its administrator's password.
 #
-# Prints "ready" when everything but nova-compute runs, and that is started by
-# a line on standard input, whose end ends all.
+# Prints "ready" when everything but nova-compute runs, and that is started,
+# stopped and asked for by a line on standard input, whose end ends all.
 set -eu
 HERE=$(cd "$(dirname "$0")" && pwd)
 export PATH=$NOVA/bin:/usr/sbin:/sbin:$PATH LC_ALL=C.UTF-8
 cd "$DIR"
-mkdir -p run log lock state/instances provider_config iat huge ovs mysql-tmp
+mkdir -p run log lock keystone state/instances provider_config iat huge ovs mysql-tmp
 mkdir -p rabbit/{mnesia,log} lv/{etc,run,lib,cache,log}
 CONF="--config-file etc/nova.conf"
 
@@ -96,7 +97,7 @@ function start_database {
     start mysql mariadbd --defaults-file=etc/my.cnf
     until_ok sql -e 'select 1'
     local name
-    for name in nova_api nova_cell0 nova_cell1 placement; do
+    for name in keystone nova_api nova_cell0 nova_cell1 placement; do
         sql -e "create database $name"
     done
 }
@@ -121,11 +122,14 @@ until_ok virsh -c "$LIBVIRT_URI" capabilities &
 tried=$!
 start_database
 say "MariaDB runs"
+export OS_KEYSTONE_CONFIG_DIR=$DIR/etc
+start identity "$PYTHON" "$HERE/identity.py" etc/keystone.conf "$PASSWORD" "$AUTH_URL"
 make_schemas >log/manage.out 2>&1
 say "the databases are made"
 truncate -s 1M empty.raw
 export OS_NOVA_CONFIG_DIR=$DIR/etc OS_NOVA_CONFIG_FILES='api-paste.ini;nova.conf;db.conf'
 export OS_PLACEMENT_CONFIG_DIR=$DIR/etc
+until_ok grep -q ^ready log/identity.out
 start web "$PYTHON" "$HERE/web.py" empty.raw
 until_ok listening 5672
 start conductor nova conductor $CONF --config-file etc/db.conf
@@ -133,10 +137,20 @@ until_ok grep -q ^ready log/web.out # nova-scheduler asks Placement as it starts
 start scheduler nova scheduler $CONF --config-file etc/db.conf
 until_ok grep -q 'Starting conductor node' log/nova-conductor.log # else its first answer takes 10 s
 wait $tried
-say "nova-api, Placement, RabbitMQ and libvirt run"
+say "Keystone, nova-api, Placement, RabbitMQ and libvirt run"
 echo ready
+# Each is answered, a line for a line.
 while read -r line; do
-    if [[ $line == compute ]]; then
-        start compute nova compute $CONF
-    fi
+    case $line in
+        start)
+            # Not by the function, of which the process would be a child.
+            start compute "$PYTHON" "$NOVA/bin/nova-compute" $CONF
+            compute=$!
+            ;;
+        stop)
+            kill "$compute" || true # it may have ended by itself
+            wait "$compute" || true
+            ;;
+    esac
+    if kill -0 "$compute" 2>/dev/null; then echo runs; else echo ended; fi
 done

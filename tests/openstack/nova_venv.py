@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A virtual environment with the real nova package, and iat-nova installed beside it.
 
-Nova and what it brings take some 430 MB and 40 s, so the environment is made once:
+Nova and what it brings take some 470 MB and 40 s, so the environment is made once:
 ``$IAT_NOVA_NOVA_VENV`` names one, or ``quickstart-run/nova-venv`` is made where ``$CI`` is true or
 the tests are asked for by ``tox -e openstack`` or ``tox -e nova``. No test changes either: iat-nova
 goes into an environment on top of it, as a controller would install it (``pip install --no-deps``).
@@ -26,8 +26,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = pathlib.Path(__file__).parent / "in_nova"
 VENV_VARIABLE = "IAT_NOVA_NOVA_VENV"
 
-# Placement and the database's driver are for tests/nova.
-PACKAGES = ("nova>=32", "openstack-placement", "pymysql")
+# All but Nova itself are for tests/nova.
+PACKAGES = (
+    "nova>=32", "openstack-placement", "keystone", "pymysql", "python-openstackclient",
+    "osc-placement",
+)  # fmt: skip
 
 
 class NovaCase(unittest.TestCase):
@@ -69,7 +72,7 @@ def nova_venv() -> pathlib.Path:
         return venv
     if os.environ.get("CI", "").lower() not in ("1", "true"):
         raise unittest.SkipTest(
-            f"there is no environment with nova (430 MB): run `tox -e openstack`, set CI=true or "
+            f"there is no environment with nova (470 MB): run `tox -e openstack`, set CI=true or "
             f"name one in {VENV_VARIABLE}"
         )
     venv.parent.mkdir(exist_ok=True)
@@ -77,7 +80,15 @@ def nova_venv() -> pathlib.Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _holds(made):
             _run(sys.executable, "-m", "venv", str(venv))
-            _run(str(venv / "bin/python"), "-m", "pip", *_QUIET, "install", *PACKAGES)
+            _run(
+                str(venv / "bin/python"),
+                "-m",
+                "pip",
+                *_QUIET,
+                "install",
+                "--prefer-binary",
+                *PACKAGES,
+            )
             made.write_text("\n".join(PACKAGES))
     return venv
 
