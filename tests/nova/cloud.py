@@ -142,10 +142,18 @@ class Cloud:
         self._process.stdin.flush()
         return b"runs" in self._words(b"\n")
 
-    def restart_compute(self) -> None:
-        """Do as ``systemctl restart nova-compute``."""
+    def restart_compute(self, *, reports: bool = True) -> None:
+        """Do as ``systemctl restart nova-compute``, and wait until it reports that it is there."""
         self.compute("stop")
+        before = self._reported()
         self.compute("start")
+        if reports:
+            until(lambda: self._reported() != before, "nova-compute reports")
+
+    def _reported(self) -> object:
+        """Return when nova-compute reported last. For a minute Nova does not know of its end."""
+        (one,) = self.api.nova("GET", "/os-services?binary=nova-compute")["services"]
+        return one["updated_at"]
 
     def _in_placement(self) -> bool:
         """Tell whether the host's traits, which Nova writes after its inventory, are there."""
