@@ -4,7 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iat_nova.sim.scenario import Scenario
 
 AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 """A time so long ago, as people write it: -10m."""
@@ -31,6 +36,26 @@ def percent(text: str) -> float:
     if not 0.001 <= share <= 1.0:
         raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0.1 to 100")
     return share
+
+
+def take_time(parser: argparse.ArgumentParser) -> None:
+    """Add what runs of scenarios can be told of their time."""
+    parser.add_argument(
+        "--seconds", type=natural, metavar="S", help="default: each scenario's length"
+    )
+    parser.add_argument(
+        "--compression",
+        type=percent,
+        metavar="PERCENT",
+        help="simulate at most so much of each second, which is quicker and coarser; default: "
+        "each scenario's own",
+    )
+
+
+def compressed(scenario: Scenario, most: float | None) -> Scenario:
+    """Return a scenario of which at most so much of each second is simulated."""
+    compression = min(scenario.compression, most or 1.0)
+    return dataclasses.replace(scenario, compression=compression)
 
 
 def take_workers(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from iat_nova.cmd.arguments import natural, take_workers
+from iat_nova.cmd.arguments import compressed, natural, take_time, take_workers
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
 from iat_nova.policy import PolicyError
@@ -17,6 +17,7 @@ from iat_nova.report import escape
 
 if TYPE_CHECKING:
     from iat_nova.sim.bound import Best, Bound
+    from iat_nova.sim.scenario import Scenario
 
 RUNS, SEEDS = 240, 3
 FOLDER = pathlib.Path("iat-nova-bound")
@@ -72,6 +73,7 @@ examples:
             default="5%",
             help="what BE throughput may lose against a host without an agent; default: 5%%",
         )
+        take_time(parser)
         take_workers(parser)
         parser.add_argument(
             "--out",
@@ -102,7 +104,8 @@ examples:
             ) from error
         found = []
         try:
-            scenarios = [Scenario.load(name) for name in dict.fromkeys(parsed_args.scenarios)]
+            names = dict.fromkeys(parsed_args.scenarios)
+            scenarios = [_asked(Scenario.load(name), parsed_args) for name in names]
             be_loss = _share(parsed_args.be_loss)
             with pool.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 for scenario in scenarios:
@@ -126,6 +129,12 @@ examples:
             f"the best found are a lower bound of the best there is; kept in {parsed_args.out}"
         )
         return found
+
+
+def _asked(scenario: Scenario, parsed_args: argparse.Namespace) -> Scenario:
+    """Return a scenario as it is asked for, as `simulate compare` takes it with these options."""
+    length_s = parsed_args.seconds or scenario.length_s
+    return dataclasses.replace(compressed(scenario, parsed_args.compression), length_s=length_s)
 
 
 def _share(text: str) -> float:

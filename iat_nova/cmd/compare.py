@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-from iat_nova.cmd.arguments import natural, percent, take_workers
+from iat_nova.cmd.arguments import compressed, natural, take_time, take_workers
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.bound import FOLDER
 from iat_nova.cmd.progress import Progress
@@ -94,16 +94,7 @@ examples:
         parser.add_argument(
             "--seeds", type=natural, metavar="N", default=SEEDS, help="default: %(default)s"
         )
-        parser.add_argument(
-            "--seconds", type=natural, metavar="S", help="default: each scenario's length"
-        )
-        parser.add_argument(
-            "--compression",
-            type=percent,
-            metavar="PERCENT",
-            help="simulate at most so much of each second, which is quicker and coarser; default: "
-            "each scenario's own",
-        )
+        take_time(parser)
         take_workers(parser)
         parser.add_argument(
             "--bound",
@@ -153,7 +144,7 @@ examples:
             raise Failure("no scenario: name one or several, or give --all", EXIT_USAGE)
         try:
             most = parsed_args.compression
-            scenarios = [_compressed(Scenario.load(name), most) for name in names]
+            scenarios = [compressed(Scenario.load(name), most) for name in names]
             with pool.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 found = [self._compared(one, parsed_args, executor) for one in scenarios]
         except pool.PoolError as error:
@@ -176,8 +167,8 @@ examples:
         best = bound.read(parsed_args.bound, dataclasses.replace(scenario, length_s=length_s))
         if best is None and (parsed_args.bound / f"{scenario.name}.json").exists():
             self.note(
-                f"{scenario.name}: the bound in {parsed_args.bound} is of another length, scenario "
-                "or version; search again with iat-nova simulate bound"
+                f"{scenario.name}: the bound in {parsed_args.bound} is of another length, "
+                "compression, scenario or version; search again with iat-nova simulate bound"
             )
         with Progress(f"{scenario.name}: {{done}} of {{total}} runs") as progress:
             found = compare.compare(
@@ -207,11 +198,6 @@ examples:
         with (out / f"{scenario.name}-workloads.json").open("w", encoding="utf-8") as file:
             json.dump([dataclasses.asdict(row) for row in found.workloads], file, indent=1)
         return found
-
-
-def _compressed(scenario: Scenario, most: float | None) -> Scenario:
-    compression = min(scenario.compression, most or 1.0)
-    return dataclasses.replace(scenario, compression=compression)
 
 
 def _overview(found: Sequence[Comparison], out: pathlib.Path, against: str) -> str:
