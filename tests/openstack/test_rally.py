@@ -130,7 +130,7 @@ class TaskTest(RallyCase):
         template = (JOBS / "task-iat-nova.yaml").read_text()
         readme = (JOBS / "README.rst").read_text()
         named = [line.split()[2] for line in template.splitlines() if line.startswith("{% set ")]
-        self.assertEqual(6, len(named))
+        self.assertEqual(7, len(named))
         for name in named:
             self.assertIn(f"   * - ``{name}``\n", readme)
 
