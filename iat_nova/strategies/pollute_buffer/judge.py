@@ -12,6 +12,8 @@ WEIGHTS = {Priority.STACK: 4.0, Priority.PC: 4.0, Priority.BE: 1.0}
 MISS_CYCLES = 100.0  # of an LLC miss: some 90 ns at 2.3 GHz, two at a time
 ASLEEP_CYCLES_PER_S = 1e7  # of a CPU: whose guest does next to nothing is not judged
 MOST_STALLED = 0.95
+OTHER_LOAD = 0.15  # relative change of references an instruction
+MATTERS = 0.005  # of the cycles stalled by misses: below it, misses and references do not matter
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,14 +66,23 @@ def _fields(one: Look) -> tuple[float, float, float, float]:
 
 
 def gain(tenants: Iterable[Tenant], before: Looks, after: Looks) -> float:
-    """Return the weighted mean of the tenants' gains in speed; 0.02 is 2 %."""
+    """Return the weighted mean of the tenants' gains in speed; 0.02 is 2 %.
+
+    A best-effort tenant's counts by how near it is to its speed without misses: one that hardly
+    gets on with all ways does not outweigh, by losing half of that little, what critical ones gain.
+    """
     total = gained = 0.0
     for tenant in tenants:
         if tenant.id in before and tenant.id in after and before[tenant.id].speed:
             weight = WEIGHTS[tenant.priority]
             total += weight
-            gained += weight * (after[tenant.id].speed / before[tenant.id].speed - 1.0)
+            relative = after[tenant.id].speed / before[tenant.id].speed - 1.0
+            gained += weight * _counts(tenant, before[tenant.id]) * relative
     return gained / total if total else 0.0
+
+
+def _counts(tenant: Tenant, one: Look) -> float:
+    return 1.0 - one.stalled if tenant.priority is Priority.BE else 1.0
 
 
 def at_stake(tenants: Iterable[Tenant], looks: Looks, who: Iterable[str]) -> float:
@@ -82,6 +93,26 @@ def at_stake(tenants: Iterable[Tenant], looks: Looks, who: Iterable[str]) -> flo
     stake = 0.0
     for tenant in known:
         if tenant.id in chosen:
-            stalled = looks[tenant.id].stalled
-            stake += WEIGHTS[tenant.priority] * stalled / (1.0 - stalled)
+            one = looks[tenant.id]
+            counts = WEIGHTS[tenant.priority] * _counts(tenant, one)
+            stake += counts * one.stalled / (1.0 - one.stalled)
     return stake / total if total else 0.0
+
+
+def other_load(tenants: Iterable[Tenant], before: Looks, after: Looks) -> str | None:
+    """Return the tenant that does something else than before, whatever its ways; None: nobody.
+
+    What misses its private caches an instruction does not depend on its share of the LLC. A tenant
+    with I/O polls, so that of it nothing can be said.
+    """
+    for tenant in tenants:
+        was, now = before.get(tenant.id), after.get(tenant.id)
+        if tenant.io or (was is None and now is None):
+            continue
+        if was is None or now is None:
+            return tenant.id
+        matters = max(was.stalled, now.stalled) > MATTERS
+        first, second = was.references_per_s * now.speed, now.references_per_s * was.speed
+        if matters and abs(second - first) > OTHER_LOAD * max(first, second):
+            return tenant.id
+    return None

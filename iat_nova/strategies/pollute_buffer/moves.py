@@ -4,25 +4,32 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
+from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import DomainInventory, Parameters, Priority, Sample, Tenant
 from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.judge import Looks, at_stake
 from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Move, Plan
 
-WORTH = 0.01  # less than this cannot be told from chance, so nothing is tried for it
+WORTH = 0.006  # less than this cannot be told from chance, so nothing is tried for it
+LANE_LEAVES = 4  # ways beside DDIO's
 STREAMS = 0.2  # misses a reference: a critical tenant is confined only if it hits this seldom
+
+Promise = tuple[float, Move]
+"""What a move may bring, by what the counters show, and the move."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """What moves are chosen by."""
+    """What moves are chosen by. `settled`: none has been kept since the load last changed."""
 
     inventory: DomainInventory
     parameters: Parameters
     sample: Sample
     looks: Looks
+    settled: bool = True
 
     def stake(self, who: frozenset[str]) -> float:
         """Return what all would gain if these never missed."""
@@ -33,9 +40,34 @@ class View:
         """Everybody."""
         return frozenset(tenant.id for tenant in self.inventory.tenants)
 
+    @property
+    def best_effort(self) -> frozenset[str]:
+        """All best-effort tenants."""
+        tenants = self.inventory.tenants
+        return frozenset(one.id for one in tenants if one.priority is Priority.BE)
+
+    @property
+    def readers(self) -> frozenset[str]:
+        """Those who read what devices write."""
+        return frozenset(tenant.id for tenant in self.inventory.tenants if tenant.io)
+
+    @property
+    def inbound(self) -> float:
+        """What devices fill: lines a second."""
+        return self.sample.ddio_misses_per_s or 0.0
+
     def misses(self, tenant: str) -> float:
         """Return a tenant's LLC misses a second; 0 while it sleeps."""
         return self.looks[tenant].misses_per_s if tenant in self.looks else 0.0
+
+    def fills(self, who: frozenset[str]) -> float:
+        """Return how many lines a second these bring into the cache."""
+        return sum(self.misses(one) for one in who)
+
+    def relief(self, whom: frozenset[str], kept_out: float) -> float:
+        """Return what these could gain without so many of all fills."""
+        fills = self.fills(self.ids) + self.inbound
+        return self.stake(whom) * kept_out / fills if fills else 0.0
 
     def pollution(self, plan: Plan, who: frozenset[str]) -> float:
         """Return what confining these could bring: of what is at stake, their part of the fills.
@@ -43,72 +75,101 @@ class View:
         0 when nobody else would be left outside the buffer.
         """
         free = self.ids - plan.confined
-        others = free - who
-        fills = sum(self.misses(one) for one in free) + (self.sample.ddio_misses_per_s or 0.0)
-        if not others or not fills:
-            return 0.0
-        return self.stake(others) * sum(self.misses(one) for one in who & free) / fills
+        fills = self.fills(free) + self.inbound
+        return self.stake(free - who) * self.fills(who & free) / fills if fills else 0.0
 
 
-def candidates(view: View, plan: Plan) -> Iterator[Move]:
-    """Yield the moves from a plan that may pay, by what the counters show."""
+def candidates(view: View, plan: Plan) -> list[Move]:
+    """Return the moves from a plan that may pay, the most promising first."""
+    found = [promise for promise in _all(view, plan) if promise[0] > WORTH]
+    return [move for _, move in sorted(found, key=lambda promise: -promise[0])]
+
+
+def _all(view: View, plan: Plan) -> Iterator[Promise]:
+    yield from _apart(view, plan)
     yield from _together(view, plan)
     by_misses = sorted(view.inventory.tenants, key=lambda t: (-view.misses(t.id), t.id))
     for tenant in by_misses:
         yield from _one(view, plan, tenant)
     yield from _size(view, plan)
     yield from _ddio(view, plan)
+    yield from _lane(view, plan)
     yield from _reach(view, plan)
 
 
-def _reach(view: View, plan: Plan) -> Iterator[Move]:
-    """Let who has nothing but ways of its own, and is stalled, reach the shared ways instead."""
-    domain = view.inventory.domain
-    for at in range(len(room.reaching(domain, plan.own)), len(plan.own)):
-        one = plan.own[at]
-        if view.stake(frozenset((one.tenant,))) > WORTH:
-            least = min((0, 1), key=lambda n: view.stake(frozenset((plan.own[n].tenant,))))
-            own = list(plan.own)
-            own[least], own[at] = own[at], own[least]
-            changed = dataclasses.replace(plan, own=tuple(own))
-            yield Move(one.tenant, changed, "reaches the shared ways")
-            yield from _more(view, plan, at)
+def _apart(view: View, plan: Plan) -> Iterator[Promise]:
+    """Best-effort tenants and devices share the topmost ways, critical tenants have the others.
+
+    Or else the latter keep clear of DDIO's ways alone.
+    """
+    critical = view.ids - view.best_effort
+    polluters = view.best_effort - plan.confined
+    if len(plan.own) < 2 and view.best_effort and not (plan.clear and plan.on_ddio):
+        apart = dataclasses.replace(
+            plan,
+            confined=plan.confined | view.best_effort,
+            buffer=max(plan.buffer, _least(view)),
+            on_ddio=True,
+            clear=True,
+        )
+        expected = view.relief(critical, view.fills(view.best_effort) + view.inbound)
+        words = "best-effort tenants into the topmost ways, critical ones without I/O out of them"
+        yield expected, Move("layout", apart, words)
+    elif polluters and plan.clear and plan.on_ddio:
+        changed = dataclasses.replace(plan, confined=plan.confined | polluters)
+        words = "all best-effort tenants into the pollute buffer"
+        yield view.relief(critical, view.fills(polluters)), Move("layout", changed, words)
+    if not plan.clear:
+        clear = dataclasses.replace(plan, clear=True)
+        expected = view.relief(critical - view.readers, view.inbound)
+        yield expected, Move("layout", clear, "critical tenants without I/O out of DDIO's ways")
+    else:
+        everything = open_ways(view.inventory.domain).count
+        dirty = max(plan.ddio, plan.buffer if plan.on_ddio and plan.confined else 0)
+        expected = view.stake(critical - view.readers) * _saved(everything - dirty, everything)
+        back = dataclasses.replace(plan, clear=False)
+        yield expected, Move("layout", back, "critical tenants back to all ways")
 
 
-def _more(view: View, plan: Plan, at: int) -> Iterator[Move]:
-    """Give it more ways of its own."""
-    own = list(plan.own)
-    own[at] = room.Own(own[at].tenant, own[at].ways + BUFFER_WAYS)
-    if room.fits(view.inventory.domain, own, plan.ddio):
-        changed = dataclasses.replace(plan, own=tuple(own))
-        yield Move(own[at].tenant, changed, f"{own[at].ways} ways of its own")
+def _least(view: View) -> int:
+    """Return the least ways of a buffer: one of them at least is not full of what devices write."""
+    busy = view.inbound > view.parameters.threshold_miss_low_per_s
+    return BUFFER_WAYS + busy
 
 
-def _together(view: View, plan: Plan) -> Iterator[Move]:
+def _together(view: View, plan: Plan) -> Iterator[Promise]:
     """Confine all best-effort tenants at once: one alone may not pay beside another."""
-    best_effort = frozenset(
-        tenant.id for tenant in view.inventory.tenants if tenant.priority is Priority.BE
-    )
-    if len(best_effort - plan.confined) > 1 and view.pollution(plan, best_effort) > WORTH:
-        changed = dataclasses.replace(plan, confined=plan.confined | best_effort)
-        yield Move("layout", changed, "all best-effort tenants into the pollute buffer")
+    if len(view.best_effort - plan.confined) > 1 and not plan.on_ddio:
+        changed = dataclasses.replace(plan, confined=plan.confined | view.best_effort)
+        words = "all best-effort tenants into the pollute buffer"
+        yield view.pollution(plan, view.best_effort), Move("layout", changed, words)
 
 
-def _one(view: View, plan: Plan, tenant: Tenant) -> Iterator[Move]:
-    """Confine a tenant that fills much, or release one that is stalled much."""
+def _one(view: View, plan: Plan, tenant: Tenant) -> Iterator[Promise]:
+    """Confine a tenant that fills much, or release one that is stalled more than it may harm."""
+    alone = frozenset((tenant.id,))
     if tenant.id in plan.confined:
-        if view.stake(frozenset((tenant.id,))) > WORTH:
-            changed = dataclasses.replace(plan, confined=plan.confined - {tenant.id})
-            yield Move(tenant.id, changed, "out of the pollute buffer")
-        return
-    harm = view.pollution(plan, frozenset((tenant.id,)))
-    if harm > WORTH and _may_be_confined(view, plan, tenant):
-        changed = dataclasses.replace(plan, confined=plan.confined | {tenant.id})
+        if view.settled:  # else its confinement has just paid
+            harm = view.relief(view.ids - plan.confined, view.misses(tenant.id))
+            changed = _released(plan, tenant.id)
+            yield view.stake(alone) - harm, Move(tenant.id, changed, "out of the pollute buffer")
+    elif _may_be_confined(view, plan, tenant):
+        changed = dataclasses.replace(plan, confined=plan.confined | alone)
         where = "to its own ways" if tenant.id in plan.owners else "into the pollute buffer"
-        yield Move(tenant.id, changed, where)
+        yield view.pollution(plan, alone), Move(tenant.id, changed, where)
+
+
+def _released(plan: Plan, tenant: str) -> Plan:
+    """Return the plan without this tenant in the buffer; an empty one has no size, no place."""
+    left = plan.confined - {tenant}
+    if left:
+        return dataclasses.replace(plan, confined=left)
+    return dataclasses.replace(plan, confined=left, buffer=BUFFER_WAYS, on_ddio=False)
 
 
 def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
+    if tenant.id not in view.looks:
+        return False
     if tenant.id in plan.owners - room.reaching(view.inventory.domain, plan.own):
         return False
     if tenant.priority is Priority.BE:
@@ -117,37 +178,87 @@ def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
     return seen.misses_per_s > STREAMS * seen.references_per_s
 
 
-def _size(view: View, plan: Plan) -> Iterator[Move]:
+def _size(view: View, plan: Plan) -> Iterator[Promise]:
     """Make the buffer larger where those within are stalled, smaller where others are."""
     if not plan.confined - plan.owners:
         return
-    shared = room.shared(view.inventory.domain, plan.own, plan.ddio)
-    if view.stake(plan.confined) > WORTH and plan.buffer + 2 < shared.count:
-        changed = dataclasses.replace(plan, buffer=plan.buffer + BUFFER_WAYS)
-        yield Move("layout", changed, f"a pollute buffer of {changed.buffer} ways")
-    if view.stake(view.ids - plan.confined) > WORTH:
-        if plan.buffer > max(1, view.inventory.domain.min_ways):
-            changed = dataclasses.replace(plan, buffer=plan.buffer - 1)
-            yield Move("layout", changed, f"a pollute buffer of {changed.buffer} ways")
-        if view.sample.ddio_misses_per_s and not plan.on_ddio and len(plan.own) < 2:
-            changed = dataclasses.replace(plan, on_ddio=True)
-            yield Move("layout", changed, "the pollute buffer into DDIO's ways")
+    shared = room.shared(view.inventory.domain, plan.own, plan.ddio).count
+    within, outside = view.stake(plan.confined), view.stake(view.ids - plan.confined)
+    for ways in (plan.buffer + BUFFER_WAYS, plan.buffer - 1):
+        if max(1, view.inventory.domain.min_ways) <= ways < shared - 1:
+            rest = shared - plan.buffer, shared - ways
+            expected = within * max(0.0, _saved(plan.buffer, ways)) + outside * max(
+                0.0, _saved(*rest)
+            )
+            changed = dataclasses.replace(plan, buffer=ways)
+            yield expected, Move("layout", changed, f"a pollute buffer of {ways} ways")
 
 
-def _ddio(view: View, plan: Plan) -> Iterator[Move]:
+def _saved(before: int, after: int) -> float:
+    """Return what share of the stalls so many ways instead save.
+
+    Misses fall with the root of a cache's size: A. Hartstein et al., "Cache miss behavior: is it
+    sqrt(2)?" (Computing Frontiers 2006).
+    """
+    return 1.0 - math.sqrt(before / after)
+
+
+def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
     """Give DDIO two ways more while inbound lines miss and who reads them is stalled."""
     missed, numbers = view.sample.ddio_misses_per_s, view.parameters
     if missed is None or not view.inventory.domain.ddio_resizable:
         return
-    readers = frozenset(tenant.id for tenant in view.inventory.tenants if tenant.io)
-    most = min(numbers.ddio_ways_max, view.inventory.domain.ways)
-    if missed > numbers.threshold_miss_low_per_s and view.stake(readers) > WORTH:
-        ways = min(plan.ddio + 2, most)
-        if ways > plan.ddio and room.fits(view.inventory.domain, plan.own, ways):
-            yield _ddio_move(plan, ways)
-    if plan.ddio > numbers.ddio_ways_min and view.stake(view.ids - readers) > WORTH:
-        yield _ddio_move(plan, max(plan.ddio - 2, numbers.ddio_ways_min))
+    readers, ways = view.readers, view.inventory.domain.ways
+    more = min(plan.ddio + 2, numbers.ddio_ways_max, ways)
+    fits = room.fits(view.inventory.domain, plan.own, more)
+    if missed > numbers.threshold_miss_low_per_s and more > plan.ddio and fits:
+        yield view.stake(readers) * _saved(plan.ddio, more), _ddio_move(plan, more)
+    less = max(plan.ddio - 2, numbers.ddio_ways_min)
+    if less < plan.ddio:
+        rest = _saved(ways - plan.ddio, ways - less)
+        yield view.stake(view.ids - readers) * rest, _ddio_move(plan, less)
 
 
 def _ddio_move(plan: Plan, ways: int) -> Move:
-    return Move("ddio", dataclasses.replace(plan, ddio=ways), f"{ways} ways for DDIO")
+    """Change DDIO's ways; a buffer that lies there keeps as many of its own."""
+    buffer = plan.buffer + (ways - plan.ddio if plan.on_ddio else 0)
+    changed = dataclasses.replace(plan, ddio=ways, buffer=max(BUFFER_WAYS, buffer))
+    return Move("ddio", changed, f"{ways} ways for DDIO")
+
+
+def _lane(view: View, plan: Plan) -> Iterator[Promise]:
+    """Give critical tenants with I/O ways that others do not fill, or take these back."""
+    readers = view.readers - view.best_effort
+    others = view.ids - readers
+    room_left = open_ways(view.inventory.domain).count - plan.ddio - plan.lane
+    if plan.own or not others - plan.confined or not readers:
+        return
+    if room_left >= LANE_LEAVES + BUFFER_WAYS:
+        changed = dataclasses.replace(plan, lane=plan.lane + BUFFER_WAYS)
+        expected = view.relief(readers, view.fills(others - plan.confined))
+        words = f"{changed.lane} ways for critical tenants with I/O only"
+        yield expected, Move("layout", changed, words)
+    if plan.lane:
+        changed = dataclasses.replace(plan, lane=plan.lane - BUFFER_WAYS)
+        words = f"{changed.lane} ways for critical tenants with I/O only"
+        gained = _saved(room_left, room_left + BUFFER_WAYS)
+        yield view.stake(others - plan.confined) * gained, Move("layout", changed, words)
+
+
+def _reach(view: View, plan: Plan) -> Iterator[Promise]:
+    """Let who has nothing but ways of its own, and is stalled, reach the shared ways instead."""
+    domain = view.inventory.domain
+    for at in range(len(room.reaching(domain, plan.own)), len(plan.own)):
+        one = plan.own[at]
+        stake = view.stake(frozenset((one.tenant,)))
+        least = min((0, 1), key=lambda n: view.stake(frozenset((plan.own[n].tenant,))))
+        own = list(plan.own)
+        own[least], own[at] = own[at], own[least]
+        changed = dataclasses.replace(plan, own=tuple(own))
+        yield stake, Move(one.tenant, changed, "reaches the shared ways")
+        more = list(plan.own)
+        more[at] = room.Own(one.tenant, one.ways + BUFFER_WAYS)
+        if room.fits(domain, more, plan.ddio):
+            changed = dataclasses.replace(plan, own=tuple(more))
+            words = f"{more[at].ways} ways of its own"
+            yield stake * _saved(one.ways, more[at].ways), Move(one.tenant, changed, words)

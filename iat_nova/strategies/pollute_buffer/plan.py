@@ -5,7 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 
-from iat_nova.model import Allocation, CacheDomain, DomainInventory, Group, Layout, Tenant, WayMask
+from iat_nova.layout.open_ways import open_ways
+from iat_nova.model import (
+    Allocation,
+    CacheDomain,
+    DomainInventory,
+    Group,
+    Layout,
+    Priority,
+    Tenant,
+    WayMask,
+)
 from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.room import Own
 
@@ -16,8 +26,11 @@ BUFFER_WAYS = 2
 class Plan:
     """Who is confined to the buffer, how large it is, and DDIO's ways.
 
-    Without anybody confined, and without promises, this is a host without the agent. The buffer
-    lies below DDIO's ways, or with `on_ddio` in the topmost ways, where devices write as well.
+    Without anybody confined or kept `clear`, a `lane` or promises, this is a host without the
+    agent. The buffer lies below DDIO's ways, or with `on_ddio` in the topmost ways, where devices
+    write as well. With `clear` critical tenants without I/O stay out of the topmost ways: DDIO's,
+    and the buffer if it is there. What they keep in ways that others fill soon goes again. The
+    lowest `lane` ways are for critical tenants with I/O only: their tables, and packets they read.
     `own`: who has ways that no other tenant may fill (see `room`); one that is confined has no
     others.
     """
@@ -26,6 +39,8 @@ class Plan:
     buffer: int
     ddio: int
     on_ddio: bool = False
+    clear: bool = False
+    lane: int = 0
     own: tuple[Own, ...] = ()
 
     def without(self, gone: frozenset[str]) -> Plan:
@@ -71,21 +86,46 @@ def allocation(inventory: DomainInventory, plan: Plan, placed: Layout) -> Alloca
 
 
 def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
+    mask = _filled(inventory, plan, tenant)
+    critical = tenant.priority is not Priority.BE
+    if critical and tenant.io:
+        return mask
+    least = max(1, inventory.domain.min_ways)
+    beyond = WayMask(mask & ~((1 << (open_ways(inventory.domain).lowest + plan.lane)) - 1))
+    mask = beyond if beyond.count >= least else mask
+    if not plan.clear or not critical:
+        return mask
+    clean = WayMask(mask & ((1 << _lowest_dirty(inventory, plan)) - 1))
+    return clean if clean.count >= least else mask
+
+
+def _lowest_dirty(inventory: DomainInventory, plan: Plan) -> int:
+    """Return the lowest of the topmost ways that devices, or the confined, fill."""
+    domain = inventory.domain
+    lowest = domain.ways - plan.ddio
+    if plan.on_ddio and plan.confined - plan.owners:
+        everything = room.shared(domain, plan.own, plan.ddio)
+        least = _least(inventory, plan)
+        lowest = min(lowest, _buffer(domain, plan, everything, max(plan.buffer, least)).lowest)
+    together = domain.coerced_ways
+    return min(lowest, together.lowest) if together >> lowest else lowest
+
+
+def _least(inventory: DomainInventory, plan: Plan) -> int:
+    """Return how many ways a confined tenant asks for at least."""
+    confined = plan.confined - plan.owners
+    return max((one.ways.min for one in inventory.tenants if one.id in confined), default=1)
+
+
+def _filled(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
+    """Return a tenant's mask, clean ways or not."""
     domain = inventory.domain
     if tenant.id in plan.owners:
         reach = tenant.id not in plan.confined
         return _coerced(domain, room.mask(domain, plan.own, plan.ddio, tenant, reach=reach))
     everything = room.shared(domain, plan.own, plan.ddio)
     if tenant.id in plan.confined:
-        least = max(
-            (
-                one.ways.min
-                for one in inventory.tenants
-                if one.id in plan.confined and one.id not in plan.owners
-            ),
-            default=1,
-        )
-        return _buffer(domain, plan, everything, max(plan.buffer, least))
+        return _buffer(domain, plan, everything, max(plan.buffer, _least(inventory, plan)))
     most = max(tenant.ways.max, domain.min_ways)
     if most >= everything.count:
         return _coerced(domain, everything)

@@ -38,7 +38,8 @@ class State:
     `plan` is what has proved best, `looks` how tenants did under it (the mean of `counted` samples)
     and `base` the last of these. `trial` is the move that is tried now, `trial_looks` and
     `trial_counted` what it showed. `tried` are the plans that did not pay since the load last
-    changed; `trials` counts those of this search, `paid` what was kept. In rest, `deviation` is
+    changed; `trials` counts those of this search, `failed` how many of the last
+    did not pay, one after another, `paid` what was kept. In rest, `deviation` is
     the usual largest deviation from `looks`, `strange` for how many samples in a row the load has
     looked changed; no search begins before `wait_until_s`, and each that finds nothing doubles
     `wait_s`.
@@ -58,6 +59,7 @@ class State:
     trial_counted: int = 0
     tried: tuple[Plan, ...] = ()
     trials: int = 0
+    failed: int = 0
     paid: int = 0
     deviation: float = 0.0
     strange: int = 0

@@ -24,10 +24,12 @@ from iat_nova.strategies.pollute_buffer.state import Member, Phase, State
 
 FIRST_LOOKS = 2  # samples under the plan that lies there, before anything is tried
 TRIAL_LOOKS = 3  # samples at most for one trial
-PAYS = 0.012  # gain of the mean of a trial's samples at which it is kept
+PAYS = 0.008  # gain of the mean of a trial's samples at which it is kept
 PAYS_AT_ONCE = 0.03  # of the first sample
 FAILS_AT_ONCE = -0.005
 TRIALS = 12  # in one search
+SUFFERS = 0.05  # of its speed, which who is confined must not lose to a smaller buffer
+FAILURES = 5  # in a row that end a search: what promised most was tried first
 _MINUTE_S = 60.0
 
 
@@ -50,7 +52,6 @@ class PolluteBuffer:
             domain=inventory.domain,
             members=(),
             plan=plans.found(inventory.domain, self.parameters.ddio_ways_min),
-            wait_s=self.parameters.backoff_initial_s,
         )
 
     def step(
@@ -78,12 +79,15 @@ class PolluteBuffer:
         """Tenants came, went or changed: keep the plan for those who stay, and measure."""
         here = frozenset(member.id for member in members)
         plan = state.plan.without(frozenset(state.plan.confined - here))
+        plan = _joined(plan, inventory, frozenset(member.id for member in state.members))
         if plan.confined == here:  # whom it protected has left
             plan = plan.without(here)
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
             ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
             plan = dataclasses.replace(plan, ddio=ddio)
         plan = self._with_promises(plan, inventory, sample)
+        if plan.own:  # the lowest ways are promised
+            plan = dataclasses.replace(plan, lane=0)
         after = dataclasses.replace(
             state, domain=inventory.domain, members=members, plan=plan, wait_until_s=0.0
         )
@@ -118,17 +122,33 @@ class PolluteBuffer:
         """Keep the move on trial, undo it, or look once more."""
         assert state.trial is not None
         count = state.trial_counted + 1
-        looks = judge.mean(state.trial_looks, judge.look(inventory.tenants, sample), count)
+        now = judge.look(inventory.tenants, sample)
+        if other := judge.other_load(inventory.tenants, state.looks, now):
+            reason = f"{state.trial.words}: undone, {other} has another load: measuring anew"
+            return _afresh(state), (Step(Action.UNDO, state.trial.subject, reason),)
+        looks = judge.mean(state.trial_looks, now, count)
         gain = judge.gain(inventory.tenants, state.looks, looks)
         seen = dataclasses.replace(state, trial_looks=looks, trial_counted=count)
+        if suffers := _suffers(seen):
+            return self._undo(seen, inventory, f"{suffers} would lose too much")
         if gain > PAYS_AT_ONCE or (count == TRIAL_LOOKS and gain > PAYS):
             return self._keep(seen, inventory, sample, gain)
         if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
             return seen, ()
+        return self._undo(seen, inventory, f"speeds {gain:+.1%} together")
+
+    def _undo(
+        self, state: State, inventory: DomainInventory, why: str
+    ) -> tuple[State, tuple[Step, ...]]:
+        """Lay the plan out again as it was, and try the next move."""
+        assert state.trial is not None
         undone = dataclasses.replace(
-            seen, tried=(*state.tried, state.trial.plan), trials=state.trials + 1
+            state,
+            tried=(*state.tried, state.trial.plan),
+            trials=state.trials + 1,
+            failed=state.failed + 1,
         )
-        reason = f"{state.trial.words}: speeds {gain:+.1%} together, undone"
+        reason = f"{state.trial.words}: {why}, undone"
         return self._next(undone, inventory, (Step(Action.UNDO, state.trial.subject, reason),))
 
     def _keep(
@@ -141,6 +161,7 @@ class PolluteBuffer:
             plan=state.trial.plan,
             tried=(*state.tried, state.plan),
             trials=state.trials + 1,
+            failed=0,
             looks=state.trial_looks,
             counted=state.trial_counted,
             base=sample,
@@ -162,18 +183,22 @@ class PolluteBuffer:
         return after, (*steps, Step(Action.SHUFFLE, move.subject, f"tried: {move.words}"))
 
     def _move(self, state: State, inventory: DomainInventory) -> Move | None:
-        if state.trials >= TRIALS or state.base is None:
+        if state.base is None or state.trials >= TRIALS or state.failed >= FAILURES:
             return None
         if len(state.changes_at_s) + 1 >= self.parameters.mask_changes_per_minute:
             return None
-        view = moves.View(inventory, self.parameters, state.base, state.looks)
+        view = moves.View(
+            inventory, self.parameters, state.base, state.looks, settled=not state.paid
+        )
         known = (state.plan, *state.tried)
         return next((m for m in moves.candidates(view, state.plan) if m.plan not in known), None)
 
     def _to_rest(self, state: State) -> State:
-        """Let everything be; a search that found nothing makes the next wait longer."""
+        """Let everything be; a search whose trials all failed makes the next wait longer."""
         least, most = self.parameters.backoff_initial_s, self.parameters.backoff_max_s
-        wait_s = least if state.paid else min(max(2 * state.wait_s, least), most)
+        wait_s = 0.0
+        if state.trials and not state.paid:
+            wait_s = min(max(2 * state.wait_s, least), most)
         at_s = state.base.taken_at_s if state.base is not None else 0.0
         return dataclasses.replace(
             state,
@@ -198,6 +223,27 @@ class PolluteBuffer:
         return _looked(_afresh(seen), inventory, sample), (step,)
 
 
+def _suffers(state: State) -> str | None:
+    """Return a confined tenant that a smaller buffer, on trial, slows too much."""
+    assert state.trial is not None
+    if state.trial.plan.buffer >= min(state.plan.buffer, plans.BUFFER_WAYS):
+        return None
+    for tenant in sorted(state.trial.plan.confined):
+        before, after = state.looks.get(tenant), state.trial_looks.get(tenant)
+        if before and after and after.speed < (1.0 - SUFFERS) * before.speed:
+            return tenant
+    return None
+
+
+def _joined(plan: Plan, inventory: DomainInventory, before: frozenset[str]) -> Plan:
+    """Return the plan with best-effort tenants that come in the buffer, where all others are."""
+    best_effort = {one.id for one in inventory.tenants if one.priority is Priority.BE}
+    known = best_effort & before
+    if not known or not known <= plan.confined:
+        return plan
+    return dataclasses.replace(plan, confined=plan.confined | best_effort)
+
+
 def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
     """Tell whether what the same tenants had of their own is what they are promised, or more."""
     had = {one.tenant: one.ways for one in before}
@@ -209,6 +255,8 @@ def _has(plan: Plan, tenant: str) -> str:
     ways = next((one.ways for one in plan.own if one.tenant == tenant), 0)
     if ways:
         return f"promised ways of its own ({ways})"
+    if tenant in plan.confined:
+        return "into the pollute buffer, as all best-effort tenants"
     return "may fill all ways but those promised to others" if plan.own else "may fill all ways"
 
 
@@ -237,6 +285,7 @@ def _afresh(state: State) -> State:
         trial=None,
         tried=(),
         trials=0,
+        failed=0,
         paid=0,
         deviation=0.0,
         strange=0,

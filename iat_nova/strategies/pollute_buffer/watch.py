@@ -15,12 +15,13 @@ CHANGED = 0.10  # relative; beyond it, and beyond what is usual here, the load i
 USUAL = 2.5  # times the usual largest deviation
 LEARNT = 8  # samples at rest from which the usual deviation and the mean are taken
 SURE = 2  # samples in a row
-MATTERS = 0.005  # of the cycles stalled by misses: below it, misses and references do not matter
 
 
 def watch(state: State, inventory: DomainInventory, sample: Sample) -> tuple[State, str | None]:
     """Compare a sample with what was judged; return what to remember and what changed, if sure."""
     now = judge.look(inventory.tenants, sample)
+    if other := judge.other_load(inventory.tenants, state.looks, now):
+        return state, f"{other}: another load"
     deviation, what = max(_deviations(state, now), default=(0.0, ""))
     if deviation > max(CHANGED, USUAL * state.deviation):
         strange = state.strange + 1
@@ -48,7 +49,7 @@ def _deviations(state: State, now: judge.Looks) -> Iterator[tuple[float, str]]:
 
 def _of(before: Look, after: Look) -> Iterator[tuple[float, str]]:
     yield _relative(before.speed, after.speed), "speed"
-    if max(before.stalled, after.stalled) > MATTERS:
+    if max(before.stalled, after.stalled) > judge.MATTERS:
         yield _relative(before.misses_per_s, after.misses_per_s), "LLC misses"
         yield _relative(before.references_per_s, after.references_per_s), "LLC references"
 

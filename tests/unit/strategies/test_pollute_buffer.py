@@ -24,7 +24,8 @@ from iat_nova.plant import loop
 from iat_nova.plant.curves import Curve, Inbound, Load, Piece
 from iat_nova.plant.host import Host
 from iat_nova.strategies import registry
-from iat_nova.strategies.pollute_buffer import PolluteBuffer
+from iat_nova.strategies.pollute_buffer import PolluteBuffer, plan
+from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Phase, State
 
 FITS = Curve(0.0, (Piece(0.9, 8.0, 8.0),))  # a loop over 8 ways
@@ -81,22 +82,59 @@ PC, BE = Priority.PC, Priority.BE
 class TrialTest(unittest.TestCase):
     """What a second under other masks tells."""
 
-    def test_who_streams_is_confined_and_the_others_keep_all_ways(self) -> None:
+    def test_who_streams_is_confined_and_critical_tenants_keep_clear_of_it(self) -> None:
         """A loop that fits no longer beside a stream runs as if it were alone."""
         here, run = host((PC, FITS), (BE, STREAM)), Run()
         before = here.under(None).speeds[0]
         run.on(here, 20)
         layout = run.decisions[-1].layout
-        self.assertEqual(WayMask(0x7FF), layout.mask_of("t0"))
-        buffer = layout.mask_of("t1")
-        assert buffer is not None
+        mine, buffer = layout.mask_of("t0"), layout.mask_of("t1")
+        assert mine is not None and buffer is not None
+        self.assertEqual((9, False), (mine.count, mine.overlaps(buffer)))
         self.assertLessEqual(buffer.count, 2)
         self.assertGreater(here.under(layout).speeds[0], 1.5 * before)
         kept = [s for d in run.decisions for s in d.steps if "kept" in s.reason]
-        self.assertEqual((Action.GROW, "t1"), (kept[0].action, kept[0].subject))
+        self.assertEqual((Action.GROW, "layout"), (kept[0].action, kept[0].subject))
         self.assertRegex(
-            kept[0].reason, r"into the pollute buffer: speeds \+\d+\.\d% together, kept"
+            kept[0].reason, r"into the topmost ways, .*: speeds \+\d+\.\d% together, kept"
         )
+
+    def test_who_comes_as_best_effort_joins_the_others_in_the_buffer(self) -> None:
+        """What it may do is known of its like; a critical guest may fill more."""
+        run = Run()
+        run.on(host((PC, FITS), (BE, STREAM)), 20)
+        for priority, confined in ((BE, True), (PC, False)):
+            again = dataclasses.replace(run.decisions[-1])
+            fresh = Run()
+            fresh.state, fresh.at_s = run.state, run.at_s
+            fresh.on(host((PC, FITS), (BE, STREAM), (priority, FITS)), 1)
+            assert fresh.state is not None
+            self.assertEqual(confined, "t2" in fresh.state.plan.confined)
+            self.assertEqual(again.layout.mask_of("t1"), fresh.decisions[-1].layout.mask_of("t1"))
+
+    def test_a_trial_tells_nothing_once_somebody_does_something_else(self) -> None:
+        """A tenant's references an instruction do not depend on its ways."""
+        here, run = host((PC, FITS), (BE, STREAM)), Run()
+        while run.state is None or run.state.phase is not Phase.TRIAL:
+            run.on(here, 1)
+        loads = {"t0": Load(1, 0.7, 0.03, FITS), "t1": Load(1, 0.7, 0.02, STREAM)}
+        run.on(Host(here.inventory, loads, CALM), 1)
+        (step,) = run.decisions[-1].steps
+        self.assertEqual(Action.UNDO, step.action)
+        self.assertRegex(step.reason, "undone, t0 has another load: measuring anew")
+        self.assertIs(Phase.MEASURE, run.state.phase)
+
+    def test_a_buffer_gets_no_smaller_than_those_within_bear(self) -> None:
+        """Of two ways one is taken only if none of the confined loses a twentieth by it."""
+        bears, suffers = STREAM, Curve(0.3, (Piece(0.7, 2.0, 1.0),))
+        for within in (bears, suffers):
+            here, run = host((PC, FITS), (BE, STREAM), (BE, within)), Run(0.0)
+            run.on(here, 40)
+            words = [step.reason for d in run.decisions for step in d.steps]
+            stopped = any("would lose too much" in reason for reason in words)
+            smaller = any("buffer of 1 ways: speeds" in reason for reason in words)
+            self.assertFalse(stopped and smaller)
+            self.assertTrue(within is bears or not smaller)
 
     def test_the_host_class_has_what_nobody_else_may_fill(self) -> None:
         """At each moment, also when it was confined and those it would have harmed have left."""
@@ -184,6 +222,29 @@ def alone(decision: Decision, tenant: str) -> int:
         if tenant not in group.tenants:
             mine = WayMask(mine & ~group.mask)
     return WayMask(mine & ~decision.layout.ddio).count
+
+
+class CleanTest(unittest.TestCase):
+    """Who keeps out of the ways that devices and the confined fill, and who is let in."""
+
+    def masks(self, io: str, **changes: object) -> dict[str, WayMask | None]:
+        """Return each tenant's mask under a plan; `io`: who reads packets."""
+        here = host((PC, FITS), (PC, FITS), (BE, STREAM)).inventory
+        tenants = tuple(dataclasses.replace(t, io=t.id == io) for t in here.tenants)
+        made = Plan(frozenset({"t2"}), 3, 2, on_ddio=True, clear=True)
+        inventory = dataclasses.replace(here, tenants=tenants)
+        placed = plan.layout(inventory, dataclasses.replace(made, **changes))  # type: ignore[arg-type]
+        return {tenant.id: placed.mask_of(tenant.id) for tenant in tenants}
+
+    def test_critical_tenants_without_io_keep_clear(self) -> None:
+        """Who reads packets may fill DDIO's ways: its packets are there."""
+        self.assertEqual({"t0": 0x7FF, "t1": 0x0FF, "t2": 0x700}, self.masks("t0"))
+        below = {"t0": 0x7FF, "t1": 0x1FF, "t2": 0x1C0}
+        self.assertEqual(below, self.masks("t0", on_ddio=False))
+
+    def test_a_lane_is_for_critical_tenants_with_io_only(self) -> None:
+        """The others begin above it."""
+        self.assertEqual({"t0": 0x7FF, "t1": 0x0FC, "t2": 0x700}, self.masks("t0", lane=2))
 
 
 class PromiseTest(unittest.TestCase):
