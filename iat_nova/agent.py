@@ -33,7 +33,7 @@ from iat_nova.policy import Classified, Policy, PolicyError
 from iat_nova.reasons import Code, Reason
 from iat_nova.restraint import Restraint
 from iat_nova.sampling import Sampler
-from iat_nova.strategies.api import Strategy
+from iat_nova.strategies.api import Strategy, check_decision
 from iat_nova.strategies.registry import StrategyError
 
 FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
@@ -287,6 +287,7 @@ class Agent:
             if state is None:
                 state = self.strategy.initial(inventory, self.clock.now())
             after, decision = self.strategy.step(state, inventory, sample)
+            check_decision(decision, domain)
             check.check(inventory, decision.layout)
         except LayoutError as error:
             text = f"cache domain {domain}: {error}; keeping previous masks"

@@ -47,6 +47,7 @@ class Phase(enum.StrEnum):
     RUNNING = "running"
     STOPPING = "stopping"
     STOPPED = "stopped"
+    FAILED = "failed"
 
 
 class State(enum.StrEnum):
@@ -57,6 +58,7 @@ class State(enum.StrEnum):
     STALLED = "stalled"  # it holds the lock and its iterations are overdue
     STOPPING = "stopping"
     STOPPED = "stopped"
+    FAILED = "failed"  # it ended by an error, and said so
     UNCLEAN = "unclean"  # the lock is free and nobody said that it stopped
 
 
@@ -70,14 +72,15 @@ class Beat:
     since_s: float  # when the phase began
     at_s: float  # when it last said so
     interval_s: float = 0.0
-    text: str = ""  # starting: what it waits for; running: why nothing is recorded, if so
+    text: str = ""  # starting: what it waits for; running: why nothing is recorded; failed: why
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentNow:
     """The agent as it is. `age_s`: since its last iteration, or since it began to start or stop.
 
-    None where that is not known. `text`: what it waits for, or why it records nothing.
+    None where that is not known. `text`: what it waits for, why it records nothing, or why it
+    failed.
     """
 
     state: State
@@ -88,7 +91,7 @@ class AgentNow:
     @property
     def alive(self) -> bool:
         """Whether there is a process."""
-        return self.state not in (State.STOPPED, State.UNCLEAN)
+        return self.state not in (State.STOPPED, State.FAILED, State.UNCLEAN)
 
 
 def boot_id() -> str:
@@ -130,6 +133,10 @@ class Heartbeat:
         """The agent has ended in order."""
         self._say(Phase.STOPPED)
 
+    def failed(self, text: str) -> None:
+        """The agent has ended by an error: it did not start, or could not restore the host."""
+        self._say(Phase.FAILED, text)
+
     def _say(self, phase: Phase, text: str = "") -> None:
         if self._descriptor is None:
             return
@@ -159,8 +166,10 @@ def only_agent(
         heartbeat.starting("")
         try:
             yield heartbeat
-        finally:
-            heartbeat.stopped()
+        except BaseException as error:
+            heartbeat.failed(str(error) or type(error).__name__)
+            raise
+        heartbeat.stopped()
 
 
 def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None) -> AgentNow:
@@ -178,18 +187,26 @@ def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None
     finally:
         os.close(descriptor)
     if not held:
-        gone = State.STOPPED if beat is None or beat.phase == Phase.STOPPED else State.UNCLEAN
-        return AgentNow(gone, beat.pid if beat else None)
+        return _gone(beat)
     if beat is None or beat.boot_id != (boot_id() if boot is None else boot):
         return AgentNow(State.STARTING)  # it has the lock and has said nothing yet
     return _alive(beat, time.monotonic() if now_s is None else now_s)
+
+
+def _gone(beat: Beat | None) -> AgentNow:
+    """Return how an agent ended."""
+    if beat is None:
+        return AgentNow(State.STOPPED)
+    if beat.phase == Phase.FAILED:
+        return AgentNow(State.FAILED, beat.pid, text=beat.text)
+    return AgentNow(State.STOPPED if beat.phase == Phase.STOPPED else State.UNCLEAN, beat.pid)
 
 
 def _alive(beat: Beat, now_s: float) -> AgentNow:
     """Return what a living agent does."""
     if beat.phase in (Phase.STARTING, Phase.STOPPING):
         return AgentNow(State(beat.phase), beat.pid, max(0.0, now_s - beat.since_s), beat.text)
-    if beat.phase == Phase.STOPPED:  # all but gone, or the next one's first moment
+    if beat.phase in (Phase.STOPPED, Phase.FAILED):  # all but gone, or the next one's first moment
         return AgentNow(State.STOPPING, beat.pid, max(0.0, now_s - beat.since_s))
     age_s = max(0.0, now_s - beat.at_s)
     overdue = age_s > max(STALE_LEAST_S, STALE_INTERVALS * beat.interval_s)

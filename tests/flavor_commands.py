@@ -55,7 +55,7 @@ def pages() -> Iterator[pathlib.Path]:
     yield ROOT / "README.rst"
     for folder in ("doc/source", "devstack", "rally-jobs"):
         yield from sorted((ROOT / folder).rglob("*.rst"))
-    yield from sorted((ROOT / "doc/source/output").glob("*.txt"))
+    yield from sorted((ROOT / "doc/source").rglob("output/*.txt"))
     yield from sorted((ROOT / "iat_nova").rglob("*.yaml"))
     yield from sorted((ROOT / "iat_nova").rglob("*.py"))
     yield ROOT / "devstack/plugin.sh"

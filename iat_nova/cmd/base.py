@@ -36,6 +36,7 @@ EXITS = {
     State.STALLED: EXIT_STALLED,
     State.STOPPING: EXIT_NOT_RUNNING,
     State.STOPPED: EXIT_NOT_RUNNING,
+    State.FAILED: EXIT_NOT_RUNNING,
     State.UNCLEAN: EXIT_NOT_RUNNING,
 }
 """The exit status by what is known of the agent."""

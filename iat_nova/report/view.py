@@ -116,10 +116,19 @@ def agent_words(view: View) -> str:
         return f"stalled: process {agent.pid}, last iteration {age} ago"
     if agent.state is State.STOPPING:
         return f"stopping: process {agent.pid} puts the host back as it was found"
-    if view.now is None:
+    if view.now is None and agent.state is not State.FAILED:
         return "not running, and none ever was on this history"
-    clean = agent.state is State.STOPPED and (agent.pid is not None or view.now.status.stopped)
-    return f"not running ({'it ended properly' if clean else 'unclean shutdown'})"
+    return f"not running ({_ended(view)})"
+
+
+def _ended(view: View) -> str:
+    """Tell how the last agent ended."""
+    agent = view.agent
+    if agent.state is State.FAILED:
+        return f"it ended with an error: {agent.text}"
+    said = agent.pid is not None or (view.now is not None and view.now.status.stopped)
+    clean = agent.state is State.STOPPED and said
+    return "it ended properly" if clean else "unclean shutdown"
 
 
 def paused_until_s(view: View) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from iat_nova.model import Decision, DomainInventory, Layout, Sample
+from iat_nova.model import Change, Decision, DomainInventory, Layout, Sample, Step
 
 Rule = tuple[int, str, str]
 """A numbered rule by which a strategy goes from one of its phases to another."""
@@ -25,3 +25,23 @@ class Strategy(Protocol):
 
     def step(self, state: Any, inventory: DomainInventory, sample: Sample) -> tuple[Any, Decision]:
         """Decide one iteration."""
+
+
+def check_decision(decision: object, domain: int) -> None:
+    """Raise `TypeError` or `ValueError` unless others can record and tell what was decided.
+
+    A strategy may be anybody's code. Its layout is checked elsewhere (`iat_nova.layout.check`).
+    """
+    if not isinstance(decision, Decision):
+        raise TypeError(f"its step returned {type(decision).__name__}, expected a Decision")
+    if decision.domain != domain:
+        raise ValueError(f"it decided for cache domain {decision.domain}, expected {domain}")
+    parts = ((decision.steps, Step), (decision.changes, Change), (decision.why, str))
+    for found, kind in (*parts, (decision.moved, str)):
+        if not isinstance(found, tuple) or not all(isinstance(one, kind) for one in found):
+            raise TypeError(f"its decision has {found!r}, expected a tuple of {kind.__name__}")
+    texts = [decision.phase, decision.phase_before]
+    texts += [text for step in decision.steps for text in (step.subject, step.reason)]
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"its decision has {text!r}, expected text")

@@ -3,6 +3,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import pathlib
 import signal
@@ -20,6 +21,7 @@ from iat_nova.history import History, HistoryReader
 from iat_nova.journal import Journal
 from iat_nova.layout.plan import LayoutError
 from iat_nova.model import (
+    Action,
     Allocation,
     Decision,
     DomainInventory,
@@ -30,6 +32,7 @@ from iat_nova.model import (
     Layout,
     Parameters,
     Priority,
+    Step,
     Tenant,
     TenantKind,
     WayMask,
@@ -149,6 +152,12 @@ class Strategy:
             (), (), allocation, layout, tuple(tenant.id for tenant in inventory.tenants),
         )  # fmt: skip
         return dataclasses.replace(state, iteration=number, layout=layout), decision
+
+
+def _changed(step, changes, *arguments):
+    """Return what a strategy's step returns, with these fields of the decision."""
+    after, decision = step(*arguments)
+    return after, dataclasses.replace(decision, **changes)
 
 
 CACHETUNED = Guest("u", 1, "instance-1", "tuned", None, None, None, (6,), (), cachetune=True)
@@ -529,6 +538,26 @@ class AgentTest(unittest.TestCase):
         text = self.told.problems[0].text
         self.assertIn("gone has 1 masks, expected 0", text)
         self.assertIn("mask 0x5 is not contiguous", text)
+
+    def test_a_decision_that_nobody_could_record_is_none(self) -> None:
+        """Of no tuple, of the wrong domain, with reasons that are no text: refused, and named."""
+        for wrong, words in (
+            ({"steps": None}, "expected a tuple of Step"),
+            ({"domain": 7}, "decided for cache domain 7, expected 0"),
+            ({"steps": (Step(Action.HOLD, "layout", 3),)}, "has 3, expected text"),
+            ({"phase": None}, "has None, expected text"),
+            ({"why": [1]}, "expected a tuple of str"),
+        ):
+            with self.subTest(words):
+                self.setUp()
+                step = functools.partial(_changed, self.strategy.step, wrong)
+                self._fails_for_a_second("step", step)
+                self.assertIn(words, self.told.problems[0].text)
+
+    def test_a_step_that_returns_something_else(self) -> None:
+        """Not even a decision."""
+        self._fails_for_a_second("step", lambda state, inventory, sample: (state, None))
+        self.assertIn("returned NoneType, expected a Decision", self.told.problems[0].text)
 
     def test_a_strategy_that_cannot_begin_is_asked_again(self) -> None:
         """An error in `initial` is like one in `step`."""

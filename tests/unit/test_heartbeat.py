@@ -118,12 +118,17 @@ class StateTest(unittest.TestCase):
             self.assertEqual(State.STOPPING, heartbeat.look(self.lock).state)
         self.assertEqual(AgentNow(State.STOPPED, os.getpid()), self.look())
 
-    def test_an_error_is_an_orderly_end_too(self) -> None:
-        """What was written is undone on the way out."""
-        with self.assertRaises(ZeroDivisionError), heartbeat.only_agent(self.lock) as mine:
-            mine.iteration(1.0, None)
-            raise ZeroDivisionError
-        self.assertEqual(State.STOPPED, self.look().state)
+    def test_an_error_is_no_orderly_end(self) -> None:
+        """Nobody can tell from it that the host is as it was found: the error is told."""
+        for error, words in (
+            (OSError("not restored: domain 1"), "not restored: domain 1"),
+            (ZeroDivisionError(), "ZeroDivisionError"),
+        ):
+            with self.assertRaises(type(error)), heartbeat.only_agent(self.lock) as mine:
+                mine.iteration(1.0, None)
+                raise error
+            self.assertEqual(AgentNow(State.FAILED, os.getpid(), text=words), self.look())
+            self.assertFalse(self.look().alive)
 
     def test_killed(self) -> None:
         """The kernel takes the lock from the dead at once: no age is waited for."""

@@ -73,6 +73,10 @@ class TestStatus(StoryCase):
         for agent, words in (
             (AgentNow(State.STOPPED, 7), "not running (it ended properly)"),
             (AgentNow(State.UNCLEAN, 7), "not running (unclean shutdown)"),
+            (
+                AgentNow(State.FAILED, 7, text="not restored: x\n"),
+                "not running (it ended with an error: not restored: x\\x0a)",
+            ),
             (AgentNow(State.STALLED, 7, 95.0), "stalled: process 7, last iteration 1 min 35 s ago"),
             (
                 AgentNow(State.STARTING, 7, 12.0, "compiling\n"),
