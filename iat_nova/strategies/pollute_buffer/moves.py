@@ -212,7 +212,9 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
     more = min(plan.ddio + 2, numbers.ddio_ways_max, ways)
     fits = room.fits(view.inventory.domain, plan.own, more)
     if missed > numbers.threshold_miss_low_per_s and more > plan.ddio and fits:
-        yield view.stake(readers) * _saved(plan.ddio, more), _ddio_move(plan, more)
+        read = view.fills(readers)
+        lost = min(1.0, view.inbound / read) if read else 0.0  # of what they miss: packets
+        yield view.stake(readers) * lost, _ddio_move(plan, more)
     less = max(plan.ddio - 2, numbers.ddio_ways_min)
     if less < plan.ddio:
         rest = _saved(ways - plan.ddio, ways - less)
