@@ -32,6 +32,15 @@ class Member:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Barred:
+    """A plan that did not pay: it is not tried before `until_s`, after which a failure doubles."""
+
+    plan: Plan
+    delay_s: float
+    until_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class State:
     """All memory of one cache domain.
 
@@ -39,7 +48,8 @@ class State:
     and `base` the last of these. `trial` is the move that is tried now, `trial_looks` and
     `trial_counted` what it showed. `tried` are the plans that did not pay since the load last
     changed; `trials` counts those of this search, `failed` how many of the last
-    did not pay, one after another, `paid` what was kept. In rest, `deviation` is
+    did not pay, one after another, `paid` what was kept. `barred` outlive the search: a load that
+    changes back and forth must not have the same move tried at every turn. In rest, `deviation` is
     the usual largest deviation from `looks`, `strange` for how many samples in a row the load has
     looked changed; no search begins before `wait_until_s`, and each that finds nothing doubles
     `wait_s`.
@@ -66,3 +76,4 @@ class State:
     wait_s: float = 0.0
     wait_until_s: float = 0.0
     changes_at_s: tuple[float, ...] = ()
+    barred: tuple[Barred, ...] = ()

@@ -20,7 +20,7 @@ from iat_nova.strategies.pollute_buffer import judge, moves, room, watch
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.room import Own
-from iat_nova.strategies.pollute_buffer.state import Member, Phase, State
+from iat_nova.strategies.pollute_buffer.state import Barred, Member, Phase, State
 
 FIRST_LOOKS = 2  # samples under the plan that lies there, before anything is tried
 TRIAL_LOOKS = 3  # samples at most for one trial
@@ -95,7 +95,10 @@ class PolluteBuffer:
         steps = [Step(Action.ADOPT, one, f"arrived: {_has(plan, one)}") for one in here - before]
         steps += [Step(Action.ADOPT, one, "left") for one in before - here]
         steps = steps or [Step(Action.ADOPT, "layout", "tenants or the cache domain changed")]
-        fresh = dataclasses.replace(_afresh(after), tried=_still_known(state, members))
+        barred = _still_barred(state, members)
+        fresh = dataclasses.replace(
+            _afresh(after), tried=_still_known(state, members), barred=barred
+        )
         return fresh, tuple(sorted(steps, key=lambda step: step.subject))
 
     def _with_promises(self, plan: Plan, inventory: DomainInventory, sample: Sample) -> Plan:
@@ -130,26 +133,35 @@ class PolluteBuffer:
         gain = judge.gain(inventory.tenants, state.looks, looks)
         seen = dataclasses.replace(state, trial_looks=looks, trial_counted=count)
         if suffers := _suffers(seen):
-            return self._undo(seen, inventory, f"{suffers} would lose too much")
+            return self._undo(seen, inventory, sample, f"{suffers} would lose too much")
         if gain > PAYS_AT_ONCE or (count == TRIAL_LOOKS and gain > PAYS):
             return self._keep(seen, inventory, sample, gain)
         if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
             return seen, ()
-        return self._undo(seen, inventory, f"speeds {gain:+.1%} together")
+        return self._undo(seen, inventory, sample, f"speeds {gain:+.1%} together")
 
     def _undo(
-        self, state: State, inventory: DomainInventory, why: str
+        self, state: State, inventory: DomainInventory, sample: Sample, why: str
     ) -> tuple[State, tuple[Step, ...]]:
-        """Lay the plan out again as it was, and try the next move."""
+        """Lay the plan out again as it was, bar the move for a while, and try the next."""
         assert state.trial is not None
         undone = dataclasses.replace(
             state,
             tried=(*state.tried, state.trial.plan),
             trials=state.trials + 1,
             failed=state.failed + 1,
+            barred=self._bar(state.barred, state.trial.plan, sample.taken_at_s),
         )
         reason = f"{state.trial.words}: {why}, undone"
         return self._next(undone, inventory, (Step(Action.UNDO, state.trial.subject, reason),))
+
+    def _bar(self, barred: tuple[Barred, ...], plan: Plan, at_s: float) -> tuple[Barred, ...]:
+        """Bar a plan that failed, twice as long as the last time."""
+        least, most = self.parameters.backoff_initial_s, self.parameters.backoff_max_s
+        last = next((one.delay_s for one in barred if one.plan == plan), 0.0)
+        delay_s = min(max(2 * last, least), most)
+        others = (one for one in barred if one.plan != plan and one.until_s + most > at_s)
+        return (*others, Barred(plan, delay_s, at_s + delay_s))
 
     def _keep(
         self, state: State, inventory: DomainInventory, sample: Sample, gain: float
@@ -190,7 +202,9 @@ class PolluteBuffer:
         view = moves.View(
             inventory, self.parameters, state.base, state.looks, settled=not state.paid
         )
-        known = (state.plan, *state.tried)
+        at_s = state.base.taken_at_s
+        barred = (one.plan for one in state.barred if one.until_s > at_s)
+        known = (state.plan, *state.tried, *barred)
         return next((m for m in moves.candidates(view, state.plan) if m.plan not in known), None)
 
     def _to_rest(self, state: State) -> State:
@@ -266,12 +280,25 @@ def _members(inventory: DomainInventory) -> tuple[Member, ...]:
 
 def _still_known(state: State, members: tuple[Member, ...]) -> tuple[Plan, ...]:
     """Return the plans that still would not pay: none once somebody who matters came."""
-    known = {member.id: member for member in state.members}
-    new = [member for member in members if known.get(member.id) != member]
-    if any(member.priority is not Priority.BE for member in new):
+    if _somebody_came(state, members):
         return ()
     here = {member.id for member in members}
     return tuple(plan for plan in state.tried if plan.confined <= here)
+
+
+def _still_barred(state: State, members: tuple[Member, ...]) -> tuple[Barred, ...]:
+    """Return what stays barred: nothing once somebody who matters came."""
+    if _somebody_came(state, members):
+        return ()
+    here = {member.id for member in members}
+    return tuple(one for one in state.barred if one.plan.confined <= here)
+
+
+def _somebody_came(state: State, members: tuple[Member, ...]) -> bool:
+    """Tell whether a critical tenant, or the stack, is new or another than it was."""
+    known = {member.id: member for member in state.members}
+    new = (member for member in members if known.get(member.id) != member)
+    return any(member.priority is not Priority.BE for member in new)
 
 
 def _afresh(state: State) -> State:

@@ -157,7 +157,8 @@ class ConflictTest(unittest.TestCase):
         """Two claims on one processor: the first guest keeps it, the later floats, both warned."""
         later, first = place(
             # Its UUID and its run sort the other way when compared as text.
-            guest("a-later", run=10, v0={4}, v1={6}), guest("first", run=2, v0={4}, v1={5})
+            guest("a-later", run=10, v0={4}, v1={6}),
+            guest("first", run=2, v0={4}, v1={5}),
         )
         self.assertEqual(({4, 5}, set()), (first.dedicated, first.floating))
         self.assertEqual(({6}, {4}), (later.dedicated, later.floating))

@@ -191,6 +191,40 @@ class TrialTest(unittest.TestCase):
             run.on(host(*pair, (priority, Curve(0.001, ()))), 20)
             self.assertEqual(again, run.moves() > 0)
 
+    def test_what_failed_is_barred_twice_as_long_each_time(self) -> None:
+        """10 s, 20 s, and so on to the most; long after, it begins anew."""
+        strategy, plan = PolluteBuffer(Parameters()), Plan(frozenset(("t1",)), 2, 2)
+        other = Plan(frozenset(("t0",)), 2, 2)
+        barred, at_s, delays = strategy._bar((), other, 0.0), 0.0, []
+        for _ in range(9):
+            barred = strategy._bar(barred, plan, at_s)
+            delays.append(barred[-1].delay_s)
+            at_s = barred[-1].until_s
+        self.assertEqual([10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 640.0, 640.0], delays)
+        self.assertEqual([plan], [one.plan for one in barred])  # the other is forgotten by now
+        self.assertEqual(10.0, strategy._bar(barred, other, at_s)[-1].delay_s)
+
+    def test_a_load_that_goes_back_and_forth_does_not_have_the_same_tried_again(self) -> None:
+        """Until its time is over, or a critical guest comes."""
+        run, tried = Run(), 0
+        calm, busy = host((PC, FITS), (BE, FITS)), host((PC, STREAM), (BE, FITS))
+        for _ in range(12):
+            for here in (calm, busy):
+                for _ in range(7):
+                    run.on(here, 1)
+                    assert run.state is not None
+                    if run.state.phase is Phase.TRIAL and run.state.trial_counted == 0:
+                        assert run.state.trial is not None
+                        tried += 1
+                        until_s = [
+                            b.until_s for b in run.state.barred if b.plan == run.state.trial.plan
+                        ]
+                        self.assertLessEqual(max(until_s, default=0.0), run.at_s)
+        self.assertGreater(tried, 3)
+        self.assertTrue(run.state.barred)
+        run.on(host((PC, FITS), (BE, FITS), (PC, FITS)), 1)
+        self.assertEqual((), run.state.barred)
+
     def test_who_arrives_may_fill_all_ways_and_who_leaves_is_forgotten(self) -> None:
         """Also during a trial."""
         pair, alone = host((PC, FITS), (BE, STREAM)), host((PC, FITS))
