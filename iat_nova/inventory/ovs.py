@@ -72,6 +72,7 @@ class OvsSource:
         self._timeout_s = timeout_s
         self._follower = Follower(connection, DATABASE, COLUMNS, timeout_s, retry_s)
         self._answered = False
+        self._told_pmd = False  # where its PMD threads run, or that it has none
         self._last: VirtualSwitch | None = None
         self._warnings: tuple[str, ...] = ()
 
@@ -94,6 +95,11 @@ class OvsSource:
     @property
     def waiting_for(self) -> str | None:
         """What has never answered and must, before anything is known of this host."""
+        if self._answered and not self._told_pmd:
+            return (
+                f"OVSDB at {self._address}: ovs-vswitchd, for the CPUs of its PMD threads ([iat] "
+                "vswitchd_control, or other_config:pmd-cpu-mask)"
+            )
         if self._answered:
             return None
         return f"OVSDB at {self._address} ([iat] ovsdb_connection; none: no Open vSwitch here)"
@@ -118,9 +124,12 @@ class OvsSource:
                 f"OVSDB at {self._address} has no row in Open_vSwitch; run ovs-vsctl init",
             )
             self._last = None
+            self._told_pmd = True
             return None
         self._warnings = absent
         self._last = self._complete(picture, deadline)
+        userspace = USERSPACE in picture.bridges.values()
+        self._told_pmd |= not userspace or self._last.pmd_source is not None
         return self._last
 
     def _stale(self, trouble: str) -> VirtualSwitch | None:

@@ -115,6 +115,19 @@ class OvsDatabaseTest(OvsTestCase):
         self.assertIn("the PMD threads' processors are unknown", text)
         self.assertEqual(((), UUID), (switch.pmd_cpus, switch.ports[1].vm_uuid))
 
+    def test_where_it_forwards_must_be_told_once(self):
+        """Until then the CPUs of its PMD threads would be taken for the host's."""
+        self.start()
+        self.set("dpdk-init=true")
+        self.until(lambda switch: switch and switch.ports)
+        self.assertIn("ovs-vswitchd, for the CPUs of its PMD threads", self.source.waiting_for)
+        self.set("pmd-cpu-mask=0x2")
+        self.until(lambda switch: switch.pmd_cpus)
+        self.assertIsNone(self.source.waiting_for)
+        self.vsctl("remove", "Open_vSwitch", ".", "other_config", "pmd-cpu-mask")
+        self.until(lambda switch: not switch.pmd_cpus)
+        self.assertIsNone(self.source.waiting_for)
+
     def test_no_row(self):
         """A database nobody has initialised is no switch, and says what to do."""
         self.daemons.start_ovsdb()
