@@ -17,6 +17,7 @@ extensions = [
     "figures",
     "from_code",
     "message",
+    "tournament",
 ]
 html_theme = "openstackdocs"
 openstackdocs_auto_name = False
