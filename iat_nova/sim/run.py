@@ -22,7 +22,7 @@ from iat_nova.hardware.api import DomainCounts
 from iat_nova.history import History
 from iat_nova.history_reader import HistoryReader
 from iat_nova.journal import Journal
-from iat_nova.model import DDIO, Action, Decision, DomainInventory, Facts, Group, Layout
+from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout
 from iat_nova.records import Iteration, Status
 from iat_nova.sim import nic
 from iat_nova.sim.scenario import Scenario
@@ -310,20 +310,19 @@ class _Found:
         return self._strategy.initial(inventory, at_s, layout)
 
 
-_NO_MOVE = (Action.ADOPT, Action.HOLD)
-
-
 def _moves(iterations: Sequence[Iteration], by_hand: Sequence[float]) -> Iterator[float]:
     """Yield when the strategy moved a mask of one domain after its first layout.
 
-    `by_hand`: when DDIO's ways were set otherwise. The first iteration from then on adopts them;
-    masks that move with them then, with no other step of the strategy, are no moves of its own.
+    `by_hand`: when DDIO's ways were set otherwise. The first iteration from then on adopts them; a
+    mask that grows or shrinks only by lent ways with them then is no move of the strategy.
     """
     hands = [round(at_s, 9) for at_s in by_hand]  # the clock counts nanoseconds
     for before, one in itertools.pairwise(iterations):
-        adopts = any(before.at_s < at_s <= one.at_s for at_s in hands)
-        steps = [step for step in one.decision.steps if step.action not in _NO_MOVE]
-        if steps if adopts else one.decision.moved:
+        moved = set(one.decision.moved)
+        if any(before.at_s < at_s <= one.at_s for at_s in hands):
+            counted = one.decision.layout.counted
+            moved = set(counted.moved_since(before.decision.layout.counted)) - {DDIO}
+        if moved:
             yield round(one.at_s, 3)
 
 
