@@ -24,13 +24,7 @@ def _twice(number):
     return 2 * number
 
 
-class ProcessesTest(unittest.TestCase):
-    def test_each_argument_with_its_result(self):
-        """Whatever is done first, a result comes with what was asked."""
-        with pool.executor(1) as executor:
-            found = {n: future.result() for n, future in pool.completed(executor, _twice, [1, 2])}
-        self.assertEqual({1: 2, 2: 4}, found)
-
+class ExtraTest(unittest.TestCase):
     def test_without_the_extra(self):
         """It is said what to install."""
         with (

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in processes of this machine, as they are by default."""
+
+import unittest
+
+from iat_nova.sim import pool
+
+
+def _twice(number):
+    return 2 * number
+
+
+class ProcessesTest(unittest.TestCase):
+    def test_each_argument_with_its_result(self):
+        """Whatever is done first, a result comes with what was asked."""
+        with pool.executor(1) as executor:
+            found = {n: future.result() for n, future in pool.completed(executor, _twice, [1, 2])}
+        self.assertEqual({1: 2, 2: 4}, found)
