@@ -62,7 +62,7 @@ class SimulateCompare(Lister):
 
     _epilog = """
 SCENARIO is a file, or the name of one that ships (simulate list). A strategy is unmanaged, a preset
-(iat, core-only, io-iso, baseline) or a plug-in.
+(iat, core-only, io-iso, baseline), a4, pollute-buffer or a plug-in.
 
 examples:
   iat-nova simulate compare leaky-dma

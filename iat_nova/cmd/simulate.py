@@ -61,7 +61,7 @@ class SimulateRun(Page):
 
     _epilog = """
 SCENARIO is a file, or the name of one that ships (simulate list). STRATEGY is a preset (iat,
-core-only, io-iso, baseline) or a plug-in.
+core-only, io-iso, baseline), a4, pollute-buffer, unmanaged (no agent) or a plug-in.
 
 examples:
   iat-nova simulate run quickstart --strategy iat
