@@ -6,6 +6,7 @@ imports them. Importing this package without them raises `ImportError` with that
 """
 
 from iat_nova.sim.scenario import Scenario, ScenarioError, shipped
-from iat_nova.sim.server import EmulatedServer, WorkloadMetrics
+from iat_nova.sim.server import EmulatedServer
+from iat_nova.sim.workload_metrics import WorkloadMetrics
 
 __all__ = ["EmulatedServer", "Scenario", "ScenarioError", "WorkloadMetrics", "shipped"]

@@ -16,7 +16,8 @@ from iat_nova.sim import compare, phases
 from iat_nova.sim.bound_search import AS_FOUND, Placement, Plan, Space, Totals, Unit
 from iat_nova.sim.run import WorkloadResult, workload_result
 from iat_nova.sim.scenario import Scenario
-from iat_nova.sim.server import EmulatedServer, WorkloadMetrics
+from iat_nova.sim.server import EmulatedServer
+from iat_nova.sim.workload_metrics import WorkloadMetrics
 
 WARM = 1 / 3
 """Of a phase that was cut short, so much is not measured."""

@@ -26,7 +26,8 @@ from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout
 from iat_nova.records import Iteration, Status
 from iat_nova.sim import nic
 from iat_nova.sim.scenario import Scenario
-from iat_nova.sim.server import EmulatedServer, WorkloadMetrics
+from iat_nova.sim.server import EmulatedServer
+from iat_nova.sim.workload_metrics import WorkloadMetrics
 from iat_nova.strategies import registry as strategies
 from iat_nova.strategies.api import Strategy
 

@@ -7,7 +7,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
@@ -27,52 +27,12 @@ from iat_nova.sim.build import Plant
 from iat_nova.sim.machine import LINE_BYTES
 from iat_nova.sim.noise import Noisy
 from iat_nova.sim.scenario import Event, Scenario, Traffic
+from iat_nova.sim.workload_metrics import WorkloadMetrics
 from iat_nova.sim.workloads import threads as th
 
 # The wall clock of an emulated server starts here (2026-01-01), so that runs are repeatable.
 EPOCH_S = 1_767_225_600.0
 _NS = 1_000_000_000
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkloadMetrics:
-    """What one workload has done so far; never shown to a strategy.
-
-    `busy_cycles` are those it did not poll in vain; `work` counts accesses, packets or blocks;
-    `packets`, `bytes` and the latency (sum and histogram, see `nic.BINS`) what reached the wire
-    again, `dropped` what its rings refused; `access_cycles` / `accesses` is the mean latency of
-    accesses to its own memory. All but the
-    histogram and `access_*` are scaled up for what is not simulated.
-    """
-
-    instructions: float
-    cycles: float
-    busy_cycles: float
-    references: float
-    misses: float
-    work: float
-    packets: float
-    bytes: float
-    dropped: float
-    offered: float
-    latency_ns: float
-    latency_histogram: tuple[int, ...]
-    access_cycles: float
-    accesses: float
-
-    def since(self, before: WorkloadMetrics | None) -> WorkloadMetrics:
-        """Return what was done since an earlier moment, None being the start."""
-        if before is None:
-            return self
-        differences: dict[str, Any] = {
-            field.name: getattr(self, field.name) - getattr(before, field.name)
-            for field in dataclasses.fields(self)
-            if field.name != "latency_histogram"
-        }
-        pairs = zip(self.latency_histogram, before.latency_histogram, strict=True)
-        return WorkloadMetrics(
-            **differences, latency_histogram=tuple(now - then for now, then in pairs)
-        )
 
 
 class EmulatedServer:
