@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from iat_nova import policy
+from iat_nova import policy, policy_file
 from iat_nova.agent import Agent, TenantSource
 from iat_nova.clock import Clock, SystemClock
 from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
@@ -334,7 +334,7 @@ def agent(
         except (OSError, ValueError) as error:
             problem = policy.Problem("", None, f"this host's facts cannot be read: {error}")
             raise policy.PolicyError([problem], "the policy's host") from error
-        return policy.load(settings.policy_path, facts)
+        return policy_file.load(settings.policy_path, facts)
 
     def make_strategy(parameters: Parameters) -> Strategy:
         return strategies.make(settings.strategy, parameters)

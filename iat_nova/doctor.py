@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import astuple
 
-from iat_nova import assembly, policy, rights
+from iat_nova import assembly, policy, policy_file, rights
 from iat_nova.clock import SystemClock
 from iat_nova.conf import ConfigError, Settings
 from iat_nova.cpulist import format_cpus
@@ -211,7 +211,7 @@ def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
     """Check policy and strategy, and look for cores shared by tenants they make."""
     check = f"iat-nova policy check {settings.policy_path or ''}".strip()
     try:
-        loaded = policy.load(settings.policy_path, facts.host)
+        loaded = policy_file.load(settings.policy_path, facts.host)
         strategies.make(settings.strategy, loaded.parameters)
     except policy.PolicyError as error:
         state = " ".join(str(error).splitlines())

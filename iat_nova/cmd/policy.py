@@ -6,10 +6,11 @@ from __future__ import annotations
 import argparse
 import os
 
+from iat_nova import policy_file
 from iat_nova.cmd.base import EXIT_FAILURE, Failure, Lister
 from iat_nova.history_db import HistoryError
 from iat_nova.model import CacheDomain, Facts, HostFacts
-from iat_nova.policy import PolicyError, load
+from iat_nova.policy import PolicyError
 from iat_nova.report import escape
 
 COLUMNS = ("name", "class", "priority", "io", "domain", "ways", "reason", "warnings")
@@ -43,7 +44,7 @@ examples:
         facts = self._facts(parsed_args)
         path = parsed_args.file or self.settings(parsed_args).policy_path
         try:
-            policy = load(path, facts.host)
+            policy = policy_file.load(path, facts.host)
         except PolicyError as error:
             lines = [escape.plain(line) for line in str(error).splitlines()]
             raise Failure("the policy cannot be used\n" + "\n".join(lines), EXIT_FAILURE) from error

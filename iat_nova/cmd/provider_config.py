@@ -9,7 +9,7 @@ import dataclasses
 import os
 import time
 
-from iat_nova import assembly, provider
+from iat_nova import assembly, policy_file, provider
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
@@ -17,7 +17,7 @@ from iat_nova.history_db import HistoryError
 from iat_nova.model import Facts
 from iat_nova.nova import provider_config
 from iat_nova.nova.provider_config import Offer
-from iat_nova.policy import PolicyError, load
+from iat_nova.policy import PolicyError
 from iat_nova.records import Inventory
 from iat_nova.report import escape, words
 
@@ -105,7 +105,7 @@ examples:
 
     def _offer_of_host(self, parsed_args: argparse.Namespace, settings: Settings) -> Offer:
         facts = self._facts(parsed_args, settings)
-        return provider.offer(settings, load(settings.policy_path, facts.host), facts)
+        return provider.offer(settings, policy_file.load(settings.policy_path, facts.host), facts)
 
     def _facts(self, parsed_args: argparse.Namespace, settings: Settings) -> Facts:
         """Return the host as recorded, else as it is; the latter without guests and switch."""

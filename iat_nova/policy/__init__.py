@@ -3,11 +3,12 @@
 
 ::
 
-    policy = load("/etc/iat-nova/policy.yaml", host)
+    policy = policy_file.load("/etc/iat-nova/policy.yaml", host)
     classified = policy.classify(facts, io_before={})
 
-A file that cannot be used raises `PolicyError` with everything that is wrong in it. Without a path
-the default policy is taken, which is the file that ships as ``etc/iat-nova/policy.yaml``.
+A text that cannot be used raises `PolicyError` with everything that is wrong in it. The default
+policy is the file that ships as ``etc/iat-nova/policy.yaml``. Files are read by
+`iat_nova.policy_file`: nothing here does I/O or runs a program.
 """
 
 from __future__ import annotations
@@ -15,21 +16,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from importlib import resources
-from pathlib import Path
 
-from iat_nova import files
 from iat_nova.model import Facts, HostFacts, Parameters
 from iat_nova.policy import guarantee
 from iat_nova.policy.classify import Classified, classify
 from iat_nova.policy.compile import compile_policy
 from iat_nova.policy.document import read
-from iat_nova.policy.limited import render_limited
 from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.render import Rendered, render
 from iat_nova.policy.rules import Rules
 from iat_nova.policy.validate import validate
 
-__all__ = ["Classified", "Policy", "PolicyError", "Problem", "load", "parse"]
+__all__ = ["Classified", "Policy", "PolicyError", "Problem", "default", "parse"]
 
 DEFAULT_NAME = "the default policy"
 
@@ -54,18 +52,9 @@ class Policy:
         return dataclasses.replace(classified, warnings=(*classified.warnings, *promised))
 
 
-def load(path: str | Path | None, host: HostFacts) -> Policy:
-    """Load a policy file, or the default policy when `path` is None. Raises `PolicyError`."""
-    if path is None:
-        return parse(default_text(), host, DEFAULT_NAME)
-    try:
-        text = files.read_bytes(path).decode("utf-8-sig")
-    except OSError as error:
-        problem = f"cannot be read: {error.strerror or error}"
-        raise PolicyError([Problem("", None, problem)], str(path)) from error
-    except ValueError as error:  # no UTF-8, or a path that no file can have
-        raise PolicyError([Problem("", None, f"cannot be read: {error}")], str(path)) from error
-    return parse(text, host, str(path), render_limited)
+def default(host: HostFacts) -> Policy:
+    """Return the default policy, for one host."""
+    return parse(default_text(), host, DEFAULT_NAME)
 
 
 def parse(
@@ -76,7 +65,7 @@ def parse(
 ) -> Policy:
     """Compile the text of a policy; `source` is what errors call it. Raises `PolicyError`.
 
-    `rendering` is without limits for the texts of ours; a file's has them (`load`).
+    `rendering` is without limits, for texts of ours; a file's has them (`iat_nova.policy_file`).
     """
     try:
         document = read(rendering(text, host))

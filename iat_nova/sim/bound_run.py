@@ -59,7 +59,7 @@ def space_of(scenario: Scenario) -> Space:
     if machine.classes < 2:
         raise BoundError(f"{scenario.name}: {machine.title} has no ways that could be laid out")
     facts = dataclasses.replace(scenario.facts(), guests=scenario.guests)
-    classified = policy.load(None, facts.host).classify(facts, {})
+    classified = policy.default(facts.host).classify(facts, {})
     priorities = {
         cpu: tenant.priority
         for inventory in classified.domains.values()

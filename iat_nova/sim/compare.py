@@ -188,7 +188,7 @@ def as_hardware_counts(scenario: Scenario) -> Scenario:
 def workloads_of(scenario: Scenario, priority: Priority) -> list[str]:
     """Return the names of the workloads of guests of a priority, whenever these are there."""
     facts = dataclasses.replace(scenario.facts(), guests=scenario.guests)
-    found = policy.load(None, facts.host).classify(facts, {})
+    found = policy.default(facts.host).classify(facts, {})
     cpus = {
         cpu
         for inventory in found.domains.values()

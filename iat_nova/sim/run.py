@@ -254,7 +254,7 @@ def _agent(
 ) -> Agent:
     """Join the real loop with the emulated hands and the scenario's tenants."""
     facts = scenario.facts()
-    standard = policy.load(None, facts.host)
+    standard = policy.default(facts.host)
     changes: dict[str, Any] = dict(scenario.policy)
     parameters = dataclasses.replace(standard.parameters, **changes)
     chosen = dataclasses.replace(standard, parameters=parameters)

@@ -179,14 +179,14 @@ class AgentTest(HostCase):
         self.addCleanup(self.kill, child)
         self.assertIn("agent stopped", self.end(agent))
         command = pathlib.Path(f"/proc/{child}/cmdline").read_text()  # it still renders
-        self.assertIn("iat_nova.policy.limited", command)
+        self.assertIn("iat_nova.policy_file", command)
 
     def child(self, agent: subprocess.Popen[str]) -> int | None:
         """Return the process in which the agent has a policy rendered, None when there is none."""
         for task in pathlib.Path(f"/proc/{agent.pid}/task").iterdir():
             with contextlib.suppress(FileNotFoundError):  # a thread may end meanwhile
                 for pid in (task / "children").read_text().split():
-                    if "limited" in pathlib.Path(f"/proc/{pid}/cmdline").read_text():
+                    if "iat_nova.policy_file" in pathlib.Path(f"/proc/{pid}/cmdline").read_text():
                         return int(pid)
         return None
 

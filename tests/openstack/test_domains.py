@@ -88,7 +88,7 @@ class DomainsTest(NovaCase):
         self.guests = {guest.name: guest for guest in self.source.guests(frozenset(CPUS))}
         self.assertEqual({guest["name"] for guest in guests}, set(self.guests))
         picture = Facts(HOST, tuple(self.guests.values()), None)
-        classified = policy.load(None, HOST).classify(picture, {})
+        classified = policy.default(HOST).classify(picture, {})
         self.warnings = classified.warnings
         return {tenant.name: tenant for tenant in classified.domains[0].tenants}
 

@@ -176,7 +176,7 @@ class DisagreementTest(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.path = self.folder / "iat.yaml"
         self.facts = stories.facts()
-        self.policy = policy.load(None, self.facts.host)
+        self.policy = policy.default(self.facts.host)
 
     def said(self, mode="enforce", facts=None):
         config = self.folder / "nova.conf"

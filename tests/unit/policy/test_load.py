@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 import unittest
 
-from iat_nova import policy
+from iat_nova import policy, policy_file
 from iat_nova.extra_specs import Io
 from iat_nova.model import AttachmentKind, HostFacts, Parameters, Priority, WayMask
 from iat_nova.policy import schema
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 class DefaultTest(unittest.TestCase):
     def test_the_file_says_the_defaults(self) -> None:
         """The commented file and the least policy mean the same, and the model's numbers."""
-        shipped, least = policy.load(None, ONE), policy.parse("{}", ONE)
+        shipped, least = policy.default(ONE), policy.parse("{}", ONE)
         self.assertEqual(Parameters(), shipped.parameters)
         self.assertEqual(Parameters(), least.parameters)
         self.assertEqual(shipped.rules, least.rules)
@@ -34,7 +34,7 @@ class DefaultTest(unittest.TestCase):
     def test_small_caches(self) -> None:
         """The default fits an LLC with fewer ways than DDIO may have."""
         small = HostFacts("small", (domain(ways=4),), tuple(range(8)))
-        self.assertEqual(3, policy.load(None, small).parameters.ddio_ways_max)
+        self.assertEqual(3, policy.default(small).parameters.ddio_ways_max)
         self.assertEqual(3, policy.parse("{}", small).parameters.ddio_ways_max)
 
     def test_commented_examples_are_valid(self) -> None:
@@ -87,7 +87,7 @@ parameters:
 class ContentTest(unittest.TestCase):
     def test_network_functions(self) -> None:
         """Template, classes, sizes and reserved ways come out as values."""
-        loaded = policy.load(EXAMPLES / "nfv.yaml", TWO)
+        loaded = policy_file.load(EXAMPLES / "nfv.yaml", TWO)
         vnf, gold, silver = loaded.rules.classes
         self.assertEqual((8, 0.5), (loaded.parameters.ddio_ways_max, loaded.parameters.interval_s))
         self.assertEqual(
@@ -142,7 +142,7 @@ class FileTest(unittest.TestCase):
     def test_absent(self) -> None:
         """The error names the file and the reason."""
         with self.assertRaises(policy.PolicyError) as caught:
-            policy.load(self.path, ONE)
+            policy_file.load(self.path, ONE)
         self.assertEqual(
             f"{self.path}: cannot be read: No such file or directory", str(caught.exception)
         )
@@ -151,12 +151,12 @@ class FileTest(unittest.TestCase):
         """Bytes that are no UTF-8 are refused, not guessed at."""
         self.path.write_bytes(b"\xff\xfe\x00")
         with self.assertRaisesRegex(policy.PolicyError, "cannot be read: 'utf-8'"):
-            policy.load(self.path, ONE)
+            policy_file.load(self.path, ONE)
 
     def test_byte_order_mark_and_carriage_returns(self) -> None:
         """What Windows editors add does no harm, lines included."""
         self.path.write_bytes(b"\xef\xbb\xbfparameters:\r\n  interval: 2s\r\n  oops: 1\r\n")
         with self.assertRaises(policy.PolicyError) as caught:
-            policy.load(self.path, ONE)
+            policy_file.load(self.path, ONE)
         (problem,) = caught.exception.problems
         self.assertEqual((3, "parameters.oops"), (problem.line, problem.path))

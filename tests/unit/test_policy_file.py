@@ -6,11 +6,10 @@ import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova import policy
-from iat_nova.policy import limited
-from iat_nova.policy.limited import render_limited
+from iat_nova import policy, policy_file
 from iat_nova.policy.problems import PolicyError
 from iat_nova.policy.render import render
+from iat_nova.policy_file import render_limited
 from tests.unit.policy.hosts import ONE
 
 TOO_WIDE = "{{ 'x' | center(99999999999) }}"
@@ -23,12 +22,12 @@ class LimitedTest(unittest.TestCase):
         path = folder / "policy.yaml"
         path.write_text(TOO_WIDE)
         with self.assertRaises(PolicyError) as caught:
-            policy.load(path, ONE)
+            policy_file.load(path, ONE)
         self.assertRegex(str(caught.exception), r"policy\.yaml: .*512 MiB")
 
     def test_no_template(self):
         """A file without a template is rendered without a process, to the same; others are not."""
-        with mock.patch.object(limited.subprocess, "run", side_effect=OSError(1, "a process")):
+        with mock.patch.object(policy_file.subprocess, "run", side_effect=OSError(1, "a process")):
             for text in ("", "{}", "# {x}\nparameters:\n  interval: 2s\n", "a: { b: 1 }\r\n% x"):
                 with self.subTest(text):
                     self.assertEqual(render(text, ONE), render_limited(text, ONE))

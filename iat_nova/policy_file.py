@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A template rendered in a process of its own, under limits: templates can run without end.
+"""A policy's file: read, and its template rendered in a process of its own, under limits.
 
 Jinja2's sandbox forbids access, not effort: nested ranges, strings that double, ``center``,
 ``lipsum``, ``batch`` take all the time and memory there is. A child is a new interpreter
@@ -18,8 +18,11 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+from iat_nova import files
 from iat_nova.model import HostFacts
+from iat_nova.policy import Policy, default, parse
 from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.render import Rendered, render
 
@@ -29,6 +32,20 @@ MARKUP = ("{{", "{%", "{#")
 CPU_S = 10  # of rendering alone; a policy takes some 0.02 s
 MEMORY_BYTES = 512 << 20
 WALL_S = 120.0  # of a child that gets no CPU, or hangs
+
+
+def load(path: str | Path | None, host: HostFacts) -> Policy:
+    """Load a policy file, or the default policy when `path` is None. Raises `PolicyError`."""
+    if path is None:
+        return default(host)
+    try:
+        text = files.read_bytes(path).decode("utf-8-sig")
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise PolicyError([Problem("", None, problem)], str(path)) from error
+    except ValueError as error:  # no UTF-8, or a path that no file can have
+        raise PolicyError([Problem("", None, f"cannot be read: {error}")], str(path)) from error
+    return parse(text, host, str(path), render_limited)
 
 
 def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered:
