@@ -2,6 +2,7 @@
 """The guest's machine: the registers behind it, and what tests need to have mounted."""
 
 import subprocess
+import time
 from pathlib import Path
 
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
@@ -10,6 +11,7 @@ from tests.lab import registers
 
 RESCTRL = DEFAULT_ROOT
 TOPOLOGY = Topology()
+BUSY_S = 30.0  # so long an unmount may be refused for files that are open
 
 
 class Registers(registers.Registers):
@@ -35,16 +37,23 @@ def mount(*options):
     if (RESCTRL / "schemata").exists():
         if marker.exists() and marker.read_text() == text:
             return
-        subprocess.run(["umount", str(RESCTRL)], check=True)
+        unmount()
     flags = ["-o", text] if options else []
     subprocess.run(["mount", "-t", "resctrl", *flags, "resctrl", str(RESCTRL)], check=True)
     marker.write_text(text)
 
 
 def unmount():
-    """Unmount resctrl if it is mounted: all classes are then as after a reset."""
-    if (RESCTRL / "schemata").exists():
-        subprocess.run(["umount", str(RESCTRL)], check=True)
+    """Unmount resctrl if it is mounted: all classes are then as after a reset.
+
+    The kernel refuses while an agent that runs has one of its files open, which is often and
+    never for long: then it is tried again.
+    """
+    deadline = time.monotonic() + BUSY_S
+    while (RESCTRL / "schemata").exists():
+        done = subprocess.run(["umount", str(RESCTRL)], capture_output=True, text=True, check=False)
+        if done.returncode and ("busy" not in done.stderr or time.monotonic() > deadline):
+            raise AssertionError(f"umount {RESCTRL}: {done.returncode}: {done.stderr}")
 
 
 def plug(cpu, on):
