@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from iat_nova import files
+from iat_nova.common import files
 from iat_nova.strategies.registry import BUILT_IN
 
 GROUP = "iat"

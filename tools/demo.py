@@ -20,9 +20,9 @@ import time
 
 import libvirt
 
-from iat_nova.history import HistoryReader
-from iat_nova.history_db import HistoryError
 from iat_nova.report import waymap
+from iat_nova.store.database import HistoryError
+from iat_nova.store.reader import HistoryReader
 from tests.functional.daemons import TestLibvirtd, short_folder
 from tests.functional.ovs_daemons import OvsDaemons
 from tools import demo_host

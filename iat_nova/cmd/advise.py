@@ -8,13 +8,12 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from iat_nova import advice
-from iat_nova.advice import Advice, Assumed
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Failure, Page
 from iat_nova.inventory import mempools, ovs, ovs_rpc
 from iat_nova.model import Mempool, Parameters
-from iat_nova.report import escape, words
+from iat_nova.report import advice, escape, words
+from iat_nova.report.advice import Advice, Assumed
 
 if TYPE_CHECKING:
     from iat_nova.sim.advise import Estimate

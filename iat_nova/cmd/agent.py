@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova-agent: configuration in, exit status out; the loop is `iat_nova.agent`."""
+"""iat-nova-agent: configuration in, exit status out; the loop is `iat_nova.agent.loop`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from iat_nova import assembly, exporter
-from iat_nova.agent import ThreadDied
+from iat_nova.agent import wiring
+from iat_nova.agent.endings import Endings, blocked, watch
+from iat_nova.agent.loop import ThreadDied
 from iat_nova.conf import DEFAULT_FILES, ConfigError, Settings, default_files, load
-from iat_nova.endings import Endings, blocked, watch
-from iat_nova.guard import HostTaken, RestoreError
+from iat_nova.enforcement.snapshot import HostTaken, RestoreError
 from iat_nova.hardware.api import HardwareError
-from iat_nova.heartbeat import AlreadyRunning, Heartbeat, StateError, only_agent
 from iat_nova.policy import PolicyError
+from iat_nova.report import exporter
 from iat_nova.report.observed import Observer
+from iat_nova.store.heartbeat import AlreadyRunning, Heartbeat, StateError, only_agent
 from iat_nova.strategies.registry import StrategyError
 
 LOG = logging.getLogger("iat_nova")
@@ -104,14 +105,14 @@ def _run(settings: Settings, observer: Observer, heartbeat: Heartbeat, endings: 
     """Start the sources and the loop; end both."""
     heartbeat.starting(OPENING[settings.hardware == "emulated"])
     with endings.at_once():
-        hands = assembly.machine(settings)
+        hands = wiring.machine(settings)
     for one in hands.about:
         level = logging.WARNING if one.denied else logging.INFO
         LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.why)
     with hands.ours():
-        host = assembly.host_reader(settings, hands.allocator, hands.finish, hands.ports)
-        source = assembly.inventory(settings, host, hands.clock)
-        agent = assembly.agent(settings, hands, source, host, observer, heartbeat)
+        host = wiring.host_reader(settings, hands.allocator, hands.finish, hands.ports)
+        source = wiring.inventory(settings, host, hands.clock)
+        agent = wiring.agent(settings, hands, source, host, observer, heartbeat)
         endings.attach(agent)
         heartbeat.starting("waiting for libvirt and Open vSwitch")
         with endings.at_once():

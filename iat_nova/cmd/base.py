@@ -20,13 +20,13 @@ from stevedore.extension import Extension, ExtensionManager
 
 from iat_nova import conf
 from iat_nova.conf import LOCK
-from iat_nova.heartbeat import State, look
-from iat_nova.history_db import HistoryError, NoHistory
-from iat_nova.history_reader import HistoryReader
-from iat_nova.pause import PauseFile
-from iat_nova.records import RecordError
 from iat_nova.report import escape, words
 from iat_nova.report.view import View, agent_words, gather
+from iat_nova.store.database import HistoryError, NoHistory
+from iat_nova.store.heartbeat import State, look
+from iat_nova.store.pause import PauseFile
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import RecordError
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_NOT_RUNNING, EXIT_STARTING, EXIT_STALLED = range(6)
 

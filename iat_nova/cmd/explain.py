@@ -13,10 +13,10 @@ from typing import Any
 
 from iat_nova.cmd import arguments
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
-from iat_nova.history_reader import HistoryReader, Recorded
 from iat_nova.model import DomainInventory
-from iat_nova.records import RecordError, Settings
 from iat_nova.report import words
+from iat_nova.store.reader import HistoryReader, Recorded
+from iat_nova.store.records import RecordError, Settings
 
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"#(\d+)")
@@ -109,7 +109,7 @@ examples:
         self, recorded: Recorded, inventory: DomainInventory, settings: Settings | None
     ) -> str | None:
         """Decide once more; return what differs, None when nothing does."""
-        from iat_nova.replay import ReplayError, replay  # noqa: PLC0415 - only here
+        from iat_nova.store.replay import ReplayError, replay  # noqa: PLC0415 - only here
         from iat_nova.strategies.registry import StrategyError  # noqa: PLC0415
 
         if settings is None:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from iat_nova import assembly, doctor
+from iat_nova.agent import doctor, wiring
 from iat_nova.cmd.base import EXIT_FAILURE, Command, Failure, Lister, add_text_format
 from iat_nova.hardware import probe
 from iat_nova.hardware.api import HardwareError
@@ -108,7 +108,7 @@ examples:
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Restore and tell what was done."""
         try:
-            done = assembly.restore(self.settings(parsed_args))
+            done = wiring.restore(self.settings(parsed_args))
         except HardwareError as error:
             raise Failure(str(error)) from error
         for line in done:

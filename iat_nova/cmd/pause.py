@@ -13,9 +13,9 @@ import time
 
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
 from iat_nova.conf import LOCK
-from iat_nova.heartbeat import look
-from iat_nova.pause import Pause, PauseFile
 from iat_nova.report import escape, words
+from iat_nova.store.heartbeat import look
+from iat_nova.store.pause import Pause, PauseFile
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}

@@ -6,12 +6,12 @@ from __future__ import annotations
 import argparse
 import os
 
-from iat_nova import policy_file
+from iat_nova.agent import policy_file
 from iat_nova.cmd.base import EXIT_FAILURE, Failure, Lister
-from iat_nova.history_db import HistoryError
 from iat_nova.model import CacheDomain, Facts, HostFacts
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
+from iat_nova.store.database import HistoryError
 
 COLUMNS = ("name", "class", "priority", "io", "domain", "ways", "reason", "warnings")
 

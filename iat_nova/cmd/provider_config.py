@@ -9,17 +9,17 @@ import dataclasses
 import os
 import time
 
-from iat_nova import assembly, policy_file, provider
+from iat_nova.agent import policy_file, provider, wiring
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
-from iat_nova.history_db import HistoryError
 from iat_nova.model import Facts
 from iat_nova.nova import provider_config
 from iat_nova.nova.provider_config import Offer
 from iat_nova.policy import PolicyError
-from iat_nova.records import Inventory
 from iat_nova.report import escape, words
+from iat_nova.store.database import HistoryError
+from iat_nova.store.records import Inventory
 
 WITHDRAWN = "withdrawn: guests that have ways keep them, no other gets any (reserved = total)"
 REMOVAL = (
@@ -118,8 +118,8 @@ examples:
                 "used. The host is asked itself, which does not tell on which cores Open vSwitch "
                 "polls: start iat-nova-agent and do this again to have them counted exactly"
             )
-        hands = assembly.machine(settings)
-        return Facts(assembly.host_reader(settings, hands.allocator)(), (), None)
+        hands = wiring.machine(settings)
+        return Facts(wiring.host_reader(settings, hands.allocator)(), (), None)
 
     def _recorded(self, parsed_args: argparse.Namespace) -> tuple[Inventory | None, float]:
         """Return the host as the agent knew it last, and how long ago that was in seconds.

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from iat_nova import amounts as figures
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page
+from iat_nova.common import amounts as figures
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, waymap, words
 from iat_nova.strategies.registry import StrategyError
@@ -95,7 +95,7 @@ examples:
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return what came of it as data."""
-        from iat_nova import records  # noqa: PLC0415
+        from iat_nova.store import records  # noqa: PLC0415
 
         result = self._run(parsed_args)
         record: dict[str, Any] = records.unstructure(result)

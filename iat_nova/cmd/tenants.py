@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from iat_nova.cmd.base import MACHINE_FORMATS, Lister
-from iat_nova.cpulist import format_cpus
+from iat_nova.common.cpulist import format_cpus
 from iat_nova.report import view
 from iat_nova.report.view import DomainView
 

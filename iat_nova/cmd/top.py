@@ -19,12 +19,12 @@ from collections.abc import Iterator
 
 from iat_nova.cmd.base import EXIT_OK, EXITS, Command
 from iat_nova.conf import LOCK
-from iat_nova.heartbeat import look
-from iat_nova.history_db import NoHistory
-from iat_nova.history_reader import HistoryReader
-from iat_nova.pause import PauseFile
 from iat_nova.report import escape, top
 from iat_nova.report.view import NOBODY, View, gather
+from iat_nova.store.database import NoHistory
+from iat_nova.store.heartbeat import look
+from iat_nova.store.pause import PauseFile
+from iat_nova.store.reader import HistoryReader
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
-from iat_nova.clock import Clock, SystemClock
+from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
 from iat_nova.hardware.cha import ChaPerf, cha_pmus
@@ -20,8 +20,8 @@ from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.pqos_lib import Interface, load
 from iat_nova.hardware.probe import Host, text_of
 from iat_nova.hardware.resctrl import Inspection, Resctrl
+from iat_nova.hardware.rollback import Restorable
 from iat_nova.hardware.rootport import RootPorts
-from iat_nova.hardware.undo import Restorable
 from iat_nova.model import CacheDomain, WayMask
 
 PORT_DCA = "port dca"

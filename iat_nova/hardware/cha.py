@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from iat_nova.cpulist import parse_cpus
+from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.events import ChaEvents
 from iat_nova.hardware.perf import OpenGroup

@@ -24,7 +24,7 @@ from iat_nova.hardware.msr import (
     restore_registers,
     save_registers,
 )
-from iat_nova.hardware.undo import Reach
+from iat_nova.hardware.rollback import Reach
 
 
 class ChaMsr:

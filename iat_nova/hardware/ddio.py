@@ -7,13 +7,13 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iat_nova.hardware import rules
+from iat_nova.hardware import limits
 from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
+from iat_nova.hardware.rollback import AllReachable, Reach, put_all_back
 from iat_nova.hardware.shape import HEX, NUMBER, mapping, record, text
 from iat_nova.hardware.topology import Cache, Topology
-from iat_nova.hardware.undo import AllReachable, Reach, put_all_back
 from iat_nova.model import CacheDomain, WayMask
 
 Domains = Callable[[], tuple[CacheDomain, ...]]
@@ -51,7 +51,7 @@ class MsrDdio:
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Set the register; return it as read back. Raises `HardwareError`."""
         found, cpu = self._find(domain)
-        rules.check_ddio(found, mask)
+        limits.check_ddio(found, mask)
         other = self._msr.read(cpu, IIO_LLC_WAYS) & ~_ways(found)  # not ours: they stay
         self._msr.write(cpu, IIO_LLC_WAYS, other | mask)
         return self._read(found, cpu)
@@ -69,7 +69,7 @@ class MsrDdio:
             if known.id == domain and (cpus := online.intersection(known.cpus)):
                 return known, min(cpus)
         self._known = self._domains()
-        found = rules.find(self._known, domain)
+        found = limits.find(self._known, domain)
         return found, self._cpu(found)
 
     def _cpu(self, domain: CacheDomain) -> int:
@@ -140,7 +140,7 @@ class IoAllocDdio(AllReachable):
 
     def read(self, domain: int) -> WayMask | None:
         """Return the devices' mask, None while io_alloc is not enabled."""
-        return self.mask_of(rules.find(self._domains(), domain))
+        return self.mask_of(limits.find(self._domains(), domain))
 
     def mask_of(self, domain: CacheDomain) -> WayMask | None:
         """Return the devices' mask in a domain the caller has at hand."""
@@ -148,7 +148,7 @@ class IoAllocDdio(AllReachable):
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Enable io_alloc if need be and set the mask; return it as read back."""
-        rules.check_ddio(rules.find(self._domains(), domain), mask)
+        limits.check_ddio(limits.find(self._domains(), domain), mask)
         with self._fs.locked():
             if self.state() != "enabled":
                 self._fs.put(self._name("io_alloc"), "1")

@@ -8,7 +8,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from iat_nova import files
+from iat_nova.common import files
 
 PQOS_LOCK = Path("/var/lock/libpqos")
 """Held by a process that uses libpqos: in newer versions for as long as it does."""

@@ -13,10 +13,10 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from iat_nova.cpulist import format_cpus
+from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.rollback import Reach, put_all_back
 from iat_nova.hardware.shape import INDEX, VALUE, listing, row
-from iat_nova.hardware.undo import Reach, put_all_back
 
 IIO_LLC_WAYS = 0xC8B  # package: one bit a way that inbound I/O may fill
 PQR_ASSOC = 0xC8F  # thread: class of service in bits 63..32

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from iat_nova.clock import Clock
+from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import CoreCounts, Counts, HardwareError
 from iat_nova.hardware.events import CoreEvents
 from iat_nova.hardware.msr import (
@@ -27,8 +27,8 @@ from iat_nova.hardware.msr import (
     save_registers,
 )
 from iat_nova.hardware.perf import DomainReader
+from iat_nova.hardware.rollback import Reach
 from iat_nova.hardware.topology import Topology
-from iat_nova.hardware.undo import Reach
 
 _USER, _KERNEL, _ENABLE = 1 << 16, 1 << 17, 1 << 22
 _COUNTERS = range(4)

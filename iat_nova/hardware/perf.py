@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from iat_nova.clock import Clock
+from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts
 from iat_nova.hardware.events import CoreEvents
 from iat_nova.hardware.perf_event import CpuOffline, Group, PerfEvent, allow_descriptors

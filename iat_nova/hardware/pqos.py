@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from iat_nova.cpulist import format_cpus
-from iat_nova.hardware import rules
+from iat_nova.common.cpulist import format_cpus
+from iat_nova.hardware import limits
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
@@ -25,6 +25,7 @@ from iat_nova.hardware.msr import MBA_THROTTLE, Msr
 from iat_nova.hardware.pqos_lib import Interface, Pqos
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs
+from iat_nova.hardware.rollback import Reach, Step, put_all_back, undoing
 from iat_nova.hardware.shape import (
     INDEX,
     NUMBER,
@@ -37,7 +38,6 @@ from iat_nova.hardware.shape import (
     whole,
 )
 from iat_nova.hardware.topology import Cache, Topology
-from iat_nova.hardware.undo import Reach, Step, put_all_back, undoing
 from iat_nova.model import CacheDomain, WayMask
 
 _COS_GROUP = re.compile(r"COS\d+")
@@ -203,7 +203,7 @@ class PqosAllocator:
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
         """Read the masks of our classes back; see `api.CacheAllocator`."""
-        found = rules.find(self.domains(), domain)
+        found = limits.find(self.domains(), domain)
         numbers = self._numbers.get(domain)
         if not numbers:
             return {}
@@ -211,16 +211,16 @@ class PqosAllocator:
         shown = {name: WayMask(masks[number]) for name, number in numbers.items()}
         if self._interface is Interface.MSR:
             return shown
-        return {name: rules.effective(found, mask) for name, mask in shown.items()}
+        return {name: limits.effective(found, mask) for name, mask in shown.items()}
 
     # ------------------------------------------------------------------------- writing
 
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
         """Program exactly these classes; see `api.CacheAllocator`."""
-        found = rules.find(self.domains(), domain)
-        rules.check_classes(found, classes)
+        found = limits.find(self.domains(), domain)
+        limits.check_classes(found, classes)
         named = {item.name: item for item in classes}
-        numbers = rules.numbered(named, self._numbers.get(domain, {}), self._taken)
+        numbers = limits.numbered(named, self._numbers.get(domain, {}), self._taken)
         with undoing() as undo:
             self._program(found, named, numbers, undo)
         self._classes[domain], self._numbers[domain] = named, numbers
@@ -314,7 +314,7 @@ class PqosAllocator:
                 continue
             for name, item in self._classes[number].items():
                 now = WayMask(masks[numbers[name]])
-                if now not in (item.mask, rules.effective(found, item.mask)):
+                if now not in (item.mask, limits.effective(found, item.mask)):
                     foreign.append(
                         f"class {numbers[name]}: L3:{number} is {now}, we wrote {item.mask}"
                     )

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from iat_nova.cpulist import format_cpus
+from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha import cha_pmus

@@ -15,12 +15,12 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from iat_nova.cpulist import format_cpus, parse_cpus
-from iat_nova.hardware import resctrl_saved, rules
+from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.hardware import limits, resctrl_saved
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, Info, ResctrlError, ResctrlFs
+from iat_nova.hardware.rollback import AllReachable, Step, undoing
 from iat_nova.hardware.topology import Topology
-from iat_nova.hardware.undo import AllReachable, Step, undoing
 from iat_nova.model import CacheDomain, WayMask
 
 PREFIX = "iat-nova."
@@ -129,7 +129,7 @@ class Resctrl(AllReachable):
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
         """Read the masks of our classes back; see `api.CacheAllocator`."""
-        found = rules.find(self._limits(), domain)
+        found = limits.find(self._limits(), domain)
         return {
             name: self._effective(found, group, self._masks(group, domain))
             for name in self._classes.get(domain, {})
@@ -141,7 +141,7 @@ class Resctrl(AllReachable):
         shown = next(iter(masks.values()))
         number = self._fs.hardware_class(group) if self._read_register else None
         if self._read_register is None or number is None:
-            return rules.effective(domain, shown)
+            return limits.effective(domain, shown)
         online = self._topology.online() & frozenset(domain.cpus)
         if not online:
             raise DomainOffline(domain.id)
@@ -176,10 +176,10 @@ class Resctrl(AllReachable):
         refuses a step, those before it are undone; when a processor came or went meanwhile, all
         is tried once more.
         """
-        found = rules.find(self._limits(), domain)
-        rules.check_classes(found, classes)
+        found = limits.find(self._limits(), domain)
+        limits.check_classes(found, classes)
         named = {item.name: item for item in classes}
-        slots = rules.numbered(named, self._slots.get(domain, {}))
+        slots = limits.numbered(named, self._slots.get(domain, {}))
         online = self._topology.online()
         try:
             self._program(domain, named, slots)

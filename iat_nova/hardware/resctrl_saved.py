@@ -12,10 +12,10 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from iat_nova.cpulist import format_cpus, parse_cpus
+from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs
+from iat_nova.hardware.rollback import put_all_back
 from iat_nova.hardware.shape import HEX, NUMBER, mapping, record, text
-from iat_nova.hardware.undo import put_all_back
 from iat_nova.model import WayMask
 
 _CPUS = text(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", "a list of CPUs")

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iat_nova.cpulist import parse_cpus
+from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError, LastingRefusal
+from iat_nova.hardware.rollback import AllReachable, put_all_back
 from iat_nova.hardware.shape import mapping, text, whole
-from iat_nova.hardware.undo import AllReachable, put_all_back
 from iat_nova.model import CacheDomain, DcaPort
 
 DEVICES = Path("/sys/bus/pci/devices")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from iat_nova.cpulist import parse_cpus
+from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from iat_nova.cpulist import parse_cpus
+from iat_nova.common.cpulist import parse_cpus
 
 _RESOURCES = re.compile(r"resources[^:]*:(PCPU|VCPU)")
 

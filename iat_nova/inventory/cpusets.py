@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from iat_nova.cpulist import parse_cpus
+from iat_nova.common.cpulist import parse_cpus
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 
-from iat_nova.clock import Clock
+from iat_nova.common.clock import Clock
 
 
 class Debouncer:

@@ -11,11 +11,11 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
-from iat_nova.cpulist import parse_cpus
+from iat_nova.common.cpulist import parse_cpus
+from iat_nova.common.untrusted import bounded_int, shortened
 from iat_nova.inventory import attachments, nova_metadata
 from iat_nova.inventory.attachments import Device
 from iat_nova.inventory.nova_metadata import NovaMetadata
-from iat_nova.untrusted import bounded_int, shortened
 
 _MOST_VCPUS = 16384  # QEMU's machines end at 4096; a slip must not eat the memory
 _MOST = 2**31 - 1  # libvirt's ids are C integers

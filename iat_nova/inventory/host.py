@@ -6,7 +6,7 @@ from __future__ import annotations
 import pathlib
 import socket
 
-from iat_nova.cpulist import parse_cpus
+from iat_nova.common.cpulist import parse_cpus
 from iat_nova.inventory.pci import Pci
 from iat_nova.model import CacheDomain, HostFacts
 

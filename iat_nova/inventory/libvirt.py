@@ -14,14 +14,14 @@ from typing import Any
 
 import libvirt
 
-from iat_nova.clock import Clock, SystemClock
+from iat_nova.common.clock import Clock, SystemClock
+from iat_nova.common.deadline import Patience
 from iat_nova.inventory import pinning
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
 from iat_nova.inventory.domains import Counters, DomainReader, Reading
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.nova_metadata import NovaMetadata
-from iat_nova.inventory.patience import Patience
 from iat_nova.inventory.pinning import Placement
 from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
 from iat_nova.model import Attachment, Guest

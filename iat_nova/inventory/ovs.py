@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iat_nova import files
+from iat_nova.common import files
+from iat_nova.common.untrusted import bounded_int, shortened
 from iat_nova.inventory import ovs_rpc, pmd
 from iat_nova.inventory.ovsdb import Follower, Rows
 from iat_nova.model import SwitchPort, VirtualSwitch
-from iat_nova.untrusted import bounded_int, shortened
 
 DATABASE = "Open_vSwitch"
 COLUMNS: Mapping[str, tuple[str, ...]] = {

@@ -22,8 +22,8 @@ from ovsdbapp import exceptions
 from ovsdbapp.backend.ovs_idl import connection as ovs_connection
 from ovsdbapp.backend.ovs_idl import vlog
 
+from iat_nova.common.untrusted import shortened
 from iat_nova.inventory import ovs_rpc
-from iat_nova.untrusted import shortened
 
 LOG = logging.getLogger(__name__)
 Rows = Mapping[str, Sequence[Any]]

@@ -21,7 +21,7 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from iat_nova.cpulist import format_cpus
+from iat_nova.common.cpulist import format_cpus
 from iat_nova.inventory.cpu_policy import is_silent, promised_vcpus
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain

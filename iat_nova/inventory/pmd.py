@@ -19,8 +19,8 @@ import pathlib
 import re
 from collections.abc import Callable, Mapping
 
+from iat_nova.common.untrusted import shortened
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
-from iat_nova.untrusted import shortened
 
 _MASK = re.compile(r"(?:0[xX])?(?=[0-9a-fA-F])0*([0-9a-fA-F]*)")
 _RXQ_SHOW = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):", re.MULTILINE)

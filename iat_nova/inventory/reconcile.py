@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from iat_nova.clock import Clock, SystemClock
+from iat_nova.common.clock import Clock, SystemClock
+from iat_nova.common.last_good import LastGood
 from iat_nova.inventory.debounce import Debouncer
 from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.traffic import Key, Traffic
-from iat_nova.last_good import LastGood
 from iat_nova.model import (
     Attachment,
     DeviceModel,

@@ -15,7 +15,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Protocol
 
-from iat_nova import files
+from iat_nova.common import files
 
 _MOST_BYTES = 256 * 1024
 

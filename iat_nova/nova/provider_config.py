@@ -21,7 +21,8 @@ from typing import Any
 import jinja2
 import yaml
 
-from iat_nova import extra_specs, files
+from iat_nova.common import files
+from iat_nova.nova import extra_specs
 
 TRAIT = "CUSTOM_IAT"
 TRAIT_DDIO = "CUSTOM_IAT_DDIO"

@@ -2,15 +2,16 @@
 """The extra specs ``iat:*`` for nova-api, found under ``nova.api.extra_spec_validators``.
 
 An exception while this module is imported ends nova-api at its start, so it imports Nova's base
-class and the standard library's worth of `iat_nova.extra_specs`, nothing else. Nova asks it for
-requests at microversion 2.86 and later, refuses wrong values and unknown ``iat:`` names with 400.
+class and the standard library's worth of `iat_nova.nova.extra_specs`, nothing else. Nova asks it
+for requests at microversion 2.86 and later, refuses wrong values and unknown ``iat:`` names
+with 400.
 """
 
 from __future__ import annotations
 
 from nova.api.validation.extra_specs import base
 
-from iat_nova import extra_specs
+from iat_nova.nova import extra_specs
 
 
 def register() -> list[base.ExtraSpecValidator]:

@@ -8,7 +8,7 @@
 
 A text that cannot be used raises `PolicyError` with everything that is wrong in it. The default
 policy is the file that ships as ``etc/iat-nova/policy.yaml``. Files are read by
-`iat_nova.policy_file`: nothing here does I/O or runs a program.
+`iat_nova.agent.policy_file`: nothing here does I/O or runs a program.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def parse(
 ) -> Policy:
     """Compile the text of a policy; `source` is what errors call it. Raises `PolicyError`.
 
-    `rendering` is without limits, for texts of ours; a file's has them (`iat_nova.policy_file`).
+    `rendering` is without limits, for texts of ours; a file's has them: see
+    `iat_nova.agent.policy_file`.
     """
     try:
         document = read(rendering(text, host))

@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from iat_nova import extra_specs
-from iat_nova.extra_specs import Io, Wishes
 from iat_nova.model import (
     CacheDomain,
     DeviceModel,
@@ -24,6 +22,8 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
+from iat_nova.nova import extra_specs
+from iat_nova.nova.extra_specs import Io, Wishes
 from iat_nova.policy.owners import POOL, STACK, Owners, guest_id, owners_of
 from iat_nova.policy.rules import ClassRule, Rules, WayBounds, model_of
 

@@ -9,8 +9,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from iat_nova import extra_specs
-from iat_nova.extra_specs import Io
 from iat_nova.model import (
     AttachmentKind,
     DeviceModel,
@@ -19,6 +17,8 @@ from iat_nova.model import (
     Priority,
     WayMask,
 )
+from iat_nova.nova import extra_specs
+from iat_nova.nova.extra_specs import Io
 from iat_nova.policy import schema, units
 from iat_nova.policy.document import Document
 from iat_nova.policy.problems import Path, Problem, path_text

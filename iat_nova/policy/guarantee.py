@@ -12,8 +12,8 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
-from iat_nova import extra_specs
 from iat_nova.model import CacheDomain, DomainInventory, Facts, Parameters, Priority, TenantKind
+from iat_nova.nova import extra_specs
 from iat_nova.policy.owners import guest_id
 from iat_nova.policy.rules import Rules
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Set
 
-from iat_nova.cpulist import format_cpus
+from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import Facts, Guest
 
 STACK = "stack"

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from iat_nova import extra_specs
+from iat_nova.nova import extra_specs
 from iat_nova.policy.render import FACTS
 from iat_nova.policy.schema import SCHEMA, Schema
 from iat_nova.policy.validate import allowed

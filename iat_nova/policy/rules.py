@@ -7,8 +7,8 @@ import dataclasses
 import fnmatch
 from collections.abc import Iterator, Mapping
 
-from iat_nova.extra_specs import Io
 from iat_nova.model import AttachmentKind, DeviceModel, Guest, Priority, WayMask
+from iat_nova.nova.extra_specs import Io
 
 DEFAULT_CLASS = "default"
 """The name of the class of whoever matches no other."""

@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from iat_nova import extra_specs
 from iat_nova.model import AttachmentKind, DeviceModel, Parameters
+from iat_nova.nova import extra_specs
 from iat_nova.policy import units
 from iat_nova.policy.units import Kind
 

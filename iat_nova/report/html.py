@@ -13,13 +13,13 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from iat_nova import amounts as figures
-from iat_nova.cpulist import format_cpus
-from iat_nova.history_reader import HistoryReader, Recorded
+from iat_nova.common import amounts as figures
+from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import DDIO, DomainInventory, Rates
-from iat_nova.records import Iteration
 from iat_nova.report import charts, escape, view, words
 from iat_nova.report.charts import Axis, Curve, Span
+from iat_nova.store.reader import HistoryReader, Recorded
+from iat_nova.store.records import Iteration
 
 POINTS = 1000  # of a curve
 DECISIONS = 500  # rows of the table

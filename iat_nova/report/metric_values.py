@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from iat_nova.model import DDIO, Action, CacheDomain, Priority, Rates, Tenant, WayMask
-from iat_nova.reasons import Code, Reason
-from iat_nova.records import Iteration
+from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape
 from iat_nova.report.observed import Observed, Totals
+from iat_nova.store.records import Iteration
 
 TENANTS_MAX = 128
 NAME_MAX = 64  # columns of a tenant's name

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from iat_nova.model import Action, Priority
-from iat_nova.reasons import Code
+from iat_nova.model.reasons import Code
 from iat_nova.report.metric_values import REASONS_MAX
 from iat_nova.report.metrics import GROUPS, METRICS, Metric
 from iat_nova.strategies.iat.fsm import NUMBERED

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from iat_nova.model import DomainInventory
-from iat_nova.records import Iteration, Status
+from iat_nova.store.records import Iteration, Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

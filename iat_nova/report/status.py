@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from iat_nova import amounts as figures
-from iat_nova.heartbeat import State
+from iat_nova.common import amounts as figures
 from iat_nova.model import Sample
-from iat_nova.reasons import Code, Reason
+from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, waymap, words
 from iat_nova.report.view import DomainView, View, agent_words, mode, paused_until_s
+from iat_nova.store.heartbeat import State
 
 _INDENT = 12
 

@@ -8,12 +8,12 @@ import dataclasses
 import time
 from collections.abc import Sequence
 
-from iat_nova import amounts as figures
-from iat_nova.history_reader import HistoryReader, Recorded
+from iat_nova.common import amounts as figures
 from iat_nova.model import DomainInventory, Layout, Rates, Tenant, WayMask
-from iat_nova.records import Iteration
 from iat_nova.report import escape, status, view, waymap, words
 from iat_nova.report.view import DomainView, View
+from iat_nova.store.reader import HistoryReader, Recorded
+from iat_nova.store.records import Iteration
 
 KEYS = "q quit   d next domain   s sort   space freeze"
 SORTS = ("name", "misses", "references", "ipc")

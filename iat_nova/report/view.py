@@ -7,12 +7,12 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from iat_nova.heartbeat import AgentNow, State
-from iat_nova.history_reader import HistoryReader, Recorded, StatusNow
 from iat_nova.model import DDIO, DomainInventory, Layout, Tenant, WayMask
-from iat_nova.pause import Pause
-from iat_nova.records import Event
 from iat_nova.report import words
+from iat_nova.store.heartbeat import AgentNow, State
+from iat_nova.store.pause import Pause
+from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
+from iat_nova.store.records import Event
 
 NOBODY = AgentNow(State.STOPPED)
 """No agent: a history that is looked at by itself."""

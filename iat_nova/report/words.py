@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from iat_nova import amounts as figures
+from iat_nova.common import amounts as figures
 from iat_nova.model import (
     DDIO,
     Change,
@@ -20,8 +20,8 @@ from iat_nova.model import (
     Quantity,
     Step,
 )
-from iat_nova.records import Iteration, Settings
 from iat_nova.report import escape, waymap
+from iat_nova.store.records import Iteration, Settings
 
 QUANTITY_NAMES: Mapping[Quantity, str] = {
     Quantity.IPC: "IPC",
@@ -147,7 +147,7 @@ def as_data(
     iteration: Iteration, inventory: DomainInventory, settings: Settings | None
 ) -> dict[str, Any]:
     """Return the same as plain data, for machines."""
-    from iat_nova import records  # noqa: PLC0415 - cattrs is slow to load; only needed here
+    from iat_nova.store import records  # noqa: PLC0415 - cattrs is slow to load; only needed here
 
     decision = iteration.decision
     return {

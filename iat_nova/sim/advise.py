@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from iat_nova.advice import Advice, Rings
 from iat_nova.model import WayMask
+from iat_nova.report.advice import Advice, Rings
 from iat_nova.sim.figures.bench import steady
 from iat_nova.sim.machine import GOLD_6140, LINE_BYTES, MACHINES, Machine
 from iat_nova.sim.scenario import Event, NicSpec, Scenario, Traffic, Workload

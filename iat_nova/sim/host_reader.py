@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from iat_nova import extra_specs
 from iat_nova.model import Attachment, AttachmentKind, Guest, SwitchPort, VirtualSwitch
+from iat_nova.nova import extra_specs
 from iat_nova.policy.problems import Path
 from iat_nova.sim import values
 from iat_nova.sim.fields import Fields

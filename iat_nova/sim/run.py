@@ -15,19 +15,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from iat_nova import policy
-from iat_nova.agent import Agent
-from iat_nova.clock import Clock
-from iat_nova.enforce import Enforcer
+from iat_nova.agent.journal import Journal
+from iat_nova.agent.loop import Agent
+from iat_nova.common.clock import Clock
+from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.api import DomainCounts
-from iat_nova.history import History
-from iat_nova.history_reader import HistoryReader
-from iat_nova.journal import Journal
 from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout
-from iat_nova.records import Iteration, Status
 from iat_nova.sim import nic
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
 from iat_nova.sim.workload_metrics import WorkloadMetrics
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import Iteration, Status
+from iat_nova.store.writer import History
 from iat_nova.strategies import registry as strategies
 from iat_nova.strategies.api import Strategy
 

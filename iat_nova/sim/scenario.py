@@ -31,7 +31,7 @@ import math
 import pathlib
 from collections.abc import Mapping
 
-from iat_nova import files
+from iat_nova.common import files
 from iat_nova.model import (
     CacheDomain,
     DcaPort,

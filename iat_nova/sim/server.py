@@ -11,7 +11,7 @@ from typing import overload
 
 import numpy as np
 
-from iat_nova.hardware import rules
+from iat_nova.hardware import limits as rules
 from iat_nova.hardware.api import (
     DEFAULT_CLASS,
     ClassMask,

@@ -49,7 +49,7 @@ def yardstick() -> tuple[pathlib.Path, ...]:
     return tuple(
         source
         for source, path in parts.items()
-        if path == ("hardware", "rules.py")
+        if path == ("hardware", "limits.py")
         or (path[0] in {"model", "sim"} and not (_BESIDE | {"figures", "scenarios"}) & set(path))
     )
 

@@ -12,8 +12,8 @@ import sys
 import time
 import unittest
 
-from iat_nova.history import HistoryReader
-from iat_nova.history_db import HistoryError
+from iat_nova.store.database import HistoryError
+from iat_nova.store.reader import HistoryReader
 from tests.functional import host_case
 from tools import demo_host
 
@@ -179,14 +179,17 @@ class AgentTest(HostCase):
         self.addCleanup(self.kill, child)
         self.assertIn("agent stopped", self.end(agent))
         command = pathlib.Path(f"/proc/{child}/cmdline").read_text()  # it still renders
-        self.assertIn("iat_nova.policy_file", command)
+        self.assertIn("iat_nova.agent.policy_file", command)
 
     def child(self, agent: subprocess.Popen[str]) -> int | None:
         """Return the process in which the agent has a policy rendered, None when there is none."""
         for task in pathlib.Path(f"/proc/{agent.pid}/task").iterdir():
             with contextlib.suppress(FileNotFoundError):  # a thread may end meanwhile
                 for pid in (task / "children").read_text().split():
-                    if "iat_nova.policy_file" in pathlib.Path(f"/proc/{pid}/cmdline").read_text():
+                    if (
+                        "iat_nova.agent.policy_file"
+                        in pathlib.Path(f"/proc/{pid}/cmdline").read_text()
+                    ):
                         return int(pid)
         return None
 
@@ -245,18 +248,20 @@ class AgentTest(HostCase):
 
 WITHOUT_SIMULATOR = """
 import re, sys, threading
-from iat_nova import assembly, conf
-from iat_nova.clock import SystemClock
-from iat_nova.hardware import events, fake
+from iat_nova import conf
+from iat_nova.agent import wiring
+from iat_nova.bench import fake
+from iat_nova.common.clock import SystemClock
+from iat_nova.hardware import events
 from iat_nova.hardware.perf import PerfCounters
 
 settings = conf.load([sys.argv[1]])
 clock = SystemClock()
 counters = PerfCounters(events.SOFTWARE, clock, real_cpu=lambda cpu: 0)
-hands = assembly.Machine(counters, fake.FakeAllocator(), fake.FakeDdio(), clock)
-host = assembly.host_reader(settings, hands.allocator)
-source = assembly.inventory(settings, host, clock)
-agent = assembly.agent(settings, hands, source, host)
+hands = wiring.Machine(counters, fake.FakeAllocator(), fake.FakeDdio(), clock)
+host = wiring.host_reader(settings, hands.allocator)
+source = wiring.inventory(settings, host, clock)
+agent = wiring.agent(settings, hands, source, host)
 source.start()
 agent.run(clock.now() + 5)
 source.close()

@@ -8,14 +8,15 @@ import subprocess
 import tempfile
 import unittest
 
-from iat_nova.history import History, HistoryReader
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.writer import History
 from tests.unit import stories
 
 # It becomes nobody itself, once all is imported: the checkout and the Python in it may well
 # stand in a folder that nobody may enter.
 READER = """
     import os, sys
-    from iat_nova.history import HistoryReader
+    from iat_nova.store.reader import HistoryReader
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)
     os.setresuid(65534, 65534, 65534)

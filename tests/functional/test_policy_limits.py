@@ -3,8 +3,8 @@
 
 import unittest
 
+from iat_nova.agent.policy_file import render_limited
 from iat_nova.policy.problems import PolicyError
-from iat_nova.policy_file import render_limited
 from tests.unit.policy.hosts import ONE
 
 ENDLESS = {

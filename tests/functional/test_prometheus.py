@@ -16,9 +16,8 @@ import yaml
 from prometheus_client import exposition
 from prometheus_client.parser import text_string_to_metric_families
 
-from iat_nova import exporter
-from iat_nova.reasons import Code, Reason
-from iat_nova.report import metrics
+from iat_nova.model.reasons import Code, Reason
+from iat_nova.report import exporter, metrics
 from iat_nova.report.observed import Observer
 from tests.functional import test_agent
 from tests.functional.daemons import short_folder

@@ -12,8 +12,8 @@ import tempfile
 import time
 import unittest
 
-from iat_nova import heartbeat
 from iat_nova.sim import _compile
+from iat_nova.store import heartbeat
 
 BIN = pathlib.Path(sys.executable).parent
 SIM = pathlib.Path(_compile.__file__).parent

@@ -9,11 +9,11 @@ import math
 import tempfile
 from pathlib import Path
 
-from iat_nova.hardware import rules
-from iat_nova.history import HistoryReader
+from iat_nova.hardware import limits
 from iat_nova.model import AttachmentKind
 from iat_nova.sim import Scenario, warm
 from iat_nova.sim.run import run as emulate
+from iat_nova.store.reader import HistoryReader
 from tests.lab import lab
 from tests.lab.feeder import Feeder
 from tests.lab.registers import Registers
@@ -171,7 +171,7 @@ class Loop(lab.GuestCase):
             self.assertEqual(one.decision.layout.ddio, moment.ddio, f"DDIO at {moment.at_s} s")
             for tenant in inventory.tenants:
                 want = one.decision.layout.mask_of(tenant.id)
-                want = rules.effective(inventory.domain, want)
+                want = limits.effective(inventory.domain, want)
                 for cpu in tenant.cpus:
                     self.assertEqual(want, moment.cpus[cpu], f"{tenant.name} at {moment.at_s} s")
         self.assertNotIn(None, [one.effective for one in done], "it observed only")

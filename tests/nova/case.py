@@ -17,10 +17,10 @@ from typing import ClassVar
 
 import libvirt
 
-from iat_nova.history import HistoryReader
-from iat_nova.history_db import HistoryError
 from iat_nova.model import Guest, Tenant, TenantKind, WayMask
-from iat_nova.records import Inventory
+from iat_nova.store.database import HistoryError
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import Inventory
 from tests.nova.api import PLAIN
 from tests.nova.cloud import Cloud, CloudError, until, why_not
 

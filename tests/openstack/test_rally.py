@@ -15,7 +15,7 @@ import sys
 import tempfile
 import unittest
 
-from iat_nova.history import History
+from iat_nova.store.writer import History
 from tests.unit import stories
 
 ROOT = pathlib.Path(__file__).parents[2]

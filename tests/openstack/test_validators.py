@@ -5,7 +5,7 @@ import importlib.metadata
 import re
 import textwrap
 
-from iat_nova import extra_specs
+from iat_nova.nova import extra_specs
 from tests.openstack.nova_venv import NovaCase
 
 KEYS = ["iat:io", "iat:llc_ways", "iat:llc_ways_max", "iat:priority"]
@@ -103,7 +103,12 @@ class ControllerTest(NovaCase):
         }
         forbidden -= {"stevedore", "oslo.config"}  # Nova itself finds the validators with these
         answer = self.run_in_nova("imports.py", forbidden=sorted(forbidden))
-        ours = ["iat_nova", "iat_nova.extra_specs", "iat_nova.nova", "iat_nova.nova.validators"]
+        ours = [
+            "iat_nova",
+            "iat_nova.nova",
+            "iat_nova.nova.extra_specs",
+            "iat_nova.nova.validators",
+        ]
         self.assertEqual(ours, answer["added"])
         self.assertEqual(KEYS, sorted(answer["keys"]))
 

@@ -11,7 +11,6 @@ import sys
 import textwrap
 import threading
 
-from iat_nova.history import History
 from iat_nova.model import (
     Action,
     Allocation,
@@ -38,7 +37,8 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
-from iat_nova.records import Inventory, Iteration, Status
+from iat_nova.store.records import Inventory, Iteration, Status
+from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 from iat_nova.strategies.iat.fsm import NUMBERED
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant, State
@@ -274,7 +274,7 @@ def picture(be_name: str = "be1") -> Inventory:
 
 WRITER = """
     import os, signal, sys
-    from iat_nova.history import History
+    from iat_nova.store.writer import History
     from tests.unit import stories
     clock = stories.SetClock()
     history = History(sys.argv[1], max_age_s=1e6, max_bytes=1 << 23, clock=clock)

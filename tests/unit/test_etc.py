@@ -13,7 +13,8 @@ import unittest
 
 from oslo_config import generator
 
-from iat_nova import conf, rights
+from iat_nova import conf
+from iat_nova.agent import rights
 from iat_nova.cmd import agent, main
 from iat_nova.model import Parameters
 

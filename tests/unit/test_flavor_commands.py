@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova import extra_specs
+from iat_nova.nova import extra_specs
 from tests import flavor_commands
 
 

@@ -13,11 +13,9 @@ from tests.unit import test_docs
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "iat_nova"
 SOURCES = (
-    *(path for path in sorted((PACKAGE / "hardware").glob("*.py")) if path.name != "fake.py"),
-    *(
-        PACKAGE / f"{name}.py"
-        for name in ("agent", "assembly", "doctor", "enforce", "guard", "restraint")
-    ),
+    *sorted((PACKAGE / "hardware").glob("*.py")),
+    *(PACKAGE / "agent" / f"{name}.py" for name in ("loop", "wiring", "doctor", "interlock")),
+    *(PACKAGE / "enforcement" / f"{name}.py" for name in ("enforcer", "snapshot")),
 )
 ERRORS = re.compile(r"\w*Error|HostTaken|CpuOffline|AlreadyRunning")
 NO_MESSAGES = {"ValueError", "OSError", "TimeoutError"}  # never shown, or the kernel's

@@ -10,7 +10,8 @@ from docutils.statemachine import StringList
 from sphinx.ext.graphviz import graphviz
 from sphinx.util.nodes import nested_parse_with_titles
 
-from iat_nova import extra_specs, reasons
+from iat_nova.model import reasons
+from iat_nova.nova import extra_specs
 from iat_nova.policy.reference import reference
 from iat_nova.report import metrics_reference
 from iat_nova.strategies.iat import fsm

@@ -7,8 +7,8 @@ python replay.py HISTORY THRESHOLD      for instance: python replay.py history.s
 import dataclasses
 import sys
 
-from iat_nova.history import HistoryReader
-from iat_nova.replay import replay
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.replay import replay
 
 path, threshold = sys.argv[1], float(sys.argv[2])
 with HistoryReader(path) as reader:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from iat_nova import bench
+from iat_nova.bench import loop as bench
 from iat_nova.hardware.api import HardwareError
 from iat_nova.sim.figures import summary
 from iat_nova.sim.figures.api import REFUSED, Figure, Finding, Point, Row

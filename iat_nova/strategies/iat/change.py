@@ -13,7 +13,7 @@ import enum
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from iat_nova import amounts
+from iat_nova.common import amounts
 from iat_nova.model import DDIO, Change, Parameters, Quantity, Rates, Sample
 from iat_nova.strategies.iat.fsm import Signal
 from iat_nova.strategies.iat.roster import Roster

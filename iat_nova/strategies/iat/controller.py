@@ -28,8 +28,7 @@ from iat_nova.model import (
     Step,
 )
 from iat_nova.strategies.api import Rule
-from iat_nova.strategies.iat import adopt as adoption
-from iat_nova.strategies.iat import change, fsm, invariants, realloc, shuffle
+from iat_nova.strategies.iat import change, fsm, invariants, realloc, rebuild, shuffle
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.presets import PRESETS, Switches
 from iat_nova.strategies.iat.realloc import View
@@ -103,7 +102,7 @@ class Controller:
             domain=inventory.domain,
             iteration=0,
             fsm=FsmState.LOW_KEEP,
-            allocation=adoption.start_allocation(
+            allocation=rebuild.start_allocation(
                 self._roster(inventory), self.parameters, self.switches
             ),
             layout=layout,
@@ -123,7 +122,7 @@ class Controller:
             or state.layout is None
             or state.members != roster.members
             or state.domain != inventory.domain
-            or adoption.above_maximum(state, inventory.domain, self.parameters, self.switches)
+            or rebuild.above_maximum(state, inventory.domain, self.parameters, self.switches)
         ):
             return self._adopt(state, roster, sample)
         changes, unseen = change.compare(reference, sample, roster.ids, self.parameters)
@@ -170,7 +169,7 @@ class Controller:
 
     def _adopt(self, state: State, roster: Roster, sample: Sample) -> tuple[State, Decision]:
         """Tenants came, went or changed: lay out anew and start from this sample."""
-        adopted, steps = adoption.adopt(state, roster, self.parameters, self.switches, sample)
+        adopted, steps = rebuild.adopt(state, roster, self.parameters, self.switches, sample)
         ranking = dict(sample.tenants)
         placed = self._plan(roster, adopted, ranking, state.layout)
         moved = placed.moved_since(state.layout)
@@ -285,7 +284,7 @@ class Controller:
 
     def _check(self, roster: Roster, after: State) -> None:
         """Let nothing out that contradicts itself; who does not get here changed nothing."""
-        usable = adoption.usable_ways(roster, self.switches, after.allocation.ddio_ways)
+        usable = rebuild.usable_ways(roster, self.switches, after.allocation.ddio_ways)
         invariants.check(roster, usable, after)
 
     # ------------------------------------------------------------ how many ways

@@ -12,7 +12,7 @@ import dataclasses
 import enum
 from typing import NamedTuple
 
-from iat_nova import amounts
+from iat_nova.common import amounts
 from iat_nova.model import DDIO, Action, Allocation, CacheDomain, Parameters, Sample, Step
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.presets import Switches

@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from iat_nova import amounts
+from iat_nova.common import amounts
 from iat_nova.model import DDIO, Action, Layout, Parameters, Quantity, Sample
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.change import IoMoves, Moves

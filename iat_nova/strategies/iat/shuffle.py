@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iat_nova import amounts
+from iat_nova.common import amounts
 from iat_nova.model import (
     DDIO,
     Action,

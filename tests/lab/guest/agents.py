@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 
-from iat_nova.history import HistoryReader
-from iat_nova.history_db import HistoryError
+from iat_nova.store.database import HistoryError
+from iat_nova.store.reader import HistoryReader
 from tests.lab.guest.host import REGISTERS, HostCase, found
 from tools import demo_host
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from iat_nova.history import HistoryReader
+from iat_nova.store.reader import HistoryReader
 from tests.lab.guest.agents import AgentCase
 from tests.lab.guest.host import BIN, found
 from tests.lab.guest.machine import TOPOLOGY

@@ -5,8 +5,8 @@ import os
 import threading
 import unittest
 
-from iat_nova.agent import LEAST_SAMPLE_S
-from iat_nova.clock import SystemClock
+from iat_nova.agent.loop import LEAST_SAMPLE_S
+from iat_nova.common.clock import SystemClock
 from iat_nova.hardware import events
 from iat_nova.hardware.api import CoreCounts, HardwareError
 from iat_nova.hardware.cha import ChaPerf, cha_pmus

@@ -13,7 +13,7 @@ import threading
 import time
 from unittest import mock
 
-from iat_nova import assembly
+from iat_nova.agent import wiring
 from iat_nova.cmd import agent
 from iat_nova.inventory.reconcile import Inventory
 
@@ -23,7 +23,7 @@ LOOK_S = 0.005
 
 
 class FedClock:
-    """`iat_nova.clock.Clock` whose seconds the feeder grants."""
+    """`iat_nova.common.clock.Clock` whose seconds the feeder grants."""
 
     def __init__(self):
         self._fd = os.open(CLOCK, os.O_RDWR | os.O_CLOEXEC)
@@ -75,7 +75,7 @@ def the_clock():
 
 if __name__ == "__main__":
     with (
-        mock.patch.object(assembly, "SystemClock", the_clock),
-        mock.patch.object(assembly, "Inventory", AnsweredInventory),
+        mock.patch.object(wiring, "SystemClock", the_clock),
+        mock.patch.object(wiring, "Inventory", AnsweredInventory),
     ):
         sys.exit(agent.main(sys.argv[1:]))

@@ -8,8 +8,8 @@ import threading
 import unittest
 from pathlib import Path
 
-from iat_nova.clock import SystemClock
-from iat_nova.guard import Guard, HostTaken
+from iat_nova.common.clock import SystemClock
+from iat_nova.enforcement.snapshot import Guard, HostTaken
 from iat_nova.hardware import probe
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
 from iat_nova.hardware.backends import Preferences, choose

@@ -11,8 +11,8 @@ import threading
 import time
 import unittest
 
-from iat_nova.history import HistoryReader
-from iat_nova.history_db import HistoryError
+from iat_nova.store.database import HistoryError
+from iat_nova.store.reader import HistoryReader
 from tests.lab.guest.host import HostCase, described, found
 
 DEADLINE_S = 0.8 * float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "600"))  # of the guest's time

@@ -21,7 +21,7 @@ import time
 import unittest
 from pathlib import Path
 
-from iat_nova import rights
+from iat_nova.agent import rights
 from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
 from tests.lab.guest.machine import Registers, unmount
@@ -206,7 +206,7 @@ def renders(pid):
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(FileNotFoundError):  # a thread may end meanwhile
             for child in children.read_text().split():
-                if b"iat_nova.policy_file" in Path(f"/proc/{child}/cmdline").read_bytes():
+                if b"iat_nova.agent.policy_file" in Path(f"/proc/{child}/cmdline").read_bytes():
                     return True
     return False
 

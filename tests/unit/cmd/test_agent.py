@@ -10,11 +10,13 @@ import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova import conf, guard, heartbeat
+from iat_nova import conf
 from iat_nova.cmd import agent
+from iat_nova.enforcement import snapshot as guard
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.backends import Choice
 from iat_nova.policy import PolicyError, Problem
+from iat_nova.store import heartbeat
 from iat_nova.strategies.registry import StrategyError
 
 
@@ -67,7 +69,7 @@ class Start(unittest.TestCase):
             ours=mock.Mock(side_effect=HardwareError("no further")),
         )
         with (
-            mock.patch("iat_nova.assembly.machine", return_value=hands),
+            mock.patch("iat_nova.agent.wiring.machine", return_value=hands),
             self.assertLogs("iat_nova", logging.INFO) as logs,
             contextlib.suppress(HardwareError),
         ):

@@ -32,10 +32,10 @@ from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.explain import _in_force, moment
 from iat_nova.conf import LOCK
-from iat_nova.heartbeat import only_agent
-from iat_nova.history import History
-from iat_nova.pause import PauseFile
-from iat_nova.records import Iteration
+from iat_nova.store.heartbeat import only_agent
+from iat_nova.store.pause import PauseFile
+from iat_nova.store.records import Iteration
+from iat_nova.store.writer import History
 from tests.unit import stories
 
 EVIL = "be\x1b[31m\u202e"

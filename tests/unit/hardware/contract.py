@@ -6,7 +6,7 @@ on the hardware in memory, on the emulated server, on a resctrl tree in a tempor
 the lab's guest.
 """
 
-from iat_nova.hardware import rules
+from iat_nova.hardware import limits
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.model import WayMask
 
@@ -156,7 +156,7 @@ class AllocatorContract:
         if not self.domain.coerced_ways:
             self.skipTest("this hardware couples no ways")
         one = WayMask(1 << self.domain.coerced_ways.highest)
-        whole = rules.effective(self.domain, one)
+        whole = limits.effective(self.domain, one)
         self.assertEqual({"a": whole}, dict(self.apply(*self.classes(a=one))))
         self.check({"a": whole})
 

@@ -4,7 +4,7 @@ import json
 import os
 import unittest
 
-from iat_nova.clock import SystemClock
+from iat_nova.common.clock import SystemClock
 from iat_nova.hardware import events, msr
 from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
 from iat_nova.hardware.cha_msr import ChaMsr

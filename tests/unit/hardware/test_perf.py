@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from iat_nova.clock import SystemClock
+from iat_nova.common.clock import SystemClock
 from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
 from iat_nova.hardware.perf import PerfCounters

@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from iat_nova.clock import SystemClock
+from iat_nova.common.clock import SystemClock
 from iat_nova.hardware import backends, probe
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.backends import Preferences

@@ -6,12 +6,12 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from iat_nova import guard
-from iat_nova.hardware import cha, events, perf_event, rules
+from iat_nova.bench.fake import SKYLAKE
+from iat_nova.enforcement import snapshot as guard
+from iat_nova.hardware import cha, events, limits, perf_event
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha_msr import ChaMsr
 from iat_nova.hardware.ddio import IoAllocDdio, MsrDdio
-from iat_nova.hardware.fake import SKYLAKE
 from iat_nova.hardware.msr import MsrError, SavedRegisters
 from iat_nova.hardware.perf_event import PerfEvent
 from iat_nova.hardware.resctrl import Resctrl
@@ -123,15 +123,15 @@ class Masks(Case):
     def test_no_such_domain(self):
         """The domains that there are, are named."""
         with self.refused(r"no cache domain 7 on this machine \(there are: 0\)"):
-            rules.find((SKYLAKE,), 7)
+            limits.find((SKYLAKE,), 7)
         with self.refused("there are: none"):
-            rules.find((), 0)
+            limits.find((), 0)
 
     def test_ddio(self):
         """DDIO is given an unbroken run of existing ways only."""
         for mask, text in ((0, "not within"), (0x800, "not within the 11 ways"), (0x500, "a gap")):
             with self.subTest(mask), self.refused(text):
-                rules.check_ddio(SKYLAKE, WayMask(mask))
+                limits.check_ddio(SKYLAKE, WayMask(mask))
 
 
 class Registers(Case):

@@ -7,11 +7,12 @@ import struct
 import unittest
 from unittest import mock
 
-from iat_nova import assembly, conf
+from iat_nova import conf
+from iat_nova.agent import wiring
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rootport import PERFCTRLSTS_0, RootPorts
 from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Layout, WayMask
-from tests.unit import test_restore
+from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
 
 PORT, OTHER = "0000:3a:00.0", "0000:3a:02.0"
@@ -215,9 +216,9 @@ class Wired(test_restore.MachineCase):
 
     def test_off_with_the_first_layout_and_back_at_the_end(self):
         """Not before the snapshot; again after the agent had to yield in between."""
-        hands = assembly.machine(self.with_port())
+        hands = wiring.machine(self.with_port())
         domain = hands.allocator.domains()[0]
-        enforcer = assembly.enforcer(hands)
+        enforcer = wiring.enforcer(hands)
         with hands.ours():
             self.assertEqual(FOUND, self.pci.register(PORT))
             for _ in range(2):
@@ -235,11 +236,11 @@ class Wired(test_restore.MachineCase):
         """What the strategy chose lies on the port, with the snapshot on disk, until the end."""
         (self.pci.root / PORT / "local_cpulist").write_text("0-3\n")
         settings = self.settings(port_dca=True, dca_ports=(PORT,))
-        hands = assembly.machine(settings)
-        read = assembly.host_reader(settings, hands.allocator, hands.finish, hands.ports)
+        hands = wiring.machine(settings)
+        read = wiring.host_reader(settings, hands.allocator, hands.finish, hands.ports)
         (domain, *_) = read().domains
         self.assertEqual((DcaPort(PORT, ()),), domain.dca_ports)
-        enforcer = assembly.enforcer(hands)
+        enforcer = wiring.enforcer(hands)
         with hands.ours():
             enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
             self.assertEqual(FOUND, self.pci.register(PORT))
@@ -250,7 +251,7 @@ class Wired(test_restore.MachineCase):
 
     def test_restored_after_a_crash(self):
         """Also by a configuration that knows nothing of ports."""
-        hands = assembly.machine(self.with_port())
+        hands = wiring.machine(self.with_port())
         hands.guard.protect()
         RootPorts([PORT], self.roots.pci).off()
         self.assertEqual(0, self.run_it("restore")[0])
@@ -260,7 +261,7 @@ class Wired(test_restore.MachineCase):
         """Only Skylake and Cascade Lake have the register."""
         self.be("ice lake")
         with self.assertRaisesRegex(HardwareError, "port_dca: .*Skylake"):
-            assembly.machine(self.with_port())
+            wiring.machine(self.with_port())
 
     def test_options(self):
         """Ports without the switch, and words that are no address, are mistakes."""

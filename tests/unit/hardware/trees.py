@@ -8,7 +8,7 @@ import struct
 import tempfile
 from pathlib import Path
 
-from iat_nova.cpulist import format_cpus, parse_cpus
+from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
 from iat_nova.hardware.topology import Topology
 

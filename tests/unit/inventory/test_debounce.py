@@ -5,7 +5,7 @@ import unittest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iat_nova.clock import SystemClock
+from iat_nova.common.clock import SystemClock
 from iat_nova.inventory.debounce import Debouncer
 
 

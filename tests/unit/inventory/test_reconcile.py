@@ -172,7 +172,7 @@ class ReconcileTest(unittest.TestCase):
         guests, switch = Guests(guest()), Switch(port("vhu1"))
         inventory = Inventory(guests, switch, self.pci, HOST)
         before = inventory.facts()
-        log = self.enterContext(self.assertLogs("iat_nova.last_good", "ERROR"))
+        log = self.enterContext(self.assertLogs("iat_nova.common.last_good", "ERROR"))
         with mock.patch.object(Guests, "guests", side_effect=KeyError("x" * 999)):
             facts = [inventory.facts() for _ in range(2)][-1]
         self.assertEqual((before.guests, before.switch), (facts.guests, facts.switch))

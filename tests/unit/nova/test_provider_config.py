@@ -14,10 +14,11 @@ import unittest
 
 import yaml
 
-from iat_nova import conf, policy, provider
+from iat_nova import conf, policy
+from iat_nova.agent import provider
 from iat_nova.cmd.main import main
-from iat_nova.history import History
 from iat_nova.nova.provider_config import Offer, ProviderConfigError, offered, render, write
+from iat_nova.store.writer import History
 from tests.unit import stories
 from tools import demo_host
 

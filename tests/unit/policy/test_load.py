@@ -6,9 +6,10 @@ import pathlib
 import tempfile
 import unittest
 
-from iat_nova import policy, policy_file
-from iat_nova.extra_specs import Io
+from iat_nova import policy
+from iat_nova.agent import policy_file
 from iat_nova.model import AttachmentKind, HostFacts, Parameters, Priority, WayMask
+from iat_nova.nova.extra_specs import Io
 from iat_nova.policy import schema
 from iat_nova.policy.rules import Match, WayBounds
 from tests.unit.policy.hosts import EXAMPLES, ONE, TWO, domain

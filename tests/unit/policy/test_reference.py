@@ -8,7 +8,8 @@ from typing import Any
 
 import docutils.core
 
-from iat_nova import extra_specs, policy
+from iat_nova import policy
+from iat_nova.nova import extra_specs
 from iat_nova.policy.reference import reference
 from iat_nova.policy.render import FACTS
 from iat_nova.policy.schema import SCHEMA

@@ -16,11 +16,10 @@ from prometheus_client import exposition
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from iat_nova import exporter
 from iat_nova.conf import ConfigError
 from iat_nova.model import DDIO, DomainInventory
-from iat_nova.reasons import Code, Reason
-from iat_nova.report import metric_values, metrics, metrics_reference
+from iat_nova.model.reasons import Code, Reason
+from iat_nova.report import exporter, metric_values, metrics, metrics_reference
 from iat_nova.report.observed import Observer
 from tests.unit import stories
 

@@ -12,14 +12,15 @@ import tempfile
 import time
 import unittest
 
-from iat_nova.heartbeat import AgentNow, State
-from iat_nova.history import History, HistoryReader
 from iat_nova.model import DDIO, DomainInventory, Group, WayMask
-from iat_nova.pause import Pause
-from iat_nova.reasons import Reason
+from iat_nova.model.reasons import Reason
 from iat_nova.report import charts, escape, status, top
 from iat_nova.report import html as report
 from iat_nova.report.view import gather, tenant_row
+from iat_nova.store.heartbeat import AgentNow, State
+from iat_nova.store.pause import Pause
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.writer import History
 from tests.unit import stories
 
 AGENT = AgentNow(State.RUNNING, stories.status().pid, 0.5)

@@ -4,10 +4,10 @@
 import dataclasses
 import unittest
 
-from iat_nova import advice
 from iat_nova.cmd import advise as command
+from iat_nova.report import advice
 from iat_nova.sim.advise import estimate
-from tests.unit import test_advice as known
+from tests.unit.report import test_advice as known
 
 
 class EstimateTest(unittest.TestCase):

@@ -168,7 +168,7 @@ class SearchTest(unittest.TestCase):
         """What a layout is worth depends on the emulated server, not on strategies nor pictures."""
         found = {str(one.relative_to(sources.PACKAGE)) for one in sources.yardstick()}
         self.assertLessEqual({"sim/cache.py", "sim/compare.py", "sim/workloads/fio.py"}, found)
-        self.assertLessEqual({"model/ways.py", "hardware/rules.py", "sim/bound_run.py"}, found)
+        self.assertLessEqual({"model/ways.py", "hardware/limits.py", "sim/bound_run.py"}, found)
         for name in ("sim/overview.py", "sim/scenarios/diurnal.yaml", "strategies/unmanaged.py"):
             self.assertNotIn(name, found)
 

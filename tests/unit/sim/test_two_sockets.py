@@ -7,12 +7,12 @@ import tempfile
 import unittest
 
 from iat_nova.hardware.api import ClassMask, HardwareError
-from iat_nova.history_reader import HistoryReader
 from iat_nova.model import WayMask
 from iat_nova.sim import Scenario, ScenarioError, cache
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.run import run
 from iat_nova.sim.workloads import threads as th
+from iat_nova.store.reader import HistoryReader
 from tests.unit.sim import scenes
 
 # The same forwarder on a processor of the card's socket (2) or of the other (20).

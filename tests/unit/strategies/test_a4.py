@@ -6,7 +6,6 @@ import itertools
 import random
 import unittest
 
-from iat_nova import records
 from iat_nova.layout.check import check
 from iat_nova.model import (
     CacheDomain,
@@ -24,6 +23,7 @@ from iat_nova.model import (
     WayRequest,
 )
 from iat_nova.plant import loop
+from iat_nova.store import records
 from iat_nova.strategies import registry
 from iat_nova.strategies.a4 import A4, detection, layout, zones
 from iat_nova.strategies.a4.reading import read

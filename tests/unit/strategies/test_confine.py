@@ -11,14 +11,15 @@ from unittest import mock
 import stevedore.extension
 from prometheus_client import exposition
 
-from iat_nova import exporter
-from iat_nova.history import History, HistoryReader
-from iat_nova.journal import Journal
+from iat_nova.agent.journal import Journal
 from iat_nova.model import Parameters, WayMask
-from iat_nova.records import Status
+from iat_nova.report import exporter
 from iat_nova.report.observed import Observer
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import Status
+from iat_nova.store.writer import History
 from iat_nova.strategies import registry
-from tests.unit import test_agent
+from tests.unit.agent import test_loop as test_agent
 from tests.unit.cmd.test_cli import CliCase
 
 EXAMPLE = pathlib.Path(__file__).parents[3] / "doc/source/examples/confine.py"

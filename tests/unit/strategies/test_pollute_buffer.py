@@ -6,7 +6,6 @@ import random
 import unittest
 from collections.abc import Callable
 
-from iat_nova import records
 from iat_nova.layout.check import check
 from iat_nova.model import (
     Action,
@@ -23,6 +22,7 @@ from iat_nova.model import (
 from iat_nova.plant import loop
 from iat_nova.plant.curves import Curve, Inbound, Load, Piece
 from iat_nova.plant.host import Host
+from iat_nova.store import records
 from iat_nova.strategies import registry
 from iat_nova.strategies.pollute_buffer import PolluteBuffer, plan
 from iat_nova.strategies.pollute_buffer.plan import Plan

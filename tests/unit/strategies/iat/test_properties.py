@@ -9,7 +9,6 @@ import unittest
 import hypothesis
 from hypothesis import strategies as st
 
-from iat_nova import records
 from iat_nova.model import (
     CacheDomain,
     Decision,
@@ -22,6 +21,7 @@ from iat_nova.model import (
     Tenant,
     WayMask,
 )
+from iat_nova.store import records
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.ledger import ddio_bounds
 from iat_nova.strategies.iat.presets import PRESETS, Switches

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent: its loop, what the loop holds on to, and how the parts are joined."""

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent with these settings would find on this host, and whether it could enforce.
+
+Joins what the hardware offers (`hardware.probe`) with the configuration, the policy, who runs here,
+and what an earlier agent left. Looks only; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import astuple
+
+from iat_nova import policy
+from iat_nova.agent import policy_file, rights, wiring
+from iat_nova.common.clock import SystemClock
+from iat_nova.common.cpulist import format_cpus
+from iat_nova.conf import ConfigError, Settings
+from iat_nova.hardware import backends, probe
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.backends import Backends
+from iat_nova.hardware.probe import Finding, Host, Level
+from iat_nova.inventory.host import read_host
+from iat_nova.model import CacheDomain, Facts
+from iat_nova.strategies import registry as strategies
+
+_SOURCES = {  # how a source's warnings begin -> its name, and what mends it
+    "libvirt": ("libvirt", "systemctl start libvirtd (or virtqemud); [iat] libvirt_uri"),
+    "OVSDB": (
+        "Open vSwitch",
+        "systemctl start openvswitch-switch; without one: [iat] ovsdb_connection = none",
+    ),
+}
+_ANSWER_S = 30.0  # for which libvirt is waited: of many guests on a busy host it takes seconds
+
+
+def as_service(settings: Settings, host: Host) -> list[Finding]:
+    """Look at everything with the rights of the service, where this process may take them on.
+
+    The first finding says with whose rights.
+    """
+    service = rights.service()
+    who = service.existing()
+    try:
+        rows = rights.run_as(who, lambda: [list(astuple(one)) for one in examine(settings, host)])
+    except rights.NotPossible as reason:
+        state = f"of whoever asks ({reason}); the service has others: {service}"
+        asked = Finding("rights", Level.NOTE, state, reason.remedy)
+        return [asked, *examine(settings, host)]
+    found = [Finding(row[0], Level(row[1]), *row[2:]) for row in rows]
+    return [Finding("rights", Level.OK, f"of the service, whoever asks: {who}"), *found]
+
+
+def examine(settings: Settings, host: Host) -> list[Finding]:
+    """Look at everything, in the order in which a person would mend it; the last is the verdict."""
+    hands, refused = _choose(settings, host)
+    agent = wiring.writer(host)
+    found = probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
+    found += _left_behind(settings, host, agent)
+    found += _tenants(settings, host, hands)
+    found += _configuration(settings)
+    found += refused
+    if hands is not None:
+        found += [
+            Finding(one.role, Level.CHOSEN, f"{one.chosen}: {one.why}") for one in hands.choices
+        ]
+    return [*found, _verdict(found, settings)]
+
+
+def can_enforce(found: list[Finding]) -> bool:
+    """Tell whether nothing keeps an agent from starting and writing here."""
+    return not any(one.level in (Level.IMPOSSIBLE, Level.OBSERVE) for one in found)
+
+
+def _choose(settings: Settings, host: Host) -> tuple[Backends | None, list[Finding]]:
+    """Choose the interfaces as the agent would; without them tell why it could not start."""
+    try:
+        hands = wiring.hardware(settings, host)
+        if settings.port_dca:
+            backends.root_ports(host, settings.dca_off_ports, settings.dca_ports)
+    except HardwareError as error:
+        return None, [probe.refusal("interfaces", error, Level.IMPOSSIBLE)]
+    return hands, []
+
+
+def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Finding]:
+    """Tell whether an agent runs, and whether one ended without putting the host back."""
+    if agent is not None:
+        return [Finding("agent", Level.OK, f"runs as process {agent}")]
+    try:
+        keeper = wiring.guard(settings, host)
+        pending, away = keeper.pending, keeper.out_of_reach()
+    except HardwareError as error:
+        return [probe.refusal("snapshot", error, Level.IMPOSSIBLE)]
+    if away:
+        state = f"not restored yet, as its CPUs are offline: {'; '.join(away)}"
+        remedy = "bring one of them online (chcpu -e CPU); then iat-nova restore"
+        return [Finding("snapshot", Level.NOTE, state, remedy)]
+    if pending:
+        state = "an agent ended without putting the host back"
+        return [Finding("snapshot", Level.NOTE, state, "iat-nova restore")]
+    if left := host.resctrl.own_groups():
+        state = f"groups of an earlier agent, without its snapshot: {', '.join(left)}"
+        return [Finding("left behind", Level.NOTE, state, "iat-nova restore")]
+    return []
+
+
+def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
+    """Return the groups libpqos made for our agent; what cannot be told `_left_behind` tells."""
+    try:
+        return wiring.groups_of_libpqos(wiring.guard(settings, host), host)
+    except HardwareError:
+        return ()
+
+
+def _configuration(settings: Settings) -> list[Finding]:
+    """Tell what the configuration keeps from being driven."""
+    found = []
+    if settings.hardware == "emulated":
+        state = "hardware = emulated: an emulated server is driven, nothing of this host"
+        found.append(Finding("configuration", Level.NOTE, state, "[iat] hardware = auto"))
+    if settings.mode == "observe":
+        state = "mode = observe: decides and records, writes nothing"
+        found.append(Finding("configuration", Level.NOTE, state, "[iat] mode = enforce"))
+    return found
+
+
+# --------------------------------------------------------------------------- who runs here
+
+
+def _tenants(settings: Settings, host: Host, hands: Backends | None) -> list[Finding]:
+    """Look at guests, virtual switch and policy."""
+    found: list[Finding] = []
+    domains: tuple[CacheDomain, ...] = ()
+    if hands is not None:
+        try:
+            domains = hands.look()
+        except HardwareError as error:
+            found.append(probe.refusal("cache domains", error))
+    try:
+        facts = _facts(settings, domains)
+    except (OSError, ValueError, ConfigError) as error:
+        return [*found, Finding("inventory", Level.IMPOSSIBLE, str(error))]
+    found += _sources(settings, facts)
+    found += [
+        Finding(
+            "cachetune",
+            Level.OBSERVE,
+            f"{guest.name}: libvirt allocates cache to it",
+            f"virsh edit {guest.name}: remove <cachetune>; then virsh shutdown and start it",
+        )
+        for guest in facts.guests
+        if guest.cachetune
+    ]
+    return found + (_policy(settings, host, facts) if domains else [])
+
+
+def _facts(settings: Settings, domains: tuple[CacheDomain, ...]) -> Facts:
+    """Read the full picture once."""
+    source = wiring.inventory(
+        settings,
+        lambda: read_host(domains, settings.sysfs_root),
+        SystemClock(),
+        answer_s=_ANSWER_S,
+    )
+    with _quiet("iat_nova.inventory"), contextlib.closing(source):
+        source.start()
+        return source.facts()
+
+
+@contextlib.contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Keep a logger from telling what will be a finding."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _sources(settings: Settings, facts: Facts) -> list[Finding]:
+    """Tell what libvirt and Open vSwitch show, or why they show nothing."""
+    found = []
+    silent = set()
+    waiting = {text.split()[0] for text in facts.waiting_for}
+    unanswered = [f"{text}: it has not answered" for text in facts.waiting_for]
+    for text in (*facts.warnings, *unanswered):
+        source = text.split()[0]
+        name, remedy = _SOURCES.get(source, ("inventory", None))
+        if text in unanswered and name in silent:
+            continue  # what is wrong with it was said
+        silent.add(name)
+        state = text.removesuffix("; no guests have been seen yet")
+        level = Level.OBSERVE if source in waiting else Level.MISSING
+        found.append(Finding(name, level, state, remedy))
+    if "libvirt" not in silent:
+        state = f"{len(facts.guests)} guests at {settings.libvirt_uri}"
+        found.append(Finding("libvirt", Level.OK, state))
+    if facts.switch is not None and "Open vSwitch" not in silent:
+        cpus = format_cpus(facts.switch.pmd_cpus)
+        state = f"{len(facts.switch.bridges)} bridges, " + (
+            f"PMD threads on processors {cpus}" if cpus else "no PMD threads"
+        )
+        found.append(Finding("Open vSwitch", Level.OK, state))
+    return found
+
+
+def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
+    """Check policy and strategy, and look for cores shared by tenants they make."""
+    check = f"iat-nova policy check {settings.policy_path or ''}".strip()
+    try:
+        loaded = policy_file.load(settings.policy_path, facts.host)
+        strategies.make(settings.strategy, loaded.parameters)
+    except policy.PolicyError as error:
+        state = " ".join(str(error).splitlines())
+        return [Finding("policy", Level.IMPOSSIBLE, state, check)]
+    except strategies.StrategyError as error:
+        return [Finding("strategy", Level.IMPOSSIBLE, str(error), "[iat] strategy")]
+    found = [Finding("policy", Level.OK, loaded.source)]
+    classified = loaded.classify(facts, {})
+    owner = {
+        cpu: tenant.name
+        for inventory in classified.domains.values()
+        for tenant in inventory.tenants
+        for cpu in tenant.cpus
+    }
+    return found + probe.split_siblings(host.topology, owner)
+
+
+def _verdict(found: list[Finding], settings: Settings) -> Finding:
+    on_this = "with hardware = auto " if settings.hardware == "emulated" else ""
+    for level, says in (
+        (Level.IMPOSSIBLE, "the agent cannot start"),
+        (Level.OBSERVE, "the agent would only observe"),
+    ):
+        if reasons := probe.reasons(found, level):
+            return Finding("verdict", level, f"{on_this}{says}: {'; '.join(reasons)}")
+    once = "" if settings.mode == "enforce" else ", once [iat] mode = enforce is set"
+    return Finding("verdict", Level.OK, f"{on_this}the agent can enforce here{once}")

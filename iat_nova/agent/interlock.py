@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the agent may write, and if not, why: other owners of the cache, foreign hands, refusals.
+
+Whatever the reason, the host is put back as it was found: masks that no longer follow the guests
+fit them by chance only. While somebody else allocates cache, resctrl is not mounted, or a source
+has never answered since the start, nothing is written; that ends by itself. A refused write is
+tried again after growing pauses, as most of what refuses goes away: RMIDs that are all in use, a
+group that is busy. After a foreign hand on what is ours the agent only observes until its next
+start: it puts back once and fights nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from iat_nova.agent.journal import Journal
+from iat_nova.common.clock import Clock
+from iat_nova.common.retry import Retry
+from iat_nova.enforcement.enforcer import Enforcer, ForeignHand
+from iat_nova.hardware.api import HardwareError, LastingRefusal
+from iat_nova.model import Facts
+from iat_nova.model.reasons import Code
+from iat_nova.report import words
+
+OBSERVING = (
+    "mode = observe; to have masks written set [iat] mode = enforce and restart iat-nova-agent"
+)
+
+Tell = Callable[[], tuple[str, ...]]
+"""Looks, and tells what it found, one sentence each. May raise `HardwareError`."""
+
+
+class Restraint:
+    """Holds the reasons for which the loop only observes; called from its thread.
+
+    `observe` forbids every write from the start; `owners` names who else allocates cache,
+    `changes` what another hand did to what is ours, `unrestored` what an earlier end, or a restore
+    of ours, could not reach because it was offline, and still cannot; `missing` what is not there
+    to write to (resctrl); it is asked at every iteration.
+    """
+
+    def __init__(
+        self,
+        enforcer: Enforcer,
+        journal: Journal,
+        clock: Clock,
+        *,
+        observe: bool = False,
+        owners: Tell = tuple,
+        changes: Tell = tuple,
+        unrestored: Tell = tuple,
+        missing: Tell = tuple,
+    ) -> None:
+        self._enforcer = enforcer
+        self._journal = journal
+        self._clock = clock
+        self._owners = owners
+        self._changes = changes
+        self._unrestored = unrestored
+        self._missing = missing
+        self._retry = Retry()
+        self._lasting = False
+        self._refusal = ""
+        self._reasons = {Code.OBSERVE_CONFIGURED: OBSERVING} if observe else {}
+
+    @property
+    def reasons(self) -> Mapping[Code, str]:
+        """Why nothing may be written, in words; empty when it may."""
+        return self._reasons
+
+    def check(self) -> bool:
+        """See before an iteration what has begun or ended; whether all must be looked at anew."""
+        missing = "; ".join(self._missing())
+        if missing and Code.RESCTRL_UNMOUNTED not in self._reasons:
+            self._only_observe(Code.RESCTRL_UNMOUNTED, missing)
+            self.restore()
+        self._try_again()
+        return not missing and Code.RESCTRL_UNMOUNTED in self._reasons
+
+    def _try_again(self) -> None:
+        """Allow writes again when a refusal's pause is over and nothing of ours is left."""
+        waits = Code.REFUSED in self._reasons and not self._lasting
+        if (
+            not waits
+            or not self._retry.is_due(self._clock.now())
+            or Code.RESCTRL_UNMOUNTED in self._reasons
+        ):
+            return
+        if self._enforcer.wrote and not self.restore():
+            self._wait(self._refusal)
+            return
+        del self._reasons[Code.REFUSED]
+        self._journal.tell(self._clock.wall(), "the write that was refused is tried again")
+
+    def accepted(self) -> None:
+        """A write was taken."""
+        self._journal.solved(self._clock.wall(), Code.REFUSED, "writes are taken again")
+
+    def look(self, facts: Facts) -> None:
+        """Look for other owners and foreign hands; put the host back where there are."""
+        self._tell_unrestored()
+        self._wait_for(facts.waiting_for)
+        try:
+            self._look(facts)
+        except HardwareError as error:
+            text = f"cannot see who else allocates cache here: {error}"
+            self._journal.problem(self._clock.wall(), Code.OWNERS_UNKNOWN, text)
+        else:
+            self._journal.solved(
+                self._clock.wall(), Code.OWNERS_UNKNOWN, "other owners can be seen again"
+            )
+
+    def _wait_for(self, sources: tuple[str, ...]) -> None:
+        """Observe until each source has answered once: whose CPUs are whose is not known before."""
+        if sources:
+            text = f"waiting for the first answer of {' and of '.join(sources)}"
+            self._only_observe(Code.SOURCE_UNANSWERED, text)
+        elif self._reasons.pop(Code.SOURCE_UNANSWERED, None):
+            text = "every source has answered"
+            self._journal.solved(self._clock.wall(), Code.SOURCE_UNANSWERED, text)
+
+    def _look(self, facts: Facts) -> None:
+        guests = ", ".join(sorted(guest.name for guest in facts.guests if guest.cachetune))
+        missing = "; ".join(self._missing())
+        gone = "the other owner of cache has gone"
+        tuned = f"libvirt allocates cache to {guests} (cachetune)" if guests else ""
+        self._tell(Code.RESCTRL_UNMOUNTED, missing, "resctrl is mounted again")
+        self._tell(Code.CACHETUNE, tuned, gone)
+        self._tell(Code.OTHER_OWNER, "" if missing else "; ".join(self._owners()), gone)
+        if not self._reasons:
+            changes = (*self._changes(), *self._enforcer.foreign_ddio())
+            if changes:
+                self._yield_to_hand("; ".join(changes))
+        if self._reasons and self._enforcer.wrote:
+            self.restore()  # tried again at each look while it fails
+
+    def _tell(self, code: Code, reason: str, over: str) -> None:
+        """Only observe for a reason that ends by itself, or no longer."""
+        if reason:
+            self._only_observe(code, reason)
+        elif self._reasons.pop(code, None):
+            self._journal.solved(self._clock.wall(), code, over)
+
+    def _tell_unrestored(self) -> None:
+        wall_s = self._clock.wall()
+        if left := self._unrestored():
+            text = f"the host is not yet as it was found: {'; '.join(left)}"
+            self._journal.problem(wall_s, Code.NOT_RESTORED, text, "offline")
+        else:
+            text = "what was offline at a restore has been restored, too"
+            self._journal.solved(wall_s, Code.NOT_RESTORED, text, "offline")
+
+    def refused(self, error: HardwareError) -> None:
+        """Put the host back and only observe from now on: a write was refused, or came between."""
+        if isinstance(error, ForeignHand):
+            self._yield_to_hand(str(error))
+        elif missing := self._missing():
+            self._only_observe(Code.RESCTRL_UNMOUNTED, "; ".join(missing))
+        elif isinstance(error, LastingRefusal):
+            self._lasting = True
+            self._only_observe(Code.REFUSED, f"a write was refused (until the next start): {error}")
+        else:
+            self._refusal = str(error)
+            self._wait(self._refusal)
+        self.restore()
+
+    def _wait(self, why: str) -> None:
+        """Only observe until the next try; say when that is."""
+        at_s = self._clock.wall() + self._retry.failed(self._clock.now())
+        text = f"a write was refused (tried again at {words.moment(at_s)}): {why}"
+        self._only_observe(Code.REFUSED, text)
+
+    def _yield_to_hand(self, what: str) -> None:
+        text = f"another hand is at work (until the next start): {what}"
+        self._only_observe(Code.CONFLICTING_CHANGE, text)
+
+    def restore(self) -> bool:
+        """Put the hardware back; say what to do when that fails. Whether it did not."""
+        wrote = self._enforcer.wrote
+        try:
+            left = self._enforcer.restore()
+        except HardwareError as error:
+            text = f"the hardware could not be restored: {error}; run `iat-nova restore`"
+            self._journal.problem(self._clock.wall(), Code.NOT_RESTORED, text)
+            return False
+        text = "the hardware could be restored"
+        self._journal.solved(self._clock.wall(), Code.NOT_RESTORED, text)
+        self._tell_unrestored()
+        if wrote and not left:
+            self._journal.tell(self._clock.wall(), "the host is as it was found")
+        return True
+
+    def _only_observe(self, code: Code, reason: str) -> None:
+        self._reasons[code] = reason
+        self._journal.problem(self._clock.wall(), code, f"only observing: {reason}")

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the loop tells: the log for who watches, the history for who asks later.
+
+One log line a decision that did something, none while stable. A problem is told once, when it
+begins, and once when it ends; while it lasts it is part of every status.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from iat_nova.agent.freshness import Freshness
+from iat_nova.agent.watchdog import Watchdog
+from iat_nova.enforcement.enforcer import Effective
+from iat_nova.model import (
+    DDIO,
+    Decision,
+    DomainInventory,
+    Facts,
+    Layout,
+    Parameters,
+    Sample,
+    WayMask,
+)
+from iat_nova.model.reasons import Code, Reason
+from iat_nova.report import escape, words
+from iat_nova.report.observed import Observer
+from iat_nova.store.heartbeat import Heartbeat
+from iat_nova.store.pause import Pause
+from iat_nova.store.records import Iteration, Status
+from iat_nova.store.writer import History
+
+LOG = logging.getLogger("iat_nova")
+
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Journal:
+    """The loop's one voice; called from its thread only.
+
+    `status` is what stays the same. `observer` keeps the latest of everything for the metrics,
+    `watchdog` tells the service manager, `heartbeat` whoever asks whether the agent is alive;
+    `freshness` tells when no new picture of the host has come for too long.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        status: Status,
+        observer: Observer | None = None,
+        watchdog: Watchdog | None = None,
+        heartbeat: Heartbeat | None = None,
+        freshness: Freshness | None = None,
+    ) -> None:
+        self._watchdog = watchdog or Watchdog({})
+        self._heartbeat = heartbeat or Heartbeat()
+        self._freshness = freshness or Freshness()
+        self._told_manager: str | None = None
+        self._history = history
+        self._observer = observer or Observer()
+        self._status = status
+        self._latest = status
+        self._inventories: Mapping[int, DomainInventory] = {}
+        self._inventory_id = 0
+        self._last_picture: tuple[Facts, dict[int, DomainInventory]] | None = None
+        self._problems: dict[tuple[Code, str], str] = {}
+        self._warnings: tuple[Reason, ...] = ()
+        self._layouts: dict[int, Layout] = {}  # the last decided, by cache domain
+        self._decided_for: dict[int, DomainInventory] = {}  # the last decision's, by cache domain
+        self._history.status(status)
+        self._observer.status(status)
+
+    def inventory(
+        self,
+        wall_s: float,
+        facts: Facts,
+        inventories: Mapping[int, DomainInventory],
+        warnings: tuple[Reason, ...],
+    ) -> None:
+        """Record a new picture of the host; nothing but its time when it is the last one again."""
+        self._freshness.looked()
+        self._observer.looked(wall_s)
+        self._warn(wall_s, warnings)
+        picture = (facts, dict(inventories))
+        if picture == self._last_picture:
+            return
+        self._last_picture = picture
+        self._inventories = picture[1]
+        self._inventory_id = self._history.inventory(wall_s, facts, picture[1])
+        self._observer.inventory(picture[1])
+
+    def iteration(
+        self,
+        wall_s: float,
+        state: Any,
+        sample: Sample,
+        decision: Decision,
+        effective: Effective | None,
+        timings_us: Mapping[str, float],
+    ) -> None:
+        """Record one domain's iteration and log it when it did something."""
+        iteration = Iteration(
+            sample.taken_at_s,
+            wall_s,
+            decision.domain,
+            self._inventory_id,
+            state,
+            sample,
+            decision,
+            _masks(effective),
+            timings_us,
+            self._layouts.get(decision.domain),
+            former=self._gone(decision),
+        )
+        self._layouts[decision.domain] = decision.layout
+        self._decided_for[decision.domain] = self._inventories[decision.domain]
+        self._history.record(iteration)
+        self._observer.iteration(iteration)
+        if iteration.eventful:
+            LOG.info("%s", words.line(iteration, self._inventories[decision.domain]))
+
+    def _gone(self, decision: Decision) -> dict[str, str]:
+        """Return the names of those the decision is about who have left."""
+        now = self._inventories[decision.domain]
+        before = self._decided_for.get(decision.domain, now)
+        if before is now:
+            return {}
+        here = {tenant.id for tenant in now.tenants}
+        subjects = {step.subject for step in decision.steps} - here
+        return {one: name for one, name in before.names.items() if one in subjects}
+
+    def problem(self, wall_s: float, code: Code, text: str, subject: object = "") -> None:
+        """Tell that something is wrong: once, until it is `solved` or worded otherwise.
+
+        `subject` tells apart what may be wrong more than once, such as cache domains.
+        """
+        key = (code, str(subject))
+        if self._problems.get(key) != text:
+            self._problems[key] = text
+            self._tell(wall_s, "error", text)
+
+    def failed(self, wall_s: float, code: Code, text: str, subject: object = "") -> None:
+        """Tell of the exception that is being handled, its traceback once in the log."""
+        if self._problems.get((code, str(subject))) != text:
+            LOG.error("%s", escape.plain(text), exc_info=True)
+        self.problem(wall_s, code, text, subject)
+
+    def solved(self, wall_s: float, code: Code, text: str, subject: object = "") -> None:
+        """Tell that a problem is over; nothing when there was none."""
+        if self._problems.pop((code, str(subject)), None) is not None:
+            self._tell(wall_s, "info", text)
+
+    def tell(self, wall_s: float, text: str) -> None:
+        """Tell something that is no problem: started, policy reloaded, paused."""
+        self._tell(wall_s, "info", text)
+
+    def settings(self, parameters: Parameters) -> None:
+        """Note that decisions rest on these numbers from now on."""
+        self._status = dataclasses.replace(
+            self._status, parameters=parameters, interval_s=parameters.interval_s
+        )
+        self._watchdog.expect_every(parameters.interval_s)
+
+    def status(self, wall_s: float, observing: Mapping[Code, str], pause: Pause | None) -> None:
+        """Refresh what the agent says of itself: every iteration, so that its age is known."""
+        self._own_problems(wall_s)
+        problems = [Reason(code, text) for (code, _), text in self._problems.items()]
+        problems += self._warnings
+        self._latest = dataclasses.replace(
+            self._status,
+            mode="observe" if observing else "enforce",
+            reasons=tuple(Reason(code, text) for code, text in observing.items()),
+            paused_until_s=pause.until_s if pause else None,
+            paused_reason=pause.reason if pause else None,
+            problems=tuple(problems),
+        )
+        self._observer.status(self._latest)
+        self._heartbeat.iteration(self._latest.interval_s, self._history.problem)
+        self._tell_manager()
+        self._history.status(self._latest)
+
+    def _own_problems(self, wall_s: float) -> None:
+        """Tell what keeps us from recording, or from seeing the host; the loop goes on."""
+        told = (
+            (Code.HISTORY_UNWRITABLE, self._history.problem, "the history is recorded again"),
+            (Code.HEARTBEAT_UNWRITABLE, self._heartbeat.problem, "agent.lock is written again"),
+            (Code.INVENTORY_OLD, self._freshness.problem, "the host is looked at again"),
+        )
+        for code, problem, solved in told:
+            if problem is None:
+                self.solved(wall_s, code, solved)
+            else:
+                self.problem(wall_s, code, problem)
+
+    def _tell_manager(self) -> None:
+        """Tell the service manager: ready after the first iteration, then alive after each."""
+        latest = self._latest
+        text = "enforcing" if latest.mode == "enforce" else f"only observing: {latest.reason}"
+        if latest.paused_reason is not None or latest.paused_until_s is not None:
+            text += ", paused"
+        if latest.degraded:
+            text += f"; degraded: {latest.degraded[0]}"
+        if self._told_manager is None:
+            self._watchdog.expect_every(latest.interval_s)
+            self._watchdog.ready(text)
+        elif text != self._told_manager:
+            self._watchdog.status(text)
+        self._told_manager = text
+        self._watchdog.alive()
+
+    @property
+    def latest(self) -> Status:
+        """What the agent said of itself last."""
+        return self._latest
+
+    def ending(self) -> None:
+        """Tell the service manager that the end has begun."""
+        self._watchdog.stopping()
+        self._heartbeat.stopping()
+
+    def close(self, wall_s: float) -> None:
+        """Say goodbye and write what is left."""
+        self._tell(wall_s, "info", "agent stopped")
+        last_error = self._status.last_error
+        self._history.status(dataclasses.replace(self._latest, last_error=last_error, stopped=True))
+        self._history.close()
+        self._watchdog.close()
+
+    def _warn(self, wall_s: float, warnings: tuple[Reason, ...]) -> None:
+        """Tell the warnings that are new and keep all of them for the status."""
+        for warning in warnings:
+            if warning not in self._warnings:
+                self._tell(wall_s, "warning", warning.text)
+        self._warnings = warnings
+
+    def _tell(self, wall_s: float, severity: str, text: str) -> None:
+        LOG.log(_LEVELS[severity], "%s", escape.plain(text))  # guests choose their names
+        self._history.event(wall_s, severity, text)
+        self._observer.event(severity)
+        if severity == "error":
+            self._status = dataclasses.replace(self._status, last_error=text)
+
+
+def _masks(effective: Effective | None) -> dict[str, WayMask] | None:
+    """Return what the machine has by tenant, and DDIO's, as the history keeps it."""
+    if effective is None:
+        return None
+    ddio = {} if effective.ddio is None else {DDIO: effective.ddio}
+    return {**effective.tenants, **ddio}

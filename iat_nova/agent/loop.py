@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop: Figure 5 of the paper on one page.
+
+    Get Tenant Info -> LLC Alloc -> [ Poll Prof Data -> stable? -> State Transition
+                                      -> LLC Re-alloc ] -> Sleep -> ...
+
+One thread owns all of it. Others (libvirt's events, OVSDB's, signals) only set an event. What
+may fail (a source, a counter, a policy) leaves the last good state standing, is shown, and the
+loop goes on; a refused write puts the host back as it was found, and the loop only observes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from iat_nova.agent.interlock import Restraint
+from iat_nova.agent.journal import Journal
+from iat_nova.agent.sampling import Sampler
+from iat_nova.common.clock import Clock
+from iat_nova.common.deadline import Patience
+from iat_nova.common.last_good import LastGood
+from iat_nova.enforcement.ddio_check import DdioEffect
+from iat_nova.enforcement.enforcer import Effective, Enforcer
+from iat_nova.hardware.api import Counters, DomainOffline, HardwareError
+from iat_nova.layout import check
+from iat_nova.layout.plan import LayoutError
+from iat_nova.model import CacheDomain, Decision, DomainInventory, Facts, Parameters, Sample
+from iat_nova.model.reasons import Code, Reason
+from iat_nova.policy import Classified, Policy, PolicyError
+from iat_nova.store.pause import Pause
+from iat_nova.strategies.api import Strategy, check_decision
+from iat_nova.strategies.registry import StrategyError
+
+FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
+POLICY_S = 0.2  # for which the loop waits for a policy that is read again; later ones count too
+LEAST_SAMPLE_S = 0.05  # rates over less than this are noise, however often we are woken
+
+
+class ThreadDied(Exception):
+    """A thread the loop relies on ended by an error nobody expected; the host is restored."""
+
+
+class TenantSource(Protocol):
+    """What the loop needs of an inventory: `changed` is set whenever `facts` are worth a look."""
+
+    changed: threading.Event
+
+    def facts(self) -> Facts:
+        """Return a full picture of the host; never raises."""
+
+
+class Agent:
+    """Joins the parts and holds the controller's state of every cache domain.
+
+    `disagreement` tells where Placement is offered something else than the host can keep.
+    `read_policy` reads the policy anew and raises `PolicyError`; `policy` is what it returned to
+    whoever has asked it already; `make_strategy` makes the strategy for its parameters; `paused`
+    tells whether an operator holds the present masks.
+    `observe` forbids every write from the start; `other_owners` names who else allocates cache,
+    `foreign_changes` what another hand did to what is ours, `unrestored` what is offline and not
+    restored yet, `missing` what is not there to be written to.
+    `tenants` is the last picture by cache domain.
+    """
+
+    def __init__(
+        self,
+        *,
+        inventory: TenantSource,
+        read_policy: Callable[[], Policy],
+        policy: Policy | None = None,
+        make_strategy: Callable[[Parameters], Strategy],
+        counters: Counters,
+        enforcer: Enforcer,
+        journal: Journal,
+        clock: Clock,
+        paused: Callable[[], Pause | None],
+        disagreement: Callable[[Policy, Facts], str | None] = lambda policy, facts: None,
+        observe: bool = False,
+        other_owners: Callable[[], tuple[str, ...]] = tuple,
+        foreign_changes: Callable[[], tuple[str, ...]] = tuple,
+        unrestored: Callable[[], tuple[str, ...]] = tuple,
+        missing: Callable[[], tuple[str, ...]] = tuple,
+    ) -> None:
+        self.inventory = inventory
+        self.read_policy = read_policy
+        self.make_strategy = make_strategy
+        self.counters = counters
+        self.enforcer = enforcer
+        self.journal = journal
+        self.clock = clock
+        self.paused = paused
+        self.disagreement = disagreement
+        self.restraint = Restraint(
+            enforcer,
+            journal,
+            clock,
+            observe=observe,
+            owners=other_owners,
+            changes=foreign_changes,
+            unrestored=unrestored,
+            missing=missing,
+        )
+        self._reload = threading.Event()
+        self._rereading: Patience[Policy] = Patience(POLICY_S, inventory.changed.set)
+        self._stop = threading.Event()
+        self._failure: str | None = None
+        self._sampler = Sampler()
+        self.tenants: dict[int, DomainInventory] = {}
+        self._states: dict[int, Any] = {}
+        self._io: dict[str, bool] = {}
+        self._classified = LastGood("the tenants", Classified({}, {}, (), {}))
+        self._effects: dict[int, DdioEffect] = {}
+        self._fixed: set[int] = set()  # domains whose knob of DDIO was found without effect
+        self._polled_s = -math.inf
+        self.policy = policy or read_policy()
+        self.strategy = make_strategy(self.policy.parameters)
+
+    def run(self, until_s: float = math.inf) -> None:
+        """Run until `stop` or the clock's `until_s`, then leave the hardware as it was found."""
+        try:
+            self.get_tenant_info()
+            self.poll()
+            pause_s = FIRST_SAMPLE_S
+            while not self._stop.is_set() and self.clock.now() < until_s:
+                self.clock.wait(self.inventory.changed, pause_s)
+                if self._stop.is_set():
+                    break
+                if self.inventory.changed.is_set():
+                    self.get_tenant_info()
+                pause_s = FIRST_SAMPLE_S
+                if self.clock.now() - self._polled_s >= LEAST_SAMPLE_S:
+                    self.iterate()
+                    pause_s = self.policy.parameters.interval_s
+        finally:
+            self._end()
+        if self._failure is not None:
+            raise ThreadDied(self._failure)
+
+    def stop(self) -> None:
+        """End the loop after the iteration under way; callable from any thread."""
+        self._stop.set()
+        self.inventory.changed.set()
+
+    def fail(self, text: str) -> None:
+        """End the loop as `stop` does, and have `run` raise `ThreadDied`; from any thread."""
+        self._failure = text
+        self.stop()
+
+    def reload_policy(self) -> None:
+        """Have the policy read again before the next iteration; callable from any thread."""
+        self._reload.set()
+        self.inventory.changed.set()
+
+    def iterate(self) -> None:
+        """Poll, decide, write, record: one iteration over all cache domains."""
+        started = time.perf_counter()
+        samples = self.poll()
+        read_s = time.perf_counter() - started
+        pause = self.paused()
+        if self.restraint.check():
+            self.inventory.changed.set()
+        if pause is None:
+            for domain, sample in samples.items():
+                self._decide(self.tenants[domain], sample, read_s)
+        self.journal.status(self.clock.wall(), self.restraint.reasons, pause)
+
+    def get_tenant_info(self) -> None:
+        """Read the whole picture anew, classify it and watch its processors."""
+        self.inventory.changed.clear()  # before reading: a hint during it is not lost
+        if self._reload.is_set() or self._rereading.asked:
+            self._read_policy_again()
+        facts = self.inventory.facts()
+        classified = self._classify(facts)
+        for domain, seen in classified.domains.items():
+            if self._offline(seen.domain, facts):
+                self.tenants.pop(domain, None)
+                continue
+            inventory = _ddio_fixed(seen) if domain in self._fixed else seen
+            if self.tenants.get(domain) != inventory:
+                self.tenants[domain] = inventory
+        self.restraint.look(facts)
+        self._compare_offer(facts)
+        self._watch()
+        warnings = self._warnings(facts, classified)
+        self.journal.inventory(self.clock.wall(), facts, self.tenants, warnings)
+
+    def _classify(self, facts: Facts) -> Classified:
+        """Apply the policy; after an error what it made of the last picture stays."""
+        last = self._classified
+        classified = last.update(lambda: self.policy.classify(facts, self._io))
+        wall_s = self.clock.wall()
+        if last.problem:
+            self.journal.problem(wall_s, Code.CLASSIFICATION_FAILED, last.problem)
+        else:
+            self.journal.solved(wall_s, Code.CLASSIFICATION_FAILED, "the policy is applied again")
+        self._io = dict(classified.io)
+        return classified
+
+    def _warnings(self, facts: Facts, classified: Classified) -> tuple[Reason, ...]:
+        """Return what the policy and the picture of the host have to complain of, each once."""
+        of_sources = {*facts.warnings, *(facts.switch.warnings if facts.switch else ())}
+        found = [Reason(Code.POLICY_WARNING, str(text)) for text in self.policy.warnings]
+        found += [
+            Reason(Code.SOURCE if text in of_sources else Code.TENANTS, text)
+            for text in classified.warnings
+        ]
+        return tuple(dict.fromkeys(found))
+
+    def _compare_offer(self, facts: Facts) -> None:
+        """Tell when Placement is offered something else than this host can keep."""
+        if facts.warnings:
+            return  # a source is silent: what the host can offer is not known now
+        wall_s = self.clock.wall()
+        if (text := self.disagreement(self.policy, facts)) is not None:
+            self.journal.problem(wall_s, Code.PLACEMENT_OFFER, text)
+        else:
+            self.journal.solved(wall_s, Code.PLACEMENT_OFFER, "provider.yaml agrees with this host")
+
+    def _offline(self, domain: CacheDomain, facts: Facts) -> bool:
+        """Whether a whole domain is off-line: it is left alone until it is back."""
+        gone = set(domain.cpus).isdisjoint(facts.host.online_cpus)
+        if gone:
+            text = f"cache domain {domain.id}: its processors are all off-line; it is left alone"
+            self.journal.problem(self.clock.wall(), Code.DOMAIN_OFFLINE, text, domain.id)
+        else:
+            text = f"cache domain {domain.id}: processors are on-line again"
+            self.journal.solved(self.clock.wall(), Code.DOMAIN_OFFLINE, text, domain.id)
+        return gone
+
+    def _watch(self) -> None:
+        """Count on the processors of all tenants; what cannot be counted stays without rates."""
+        tenants = (one for known in self.tenants.values() for one in known.tenants)
+        try:
+            self.counters.watch({cpu for tenant in tenants for cpu in tenant.cpus})
+        except HardwareError as error:
+            text = f"not all is counted: {error}"
+            self.journal.problem(self.clock.wall(), Code.NOT_ALL_COUNTED, text)
+        else:
+            self.journal.solved(self.clock.wall(), Code.NOT_ALL_COUNTED, "all is counted again")
+
+    def poll(self) -> dict[int, Sample]:
+        """Read the counters; empty when they cannot be read or at the first reading."""
+        self._polled_s = self.clock.now()
+        try:
+            samples = self._sampler.update(self.counters.read(), self.tenants)
+        except HardwareError as error:
+            self.journal.problem(self.clock.wall(), Code.COUNTERS_UNREADABLE, str(error))
+            return {}
+        text = "the counters can be read again"
+        self.journal.solved(self.clock.wall(), Code.COUNTERS_UNREADABLE, text)
+        return samples
+
+    def _decide(self, inventory: DomainInventory, sample: Sample, read_s: float) -> None:
+        """One step of one domain's controller, written and recorded."""
+        started = time.perf_counter()
+        decided_from = self._step(inventory, sample)
+        if decided_from is None:
+            return
+        before, decision = decided_from
+        decided = time.perf_counter()
+        effective = self._write(inventory, decision)
+        written = time.perf_counter()
+        timings_us = {
+            "read": read_s * 1e6,
+            "decide": (decided - started) * 1e6,
+            "write": (written - decided) * 1e6,
+        }
+        wall_s = self.clock.wall()
+        self.journal.iteration(wall_s, before, sample, decision, effective, timings_us)
+        self._verify_ddio(sample, effective)
+
+    def _step(self, inventory: DomainInventory, sample: Sample) -> tuple[Any, Decision] | None:
+        """Return from which state the strategy decided what; None when it failed.
+
+        The boundary beyond which nothing of a strategy ends the loop.
+        A strategy may be anybody's code: whatever it raises, and a layout that cannot be, is
+        logged and shown. The state and the masks of before stay, and it is asked again.
+        """
+        domain = inventory.domain.id
+        try:
+            state = self._states.get(domain)
+            if state is None:
+                state = self.strategy.initial(inventory, self.clock.now())
+            after, decision = self.strategy.step(state, inventory, sample)
+            check_decision(decision, domain)
+            check.check(inventory, decision.layout)
+        except LayoutError as error:
+            text = f"cache domain {domain}: {error}; keeping previous masks"
+            self.journal.problem(self.clock.wall(), Code.LAYOUT_IMPOSSIBLE, text, domain)
+            return None
+        except Exception as error:  # noqa: BLE001 - see above
+            text = f"cache domain {domain}: the strategy failed, keeping previous masks: {error!r}"
+            self.journal.failed(self.clock.wall(), Code.STRATEGY_FAILED, text, domain)
+            return None
+        self._states[domain] = after
+        for code in (Code.LAYOUT_IMPOSSIBLE, Code.STRATEGY_FAILED):
+            text = f"cache domain {domain}: decided again"
+            self.journal.solved(self.clock.wall(), code, text, domain)
+        return state, decision
+
+    def _verify_ddio(self, sample: Sample, effective: Effective | None) -> None:
+        """Have the strategy know when DDIO does not follow its knob."""
+        low = self.policy.parameters.threshold_miss_low_per_s
+        effect = self._effects.setdefault(sample.domain, DdioEffect(low))
+        verdict = effect.look(sample, effective.ddio if effective else None)
+        if verdict is not None:
+            self._fixed.add(sample.domain)
+            self.tenants[sample.domain] = _ddio_fixed(self.tenants[sample.domain])
+            text = f"cache domain {sample.domain}: {verdict}"
+            self.journal.problem(self.clock.wall(), Code.DDIO_NO_EFFECT, text, sample.domain)
+
+    def _write(self, inventory: DomainInventory, decision: Decision) -> Effective | None:
+        """Put the layout on the hardware; None while only observing."""
+        if self.restraint.reasons:
+            return None
+        try:
+            effective = self.enforcer.apply(inventory, decision.layout)
+        except DomainOffline:
+            self.inventory.changed.set()  # it went since we looked: look again
+            return None
+        except HardwareError as error:
+            self.restraint.refused(error)
+            return None
+        self.restraint.accepted()
+        return effective
+
+    def _end(self) -> None:
+        """Leave the hardware as it was found and close what is open."""
+        self.journal.ending()
+        if self._failure is not None:
+            self.journal.problem(self.clock.wall(), Code.THREAD_DIED, self._failure)
+        self.restraint.restore()
+        self.counters.close()
+        self.journal.close(self.clock.wall())
+
+    def _read_policy_again(self) -> None:
+        """Take the policy as it is on disk now; the old one stays when that is broken.
+
+        It is read in a thread of its own: what takes long is taken when it is there.
+        """
+        wall_s = self.clock.wall()
+        if not self._rereading.asked:
+            self._reload.clear()
+        try:
+            policy = self._rereading.ask(self.read_policy)
+            self.strategy = self.make_strategy(policy.parameters)
+        except TimeoutError:
+            return
+        except (PolicyError, StrategyError) as error:
+            text = f"the policy was not reloaded, the old one stays: {error}"
+            self.journal.problem(wall_s, Code.POLICY_INVALID, text)
+            return
+        self.policy = policy
+        self._effects.clear()
+        for domain in self._fixed:
+            text = f"cache domain {domain}: DDIO is tried"
+            self.journal.solved(wall_s, Code.DDIO_NO_EFFECT, text, domain)
+        self._fixed.clear()
+        self.journal.settings(self.policy.parameters)
+        self.journal.solved(wall_s, Code.POLICY_INVALID, "the policy is sound again")
+        self.journal.tell(wall_s, "policy reloaded")
+
+
+def _ddio_fixed(inventory: DomainInventory) -> DomainInventory:
+    """Return the inventory of a domain in which DDIO cannot be resized."""
+    domain = dataclasses.replace(inventory.domain, ddio_resizable=False)
+    return dataclasses.replace(inventory, domain=domain)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policy's file: read, and its template rendered in a process of its own, under limits.
+
+Jinja2's sandbox forbids access, not effort: nested ranges, strings that double, ``center``,
+``lipsum``, ``batch`` take all the time and memory there is. A child is a new interpreter
+(``subprocess``): the agent has threads, which ``fork`` would leave in any state, and a limit on
+memory or CPU time holds for a whole process. It sets the limits itself, needs no rights, and its
+start takes some 0.3 s of CPU, once for a policy file. A file without a template needs none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from iat_nova.common import files
+from iat_nova.model import HostFacts
+from iat_nova.policy import Policy, default, parse
+from iat_nova.policy.problems import PolicyError, Problem
+from iat_nova.policy.render import Rendered, render
+
+MARKUP = ("{{", "{%", "{#")
+"""How each part of a template begins; a text with none of them is rendered to itself."""
+
+CPU_S = 10  # of rendering alone; a policy takes some 0.02 s
+MEMORY_BYTES = 512 << 20
+WALL_S = 120.0  # of a child that gets no CPU, or hangs
+
+
+def load(path: str | Path | None, host: HostFacts) -> Policy:
+    """Load a policy file, or the default policy when `path` is None. Raises `PolicyError`."""
+    if path is None:
+        return default(host)
+    try:
+        text = files.read_bytes(path).decode("utf-8-sig")
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise PolicyError([Problem("", None, problem)], str(path)) from error
+    except ValueError as error:  # no UTF-8, or a path that no file can have
+        raise PolicyError([Problem("", None, f"cannot be read: {error}")], str(path)) from error
+    return parse(text, host, str(path), render_limited)
+
+
+def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered:
+    """Render a policy as `render` does, with limits of time and memory. Raises `PolicyError`."""
+    if not any(begin in source for begin in MARKUP):
+        return render(source, host)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", __name__, str(cpu_s)],
+            input=pickle.dumps((source, host)),
+            capture_output=True,
+            timeout=WALL_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _error(f"rendering took more than {WALL_S:g} s") from None
+    except OSError as error:
+        raise _error(f"cannot be rendered: {error.strerror or error}") from error
+    return _result(done, cpu_s)
+
+
+def _result(done: subprocess.CompletedProcess[bytes], cpu_s: int) -> Rendered:
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise _error(f"rendering took more than {cpu_s} s of CPU time")
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise _error(f"rendering ended with status {done.returncode}: {last or 'no message'}")
+    answer = json.loads(done.stdout)
+    if "problems" in answer:
+        raise PolicyError(Problem(*problem) for problem in answer["problems"])
+    return Rendered(answer["text"], tuple(answer["lines"]))
+
+
+def _error(message: str) -> PolicyError:
+    return PolicyError([Problem("", None, f"template: {message}")])
+
+
+def main(cpu_s: int) -> None:
+    """Be the child: source and host on standard input, what became of them on standard output."""
+    source, host = pickle.load(sys.stdin.buffer)  # our parent's
+    # A slow CPU may need seconds to get here: what the start took does not count.
+    last_s = math.ceil(time.process_time()) + cpu_s
+    resource.setrlimit(resource.RLIMIT_CPU, (last_s, last_s + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answer: dict[str, object]
+    try:
+        rendered = render(source, host)
+        answer = {"text": rendered.text, "lines": rendered.lines}
+    except PolicyError as error:
+        answer = {"problems": [(one.path, one.line, one.message) for one in error.problems]}
+    except MemoryError:
+        text = f"template: rendering takes more than {MEMORY_BYTES >> 20} MiB"
+        answer = {"problems": [("", None, text)]}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the parts together: from `Settings` to an `Agent` that can run."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from iat_nova import policy
+from iat_nova.agent import policy_file
+from iat_nova.agent.freshness import Freshness
+from iat_nova.agent.journal import Journal
+from iat_nova.agent.loop import Agent, TenantSource
+from iat_nova.agent.provider import ProviderFiles
+from iat_nova.agent.watchdog import Watchdog
+from iat_nova.common.clock import Clock, SystemClock
+from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
+from iat_nova.enforcement.enforcer import Enforcer, Keeper
+from iat_nova.enforcement.snapshot import Guard, Restored, RestoreError
+from iat_nova.hardware import backends, pqos, probe
+from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError, PortDca
+from iat_nova.hardware.locks import lock_holder
+from iat_nova.hardware.rollback import Restorable
+from iat_nova.hardware.rootport import RootPorts
+from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.host import read_host
+from iat_nova.inventory.libvirt import ANSWER_S, LibvirtSource
+from iat_nova.inventory.ovs import OvsSource
+from iat_nova.inventory.pci import Pci
+from iat_nova.inventory.reconcile import Inventory
+from iat_nova.inventory.spool import Spool
+from iat_nova.model import HostFacts, Parameters
+from iat_nova.report.observed import Observer
+from iat_nova.store.heartbeat import Heartbeat
+from iat_nova.store.pause import PauseFile
+from iat_nova.store.records import Status
+from iat_nova.store.writer import History
+from iat_nova.strategies import registry as strategies
+from iat_nova.strategies.api import Strategy
+
+LOG = logging.getLogger("iat_nova")
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """The hands on one machine, and its clock.
+
+    `ends_s`: when, on that clock, its time is over. `guard` keeps the promise that the host ends as
+    it was found; the emulated server needs none. `owners` names who else allocates cache now,
+    `inspect` what another hand did to our classes and to `ports`, `about` which interfaces were
+    chosen and why. DDIO goes off on `ports` with the first layout. `remove_left_over` removes what
+    carries our name although no snapshot tells of it, `missing` names what is not there to be
+    written to.
+    """
+
+    counters: Counters
+    allocator: CacheAllocator
+    ddio: DdioWays
+    clock: Clock
+    ends_s: float = math.inf
+    guard: Guard | None = None
+    owners: Callable[[], tuple[str, ...]] = tuple
+    inspect: Callable[[], tuple[str, ...]] = tuple
+    about: tuple[backends.Choice, ...] = ()
+    ports: RootPorts | None = None  # off for as long as the agent enforces
+    dca: PortDca | None = None  # what strategies may switch
+    remove_left_over: Callable[[], tuple[str, ...]] = tuple
+    missing: Callable[[], tuple[str, ...]] = tuple
+
+    def finish(self) -> None:
+        """Restore what an earlier end could not reach and is online again."""
+        if self.guard is not None:
+            restored = self.guard.finish()
+            for line in restored.done:
+                LOG.info("online again and restored: %s", line)
+            for line in restored.failed:
+                LOG.warning("not restored: %s", line)
+
+    def unrestored(self) -> tuple[str, ...]:
+        """Tell what nobody could restore yet, because it is offline."""
+        return () if self.guard is None else out_of_reach(self.guard.unreached)
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """Be the machine's only writer, after putting back what a crash may have left.
+
+        Nothing is saved before something is to be written: who only observes has nothing to undo.
+        Raises `HardwareError` when somebody else writes, or the host cannot be put back.
+        """
+        if self.guard is None:
+            yield
+            return
+        with self.guard.only_writer():
+            for line in self.guard.put_back().done:
+                LOG.warning("an earlier agent had not restored the host; now: %s", line)
+            for line in self.remove_left_over():
+                LOG.warning("left over without a snapshot: %s", line)
+            try:
+                yield
+            finally:
+                _all_back(self.guard)  # the agent did so when it ended, if it could
+
+
+def machine(settings: Settings) -> Machine:
+    """Open the machine the settings name. Raises `ConfigError`, `HardwareError`."""
+    if settings.hardware == "emulated":
+        return _emulated(settings)
+    host = probe.Host()
+    hands = hardware(settings, host)
+    parts = dict(hands.parts)
+    ports = None
+    inspect_ports: Callable[[], tuple[str, ...]] = tuple
+    if settings.port_dca:
+        ports = parts[backends.PORT_DCA] = backends.root_ports(
+            host, settings.dca_off_ports, settings.dca_ports
+        )
+        inspect_ports = ports.inspect
+    keeper = guard(settings, host, parts)
+    return Machine(
+        hands.counters,
+        hands.allocator,
+        hands.ddio,
+        SystemClock(),
+        guard=keeper,
+        ports=ports,
+        dca=ports,
+        owners=lambda: probe.owners(host, ours=groups_of_libpqos(keeper, host)),
+        inspect=lambda: (*hands.inspect().foreign, *inspect_ports()),
+        about=hands.choices,
+        remove_left_over=host.resctrl.remove_left_over,
+        missing=hands.missing,
+    )
+
+
+def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
+    """Choose the interfaces of a real host; nothing is written. Raises `HardwareError`."""
+    wanted = backends.Preferences(
+        settings.cat_interface,
+        settings.ddio_interface,
+        settings.counters_interface,
+        settings.cha_slices,
+    )
+    return backends.choose(host, SystemClock(), wanted)
+
+
+def guard(
+    settings: Settings, host: probe.Host, parts: Mapping[str, Restorable] | None = None
+) -> Guard:
+    """Make what saves `parts`, and restores whatever any agent saved here."""
+    return Guard(
+        parts or {},
+        snapshot=settings.snapshot_path,
+        lock=WRITER_LOCK,
+        others=backends.restorers(host),
+    )
+
+
+def groups_of_libpqos(keeper: Guard, host: probe.Host) -> tuple[str, ...]:
+    """Return the groups libpqos made for an agent of ours, as its snapshot tells.
+
+    Raises `HardwareError`.
+    """
+    saved = keeper.saved("pqos-os")
+    return pqos.groups_made(host.fs, saved) if saved else ()
+
+
+def writer(host: probe.Host) -> int | None:
+    """Return the process that writes this host's cache masks now, None when there is none."""
+    return lock_holder(WRITER_LOCK, host.roots.proc)
+
+
+def _all_back(keeper: Guard) -> tuple[str, ...]:
+    """Restore; tell what was done. Raises `HardwareError` with what could not be put back."""
+    restored = keeper.restore()
+    if not_restored := (*restored.failed, *out_of_reach(restored.left)):
+        raise RestoreError("not restored: " + "; ".join(not_restored))
+    return restored.done
+
+
+def out_of_reach(left: Iterable[str]) -> tuple[str, ...]:
+    """Tell of what a restore could not reach, what becomes of it."""
+    return tuple(
+        f"{one}: its CPUs are offline; it stays in the snapshot and is restored when they are "
+        "online again: by an agent that runs, the next start, or iat-nova restore"
+        for one in left
+    )
+
+
+def restore(settings: Settings) -> tuple[str, ...]:
+    """Put the host back as an agent found it that could not do so itself; tell what was done.
+
+    Without a snapshot there is nothing to do, whatever the machine, but for groups that carry our
+    name. Raises `HardwareError`, also
+    while an agent runs.
+    """
+    host = probe.Host()
+    try:
+        if not settings.snapshot_path.exists() and not host.resctrl.own_groups():
+            return ()
+    except OSError as error:
+        raise HardwareError(f"{settings.snapshot_path}: {error.strerror}; be root") from error
+    keeper = guard(settings, host)
+    with keeper.only_writer():
+        return (*_all_back(keeper), *host.resctrl.remove_left_over())
+
+
+def _emulated(settings: Settings) -> Machine:
+    """Start the emulated server. Its packages are an extra, so they are imported here."""
+    try:
+        from iat_nova import sim  # noqa: PLC0415
+        from iat_nova.sim import warm  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(str(error)) from error
+    warm.warm()  # here a signal ends it at once; in the first iteration it would wait for all of it
+    try:
+        scenario = sim.Scenario.load(settings.emulated_scenario or "")
+        # People look at the history of what runs before their eyes by the time on the wall.
+        pace = settings.emulated_pace or None
+        server = sim.EmulatedServer(scenario, pace=pace, epoch_s=time.time())
+    except sim.ScenarioError as error:
+        raise ConfigError(str(error)) from error
+    length_s = settings.emulated_seconds or scenario.length_s
+    return Machine(server, server, server, server, server.now() + length_s, dca=server)
+
+
+def inventory(
+    settings: Settings,
+    host: Callable[[], HostFacts],
+    clock: Clock,
+    *,
+    answer_s: float = ANSWER_S,
+) -> Inventory:
+    """Make the sources the settings name; nothing is opened before `start`.
+
+    `answer_s` is how long a look waits for libvirt. Raises `ConfigError`.
+    """
+    try:
+        sets = CpuSets.parse(settings.cpu_dedicated_set, settings.cpu_shared_set)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    libvirt = LibvirtSource(
+        settings.libvirt_uri, sets, Spool(settings.spool_dir), answer_s=answer_s
+    )
+    ovs = None
+    if settings.ovsdb_connection is not None:
+        ovs = OvsSource(
+            settings.ovsdb_connection,
+            vswitchd_control=settings.vswitchd_control,
+            rundir=settings.ovs_rundir,
+            proc_root=settings.proc_root,
+        )
+    return Inventory(
+        libvirt,
+        ovs,
+        Pci(settings.sysfs_root),
+        host,
+        clock,
+        debounce_s=settings.debounce_s,
+        slow_timer_s=settings.reconcile_s,
+    )
+
+
+class _PortsOff:
+    """Keeps the guard's promise, and has DDIO off on an operator's ports while we enforce."""
+
+    def __init__(self, guard: Guard, ports: RootPorts) -> None:
+        self._guard = guard
+        self._ports = ports
+
+    def protect(self) -> Restored:
+        restored = self._guard.protect()
+        self._ports.off()
+        return restored
+
+    def extend(self) -> None:
+        self._guard.extend()
+
+    def restore(self) -> Restored:
+        return self._guard.restore()
+
+
+class _SavedFirst:
+    """Counters that are set up only with a snapshot on disk: setting some up writes registers.
+
+    Also after a restore in the middle of a run, which took the snapshot away, and on processors
+    that came since it was made.
+    """
+
+    def __init__(self, counters: Counters, guard: Guard) -> None:
+        self._counters = counters
+        self._guard = guard
+        self._watched: frozenset[int] = frozenset()
+        self.read = counters.read
+        self.close = counters.close
+
+    def watch(self, cpus: Iterable[int]) -> None:
+        wanted = frozenset(cpus)
+        self._guard.protect(backends.COUNTING)
+        if self._watched and wanted - self._watched:
+            self._guard.extend(backends.COUNTING)
+        self._watched |= wanted
+        self._counters.watch(wanted)
+
+
+def enforcer(hands: Machine) -> Enforcer:
+    """Make the one owner of what is on the machine."""
+    keeper: Keeper | None = hands.guard
+    if hands.guard is not None and hands.ports is not None:
+        keeper = _PortsOff(hands.guard, hands.ports)
+    return Enforcer(hands.allocator, hands.ddio, keeper, hands.dca)
+
+
+def agent(
+    settings: Settings,
+    hands: Machine,
+    source: TenantSource,
+    host: Callable[[], HostFacts],
+    observer: Observer | None = None,
+    heartbeat: Heartbeat | None = None,
+) -> Agent:
+    """Join everything; `observer` is told what the metrics show, `heartbeat` each iteration.
+
+    Raises `PolicyError` and `StrategyError`: a bad start is no start.
+    """
+
+    def read_policy() -> policy.Policy:
+        try:
+            facts = host()
+        except (OSError, ValueError) as error:
+            problem = policy.Problem("", None, f"this host's facts cannot be read: {error}")
+            raise policy.PolicyError([problem], "the policy's host") from error
+        return policy_file.load(settings.policy_path, facts)
+
+    def make_strategy(parameters: Parameters) -> Strategy:
+        return strategies.make(settings.strategy, parameters)
+
+    first = read_policy()
+    parameters = first.parameters
+    make_strategy(parameters)  # before the history: a name that does not exist leaves no trace
+    history = History(
+        settings.history_path,
+        max_age_s=settings.history_max_age_s,
+        max_bytes=settings.history_max_bytes,
+        clock=hands.clock,
+    )
+    status = Status(
+        mode=settings.mode,
+        pid=os.getpid(),
+        version=importlib.metadata.version("iat-nova"),
+        strategy=settings.strategy,
+        interval_s=parameters.interval_s,
+        started_s=hands.clock.wall(),
+        parameters=parameters,
+        phases=strategies.phases(settings.strategy),
+        rules=strategies.rules(settings.strategy),
+    )
+    pause = PauseFile(settings.state_dir)
+    return Agent(
+        inventory=source,
+        read_policy=read_policy,
+        policy=first,
+        make_strategy=make_strategy,
+        counters=_SavedFirst(hands.counters, hands.guard) if hands.guard else hands.counters,
+        enforcer=enforcer(hands),
+        journal=Journal(
+            history, status, observer, Watchdog(), heartbeat, Freshness(settings.reconcile_s)
+        ),
+        clock=hands.clock,
+        paused=lambda: pause.current(hands.clock.wall()),
+        disagreement=ProviderFiles(settings).disagreement,
+        observe=settings.mode == "observe",
+        other_owners=hands.owners,
+        foreign_changes=hands.inspect,
+        unrestored=hands.unrestored,
+        missing=hands.missing,
+    )
+
+
+def host_reader(
+    settings: Settings,
+    allocator: CacheAllocator,
+    first: Callable[[], object] = tuple,
+    ports: RootPorts | None = None,
+) -> Callable[[], HostFacts]:
+    """Return what reads the host's own facts, whenever it is called: processors come and go.
+
+    `first` is called before each reading: what was left of an earlier agent must not be taken for
+    what this one found. `ports` are the root ports that strategies may switch.
+
+    Raises `HardwareError` where the cache domains cannot be read now; what it returns raises
+    `OSError` where they cannot be read later.
+    """
+    found = {domain.id: domain.ddio_found for domain in allocator.domains()}
+
+    def read() -> HostFacts:
+        try:
+            first()
+            domains = allocator.domains()
+            domains = domains if ports is None else ports.assign(domains)
+        except HardwareError as error:
+            raise OSError(str(error)) from error
+        as_found = (  # the emulated server tells DDIO's ways as they are now
+            dataclasses.replace(one, ddio_found=found.setdefault(one.id, one.ddio_found))
+            for one in domains
+        )
+        return read_host(tuple(as_found), settings.sysfs_root)
+
+    return read

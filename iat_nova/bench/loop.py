@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an iteration of the loop costs, on this machine, with the real parts.
+
+The counters are opened and read for real through perf, one group a processor; where the machine
+has fewer processors than the emulated tenants, several groups count on one. What they counted
+is then replaced by prepared figures, so that an iteration is stable, or is not, on purpose.
+Sampling, decision, layout, enforcement and recording are the agent's own; masks are written to
+hardware in memory. The *floor* is the bare cost of the same reads on the same descriptors in the
+same run; the *overhead* is everything in an iteration that is neither the floor nor a mask write.
+
+On this host's own hardware (`rows` with a `Machine`) the counters are those the agent would take,
+and masks and DDIO's ways are really written, on one cache domain, under the agent's guard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import statistics
+import tempfile
+import threading
+import time
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+from unittest import mock
+
+from iat_nova import conf
+from iat_nova.agent import wiring
+from iat_nova.agent.journal import Journal
+from iat_nova.agent.loop import Agent
+from iat_nova.bench import fake
+from iat_nova.common.clock import SystemClock
+from iat_nova.enforcement.enforcer import Enforcer
+from iat_nova.hardware import events
+from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, HardwareError
+from iat_nova.hardware.perf import PerfCounters
+from iat_nova.layout import plan as layout
+from iat_nova.model import (
+    CacheDomain,
+    DeviceModel,
+    DomainInventory,
+    Facts,
+    HostFacts,
+    Parameters,
+    Priority,
+    Tenant,
+    TenantKind,
+    WayRequest,
+)
+from iat_nova.policy import Classified
+from iat_nova.store.records import Status
+from iat_nova.store.writer import History
+from iat_nova.strategies.iat import controller
+from iat_nova.strategies.iat.presets import PRESETS
+
+TENANTS = (1, 2, 4, 8, 16, 64, 256)
+CORES = (1, 2)
+PHASES = ("stable", "unstable")
+ITERATIONS = 1000
+WARM_UP = 30
+
+# Nothing is damped: every unstable iteration is to go all the way to the layout.
+PARAMETERS = Parameters(mask_changes_per_minute=10**9, backoff_initial_s=0.0, backoff_max_s=0.0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """Medians over the iterations of one case, in microseconds; one 99th percentile.
+
+    `layouts` is the share of iterations, 0..1, that reached the layout solver.
+    """
+
+    tenants: int
+    cores_per_tenant: int
+    phase: str
+    read_us: float
+    decide_us: float
+    layout_us: float
+    write_us: float
+    record_us: float
+    overhead_us: float
+    overhead_p99_us: float
+    floor_us: float
+    layouts: float
+
+
+def rows(
+    tenants: Iterable[int] = TENANTS,
+    cores: Iterable[int] = CORES,
+    phases: Iterable[str] = PHASES,
+    iterations: int = ITERATIONS,
+    progress: Callable[[str], None] = lambda text: None,
+    machine: wiring.Machine | None = None,
+) -> Iterator[Row]:
+    """Measure every combination. Raises `HardwareError` where perf cannot be opened at all.
+
+    With a `machine`, which the caller holds as its only writer, combinations that need more
+    processors than its first cache domain has are left out.
+    """
+    for count in tenants:
+        for width in cores:
+            hands = _Memory(count * width) if machine is None else _Real(machine)
+            if count * width > len(hands.domain.cpus):
+                progress(f"{count} tenants, {width} cores each: more than the cache domain has")
+                continue
+            for phase in phases:
+                progress(f"{count} tenants, {width} cores each, {phase}")
+                with tempfile.TemporaryDirectory(prefix="iat-nova-bench-") as folder:
+                    yield _Case(count, width, phase, folder, hands).measure(iterations)
+
+
+def real_machine(settings: conf.Settings) -> wiring.Machine:
+    """Open this host's hardware as the agent would. Raises `HardwareError`.
+
+    It is refused where the agent would only observe: somebody else allocates cache.
+    """
+    machine = wiring.machine(dataclasses.replace(settings, hardware="auto"))
+    if not isinstance(machine.counters, PerfCounters):
+        raise HardwareError("the bench reads perf's counters: unset [iat] counters_interface")
+    owners = machine.owners()
+    if owners:
+        raise HardwareError("; ".join(owners))
+    return machine
+
+
+class _Clock:
+    """Virtual time: a second an iteration."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def now(self) -> float:
+        return self.now_s
+
+    def wall(self) -> float:
+        return time.time()
+
+    def wait(self, wake: threading.Event, seconds: float) -> bool:
+        self.now_s += seconds
+        return wake.is_set()
+
+
+class _Inventory:
+    """A host with one cache domain, whose tenants never change."""
+
+    def __init__(self, domain: CacheDomain) -> None:
+        self.changed = threading.Event()
+        self._facts = Facts(HostFacts("bench", (domain,), domain.cpus), (), None)
+
+    def facts(self) -> Facts:
+        return self._facts
+
+
+class _Policy:
+    """The bench's tenants, whatever the facts."""
+
+    parameters = PARAMETERS
+    warnings = ()
+
+    def __init__(self, inventory: DomainInventory) -> None:
+        self._inventory = inventory
+
+    def classify(self, facts: Facts, io_before: Mapping[str, bool]) -> Classified:
+        return Classified({self._inventory.domain.id: self._inventory}, {}, (), {})
+
+
+class _Stopwatch:
+    """Adds up the time spent in wrapped calls since the last `take`."""
+
+    def __init__(self) -> None:
+        self.spent_s = 0.0
+        self.calls = 0
+
+    def wrap(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `call`, timed."""
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self.spent_s += time.perf_counter() - started
+                self.calls += 1
+
+        return timed
+
+    def take(self) -> float:
+        """Return the microseconds since the last time."""
+        spent, self.spent_s = self.spent_s, 0.0
+        return spent * 1e6
+
+
+class _Memory:
+    """One socket in memory, as large as need be; perf's software events on real processors."""
+
+    guard = None
+
+    def __init__(self, cpus: int) -> None:
+        self.domain = dataclasses.replace(fake.SKYLAKE, cpus=tuple(range(cpus)))
+        self.allocator = fake.FakeAllocator((self.domain,))
+        self.ddio = fake.FakeDdio((self.domain,))
+        processors = sorted(os.sched_getaffinity(0))
+        self.perf = PerfCounters(
+            events.SOFTWARE,
+            SystemClock(),
+            real_cpu=lambda cpu: processors[cpu % len(processors)],
+        )
+
+
+class _Real:
+    """The first cache domain of this host, and what drives it."""
+
+    def __init__(self, machine: wiring.Machine) -> None:
+        assert isinstance(machine.counters, PerfCounters)  # `real_machine` has seen to it
+        self.domain = machine.allocator.domains()[0]
+        self.allocator = machine.allocator
+        self.ddio = machine.ddio
+        self.guard = machine.guard
+        self.perf = machine.counters
+
+
+class _Counters:
+    """Reads the real descriptors and hands out prepared figures instead of what they say."""
+
+    def __init__(self, perf: PerfCounters) -> None:
+        self.perf = perf
+        self.prepared = Counts(0.0, {}, {})
+
+    def watch(self, cpus: Iterable[int]) -> None:
+        self.perf.watch(cpus)
+
+    def read(self) -> Counts:
+        self.perf.read()
+        return self.prepared
+
+    def close(self) -> None:
+        self.perf.close()
+
+
+class _Case:
+    """One combination: its agent, its clock and its stopwatches."""
+
+    def __init__(
+        self, tenants: int, cores: int, phase: str, folder: str, hands: _Memory | _Real
+    ) -> None:
+        self.tenants, self.cores, self.phase = tenants, cores, phase
+        self.hands = hands
+        self.inventory = _inventory(hands.domain, tenants, cores)
+        self.clock = _Clock()
+        self.counters = _Counters(hands.perf)
+        self.read, self.step, self.layout, self.write, self.record = (
+            _Stopwatch() for _ in range(5)
+        )
+        self.history = History(
+            f"{folder}/history.sqlite", max_age_s=3600.0, max_bytes=32 << 20, clock=self.clock
+        )
+        self.agent = self._agent()
+
+    def _agent(self) -> Agent:
+        policy = _Policy(self.inventory)
+        strategy = controller.Controller(PARAMETERS, PRESETS["iat"])
+        strategy.step = self.step.wrap(strategy.step)  # type: ignore[method-assign]
+        journal = Journal(self.history, _status())
+        journal.iteration = self.record.wrap(journal.iteration)  # type: ignore[method-assign]
+        journal.status = self.record.wrap(journal.status)  # type: ignore[method-assign]
+        agent = Agent(
+            inventory=_Inventory(self.hands.domain),
+            read_policy=lambda: policy,  # type: ignore[arg-type,return-value]
+            make_strategy=lambda parameters: strategy,
+            counters=self.counters,
+            enforcer=self._enforcer(),
+            journal=journal,
+            clock=self.clock,
+            paused=lambda: None,
+        )
+        agent.poll = self.read.wrap(agent.poll)  # type: ignore[method-assign]
+        return agent
+
+    def _enforcer(self) -> Enforcer:
+        """Have the enforcer's calls of the hardware timed."""
+        allocator: Any = types.SimpleNamespace(apply=self.write.wrap(self.hands.allocator.apply))
+        ddio: Any = types.SimpleNamespace(
+            read=self.write.wrap(self.hands.ddio.read), write=self.write.wrap(self.hands.ddio.write)
+        )
+        return Enforcer(allocator, ddio, self.hands.guard)
+
+    def measure(self, iterations: int) -> Row:
+        """Run the iterations and take the medians."""
+        plan = self.layout.wrap(layout.plan)
+        with (
+            mock.patch.object(layout, "plan", plan),
+            contextlib.closing(self.history),
+            contextlib.closing(self.counters),
+        ):
+            self._watch()
+            self.agent.get_tenant_info()
+            self._prepare(0)
+            self.agent.poll()
+            for number in range(1, WARM_UP):
+                self._iterate(number)
+            self.layout.calls = 0
+            taken = [self._iterate(WARM_UP + number) for number in range(iterations)]
+            self.agent.enforcer.restore()
+        return self._row(taken)
+
+    def _watch(self) -> None:
+        """Open the processors' counters, without which the agent would go on.
+
+        Raises `HardwareError` where one is refused. A domain's may be missing, as on a host.
+        """
+        cpus = {cpu for tenant in self.inventory.tenants for cpu in tenant.cpus}
+        try:
+            self.counters.watch(cpus)
+        except HardwareError:
+            if self.counters.perf.read().cores.keys() != cpus:
+                raise
+
+    def _iterate(self, number: int) -> dict[str, float]:
+        """Run one iteration; what is left to the history's thread is done before the next."""
+        self._prepare(number)
+        started = time.perf_counter()
+        self.counters.perf.raw_read()
+        floor = (time.perf_counter() - started) * 1e6
+        started = time.perf_counter()
+        self.agent.iterate()
+        total = (time.perf_counter() - started) * 1e6
+        layout, write = self.layout.take(), self.write.take()
+        taken = {
+            "read_us": self.read.take(),
+            "decide_us": self.step.take() - layout,
+            "layout_us": layout,
+            "write_us": write,
+            "record_us": self.record.take(),
+            "floor_us": floor,
+            "overhead_us": total - floor - write,
+        }
+        self.history.flush()
+        self.clock.now_s += 1.0
+        return taken
+
+    def _prepare(self, number: int) -> None:
+        """Lay out what the counters will have counted: the same each second, or anything but."""
+        swing = number % 2 if self.phase == "unstable" else 0
+        before = self.counters.prepared
+        cores = {}
+        for place, tenant in enumerate(self.inventory.tenants):
+            # Who makes the fewest references changes each time, so the layout has work to do.
+            rank = self.tenants - place if swing else place + 1
+            for cpu in tenant.cpus:
+                old = before.cores.get(cpu, CoreCounts(0, 0, 0, 0))
+                cores[cpu] = CoreCounts(
+                    old.instructions + 2_000_000_000,
+                    old.cycles + 2_300_000_000,
+                    old.references + 1_000_000 * rank,
+                    old.misses + 400_000 * rank,
+                )
+        domain = self.inventory.domain.id
+        ddio = before.domains.get(domain, DomainCounts(0, 0, 0))
+        self.counters.prepared = Counts(
+            self.clock.now_s,
+            cores,
+            {
+                domain: DomainCounts(
+                    (ddio.ddio_hits or 0) + 10_000_000,
+                    (ddio.ddio_misses or 0) + (3_000_000 if swing else 500_000),
+                    (ddio.memory_bytes or 0) + 10_000_000_000,
+                )
+            },
+        )
+
+    def _row(self, taken: list[dict[str, float]]) -> Row:
+        medians = {
+            name: round(statistics.median(one[name] for one in taken), 1) for name in taken[0]
+        }
+        overheads = sorted(one["overhead_us"] for one in taken)
+        p99 = overheads[min(len(overheads) - 1, int(len(overheads) * 0.99))]
+        return Row(
+            self.tenants,
+            self.cores,
+            self.phase,
+            overhead_p99_us=round(p99, 1),
+            layouts=round(self.layout.calls / len(taken), 2),
+            **medians,
+        )
+
+
+def _inventory(domain: CacheDomain, tenants: int, cores: int) -> DomainInventory:
+    """A stack and guests, PC and BE in turn, every other one with I/O, in one cache domain."""
+    places = [domain.cpus[number * cores : (number + 1) * cores] for number in range(tenants)]
+    return DomainInventory(domain, tuple(_tenant(n, cpus) for n, cpus in enumerate(places)))
+
+
+def _tenant(number: int, cpus: tuple[int, ...]) -> Tenant:
+    stack = number == 0
+    io = stack or number % 4 in (1, 2)
+    priority = Priority.PC if number % 4 in (1, 3) else Priority.BE
+    return Tenant(
+        id="stack" if stack else f"00000000-0000-4000-8000-{number:012d}/{number}",
+        name="vswitch" if stack else f"guest{number}",
+        kind=TenantKind.STACK if stack else TenantKind.GUEST,
+        priority=Priority.STACK if stack else priority,
+        io=io,
+        cpus=cpus,
+        ways=WayRequest(1, 2 if stack else 1, 11),
+        model=DeviceModel.SLICING if io and not stack else DeviceModel.NONE,
+    )
+
+
+def _status() -> Status:
+    return Status(
+        mode="enforce",
+        pid=os.getpid(),
+        version="bench",
+        strategy="iat",
+        interval_s=PARAMETERS.interval_s,
+        started_s=0.0,
+        parameters=PARAMETERS,
+    )

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file that holds the host as it was found: whole and checked, or refused.
+
+It carries a checksum over all of its content and the boot it belongs to. It is read and checked as
+a whole before anything of it is used. Format 1, of releases before the checksum, is read too: an
+upgrade may find one that the old version left.
+
+A snapshot of another boot is none: after a reboot the hardware is as new. A kernel that was started
+by kexec is no reboot in this sense: it has a boot id of its own, while no register was reset.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from iat_nova.common import files
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.shape import Shape, record, text, whole
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+BOOTLOADER = Path("/proc/sys/kernel/bootloader_type")
+_KEXEC = (
+    0xD  # Linux, Documentation/arch/x86/boot.rst, type_of_loader; sysctl kernel.bootloader_type
+)
+_FORMAT, _WITHOUT_CHECKSUM = 2, 1
+_ADVICE = "look at it, and remove it when the host is as it should be"
+
+
+def _parts(value: Any) -> None:
+    if not isinstance(value, dict):
+        raise ValueError("expected an object")
+
+
+_FIELDS: Mapping[str, Shape] = {
+    "format": whole(_WITHOUT_CHECKSUM, _FORMAT),
+    "boot": text(r".{1,64}", "a boot id"),
+    "parts": _parts,
+}
+_SHAPES = {
+    _WITHOUT_CHECKSUM: record(_FIELDS),
+    _FORMAT: record({**_FIELDS, "sha256": text(r"[0-9a-f]{64}", "a checksum")}),
+}
+
+
+class GuardError(HardwareError):
+    """The host cannot be guarded, so it must not be changed."""
+
+
+class SnapshotFile:
+    """The file; `shapes` says what every part that is known must look like."""
+
+    def __init__(
+        self,
+        path: Path,
+        shapes: Mapping[str, Shape],
+        *,
+        boot_id: Path = BOOT_ID,
+        bootloader: Path = BOOTLOADER,
+    ) -> None:
+        self._path = path
+        self._shapes = shapes
+        self._boot_id = boot_id
+        self._bootloader = bootloader
+
+    def read(self) -> dict[str, Any] | None:
+        """Return what was saved, by part; None where there is nothing of this boot.
+
+        Raises `GuardError` for a file that cannot be read, is no snapshot, or is damaged.
+        """
+        content = self._content()
+        if content is None:
+            return None
+        try:
+            self._check(content)
+        except (ValueError, RecursionError) as error:
+            raise self._refusal(str(error)) from error
+        if content["boot"] != self._boot() and not self._by_kexec():
+            return None
+        return dict(content["parts"])
+
+    def _content(self) -> dict[str, Any] | None:
+        """Return the file's JSON, None where it is missing or of another boot and format."""
+        try:
+            content = json.loads(files.read_bytes(self._path, follow=False).decode())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise GuardError(f"{self._path}: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON
+            # It is renamed into place when whole, so this is another program's doing.
+            raise self._refusal(str(error)) from error
+        if not isinstance(content, dict):
+            raise self._refusal("it is no object")
+        if content.get("format", _FORMAT) not in (_WITHOUT_CHECKSUM, _FORMAT):
+            if content.get("boot") != self._boot():
+                return None
+            raise GuardError(
+                f"{self._path}: format {content['format']!r}, this version knows {_FORMAT}; "
+                "restore with the version that wrote it"
+            )
+        return content
+
+    def _check(self, content: dict[str, Any]) -> None:
+        """Raise `ValueError` unless all of the content is as it was written."""
+        number = content.get("format")
+        _SHAPES[_WITHOUT_CHECKSUM if number == _WITHOUT_CHECKSUM else _FORMAT](content)
+        if number == _FORMAT and content["sha256"] != _checksum(content):
+            raise ValueError("its checksum is of other content")
+        for name, saved in content["parts"].items():
+            shape = self._shapes.get(name)
+            if shape is not None:
+                record({name: shape})({name: saved})
+
+    def _refusal(self, why: str) -> GuardError:
+        return GuardError(f"{self._path}: not a snapshot, or a damaged one ({why}); {_ADVICE}")
+
+    def write(self, parts: Mapping[str, Any]) -> None:
+        """Put the snapshot on disk, whole or not at all, and wait until it is there.
+
+        Raises `GuardError`.
+        """
+        content = {"format": _FORMAT, "boot": self._boot(), "parts": dict(parts)}
+        content["sha256"] = _checksum(content)
+        new = self._path.with_suffix(".new")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with open(new, "w") as file:
+                json.dump(content, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, self._path)
+            self._sync_folder()
+        except OSError as error:
+            raise GuardError(
+                f"{self._path}: {error.strerror}; without a snapshot nothing is written"
+            ) from error
+
+    def remove(self) -> None:
+        """Remove the file where there is one. Raises `GuardError`."""
+        try:
+            self._path.unlink()
+            self._sync_folder()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise GuardError(f"{self._path}: {error.strerror}") from error
+
+    def _boot(self) -> str:
+        try:
+            return self._boot_id.read_text().strip()
+        except OSError as error:
+            raise GuardError(f"{self._boot_id}: {error.strerror}") from error
+
+    def _by_kexec(self) -> bool:
+        """Whether another kernel started this one, with the hardware as that left it."""
+        try:
+            return int(self._bootloader.read_text()) >> 4 == _KEXEC
+        except (OSError, ValueError):
+            return False
+
+    def _sync_folder(self) -> None:
+        fd = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Return the checksum of a snapshot's content, itself left out, however it is laid out."""
+    covered = {key: value for key, value in content.items() if key != "sha256"}
+    plain = json.dumps(covered, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(plain.encode()).hexdigest()

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one agent of a state directory: its lock, and what it says of itself in the locked file.
+
+Whether an agent runs is asked of the lock, which the kernel takes from a process that died. What
+it does lies in the same file: one page, reserved when the lock is taken and written in place, so a
+full disk does not silence it (but where the file system copies on write, as btrfs does). Times are
+on the kernel's monotonic clock, together with the boot they belong to: steps of the clock change
+no age.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import fcntl
+import json
+import os
+import pathlib
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterator
+
+from iat_nova.common import files
+
+SIZE = 4096  # one page: written by one call
+TEXT_MAX = 400  # characters, each at most six bytes of JSON
+STALE_INTERVALS = 5  # an agent that missed so many of its intervals is stalled
+STALE_LEAST_S = 5.0
+_READS = 3  # a reader may meet the writer in the middle of a page
+_FLOCK = "hhqqi4x"  # struct flock of fcntl(2): type, whence, start, length, process
+
+
+class AlreadyRunning(Exception):
+    """Another agent owns this state directory."""
+
+
+class StateError(Exception):
+    """The state directory cannot be used now: full, read-only, of another owner."""
+
+
+class Phase(enum.StrEnum):
+    """What an agent says that it does."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class State(enum.StrEnum):
+    """What is known of the agent of a state directory."""
+
+    RUNNING = "running"
+    STARTING = "starting"  # it holds the lock and has had no iteration yet
+    STALLED = "stalled"  # it holds the lock and its iterations are overdue
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"  # it ended by an error, and said so
+    UNCLEAN = "unclean"  # the lock is free and nobody said that it stopped
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Beat:
+    """What an agent last said. Times in seconds on the monotonic clock of boot `boot_id`."""
+
+    pid: int
+    boot_id: str
+    phase: str
+    since_s: float  # when the phase began
+    at_s: float  # when it last said so
+    interval_s: float = 0.0
+    text: str = ""  # starting: what it waits for; running: why nothing is recorded; failed: why
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AgentNow:
+    """The agent as it is. `age_s`: since its last iteration, or since it began to start or stop.
+
+    None where that is not known. `text`: what it waits for, why it records nothing, or why it
+    failed.
+    """
+
+    state: State
+    pid: int | None = None
+    age_s: float | None = None
+    text: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a process."""
+        return self.state not in (State.STOPPED, State.FAILED, State.UNCLEAN)
+
+
+def boot_id() -> str:
+    """Return what tells this boot from any other (proc(5)); empty where there is none."""
+    try:
+        return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+class Heartbeat:
+    """Says what the agent does, for `look`; says nothing without a file.
+
+    `problem` tells why it cannot be said; None while all is well.
+    """
+
+    def __init__(
+        self, descriptor: int | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.problem: str | None = None
+        self._descriptor = descriptor
+        self._now = now
+        self._beat = Beat(os.getpid(), boot_id(), "", 0.0, 0.0)
+
+    def starting(self, text: str) -> None:
+        """The agent has had no iteration; `text` tells what it waits for."""
+        self._say(Phase.STARTING, text)
+
+    def iteration(self, interval_s: float, problem: str | None) -> None:
+        """An iteration has ended; `problem` tells why the history does not have it."""
+        self._beat = dataclasses.replace(self._beat, interval_s=interval_s)
+        self._say(Phase.RUNNING, problem or "")
+
+    def stopping(self) -> None:
+        """The agent has begun to end."""
+        self._say(Phase.STOPPING)
+
+    def stopped(self) -> None:
+        """The agent has ended in order."""
+        self._say(Phase.STOPPED)
+
+    def failed(self, text: str) -> None:
+        """The agent has ended by an error: it did not start, or could not restore the host."""
+        self._say(Phase.FAILED, text)
+
+    def _say(self, phase: Phase, text: str = "") -> None:
+        if self._descriptor is None:
+            return
+        now_s = self._now()
+        since_s = self._beat.since_s if phase == self._beat.phase else now_s
+        self._beat = dataclasses.replace(
+            self._beat, phase=phase, since_s=since_s, at_s=now_s, text=text[:TEXT_MAX]
+        )
+        try:
+            os.pwrite(self._descriptor, _page(self._beat), 0)
+        except OSError as error:
+            self.problem = f"agent.lock cannot be written: {error.strerror}"
+        else:
+            self.problem = None
+
+
+@contextlib.contextmanager
+def only_agent(
+    lock: pathlib.Path, now: Callable[[], float] = time.monotonic
+) -> Iterator[Heartbeat]:
+    """Be the one agent of a state directory; its folder is made where missing.
+
+    Raises `AlreadyRunning`, and `StateError` when the folder or the file cannot be used.
+    """
+    with _locked(lock) as descriptor:
+        heartbeat = Heartbeat(descriptor, now)
+        heartbeat.starting("")
+        try:
+            yield heartbeat
+        except BaseException as error:
+            heartbeat.failed(str(error) or type(error).__name__)
+            raise
+        heartbeat.stopped()
+
+
+def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None) -> AgentNow:
+    """Return what is known of the agent that uses a lock. Raises `OSError` but for no such file.
+
+    `now_s` and `boot` are the present on the monotonic clock; by default they are asked for.
+    """
+    try:
+        descriptor = files.open_own(lock, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
+        return AgentNow(State.STOPPED)
+    try:
+        held = _held(descriptor)
+        beat = _read(descriptor)
+    finally:
+        os.close(descriptor)
+    if not held:
+        return _gone(beat)
+    if beat is None or beat.boot_id != (boot_id() if boot is None else boot):
+        return AgentNow(State.STARTING)  # it has the lock and has said nothing yet
+    return _alive(beat, time.monotonic() if now_s is None else now_s)
+
+
+def _gone(beat: Beat | None) -> AgentNow:
+    """Return how an agent ended."""
+    if beat is None:
+        return AgentNow(State.STOPPED)
+    if beat.phase == Phase.FAILED:
+        return AgentNow(State.FAILED, beat.pid, text=beat.text)
+    return AgentNow(State.STOPPED if beat.phase == Phase.STOPPED else State.UNCLEAN, beat.pid)
+
+
+def _alive(beat: Beat, now_s: float) -> AgentNow:
+    """Return what a living agent does."""
+    if beat.phase in (Phase.STARTING, Phase.STOPPING):
+        return AgentNow(State(beat.phase), beat.pid, max(0.0, now_s - beat.since_s), beat.text)
+    if beat.phase in (Phase.STOPPED, Phase.FAILED):  # all but gone, or the next one's first moment
+        return AgentNow(State.STOPPING, beat.pid, max(0.0, now_s - beat.since_s))
+    age_s = max(0.0, now_s - beat.at_s)
+    overdue = age_s > max(STALE_LEAST_S, STALE_INTERVALS * beat.interval_s)
+    return AgentNow(State.STALLED if overdue else State.RUNNING, beat.pid, age_s, beat.text)
+
+
+@contextlib.contextmanager
+def _locked(lock: pathlib.Path) -> Iterator[int]:
+    """Hold the lock, with a page reserved in its file."""
+    with contextlib.ExitStack() as undo:
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = files.open_own(lock, os.O_RDWR | os.O_CREAT)
+            undo.callback(os.close, descriptor)
+            _lock(descriptor, lock)
+            os.posix_fallocate(descriptor, 0, SIZE)
+        except OSError as error:
+            text = f"[iat] state_dir {lock.parent}: {lock}: {error.strerror}"
+            raise StateError(text) from error
+        yield descriptor
+
+
+def _lock(descriptor: int, lock: pathlib.Path) -> None:
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
+    except (BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
+        owner = _read(descriptor)
+        raise AlreadyRunning(
+            f"another agent (process {owner.pid if owner else 'unknown'}) uses {lock.parent}: "
+            "two would fight for the cache"
+        ) from None
+
+
+def _whole_file(kind: int) -> bytes:
+    """Return a request of fcntl(2) for a lock that belongs to the open file, not the process."""
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)
+
+
+def _held(descriptor: int) -> bool:
+    """Tell whether somebody else holds the lock; the lock is not touched."""
+    answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
+    return bool(struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK)
+
+
+def _page(beat: Beat) -> bytes:
+    plain = json.dumps(dataclasses.asdict(beat))
+    return f"{zlib.crc32(plain.encode()):08x} {plain}".encode().ljust(SIZE - 1) + b"\n"
+
+
+def _read(descriptor: int) -> Beat | None:
+    """Return what the agent said; None when it said nothing, or not this version's way."""
+    for _ in range(_READS):
+        checksum, _, plain = os.pread(descriptor, SIZE, 0).strip().partition(b" ")
+        with contextlib.suppress(ValueError, TypeError):
+            if int(checksum, 16) == zlib.crc32(plain):
+                return Beat(**json.loads(plain))
+    return None

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants came, went or changed: the way counts with which the loop goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from iat_nova.common import amounts
+from iat_nova.model import DDIO, Action, Allocation, CacheDomain, Parameters, Sample, Step
+from iat_nova.strategies.iat import demand
+from iat_nova.strategies.iat.ledger import ddio_bounds
+from iat_nova.strategies.iat.presets import Switches
+from iat_nova.strategies.iat.roster import Roster, is_best_effort
+from iat_nova.strategies.iat.state import Grant, Member, State, Trial
+
+
+def found_ddio_ways(roster: Roster, parameters: Parameters) -> int:
+    """Return how many ways DDIO has before we touch it: as found, else the policy's minimum."""
+    found = roster.domain.ddio_found
+    return found.count if found else ddio_bounds(roster.domain, parameters)[0]
+
+
+def start_allocation(roster: Roster, parameters: Parameters, switches: Switches) -> Allocation:
+    """Return the counts of a start: every tenant its initial ways, DDIO those found."""
+    ddio_ways = found_ddio_ways(roster, parameters)
+    return Allocation(ddio_ways, demand.fit(roster, usable_ways(roster, switches, ddio_ways), {}))
+
+
+def above_maximum(
+    state: State, domain: CacheDomain, parameters: Parameters, switches: Switches
+) -> int:
+    """Return how many ways granted to DDIO lie above its maximum, which a new policy lowered.
+
+    Ways that nobody granted were found there and stay.
+    """
+    if not (switches.resize_ddio and domain.ddio_resizable):
+        return 0
+    above = state.allocation.ddio_ways - ddio_bounds(domain, parameters)[1]
+    return max(0, min(above, sum(grant.subject == DDIO for grant in state.grants)))
+
+
+def adopt(
+    state: State, roster: Roster, parameters: Parameters, switches: Switches, sample: Sample
+) -> tuple[State, tuple[Step, ...]]:
+    """Return the state with the tenants of `roster`, and what changed.
+
+    Everybody starts from the initial ways again, then the grants of those who are still here and
+    unchanged are repeated, oldest first, as far as ways suffice; so a newcomer's initial ways come
+    before grants. Grants of leavers vanish. DDIO keeps its ways unless another hand moved them or
+    its maximum was lowered. What the unchanged were found to want, and what is on trial, goes on.
+    """
+    unchanged = {m.id for m in state.members if roster.by_id.get(m.id) == m}
+    ddio_ways, ddio_grants = _ddio(state, roster, parameters, switches)
+    fitted = demand.fit(roster, usable_ways(roster, switches, ddio_ways), state.allocation.tenants)
+    again = _Again(roster, dict(fitted), usable_ways(roster, switches, ddio_ways), unchanged)
+    grants = [g for g in state.grants if g.subject in unchanged]
+    for grant in sorted((*grants, *ddio_grants), key=lambda each: each.at_s):
+        again.repeat(grant)
+    steps = _steps(state, roster, fitted, again.counts)
+    if ddio_ways < state.allocation.ddio_ways and len(ddio_grants) < _granted(state, DDIO):
+        reason = f"its maximum is {amounts.ways(ddio_bounds(roster.domain, parameters)[1])} now"
+        steps += (Step(Action.SHRINK, DDIO, reason, state.allocation.ddio_ways, ddio_ways),)
+    adopted = dataclasses.replace(
+        state,
+        domain=roster.domain,
+        members=roster.members,
+        allocation=Allocation(ddio_ways, again.counts),
+        grants=tuple(again.grants),
+        backoffs=tuple(b for b in state.backoffs if b.subject in unchanged | {DDIO}),
+        reference=_reference(state, sample, unchanged),
+        pressing_per_s={tenant: rates.misses_per_s for tenant, rates in sample.tenants.items()},
+    )
+    return dataclasses.replace(adopted, trials=_trials(state, adopted)), steps
+
+
+def _ddio(
+    state: State, roster: Roster, parameters: Parameters, switches: Switches
+) -> tuple[int, list[Grant]]:
+    """Return DDIO's ways and which of them were granted."""
+    ddio_ways = state.allocation.ddio_ways
+    found = found_ddio_ways(roster, parameters)
+    by_hand = roster.domain.ddio_found != state.domain.ddio_found and found != ddio_ways
+    # its knob was found without effect meanwhile: it lies where it was found
+    fixed_now = state.domain.ddio_resizable and not roster.domain.ddio_resizable
+    if state.reference is None or by_hand or fixed_now:
+        return found, []
+    grants = [grant for grant in state.grants if grant.subject == DDIO]
+    above = above_maximum(state, roster.domain, parameters, switches)
+    return ddio_ways - above, grants[: len(grants) - above]
+
+
+def _trials(state: State, adopted: State) -> tuple[Trial, ...]:
+    """Return what is still on trial: of whom no grant was lost."""
+    return tuple(
+        trial
+        for trial in state.trials
+        if _granted(state, trial.subject) == _granted(adopted, trial.subject)
+    )
+
+
+def _granted(state: State, subject: str) -> int:
+    return sum(grant.subject == subject for grant in state.grants)
+
+
+def _reference(state: State, sample: Sample, unchanged: Collection[str]) -> Sample:
+    """Return what is compared with from now on: newcomers as they came, the others as before.
+
+    So whoever grew hungry in the second in which another guest arrived is still seen to have.
+    """
+    before = state.reference.tenants if state.reference is not None else {}
+    kept = {tenant: rates for tenant, rates in before.items() if tenant in unchanged}
+    return dataclasses.replace(sample, tenants={**sample.tenants, **kept})
+
+
+def usable_ways(roster: Roster, switches: Switches, ddio_ways: int) -> int:
+    """Return how many ways cores may hold: DDIO's count where they are shut to them."""
+    shut = ddio_ways if switches.avoid_ddio else 0
+    return roster.domain.ways - roster.domain.reserved_ways.count - shut
+
+
+class _Again:
+    """Former grants, repeated on fresh counts as far as ways suffice."""
+
+    def __init__(
+        self, roster: Roster, counts: dict[str, int], usable: int, unchanged: Collection[str]
+    ) -> None:
+        self.roster = roster
+        self.counts = counts
+        self.usable = usable
+        self.unchanged = unchanged
+        self.grants: list[Grant] = []
+
+    def repeat(self, grant: Grant) -> None:
+        """Apply a grant; nothing when there is no way for it any more."""
+        if grant.subject == DDIO:
+            self.grants.append(dataclasses.replace(grant, giver=None, given=None))
+            return
+        if self.counts[grant.subject] >= self.roster.most(self.roster.by_id[grant.subject]):
+            return
+        idle = self.usable - sum(self.counts.values())
+        if idle > 0:
+            self.counts[grant.subject] += 1
+            # The giver has the initial way back; one that was granted to it is still away.
+            away = grant.given is not None and grant.giver in self.unchanged
+            self.grants.append(
+                grant if away else dataclasses.replace(grant, giver=None, given=None)
+            )
+        elif idle == 0 and grant.giver is not None and grant.giver in self.unchanged:
+            self._take(grant, self.roster.by_id[grant.giver])
+
+    def _take(self, grant: Grant, giver: Member) -> None:
+        """Take the way from who gave it before, with the latest grant repeated to it."""
+        if not is_best_effort(giver) or self.counts[giver.id] <= self.roster.least(giver):
+            return
+        given = next((g for g in reversed(self.grants) if g.subject == giver.id), None)
+        if given is not None:
+            self.grants.remove(given)
+        self.counts[giver.id] -= 1
+        self.counts[grant.subject] += 1
+        self.grants.append(dataclasses.replace(grant, given=given))
+
+
+def _steps(
+    state: State, roster: Roster, fitted: Mapping[str, int], counts: Mapping[str, int]
+) -> tuple[Step, ...]:
+    """Name what changed: who came, left and changed, and who was cut to fit."""
+    steps: list[Step] = []
+    before = {member.id: member for member in state.members}
+    if state.reference is None:
+        steps.append(Step(Action.ADOPT, "layout", f"first layout of {len(counts)} tenants"))
+    else:
+        for member in roster.members:
+            reason = _difference(before.get(member.id), member)
+            if reason is not None:
+                was = state.allocation.tenants.get(member.id)
+                steps.append(Step(Action.ADOPT, member.id, reason, was, counts[member.id]))
+        steps += [
+            Step(Action.ADOPT, gone, "left", state.allocation.tenants.get(gone), None)
+            for gone in before
+            if gone not in roster.by_id
+        ]
+        if not steps and state.domain != roster.domain:
+            steps.append(Step(Action.ADOPT, "layout", "the cache domain changed"))
+    wanted = {member.id: roster.initial(member) for member in roster.members}
+    for tenant, ways in fitted.items():
+        known = (
+            state.reference is not None and state.allocation.tenants.get(tenant) == counts[tenant]
+        )
+        if ways < wanted[tenant] and not known:
+            reason = (
+                f"all together want {amounts.ways(sum(wanted.values()))}, more than there are: "
+                f"cut from {amounts.ways(wanted[tenant])}, the largest first"
+            )
+            steps.append(Step(Action.GIVE, tenant, reason, wanted[tenant], ways))
+    return tuple(steps)
+
+
+def _difference(before: Member | None, after: Member) -> str | None:
+    """Say what became different of a tenant, None when nothing did."""
+    if before is None:
+        return "arrived"
+    if before == after:
+        return None
+    fields = [
+        field.name
+        for field in dataclasses.fields(Member)
+        if getattr(before, field.name) != getattr(after, field.name)
+    ]
+    return f"its {', '.join(fields)} changed"

@@ -1,0 +1,847 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop: what it does in which order, and what it does when something fails."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import pathlib
+import signal
+import socket
+import tempfile
+import threading
+import unittest
+
+from iat_nova.agent.endings import Endings
+from iat_nova.agent.journal import Journal
+from iat_nova.agent.loop import Agent, ThreadDied
+from iat_nova.agent.watchdog import Watchdog
+from iat_nova.bench.fake import SKYLAKE, FakeAllocator, FakeDdio
+from iat_nova.enforcement.enforcer import Enforcer
+from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, DomainOffline, HardwareError
+from iat_nova.layout.plan import LayoutError
+from iat_nova.model import (
+    Action,
+    Allocation,
+    Decision,
+    DomainInventory,
+    Facts,
+    Group,
+    Guest,
+    HostFacts,
+    Layout,
+    Parameters,
+    Priority,
+    Step,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.model.reasons import Code
+from iat_nova.policy import Classified, PolicyError, Problem
+from iat_nova.store.pause import Pause
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import Status
+from iat_nova.store.writer import History
+from iat_nova.strategies.iat.state import FsmState, State
+from iat_nova.strategies.registry import StrategyError
+
+
+class Clock:
+    """Virtual time. Each wait runs what the test has planned for it."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.planned = []
+
+    def now(self) -> float:
+        return self.now_s
+
+    def wall(self) -> float:
+        return 1.8e9 + self.now_s
+
+    def wait(self, wake: threading.Event, seconds: float) -> bool:
+        self.now_s += seconds
+        self.asked_s = seconds
+        if self.planned:
+            self.planned.pop(0)()
+        return wake.is_set()
+
+
+class Counters:
+    """Totals that grow by a second's worth each second, or an error."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.cpus = set()
+        self.error = None
+        self.closed = False
+        self.ddio_per_s = (1e6, 1e6)
+
+    def watch(self, cpus) -> None:
+        self.cpus = set(cpus)
+
+    def read(self) -> Counts:
+        if self.error:
+            raise HardwareError(self.error)
+        count = int(self.clock.now_s * 1e6)
+        return Counts(
+            self.clock.now_s,
+            {cpu: CoreCounts(count, count, count, count) for cpu in self.cpus},
+            {0: DomainCounts(*(int(self.clock.now_s * rate) for rate in self.ddio_per_s), None)},
+        )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Inventory:
+    def __init__(self) -> None:
+        self.changed = threading.Event()
+        self.guests = ()
+        self.warnings = ()
+        self.waiting_for = ()
+        self.asked = 0
+        self.online = tuple(range(18))
+
+    def facts(self) -> Facts:
+        self.asked += 1
+        host = HostFacts("h", (SKYLAKE,), self.online)
+        return Facts(host, self.guests, None, self.warnings, self.waiting_for)
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """One tenant on processor 4, more when the facts have guests."""
+
+    parameters: Parameters = Parameters()
+    warnings: tuple = ()
+
+    def classify(self, facts, io_before) -> Classified:
+        tenants = [_tenant("first/1", 4)]
+        tenants += [_tenant(f"{guest.uuid}/{guest.run}", 5 + guest.run) for guest in facts.guests]
+        return Classified({0: DomainInventory(SKYLAKE, tuple(tenants))}, {}, (), {})
+
+
+def _tenant(name: str, *cpus: int) -> Tenant:
+    return Tenant(name, name, TenantKind.GUEST, Priority.BE, False, cpus, WayRequest())
+
+
+class Strategy:
+    """Gives the first tenant one way more each iteration."""
+
+    def __init__(self) -> None:
+        self.samples = []
+
+    def initial(self, inventory, at_s, layout=None):
+        return State(inventory.domain, 0, FsmState.LOW_KEEP, Allocation(2, {}))
+
+    def step(self, state, inventory, sample):
+        self.samples.append(sample)
+        number = state.iteration + 1
+        layout = Layout(
+            WayMask(0x600),
+            tuple(
+                Group((tenant.id,), WayMask.span(place * 2, 1 + number % 2))
+                for place, tenant in enumerate(inventory.tenants)
+            ),
+        )
+        allocation = Allocation(2, {tenant.id: 1 + number % 2 for tenant in inventory.tenants})
+        decision = Decision(
+            0, number, sample.taken_at_s, False, "low keep", "low keep", None,
+            (), (), allocation, layout, tuple(tenant.id for tenant in inventory.tenants),
+        )  # fmt: skip
+        return dataclasses.replace(state, iteration=number, layout=layout), decision
+
+
+def _changed(step, changes, *arguments):
+    """Return what a strategy's step returns, with these fields of the decision."""
+    after, decision = step(*arguments)
+    return after, dataclasses.replace(decision, **changes)
+
+
+CACHETUNED = Guest("u", 1, "instance-1", "tuned", None, None, None, (6,), (), cachetune=True)
+
+
+class AgentTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.path = folder / "history.sqlite"
+        self.clock = Clock()
+        self.counters = Counters(self.clock)
+        self.inventory = Inventory()
+        self.allocator, self.ddio = FakeAllocator(), FakeDdio()
+        self.strategy = Strategy()
+        self.policy = Policy()
+        self.pause = None
+        self.watchdog = None
+        logging.getLogger("iat_nova").setLevel(logging.CRITICAL)
+        self.addCleanup(logging.getLogger("iat_nova").setLevel, logging.NOTSET)
+
+    def read_policy(self):
+        if isinstance(self.policy, Exception):
+            raise self.policy
+        return self.policy
+
+    def make(self, **options) -> Agent:
+        history = History(self.path, max_age_s=1e9, max_bytes=1 << 24, clock=self.clock)
+        self.addCleanup(history.close)
+        status = Status("enforce", 1, "0", "test", 1.0, 0.0, Parameters())
+        self.agent = Agent(
+            inventory=self.inventory,
+            read_policy=self.read_policy,
+            make_strategy=lambda parameters: self.strategy,
+            counters=self.counters,
+            enforcer=Enforcer(self.allocator, self.ddio),
+            journal=Journal(history, status, watchdog=self.watchdog),
+            clock=self.clock,
+            paused=lambda: self.pause,
+            **options,
+        )
+        return self.agent
+
+    def run_for(self, seconds: float, *planned, **options) -> Agent:
+        """Run the loop; `planned` are called, one a sleep, from the first on."""
+        self.clock.planned = list(planned)
+        agent = self.make(**options)
+        agent.run(self.clock.now_s + seconds)
+        return agent
+
+    def decisions(self):
+        with contextlib.closing(HistoryReader(self.path)) as reader:
+            return [one.iteration.decision for one in reader.decisions(1000)]
+
+    def status(self):
+        with contextlib.closing(HistoryReader(self.path)) as reader:
+            return reader.status()
+
+    def masks(self):
+        """The masks asked of the machine for the first tenant, in order; None: given up."""
+        return [write.requested for write in self.allocator.writes if write.subject == "first"]
+
+    def test_the_first_layout_comes_at_once_and_then_one_an_interval(self) -> None:
+        """A tenth of a second after the start, then every second."""
+        self.run_for(3.0)
+        times = [sample.taken_at_s for sample in self.strategy.samples]
+        self.assertEqual([100.1, 101.1, 102.1, 103.1], [round(t, 6) for t in times])
+
+    def test_the_end_leaves_the_machine_as_found(self) -> None:
+        """Classes are given up and the counters closed."""
+        self.run_for(2.0)
+        self.assertIsNone(self.masks()[-1])
+        self.assertEqual({}, self.allocator.effective(0))
+        self.assertTrue(self.counters.closed)
+
+    def die(self, endings: Endings) -> None:
+        """Have a thread end by an error, and `endings` told as Python tells it."""
+        self.addCleanup(setattr, threading, "excepthook", threading.excepthook)
+        threading.excepthook = endings.died
+        thread = threading.Thread(target=lambda: 1 / 0, name="inventory-hints")
+        thread.start()
+        thread.join()
+
+    def test_a_dead_thread_ends_the_agent_in_order(self) -> None:
+        """Whichever thread: restored, said in the journal, and an error for the exit status."""
+
+        def die() -> None:
+            endings = Endings(self.fail)
+            endings.attach(self.agent)
+            self.die(endings)
+
+        with self.assertRaisesRegex(ThreadDied, "thread inventory-hints .*ZeroDivisionError"):
+            self.run_for(5.0, lambda: None, lambda: None, die)
+        self.assertEqual({}, self.allocator.effective(0))
+        self.assertIn("inventory-hints", self.status().status.last_error)
+
+    def test_what_ends_it_before_it_is_there(self) -> None:
+        """A thread that died, a signal: kept for the agent, which ends before it decides."""
+        for end, error in (
+            (self.die, self.assertRaisesRegex(ThreadDied, "inventory-hints")),
+            (lambda endings: endings.obey(signal.SIGTERM), contextlib.nullcontext()),
+        ):
+            endings = Endings(self.fail)
+            end(endings)
+            agent = self.make()
+            endings.attach(agent)
+            with error:
+                agent.run(1e9)
+            self.assertEqual([], self.strategy.samples)
+
+    def test_a_signal_ends_at_once_only_where_nothing_is_to_be_put_back(self) -> None:
+        """One that came where something is, ends at the next place where nothing is."""
+        left = []
+        endings = Endings(lambda: left.append(1))
+        with endings.at_once():
+            pass
+        endings.obey(signal.SIGINT)
+        self.assertEqual([], left)
+        with endings.at_once():
+            self.assertEqual([1], left)
+
+    def test_the_end_restores_after_a_bug_too(self) -> None:
+        """An error nobody expected still ends with the host as it was found."""
+
+        def bug() -> None:
+            raise ZeroDivisionError
+
+        with self.assertRaises(ZeroDivisionError):
+            self.run_for(5.0, lambda: None, lambda: None, bug)
+        self.assertEqual({}, self.allocator.effective(0))
+
+    def test_stop_ends_the_loop(self) -> None:
+        """A signal cuts the sleep short."""
+        self.run_for(1e6, lambda: None, lambda: self.agent.stop())
+        self.assertLess(self.clock.now_s, 110)
+
+    def test_nothing_is_decided_or_written_after_stop(self) -> None:
+        """The iteration under way is the last; then the hardware is put back."""
+        self.run_for(1e6, lambda: None, lambda: self.agent.stop())
+        self.assertEqual(1, self.inventory.asked)
+        self.assertEqual(1, len(self.strategy.samples))
+        self.assertEqual(2, len(self.masks()))  # one write, and its end
+
+    def test_a_storm_of_hints_does_not_make_rates_of_nothing(self) -> None:
+        """Woken again and again, the loop looks but measures over a fair interval."""
+
+        def storm() -> None:
+            self.clock.now_s += 0.001 - self.waited()
+            self.inventory.changed.set()
+
+        self.run_for(1.0, *[storm] * 300)
+        self.assertGreater(self.inventory.asked, 100)
+        self.assertTrue(all(one.interval_s > 0.04 for one in self.strategy.samples))
+
+    def waited(self) -> float:
+        """What the clock was asked to wait last."""
+        return self.clock.asked_s
+
+    def test_a_hint_has_the_picture_read_again(self) -> None:
+        """Events say "look again"; a new guest is in the next decision."""
+
+        def arrive() -> None:
+            self.inventory.guests = (dataclasses.replace(CACHETUNED, cachetune=False),)
+            self.inventory.changed.set()
+
+        self.run_for(2.0, lambda: None, arrive)
+        self.assertEqual(2, self.inventory.asked)
+        self.assertIn("u", {write.subject for write in self.allocator.writes})
+        self.assertIn(6, self.counters.cpus)
+
+    def test_observing_writes_nothing_and_records_everything(self) -> None:
+        """mode = observe."""
+        self.run_for(3.0, observe=True)
+        self.assertEqual([], self.allocator.writes)
+        self.assertEqual(4, len(self.decisions()))
+        self.assertEqual("observe", self.status().status.mode)
+        self.assertIn("set [iat] mode = enforce and restart", self.status().status.reason)
+
+    def test_an_offer_that_disagrees_is_shown_until_it_is_mended(self) -> None:
+        """What Placement is offered is compared at each look; a silent source settles nothing."""
+        answers = iter(["iat.yaml offers too much", None])
+        seen = []
+
+        def next_look(warnings: tuple[str, ...]) -> None:
+            seen.append([one.code for one in self.agent.journal.latest.problems])
+            self.inventory.warnings = warnings
+            self.inventory.changed.set()
+
+        self.run_for(
+            5.0,
+            lambda: None,
+            lambda: next_look(("libvirt does not answer",)),
+            lambda: next_look(()),
+            lambda: seen.append([one.code for one in self.agent.journal.latest.problems]),
+            disagreement=lambda policy, facts: next(answers),
+        )
+        self.assertEqual([["placement-offer"], ["placement-offer"], []], seen)
+
+    def test_a_refused_write_leads_to_observing(self) -> None:
+        """The host is put back at once, the reason is in the status, the loop goes on."""
+
+        def look() -> None:
+            self.seen = (dict(self.allocator.effective(0)), self.ddio.read(0))
+
+        planned = [lambda: None, lambda: setattr(self.allocator, "refuse", "first"), look]
+        self.run_for(5.0, *planned)
+        self.assertEqual(({}, SKYLAKE.ddio_found), self.seen)
+        self.assertEqual(6, len(self.decisions()))
+        self.assertEqual(2, len(self.masks()))  # one good one, and its end
+        self.assertIn("told to", self.status().status.reason)
+
+    def test_a_refused_write_is_tried_again(self) -> None:
+        """After a pause; then the masks are there again."""
+
+        def refuse() -> None:
+            self.allocator.refuse = "first"
+
+        def allow() -> None:
+            self.allocator.refuse = None
+            self.seen = dict(self.allocator.effective(0))
+
+        def look() -> None:
+            self.later = dict(self.allocator.effective(0))
+            self.reasons = dict(self.agent.restraint.reasons)
+            self.problems = self.agent.journal.latest.degraded
+
+        nothing = lambda: None  # noqa: E731
+        self.run_for(20.0, nothing, refuse, nothing, allow, *[nothing] * 10, look)
+        self.assertEqual({}, self.seen)
+        self.assertIn("first", self.later)
+        self.assertEqual(({}, ()), (self.reasons, self.problems))
+
+    def test_a_cachetune_guest_leads_to_observing_while_it_runs(self) -> None:
+        """Our classes are given back at once and taken again when it has gone."""
+
+        def come() -> None:
+            self.inventory.guests = (CACHETUNED,)
+            self.inventory.changed.set()
+
+        def look() -> None:
+            self.seen = dict(self.allocator.effective(0))
+            self.inventory.guests = ()
+            self.inventory.changed.set()
+
+        def look_again() -> None:
+            self.later = dict(self.allocator.effective(0))
+
+        self.run_for(5.0, lambda: None, come, look, look_again)
+        self.assertEqual({}, self.seen)
+        self.assertIn("first", self.later)
+
+    def test_a_source_that_never_answered_leads_to_observing_until_it_does(self) -> None:
+        """Nothing is written while it is not known whose CPUs are whose; no answer is no guests."""
+        self.inventory.waiting_for = ("libvirt at qemu:///sytem ([iat] libvirt_uri)",)
+        seen = []
+
+        def answer() -> None:
+            seen.append((self.allocator.writes[:], self.agent.journal.latest))
+            self.inventory.waiting_for = ()
+            self.inventory.changed.set()
+
+        self.run_for(6.0, *[lambda: None] * 3, answer)
+        ((writes, status),) = seen
+        self.assertEqual([], writes)
+        (reason,) = status.reasons
+        self.assertEqual(Code.SOURCE_UNANSWERED, reason.code)
+        self.assertIn("waiting for the first answer of libvirt at qemu:///sytem", reason.text)
+        self.assertEqual("enforce", self.status().status.mode)
+        self.assertTrue(self.masks())
+
+    def test_an_error_of_the_classification_does_not_end_the_loop(self) -> None:
+        """The tenants stay as they were, the reason is shown, and ends with the error."""
+        seen = []
+
+        def look(policy) -> None:
+            seen.append([one.code for one in self.agent.journal.latest.problems])
+            self.agent.policy = policy
+            self.inventory.changed.set()
+
+        class Broken(Policy):
+            def classify(self, facts, io_before):
+                return {}[1]
+
+        self.run_for(
+            6.0,
+            lambda: None,
+            lambda: look(Broken()),
+            lambda: None,
+            lambda: look(Policy()),
+            lambda: None,
+            lambda: look(Policy()),
+        )
+        self.assertEqual([[], [Code.CLASSIFICATION_FAILED], []], seen)
+        self.assertIn(4, self.counters.cpus)
+        self.assertEqual(7, len(self.strategy.samples))
+
+    def test_paused_holds_the_masks(self) -> None:
+        """Nothing is decided and nothing written until resumed."""
+
+        def hold() -> None:
+            self.pause = Pause(0.0, reason="firmware")
+
+        self.run_for(6.0, lambda: None, hold)
+        self.assertEqual(1, len(self.decisions()))
+        self.assertEqual("firmware", self.status().status.paused_reason)
+
+    def test_counters_that_cannot_be_read_do_not_end_the_loop(self) -> None:
+        """Nothing is decided meanwhile; the problem is shown, and gone when it is."""
+
+        def fail() -> None:
+            self.counters.error = "processor 4: no such device"
+
+        def mend() -> None:
+            self.counters.error = None
+
+        self.run_for(6.0, lambda: None, fail, lambda: None, mend)
+        self.assertEqual(5, len(self.decisions()))
+        self.assertEqual((), self.status().status.degraded)
+        self.assertIn("no such device", self.status().status.last_error)
+
+    def test_tenants_that_cannot_be_laid_out_do_not_end_the_loop(self) -> None:
+        """The last masks stay, the reason is told; the loop goes on when it fits again."""
+        step = self.strategy.step
+
+        def too_many(state, inventory, sample):
+            raise LayoutError("12 tenants, 11 ways")
+
+        def fail() -> None:
+            self.strategy.step = too_many
+
+        def mend() -> None:
+            self.strategy.step = step
+
+        self.run_for(6.0, lambda: None, fail, mend)
+        self.assertIn("12 tenants", self.status().status.last_error)
+        self.assertEqual(6, len(self.decisions()))
+
+    def _fails_for_a_second(self, method, broken) -> None:
+        """Exchange a method of the strategy for a broken one, and look at what is told."""
+        sound = getattr(self.strategy, method)
+
+        def fail() -> None:
+            setattr(self.strategy, method, broken)
+
+        def mend() -> None:
+            self.told, self.masks_then = self.status().status, dict(self.allocator.effective(0))
+            setattr(self.strategy, method, sound)
+
+        def wait() -> None:
+            self.agent.journal._history.flush()
+
+        self.run_for(7.0, wait, fail, wait, mend)
+        self.assertEqual(("strategy-failed",), tuple(r.code for r in self.told.problems))
+        self.assertIn("first", self.masks_then)
+        self.assertEqual((), self.status().status.problems)
+
+    def test_a_strategy_that_raises_does_not_end_the_loop(self) -> None:
+        """Whatever it is: previous masks stay, the traceback is in the log, it is asked again."""
+
+        def broken(state, inventory, sample):
+            return {}["no such"]
+
+        logging.getLogger("iat_nova").setLevel(logging.ERROR)
+        with self.assertLogs("iat_nova", "ERROR") as caught:
+            self._fails_for_a_second("step", broken)
+        self.assertIn("KeyError('no such')", self.told.problems[0].text)
+        self.assertEqual(1, sum("Traceback" in text for text in caught.output))
+
+    def test_a_layout_that_cannot_be_is_not_written(self) -> None:
+        """A tenant forgotten, a mask with a gap: named, and nothing of it reaches the hardware."""
+        step = self.strategy.step
+
+        def broken(state, inventory, sample):
+            after, decision = step(state, inventory, sample)
+            layout = Layout(WayMask(0x600), (Group(("first/1", "gone"), WayMask(0b101)),))
+            return after, dataclasses.replace(decision, layout=layout)
+
+        self._fails_for_a_second("step", broken)
+        text = self.told.problems[0].text
+        self.assertIn("gone has 1 masks, expected 0", text)
+        self.assertIn("mask 0x5 is not contiguous", text)
+
+    def test_a_decision_that_nobody_could_record_is_none(self) -> None:
+        """Of no tuple, of the wrong domain, with reasons that are no text: refused, and named."""
+        for wrong, words in (
+            ({"steps": None}, "expected a tuple of Step"),
+            ({"domain": 7}, "decided for cache domain 7, expected 0"),
+            ({"steps": (Step(Action.HOLD, "layout", 3),)}, "has 3, expected text"),
+            ({"phase": None}, "has None, expected text"),
+            ({"why": [1]}, "expected a tuple of str"),
+        ):
+            with self.subTest(words):
+                self.setUp()
+                step = functools.partial(_changed, self.strategy.step, wrong)
+                self._fails_for_a_second("step", step)
+                self.assertIn(words, self.told.problems[0].text)
+
+    def test_a_step_that_returns_something_else(self) -> None:
+        """Not even a decision."""
+        self._fails_for_a_second("step", lambda state, inventory, sample: (state, None))
+        self.assertIn("returned NoneType, expected a Decision", self.told.problems[0].text)
+
+    def test_a_strategy_that_cannot_begin_is_asked_again(self) -> None:
+        """An error in `initial` is like one in `step`."""
+        initial, calls = self.strategy.initial, []
+
+        def broken(*arguments):
+            calls.append(arguments)
+            if len(calls) == 1:
+                raise ZeroDivisionError
+            return initial(*arguments)
+
+        self.strategy.initial = broken
+        self.run_for(3.0)
+        self.assertEqual(3, len(self.decisions()))
+
+    def test_a_strategy_that_cannot_take_a_new_policy_keeps_the_old(self) -> None:
+        """As with a policy that is invalid."""
+
+        def reload() -> None:
+            self.agent.make_strategy = unusable
+            self.agent.reload_policy()
+
+        def unusable(parameters):
+            raise StrategyError("strategy 'x' does not load: TypeError()")
+
+        self.run_for(4.0, lambda: None, reload)
+        self.assertEqual(5, len(self.decisions()))
+        self.assertIn("does not load", self.status().status.problems[0].text)
+
+    def test_a_policy_that_was_read_before_the_start_is_not_read_again(self) -> None:
+        """To render one may take a process of its own."""
+        first, self.policy = self.policy, AssertionError("read again")
+        self.assertIs(first, self.make(policy=first).policy)
+
+    def test_a_broken_policy_at_start_is_no_start(self) -> None:
+        """The error reaches whoever starts the agent."""
+        self.policy = PolicyError([Problem("classes", 3, "not a list")], "p.yaml")
+        with self.assertRaises(PolicyError):
+            self.make()
+
+    def test_a_broken_policy_at_a_reload_leaves_the_old_one(self) -> None:
+        """The error is shown in the status; a mended one takes its place."""
+
+        def break_it() -> None:
+            self.policy = PolicyError([Problem("classes", 3, "not a list")], "p.yaml")
+            self.agent.reload_policy()
+
+        def look() -> None:
+            self.meanwhile = self.agent.policy
+            self.policy = Policy(Parameters(interval_s=2.0))
+            self.agent.reload_policy()
+
+        old = self.policy
+        agent = self.run_for(6.0, lambda: None, break_it, look)
+        self.assertIs(old, self.meanwhile)
+        self.assertEqual(2.0, agent.policy.parameters.interval_s)
+        self.assertIn("not a list", self.status().status.last_error)
+        self.assertEqual((), self.status().status.degraded)
+
+    def test_a_policy_that_takes_long_does_not_hold_up_the_loop(self) -> None:
+        """Iterations go on while it is read, SIGTERM is heard, and it counts when it is there."""
+        read, new = threading.Event(), Policy(Parameters(interval_s=2.0))
+        policies = [self.policy]
+        taken = []
+
+        def slow():
+            if policies:
+                return policies.pop()
+            read.wait(10.0)
+            return new
+
+        self.read_policy = slow
+
+        def finish() -> None:
+            taken.append((len(self.strategy.samples), self.agent.policy))
+            self.inventory.changed.clear()
+            read.set()
+            self.assertTrue(self.inventory.changed.wait(10.0))
+
+        idle = [lambda: None] * 2
+        self.run_for(20.0, lambda: self.agent.reload_policy(), *idle, finish)
+        ((samples, policy),) = taken
+        self.assertGreaterEqual(samples, 3)
+        self.assertIsNot(new, policy)
+        self.assertIs(new, self.agent.policy)
+
+    def test_a_restore_that_fails_is_told(self) -> None:
+        """What could not be put back is named, with the command that does."""
+
+        def jam() -> None:
+            self.allocator.apply = self._refuse
+
+        self.run_for(3.0, lambda: None, jam)
+        self.assertIn("iat-nova restore", self.status().status.last_error)
+
+    def test_an_owner_who_comes_and_goes(self) -> None:
+        """Our classes are given back, we only observe; then we enforce again."""
+        owners: list[str] = []
+
+        def come() -> None:
+            owners.append("theirs: somebody else allocates cache")
+            self.inventory.changed.set()
+
+        def look() -> None:
+            self.seen = dict(self.allocator.effective(0))
+            self.reasons = dict(self.agent.restraint.reasons)
+            owners.clear()
+            self.inventory.changed.set()
+
+        def look_again() -> None:
+            self.later = dict(self.allocator.effective(0))
+            self.later_reasons = dict(self.agent.restraint.reasons)
+
+        planned = [lambda: None, come, look, look_again]
+        self.run_for(6.0, *planned, other_owners=lambda: tuple(owners))
+        self.assertEqual(({}, {"other-owner": "theirs: somebody else allocates cache"}),
+                         (self.seen, self.reasons))  # fmt: skip
+        self.assertIn("first", self.later)
+        self.assertEqual({}, self.later_reasons)
+
+    def test_a_restore_that_fails_is_tried_again(self) -> None:
+        """At every look while we only observe, until the host is as it was found."""
+        owners: list[str] = []
+
+        def come() -> None:
+            owners.append("theirs")
+            self.inventory.changed.set()
+            self.allocator.apply = self._refuse
+
+        def mend() -> None:
+            self.masks_before = dict(self.allocator.effective(0))
+            self.told = self.agent.journal.latest.degraded
+            del self.allocator.apply
+            self.inventory.changed.set()
+
+        def look() -> None:
+            self.masks_after = dict(self.allocator.effective(0))
+            self.told_after = self.agent.journal.latest.degraded
+
+        planned = [lambda: None, come, mend, look]
+        self.run_for(6.0, *planned, other_owners=lambda: tuple(owners))
+        self.assertIn("first", self.masks_before)
+        self.assertIn("run `iat-nova restore`", " ".join(self.told))
+        self.assertEqual({}, self.masks_after)
+        self.assertNotIn("restore", " ".join(self.told_after))
+
+    def test_a_foreign_change_is_not_fought(self) -> None:
+        """The host is put back once; then only observing, also when the change is gone."""
+        changes: list[str] = []
+
+        def meddle() -> None:
+            changes.append("iat-nova.1: L3:0 is 0x3, we wrote 0xc")
+            self.inventory.changed.set()
+
+        def mend() -> None:
+            self.seen = dict(self.allocator.effective(0))
+            self.before = len(self.allocator.writes)
+            changes.clear()
+            self.inventory.changed.set()
+
+        def look() -> None:
+            self.after = len(self.allocator.writes)
+
+        planned = [lambda: None, meddle, mend, lambda: None, look]
+        self.run_for(8.0, *planned, foreign_changes=lambda: tuple(changes))
+        self.assertEqual({}, self.seen)
+        self.assertEqual(self.before, self.after)
+        self.assertIn("we wrote 0xc", self.status().status.reason)
+
+    def test_ddio_moved_by_another_hand(self) -> None:
+        """Found by reading what we left there, put back once, and left alone from then on."""
+
+        def meddle() -> None:
+            self.ddio.write(0, WayMask(0x7C0))
+            self.inventory.changed.set()
+
+        def again() -> None:
+            self.seen = self.ddio.read(0)
+            meddle()
+
+        self.run_for(6.0, lambda: None, meddle, again)
+        self.assertEqual(SKYLAKE.ddio_found, self.seen)
+        self.assertEqual(0x7C0, self.ddio.read(0))
+        self.assertRegex(self.status().status.reason, "DDIO was left at 0x600 and is at 0x7c0")
+
+    def test_a_socket_off_line_is_left_alone(self) -> None:
+        """It is not decided upon until it is back; that is told, and no reason to observe."""
+        apply = self.allocator.apply
+
+        def offline(domain, _classes):
+            raise DomainOffline(domain)
+
+        def unplug() -> None:  # between two reconciles: the next write finds it out
+            self.allocator.apply = offline
+            self.inventory.online = (18,)
+
+        def count() -> None:
+            self.count = len(self.strategy.samples)
+
+        def plug() -> None:
+            self.same = len(self.strategy.samples) == self.count
+            self.told = self.agent.journal._problems["domain-offline", "0"]
+            self.allocator.apply = apply
+            self.inventory.online = tuple(range(18))
+            self.inventory.changed.set()
+
+        self.run_for(9.0, lambda: None, unplug, lambda: None, count, lambda: None, plug)
+        self.assertTrue(self.same)
+        self.assertEqual(
+            "cache domain 0: its processors are all off-line; it is left alone", self.told
+        )
+        self.assertGreater(len(self.strategy.samples), self.count)
+        self.assertEqual((None, ()), (self.status().status.reason, self.status().status.degraded))
+
+    def test_looking_that_fails_does_not_end_the_loop(self) -> None:
+        """A register that cannot be read is told, and the loop goes on."""
+        failing = [HardwareError("register 0xc8b: no such device")]
+
+        def look():
+            if failing:
+                raise failing[0]
+            return ()
+
+        def mend() -> None:
+            failing.clear()
+            self.inventory.changed.set()
+
+        self.run_for(4.0, lambda: None, mend, foreign_changes=look)
+        self.assertIn("0xc8b", self.status().status.last_error)
+        self.assertEqual((), self.status().status.degraded)
+        self.assertEqual(5, len(self.decisions()))
+
+    def test_processors_that_cannot_be_counted_do_not_end_the_loop(self) -> None:
+        """Told and tried again at the next look."""
+
+        def refuse(cpus) -> None:
+            raise HardwareError("processor 4: counter 0 is in use")
+
+        def fail() -> None:
+            self.counters.watch = refuse
+            self.inventory.changed.set()
+
+        self.run_for(4.0, lambda: None, fail)
+        self.assertEqual(5, len(self.decisions()))
+        self.assertIn("is in use", self.status().status.last_error)
+
+    def test_the_service_manager_is_told(self) -> None:
+        """Ready and alive with the first iteration, alive with each, stopping before the end."""
+        systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(systemd.close)
+        systemd.settimeout(5)
+        systemd.bind(str(self.path.parent / "notify"))
+        self.watchdog = Watchdog({"NOTIFY_SOCKET": str(self.path.parent / "notify")})
+        self.run_for(2.0)
+        told = [systemd.recv(500) for _ in range(5)]
+        alive = b"WATCHDOG=1"
+        self.assertEqual([b"READY=1\nSTATUS=enforcing", alive, alive, alive, b"STOPPING=1"], told)
+
+    def test_a_knob_of_ddio_without_effect(self) -> None:
+        """Shown in the status, told to the strategy, and the register is where it was found."""
+        ways = iter((2, 3, 4, 5, *[6] * 100))
+        step = self.strategy.step
+
+        def grow(state, inventory, sample):
+            self.resizable = inventory.domain.ddio_resizable
+            state, decision = step(state, inventory, sample)
+            count = next(ways)
+            layout = dataclasses.replace(decision.layout, ddio=WayMask.span(11 - count, count))
+            return state, dataclasses.replace(decision, layout=layout)
+
+        self.strategy.step = grow
+        self.counters.ddio_per_s = (6e6, 4e6)
+
+        def look() -> None:
+            self.seen = (self.resizable, self.ddio.read(0))
+            self.degraded = self.agent.journal.latest.degraded
+            self.agent.reload_policy()
+
+        planned = [*[lambda: None] * 24, look]
+        self.run_for(27.0, *planned)
+        self.assertEqual((False, 0x600), self.seen)
+        self.assertRegex(" ".join(self.degraded), "domain 0: DDIO's knob has no effect: from 2 to")
+        self.assertEqual((True, ()), (self.resizable, self.status().status.degraded))
+
+    def _refuse(self, domain, classes):
+        raise HardwareError("jammed")

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates are rendered under limits; tests.functional has those without end."""
+
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+from iat_nova import policy
+from iat_nova.agent import policy_file
+from iat_nova.agent.policy_file import render_limited
+from iat_nova.policy.problems import PolicyError
+from iat_nova.policy.render import render
+from tests.unit.policy.hosts import ONE
+
+TOO_WIDE = "{{ 'x' | center(99999999999) }}"
+
+
+class LimitedTest(unittest.TestCase):
+    def test_a_file(self):
+        """A policy's file is rendered under limits, and named where they are reached."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        path = folder / "policy.yaml"
+        path.write_text(TOO_WIDE)
+        with self.assertRaises(PolicyError) as caught:
+            policy_file.load(path, ONE)
+        self.assertRegex(str(caught.exception), r"policy\.yaml: .*512 MiB")
+
+    def test_no_template(self):
+        """A file without a template is rendered without a process, to the same; others are not."""
+        with mock.patch.object(policy_file.subprocess, "run", side_effect=OSError(1, "a process")):
+            for text in ("", "{}", "# {x}\nparameters:\n  interval: 2s\n", "a: { b: 1 }\r\n% x"):
+                with self.subTest(text):
+                    self.assertEqual(render(text, ONE), render_limited(text, ONE))
+            for text in ("{{ 1 }}", "{% if x %}", "{# x #}", "a: {{"):
+                with self.subTest(text), self.assertRaisesRegex(PolicyError, "a process"):
+                    render_limited(text, ONE)
+
+    def test_the_rest(self):
+        """What is no endless template is what it is without limits, lines and problems too."""
+        text = policy.default_text()
+        self.assertEqual(render(text, ONE), render_limited(text, ONE))
+        with self.assertRaises(PolicyError) as caught:
+            render_limited("a:\n  b: {{ wayz }}\n", ONE)
+        self.assertIn("line 2: template: 'wayz' is undefined", str(caught.exception))

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop's bench: its cases in memory, and on a machine's own hands."""
+
+import dataclasses
+import io
+import os
+import unittest
+from contextlib import redirect_stderr, redirect_stdout
+from unittest import mock
+
+from iat_nova import conf
+from iat_nova.agent import wiring
+from iat_nova.bench import fake
+from iat_nova.bench import loop as bench
+from iat_nova.cmd import main as program
+from iat_nova.common.clock import SystemClock
+from iat_nova.hardware import events, perf_event
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.perf import PerfCounters
+from iat_nova.model import CacheDomain, WayMask
+
+
+def machine(processors=4):
+    """A machine with its own number of processors, in memory."""
+    here = min(os.sched_getaffinity(0))
+    domain = CacheDomain(
+        id=3, cpus=tuple(range(processors)), ways=11, classes=8, ddio_found=WayMask(0x600)
+    )
+    return wiring.Machine(
+        PerfCounters(events.SOFTWARE, SystemClock(), real_cpu=lambda cpu: here),
+        fake.FakeAllocator((domain,)),
+        fake.FakeDdio((domain,)),
+        SystemClock(),
+    )
+
+
+class Loop(unittest.TestCase):
+    """Rows, and what is left behind."""
+
+    def test_on_a_machine(self):
+        """Masks are written on the machine's own domain and given back; too many do not fit."""
+        one, notes = machine(), []
+        rows = list(
+            bench.rows((2, 4), (1, 2), ("unstable",), 3, progress=notes.append, machine=one)
+        )
+        self.assertEqual([(2, 1), (2, 2), (4, 1)], [(r.tenants, r.cores_per_tenant) for r in rows])
+        self.assertIn("4 tenants, 2 cores each: more than the cache domain has", notes)
+        self.assertTrue(all(row.write_us > 0 and row.floor_us > 0 for row in rows), rows)
+        self.assertTrue(one.allocator.writes)
+        self.assertEqual({}, one.allocator.effective(3))
+        self.assertEqual(0x600, one.ddio.read(3))
+
+    def test_in_memory(self):
+        """Without a machine nothing bounds the processors."""
+        stable, unstable = bench.rows((64,), (2,), ("stable", "unstable"), 3)
+        self.assertEqual((64, 0.0, 1.0), (stable.tenants, stable.layouts, unstable.layouts))
+        self.assertGreater(stable.decide_us, 0.0)
+
+    def test_refused_counters(self):
+        """What was refused is raised: an iteration that reads no counter is not measured."""
+        refusal = mock.patch.object(perf_event, "_open", side_effect=HardwareError("no right"))
+        with refusal, self.assertRaisesRegex(HardwareError, "no right"):
+            list(bench.rows((1,), (1,), ("stable",), 3))
+        errors = io.StringIO()
+        with refusal, redirect_stderr(errors), redirect_stdout(io.StringIO()):
+            status = program.main(["bench", "loop", "--tenants", "1", "--iterations", "3"])
+        self.assertEqual(1, status)
+        self.assertIn("the counters cannot be opened: no right", errors.getvalue())
+
+    def test_without_ddio_counters(self):
+        """A host without DDIO's counters is measured on its processors'."""
+        one = machine()
+        uncore = mock.Mock(
+            **{"watch.side_effect": HardwareError("no uncore"), "read.return_value": {}}
+        )
+        one.counters._domains = uncore
+        (row,) = bench.rows((2,), (1,), ("stable",), 3, machine=one)
+        self.assertGreater(row.floor_us, 0)
+
+    def test_others_allocate_cache(self):
+        """Where the agent would only observe, the bench does not write either."""
+        taken = dataclasses.replace(machine(), owners=lambda: ("group x: theirs",))
+        with (
+            mock.patch.object(wiring, "machine", return_value=taken),
+            self.assertRaisesRegex(HardwareError, "group x: theirs"),
+        ):
+            bench.real_machine(conf.load([]))
+
+    def test_without_such_hardware(self):
+        """What is missing is told, and what can be done without it."""
+        refusal = mock.patch.object(wiring, "machine", side_effect=HardwareError("no resctrl"))
+        errors = io.StringIO()
+        with refusal, redirect_stderr(errors), redirect_stdout(io.StringIO()):
+            status = program.main(["bench", "loop", "--hardware", "auto"])
+        self.assertEqual(1, status)
+        self.assertIn(
+            "cannot be driven now: no resctrl; `iat-nova doctor` tells", errors.getvalue()
+        )

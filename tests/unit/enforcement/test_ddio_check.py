@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A knob without effect is found out within the dwell time, one that works is never accused."""
+
+import dataclasses
+import random
+import unittest
+
+from iat_nova.bench.fake import SKYLAKE
+from iat_nova.enforcement.ddio_check import DWELL_S, DdioEffect
+from iat_nova.model import (
+    DomainInventory,
+    Parameters,
+    Priority,
+    Rates,
+    Sample,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.strategies.iat.controller import Controller
+from iat_nova.strategies.iat.presets import PRESETS
+
+
+class Plant:
+    """DDIO under a steady load: `share(ways)` of the writes miss, with noise."""
+
+    def __init__(self, share, traffic_per_s=20e6, noise=0.005, seed=1) -> None:
+        self.share, self.traffic_per_s, self.noise = share, traffic_per_s, noise
+        self.dice = random.Random(seed)
+        self.effect = DdioEffect(1e6)
+        self.at_s = 0.0
+        self.ways = 2
+        self.verdicts = []
+
+    def run(self, seconds: int, grow_to: int = 0) -> None:
+        """Let seconds pass; the controller gives a way each until `grow_to`."""
+        for _ in range(seconds):
+            share = min(1.0, max(0.0, self.share(self.ways) + self.dice.gauss(0, self.noise)))
+            traffic = self.traffic_per_s * (1 + self.dice.gauss(0, 0.02))
+            self.at_s += 1.0
+            sample = Sample(0, self.at_s, 1.0, {}, traffic * (1 - share), traffic * share)
+            self.ways = min(self.ways + 1, grow_to) if grow_to else self.ways
+            verdict = self.effect.look(sample, WayMask.span(11 - self.ways, self.ways))
+            if verdict is not None:
+                self.verdicts.append((self.at_s, verdict))
+
+
+GUEST = Tenant("u/1", "web", TenantKind.GUEST, Priority.PC, True, (4,), WayRequest())
+
+
+class ClosedLoop(unittest.TestCase):
+    """The real controller on a socket whose DDIO does not follow its knob, and on one that does."""
+
+    def run_loop(self, share_of, seed, seconds=90):
+        """Return when a verdict came, and DDIO's ways second by second."""
+        dice = random.Random(seed)
+        inventory = DomainInventory(SKYLAKE, (GUEST,))
+        controller = Controller(Parameters(), PRESETS["iat"])
+        state = controller.initial(inventory, 0.0)
+        effect, ways, found_s = DdioEffect(1e6), [2], None
+        for second in range(1, seconds):
+            burst = second > 10
+            share = share_of(ways[-1]) + dice.gauss(0, 0.003)
+            traffic = (20e6 if burst else 1e6) * (1 + dice.gauss(0, 0.01))
+            rates = Rates(2e9, 2e9, 3e6, 1e5)
+            sample = Sample(
+                0, float(second), 1.0, {GUEST.id: rates}, traffic * (1 - share), traffic * share
+            )
+            state, decision = controller.step(state, inventory, sample)
+            ways.append(decision.layout.ddio.count)
+            verdict = effect.look(sample, decision.layout.ddio)
+            if verdict is not None:
+                found_s = second
+                domain = dataclasses.replace(SKYLAKE, ddio_resizable=False)
+                inventory = dataclasses.replace(inventory, domain=domain)
+        return found_s, ways
+
+    def test_without_effect(self) -> None:
+        """Found out; from then on the controller has DDIO where it was found, and lets it be."""
+        for seed in range(10):
+            found_s, ways = self.run_loop(lambda ways: 0.4, seed)
+            self.assertIsNotNone(found_s, ways)
+            self.assertEqual({2}, set(ways[found_s + 2 :]))
+
+    def test_with_effect(self) -> None:
+        """Never accused."""
+        for seed in range(10):
+            found_s, ways = self.run_loop(lambda ways: 0.4 - 0.04 * (ways - 2), seed)
+            self.assertIsNone(found_s)
+            self.assertGreater(max(ways), 3)
+
+
+class EffectTest(unittest.TestCase):
+    def test_a_knob_without_effect(self) -> None:
+        """Found once, within the dwell time after the last growth, whatever the noise's seed."""
+        for seed in range(50):
+            plant = Plant(lambda ways: 0.4, seed=seed)
+            plant.run(5)
+            plant.run(4, grow_to=6)
+            grown_s = plant.at_s
+            plant.run(60)
+            ((at_s, verdict),) = plant.verdicts
+            self.assertLessEqual(at_s - grown_s, DWELL_S + 1)
+            self.assertEqual((2, 6), (verdict.ways_before, verdict.ways_after))
+            self.assertRegex(
+                str(verdict), "no effect: from 2 to 6 ways, misses went from 4?[0-9.]+%"
+            )
+
+    def test_a_small_effect_is_one(self) -> None:
+        """Where the load is steady enough to tell, 1.8 points are no lack of effect."""
+        for seed in range(50):
+            plant = Plant(lambda ways: 0.31 - 0.0045 * (ways - 2), noise=0.001, seed=seed)
+            plant.run(5)
+            plant.run(40, grow_to=6)
+            self.assertEqual([], plant.verdicts)
+
+    def test_a_knob_that_works(self) -> None:
+        """Never accused, and trusted later when the load is one that more ways do not help."""
+        for seed in range(50):
+            plant = Plant(lambda ways: 0.4 - 0.03 * (ways - 2), seed=seed)
+            plant.run(5)
+            plant.run(40, grow_to=6)
+            plant.share = lambda ways: 0.6
+            plant.ways = 2
+            plant.run(3)
+            plant.run(60, grow_to=6)
+            self.assertEqual([], plant.verdicts)
+
+    def test_a_load_that_never_hits(self) -> None:
+        """It streams: that more ways do not help proves nothing."""
+        plant = Plant(lambda ways: 0.97)
+        plant.run(5)
+        plant.run(60, grow_to=6)
+        self.assertEqual([], plant.verdicts)
+
+    def test_few_misses(self) -> None:
+        """Where little misses little can change."""
+        plant = Plant(lambda ways: 0.4, traffic_per_s=1e6)
+        plant.run(5)
+        plant.run(60, grow_to=6)
+        self.assertEqual([], plant.verdicts)
+
+    def test_one_way_is_too_little(self) -> None:
+        """Its effect may be lost in noise."""
+        plant = Plant(lambda ways: 0.4)
+        plant.run(5)
+        plant.run(60, grow_to=3)
+        self.assertEqual([], plant.verdicts)
+
+    def test_traffic_that_changes(self) -> None:
+        """Another load cannot be compared with the one before."""
+        plant = Plant(lambda ways: 0.4)
+        plant.run(5)
+        plant.run(4, grow_to=6)
+        plant.traffic_per_s *= 2
+        plant.run(60)
+        self.assertEqual([], plant.verdicts)
+
+    def test_ways_taken_back(self) -> None:
+        """A trial that was ended proves nothing."""
+        plant = Plant(lambda ways: 0.4)
+        plant.run(5)
+        plant.run(4, grow_to=6)
+        plant.ways = 2
+        plant.run(60)
+        self.assertEqual([], plant.verdicts)
+
+    def test_much_noise(self) -> None:
+        """What cannot be told is not told."""
+        for seed in range(20):
+            plant = Plant(lambda ways: 0.4 - 0.02 * (ways - 2), noise=0.15, seed=seed)
+            plant.run(5)
+            plant.run(40, grow_to=6)
+            self.assertEqual([], plant.verdicts)
+
+    def test_without_counters(self) -> None:
+        """No rates or no mask: nothing to compare."""
+        effect = DdioEffect(1e6)
+        for second in range(30):
+            mask = None if second % 2 else WayMask(0x600)
+            self.assertIsNone(effect.look(Sample(0, second, 1.0, {}), mask))

@@ -1,0 +1,585 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's hands on a whole host in a folder: guarded and restored."""
+
+import contextlib
+import dataclasses
+import errno
+import io
+import itertools
+import os
+import shutil
+from unittest import mock
+
+from iat_nova import conf
+from iat_nova.agent import doctor, wiring
+from iat_nova.agent.interlock import Restraint
+from iat_nova.cmd import main as program
+from iat_nova.enforcement.enforcer import ForeignHand
+from iat_nova.hardware.api import ClassMask, HardwareError, LastingRefusal
+from iat_nova.hardware.probe import Host
+from iat_nova.model import (
+    DomainInventory,
+    Facts,
+    Group,
+    HostFacts,
+    Layout,
+    Priority,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.report import words
+from tests.unit.hardware import test_probe, trees
+
+
+class MachineCase(test_probe.HostCase):
+    """All is well on the host; state and lock are in the folder."""
+
+    def setUp(self):
+        super().setUp()
+        self.lock = self.folder / "run/writer.lock"
+        self.config = self.folder / "iat.conf"
+        self.config.write_text(f"[iat]\nstate_dir = {self.folder / 'state'}\n")
+        self.found = self.tree.state()
+        for target, value in (
+            ("iat_nova.agent.wiring.WRITER_LOCK", self.lock),
+            ("iat_nova.hardware.probe.Host", self.host),
+        ):
+            patch = mock.patch(target, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def host(self):
+        return Host(self.roots, fs=self.tree, msr=self.msr)
+
+    def settings(self, **changes):
+        return dataclasses.replace(conf.load([self.config]), **changes)
+
+    def change_all(self, hands):
+        hands.allocator.apply(0, (ClassMask("a", (1,), WayMask(0x3)),))
+        hands.ddio.write(0, WayMask(0x7C0))
+
+    def assert_as_found(self):
+        self.assertEqual(self.found, self.tree.state())
+        self.assertEqual(0x600, self.msr.get(0, 0xC8B))
+        self.assertFalse(self.settings().snapshot_path.exists())
+
+    def crash(self):
+        """Leave the host as an agent that was killed leaves it."""
+        hands = wiring.machine(self.settings())
+        hands.guard.protect()
+        self.change_all(hands)
+        self.assertNotEqual(self.found, self.tree.state())
+
+    def run_it(self, *arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with mock.patch("sys.stdout", out), mock.patch("sys.stderr", err):
+            status = program.main([*arguments, "--config-file", str(self.config)])
+        self.assertNotIn("Traceback", out.getvalue() + err.getvalue())
+        return status, out.getvalue(), err.getvalue()
+
+
+class Ours(MachineCase):
+    """The only writer, from the first write to the last."""
+
+    def test_saved_before_and_back_afterwards(self):
+        """Whatever happens after the first write, the host is as found."""
+        hands = wiring.machine(self.settings())
+        with self.assertRaises(ZeroDivisionError), hands.ours():
+            hands.guard.protect()
+            self.change_all(hands)
+            raise ZeroDivisionError
+        self.assert_as_found()
+
+    def test_who_only_observes_undoes_nothing(self):
+        """What an operator changes while an agent watches stays when that agent ends."""
+        hands = wiring.machine(self.settings())
+        with hands.ours():
+            wiring._SavedFirst(mock.Mock(), hands.guard).watch((0,))
+            self.assertFalse(self.settings().snapshot_path.exists())
+            self.change_all(hands)
+        self.assertNotEqual(self.found, self.tree.state())
+        self.assertEqual(0x7C0, self.msr.get(0, 0xC8B))
+
+    def test_an_agent_that_never_began_leaves_no_snapshot(self):
+        """Else the next start would undo what an operator did in between."""
+        with wiring.machine(self.settings()).ours():
+            pass
+        self.assert_as_found()
+
+    def test_what_a_crash_left_is_put_back_first(self):
+        """The new snapshot is of the untouched host."""
+        self.crash()
+        with wiring.machine(self.settings()).ours():
+            self.assertEqual(self.found, self.tree.state())
+        self.assert_as_found()
+
+    def test_a_group_left_over_without_a_snapshot(self):
+        """It is removed by the start, and by restore: it would be in the way of our own."""
+        for number in (1, 2):
+            self.tree.mkdir(f"iat-nova.{number}")
+            self.tree.write(f"iat-nova.{number}/cpus_list", "1")
+        with wiring.machine(self.settings()).ours():
+            self.assertEqual(self.found, self.tree.state())
+        self.tree.mkdir("iat-nova.1")
+        status, out, _ = self.run_it("restore")
+        self.assertEqual(0, status)
+        self.assertRegex(out, r"^removed .*iat-nova\.1\n$")
+        self.assertEqual(self.found, self.tree.state())
+
+    def test_a_group_left_over_of_an_agent_that_runs(self):
+        """Its groups are no left-overs: restore is refused, and they stay."""
+        first = wiring.machine(self.settings())
+        with first.ours():
+            first.guard.protect()
+            self.change_all(first)
+            self.settings().snapshot_path.unlink()
+            self.assertEqual(1, self.run_it("restore")[0])
+            self.assertEqual(("iat-nova.1",), self.tree.groups())
+
+    def test_a_second_writer_is_refused(self):
+        """Named, with the way out."""
+        first, second = (wiring.machine(self.settings()) for _ in range(2))
+        with first.ours(), self.assertRaisesRegex(HardwareError, "end it first"), second.ours():
+            self.fail("two writers")
+
+    def test_owners(self):
+        """A foreign group is seen by the running agent; its own groups are not foreign."""
+        hands = wiring.machine(self.settings())
+        with hands.ours():
+            self.change_all(hands)
+            self.assertEqual(((), ()), (hands.owners(), hands.inspect()))
+            self.tree.mkdir("theirs")
+            self.assertIn("theirs", hands.owners()[0])
+            self.tree.rmdir("theirs")
+
+
+class Restore(MachineCase):
+    """iat-nova restore."""
+
+    def test_after_a_crash(self):
+        """Tells what it did; the second time there is nothing to do."""
+        self.crash()
+        status, out, _ = self.run_it("restore")
+        self.assertEqual(0, status)
+        self.assertRegex(out, r"removed .*iat-nova\.1\n.*IIO_LLC_WAYS = 0x600")
+        self.assert_as_found()
+        status, out, _ = self.run_it("restore")
+        self.assertEqual((0, "nothing to restore\n"), (status, out))
+
+    def test_although_the_counters_cannot_be_opened(self):
+        """What keeps an agent from starting does not keep masks from being put back."""
+        self.crash()
+        self.perf = "Permission denied"
+        self.be("strange")
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_as_found()
+
+    def test_a_knob_that_cannot_be_reached_any_more(self):
+        """DDIO is not silently left where it is: the snapshot stays until it is put back."""
+        self.crash()
+        self.msr.refuse = 1
+        self.put(self.roots.msr_parameters / "allow_writes", "off\n")
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertRegex(err, "(?s)not restored: ddio msr.*allow_writes")
+        self.assertTrue(self.settings().snapshot_path.exists())
+        with (
+            self.assertRaisesRegex(HardwareError, "could not be put back"),
+            wiring.machine(self.settings()).ours(),
+        ):
+            self.fail("started")
+        self.msr.refuse = None
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_as_found()
+
+    def test_a_state_directory_of_others(self):
+        """Who may not look is told to be root."""
+        denied = PermissionError(errno.EACCES, "Permission denied")
+        with mock.patch("pathlib.Path.exists", side_effect=denied):
+            status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertRegex(err, "snapshot.json: Permission denied; be root")
+
+    def test_while_an_agent_runs(self):
+        """Refused: the agent's own end restores."""
+        hands = wiring.machine(self.settings())
+        with hands.ours():
+            hands.guard.protect()
+            self.change_all(hands)
+            status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertIn("end it first", err)
+
+
+class SocketOffline(MachineCase):
+    """A socket is offline at the end: its registers keep what was written, out of reach."""
+
+    def setUp(self):
+        super().setUp()
+        self.hands = wiring.machine(self.settings(counters_interface="msr"))
+
+    def unplug(self):
+        for cpu in (2, 3):
+            self.tree.unplug(cpu)
+            self.msr.off.add(cpu)
+
+    def plug(self):
+        self.msr.off.clear()
+        for cpu in (2, 3):
+            self.tree.plug(cpu)
+
+    def end_with_a_socket_offline(self):
+        """Write to all, lose a socket, and end; what is left is told."""
+        with self.assertRaises(HardwareError) as caught, self.hands.ours():
+            self.hands.guard.protect()
+            for domain in (0, 1):
+                self.hands.ddio.write(domain, WayMask(0x700))
+            self.hands.counters.watch((0, 1, 2, 3))
+            self.unplug()
+        self.assertEqual([0x600, 0x700], [self.msr.get(cpu, 0xC8B) for cpu in (0, 2)])
+        self.assertEqual(0, self.msr.get(0, 0x186))
+        self.assertNotEqual(0, self.msr.get(2, 0x186))
+        return str(caught.exception)
+
+    def test_it_is_said(self):
+        """By the end, by doctor, and by restore, as long as it lasts; none of them is content."""
+        said = self.end_with_a_socket_offline()
+        for what in ("IIO_LLC_WAYS of cache domain 1", "registers of CPUs 2-3"):
+            self.assertRegex(said, f"not restored: .*{what}: its CPUs are offline; it stays in")
+        status, out, err = self.run_it("restore")
+        self.assertEqual((1, ""), (status, out))
+        self.assertIn("IIO_LLC_WAYS of cache domain 1: its CPUs are offline", err)
+        self.assertTrue(self.settings().snapshot_path.exists())
+        found = doctor.examine(self.settings(), self.host())
+        (one,) = (one for one in found if one.subject == "snapshot")
+        self.assertRegex(one.state, "^not restored yet, as its CPUs are offline: .*domain 1")
+
+    def test_restored_when_it_is_back(self):
+        """By the command, with the counters' registers."""
+        self.end_with_a_socket_offline()
+        self.plug()
+        status, out, _ = self.run_it("restore")
+        self.assertEqual(0, status)
+        self.assertRegex(
+            out, "(?s)domain 1: IIO_LLC_WAYS = 0x600.*processor 2: register 0x186 = 0x0"
+        )
+        self.assert_as_found()
+
+    def test_the_next_agent_restores_when_it_is_back(self):
+        """It starts without the socket; what the old agent left is not what the new one found."""
+        self.end_with_a_socket_offline()
+        after = wiring.machine(self.settings())
+        with after.ours():
+            (told,) = (one for one in after.unrestored() if "IIO_LLC_WAYS" in one)
+            self.assertIn("cache domain 1: its CPUs are offline", told)
+            read = wiring.host_reader(self.settings(), after.allocator, after.finish)
+            self.assertEqual([0x600], [one.ddio_found for one in read().domains])
+            after.guard.protect()
+            after.ddio.write(0, WayMask(0x7C0))
+            self.plug()
+            self.assertEqual([0x600, 0x600], [one.ddio_found for one in read().domains])
+            self.assertEqual(0x7C0, self.msr.get(0, 0xC8B))
+            self.assertEqual((), after.unrestored())
+            after.guard.extend()
+            after.ddio.write(1, WayMask(0x7C0))
+        self.assert_as_found()
+
+    def test_counted_as_before_while_another_socket_is_restored(self):
+        """What counts on the first socket goes on."""
+        self.end_with_a_socket_offline()
+        after = wiring.machine(self.settings(counters_interface="msr"))
+        with after.ours():
+            after.guard.protect()
+            after.counters.watch((0, 1))
+            self.plug()
+            after.finish()
+            self.assertEqual({0, 1}, after.counters.read().cores.keys())
+        self.assert_as_found()
+
+
+class Journal:
+    """What was told."""
+
+    def __init__(self):
+        self.told = []
+        self.problems = {}
+
+    def problem(self, wall_s, code, text, subject=""):
+        self.problems[f"{code} {subject}".strip()] = text
+        self.told.append(text)
+
+    def solved(self, wall_s, code, text, subject=""):
+        if self.problems.pop(f"{code} {subject}".strip(), None):
+            self.told.append(text)
+
+    def tell(self, wall_s, text):
+        self.told.append(text)
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self):
+        self.now_s = 1000.0
+
+    def now(self):
+        return self.now_s
+
+    def wall(self):
+        return 1.8e9 + self.now_s
+
+
+class Restrained(MachineCase):
+    """The agent may no longer write: the whole host, not a fake, is as it was found."""
+
+    def setUp(self):
+        super().setUp()
+        self.hands = self.enterContext(contextlib.ExitStack())
+        self.machine = wiring.machine(self.settings())
+        self.hands.enter_context(self.machine.ours())
+        self.enforcer = wiring.enforcer(self.machine)
+        self.journal, self.clock = Journal(), Clock()
+        self.restraint = Restraint(
+            self.enforcer,
+            self.journal,
+            self.clock,
+            owners=self.machine.owners,
+            changes=self.machine.inspect,
+            unrestored=self.machine.unrestored,
+            missing=self.machine.missing,
+        )
+        domain = self.machine.allocator.domains()[0]
+        guest = Tenant("g/1", "g", TenantKind.GUEST, Priority.BE, False, (1,), WayRequest())
+        self.inventory = DomainInventory(domain, (guest,))
+        self.enforce(0x3, 0x7C0)
+        self.assertNotEqual(self.found, self.tree.state())
+
+    def enforce(self, mask, ddio):
+        layout = Layout(WayMask(ddio), (Group(("g/1",), WayMask(mask)),))
+        return self.enforcer.apply(self.inventory, layout)
+
+    def watch(self):
+        """Do what the loop does after each look: that must not save, nor restore, anything else."""
+        wiring._SavedFirst(mock.Mock(), self.machine.guard).watch((0,))
+
+    def look(self, warnings=()):
+        self.restraint.look(Facts(HostFacts("h", (), ()), (), None, warnings))
+
+    def test_a_source_that_warns(self):
+        """What a source warns of is no reason to observe: the masks in force stay."""
+        enforced = self.tree.state()
+        self.look(("libvirt is unavailable",))
+        self.assertEqual({}, self.restraint.reasons)
+        self.assertEqual(enforced, self.tree.state())
+
+    def test_a_group_that_began_to_monitor_meanwhile(self):
+        """It gets back what a later layout took from it, also after a crash."""
+        self.tree.add_monitor("theirs", "0,3")
+        more = Tenant("h/1", "h", TenantKind.GUEST, Priority.BE, False, (0,), WayRequest())
+        tenants = (*self.inventory.tenants, more)
+        self.inventory = dataclasses.replace(self.inventory, tenants=tenants)
+        layout = Layout(WayMask(0x7C0), (Group(("g/1", "h/1"), WayMask(0x3)),))
+        self.enforcer.apply(self.inventory, layout)
+        self.assertEqual({3}, self.tree.monitored("theirs"))
+        wiring.guard(self.settings(), self.host()).restore()
+        self.assertEqual({0, 3}, self.tree.monitored("theirs"))
+
+    def test_a_failing_write(self):
+        """What was half-done is undone, and then everything."""
+        self.tree.fail_at = 1
+        with self.assertRaises(HardwareError) as caught:
+            self.enforce(0xC, 0x7C0)
+        self.restraint.refused(caught.exception)
+        self.assert_as_found()
+        self.assertIn("refused", self.restraint.reasons)
+        self.assertRegex("\n".join(self.journal.told), "Input/output.*\n.*as it was found")
+
+    def refused(self):
+        """Have a write refused; the host is as it was found."""
+        with self.assertRaises(HardwareError) as caught:
+            self.enforce(0xC, 0x780)
+        self.restraint.refused(caught.exception)
+        self.assert_as_found()
+
+    def test_a_refusal_is_tried_again(self):
+        """After pauses that grow; the reason tells when. Then all is written, and nobody minds."""
+        for pause_s in (10.0, 20.0):
+            self.tree.fail_at = 1
+            self.refused()
+            again = words.moment(self.clock.wall() + pause_s)
+            self.assertRegex(
+                self.restraint.reasons["refused"],
+                rf"^a write was refused \(tried again at {again}\): .*Input/output error",
+            )
+            self.clock.now_s += pause_s - 0.1
+            self.restraint.check()
+            self.assertIn("refused", self.restraint.reasons)
+            self.clock.now_s += 0.1
+            self.restraint.check()
+            self.assertEqual({}, self.restraint.reasons)
+        self.assertEqual(0xC, self.enforce(0xC, 0x780).tenants["g/1"])
+        self.restraint.accepted()
+        self.assertEqual({}, self.journal.problems)
+
+    @contextlib.contextmanager
+    def failing(self, step, code):
+        """Have the change of that number fail, once, wherever it is made."""
+        made = itertools.count(1)
+
+        def once(change):
+            def changed(*arguments):
+                if next(made) == step:
+                    raise OSError(code, os.strerror(code))
+                return change(*arguments)
+
+            return changed
+
+        with contextlib.ExitStack() as patches:
+            changes = [(self.tree, name) for name in ("write", "mkdir", "rmdir")]
+            for owner, name in (*changes, (self.msr, "pwrite")):
+                patches.enter_context(mock.patch.object(owner, name, once(getattr(owner, name))))
+            yield
+
+    def test_any_single_refusal(self):
+        """Wherever it comes, the host is as found at once, and all is written the next time."""
+        codes = (errno.ENOSPC, errno.EIO, errno.EBUSY, errno.EINVAL)
+        for step, code in zip(range(1, 30), itertools.cycle(codes)):
+            self.restraint.restore()
+            try:
+                with self.failing(step, code):
+                    self.enforce(0x3, 0x7C0)
+                    self.enforce(0xC, 0x780)
+            except HardwareError as error:
+                self.restraint.refused(error)
+                self.assert_as_found()
+                self.clock.now_s += 600.0
+                self.restraint.check()
+                self.assertEqual({}, self.restraint.reasons, step)
+            else:
+                break
+            self.assertEqual(0x780, self.enforce(0xC, 0x780).ddio)
+            self.restraint.accepted()
+        self.assertEqual(7, step)  # six changes
+
+    def test_a_restore_that_is_refused_for_a_while(self):
+        """Nothing is written anew over what could not be put back."""
+        self.msr.refuse = errno.EIO
+        with self.assertRaises(HardwareError) as caught:
+            self.enforce(0xC, 0x780)
+        self.restraint.refused(caught.exception)
+        self.clock.now_s += 10.0
+        self.restraint.check()
+        again = words.moment(self.clock.wall() + 20.0)
+        self.assertIn(f"tried again at {again}): ", self.restraint.reasons["refused"])
+        self.assertIn("not-restored", self.journal.problems)
+        self.msr.refuse = None
+        self.clock.now_s += 20.0
+        self.restraint.check()
+        self.assertEqual({}, self.restraint.reasons)
+        self.assert_as_found()
+
+    def test_a_refusal_that_would_last(self):
+        """What no time mends is not tried again."""
+        self.restraint.refused(LastingRefusal("this port does not take it"))
+        self.clock.now_s += 1e6
+        self.restraint.check()
+        self.assertRegex(self.restraint.reasons["refused"], r"\(until the next start\): this port")
+
+    def unmount(self):
+        self.fresh = trees.KernelTree(self.folder / "fresh", self.cpus)
+        shutil.rmtree(self.tree.root)
+        self.tree.root.mkdir()
+
+    def mount(self):
+        self.tree.root.rmdir()
+        self.fresh.root.rename(self.tree.root)
+
+    def test_unmounted(self):
+        """Said at the next iteration; DDIO is put back too; mounted again, all is written again."""
+        self.unmount()
+        self.assertFalse(self.restraint.check())
+        reason = rf"^resctrl is not mounted; mount -t resctrl resctrl {self.tree.root}$"
+        self.assertRegex(self.restraint.reasons["resctrl-unmounted"], reason)
+        self.assertEqual(0x600, self.msr.get(0, 0xC8B))
+        self.assertFalse(self.settings().snapshot_path.exists())
+        self.look()
+        self.assertEqual(["resctrl-unmounted"], [*self.restraint.reasons])
+        self.assertEqual(["resctrl-unmounted"], [*self.journal.problems])
+        self.mount()
+        self.assertTrue(self.restraint.check())
+        self.look()
+        self.assertEqual(({}, {}), (self.restraint.reasons, self.journal.problems))
+        self.machine.allocator.domains()  # as each look at the host does
+        self.assertEqual(0xC, self.enforce(0xC, 0x7C0).tenants["g/1"])
+        self.restraint.restore()
+        self.assert_as_found()
+
+    def test_unmounted_before_a_write(self):
+        """The write fails; the reason is the mount, and no pause has begun."""
+        self.unmount()
+        with self.assertRaises(HardwareError) as caught:
+            self.enforce(0xC, 0x7C0)
+        self.restraint.refused(caught.exception)
+        self.assertEqual(["resctrl-unmounted"], [*self.restraint.reasons])
+
+    def test_a_socket_that_went(self):
+        """The host is not called as found while its register is out of reach."""
+        for cpu in (0, 1):
+            self.tree.unplug(cpu)
+            self.msr.off.add(cpu)
+        self.restraint.restore()
+        self.assertIn(
+            "not yet as it was found: ddio msr: IIO", self.journal.problems["not-restored offline"]
+        )
+        self.assertNotIn("the host is as it was found", self.journal.told)
+        self.msr.off.clear()
+        for cpu in (0, 1):
+            self.tree.plug(cpu)
+        self.machine.finish()
+        self.look()
+        self.assertEqual({}, self.journal.problems)
+        self.assert_as_found()
+
+    def test_a_foreign_change_of_a_mask(self):
+        """Found at the next look; our group goes with the change."""
+        self.tree.write("iat-nova.1/schemata", "L3:0=7f\n")
+        self.look()
+        self.assertIn("L3:0 is 0x7f, we wrote 0x3", self.restraint.reasons["conflicting-change"])
+        self.assert_as_found()
+
+    def test_a_foreign_change_of_ddio(self):
+        """Put back once; what is written later, also after our end, is left alone."""
+        self.msr.set(0, 0xC8B, 0x400)
+        self.look()
+        self.assert_as_found()
+        self.watch()
+        self.msr.set(0, 0xC8B, 0x700)
+        self.look()
+        self.watch()
+        self.hands.close()
+        self.assertEqual(0x700, self.msr.get(0, 0xC8B))
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assertEqual(0x700, self.msr.get(0, 0xC8B))
+
+    def test_ddio_moved_before_a_write(self):
+        """Seen by the write that would have gone over it, not by the next look only."""
+        self.msr.set(0, 0xC8B, 0x400)
+        with self.assertRaises(ForeignHand) as caught:
+            self.enforce(0xC, 0x780)
+        self.assertEqual(0x400, self.msr.get(0, 0xC8B))
+        self.restraint.refused(caught.exception)
+        self.assertIn(
+            "DDIO was left at 0x7c0 and is at 0x400", self.restraint.reasons["conflicting-change"]
+        )
+        self.assert_as_found()
+
+    def test_a_reboot(self):
+        """Nothing of before it is restored, by whatever way."""
+        boot = self.folder / "boot_id"
+        boot.write_text("another")
+        with mock.patch.object(self.machine.guard._file, "_boot_id", boot):
+            self.hands.close()
+        self.assertFalse(self.settings().snapshot_path.exists())
+        self.assertNotEqual(self.found, self.tree.state())

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The codes: a closed list, each used and explained."""
+
+import pathlib
+import re
+import unittest
+
+import iat_nova
+from iat_nova.model.reasons import MEANINGS, Code
+
+PACKAGE = pathlib.Path(iat_nova.__file__).parent
+
+
+class CodesTest(unittest.TestCase):
+    def test_every_code_has_its_meaning(self) -> None:
+        """The operator's pages list all of them, and nothing else."""
+        self.assertEqual(set(Code), set(MEANINGS))
+
+    def test_every_code_is_used(self) -> None:
+        """A code that nothing gives would have rules wait for it in vain."""
+        text = "".join(
+            path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "reasons.py"
+        )
+        self.assertEqual({code.name for code in Code}, set(re.findall(r"\bCode\.([A-Z_]+)", text)))
+
+    def test_codes_can_be_labels(self) -> None:
+        """Small words with hyphens: nothing to quote in a rule, a shell or JSON."""
+        for code in Code:
+            self.assertRegex(code, r"^[a-z]+(-[a-z]+)*$")

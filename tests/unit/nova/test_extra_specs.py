@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extra specs mean what they say, and wrong ones are told."""
+
+import ast
+import pathlib
+import sys
+import unittest
+
+from iat_nova.nova import extra_specs
+from iat_nova.nova.extra_specs import Io, Wishes
+
+
+class ParseTest(unittest.TestCase):
+    def test_all_keys(self) -> None:
+        """Each key sets its wish; other namespaces are not looked at."""
+        specs = {
+            "iat:priority": "PC",
+            "iat:io": "auto",
+            "iat:llc_ways": "2",
+            "iat:llc_ways_max": "4",
+            "hw:cpu_policy": "dedicated",
+        }
+        self.assertEqual(Wishes("PC", Io.AUTO, 2, 4), extra_specs.parse(specs))
+
+    def test_one_spelling(self) -> None:
+        """Another spelling is what nova-api and a class's match make of it too: no such value."""
+        for name, value, meant in (
+            ("iat:priority", "pc", "PC"),
+            ("iat:priority", " BE", "BE"),
+            ("iat:io", "True", "true"),
+        ):
+            wishes = extra_specs.parse({name: value})
+            self.assertEqual((None, None), (wishes.priority, wishes.io))
+            self.assertIn("is not used: it takes", wishes.problems[0])
+            self.assertIn(f"did you mean {meant}?", wishes.problems[0])
+
+    def test_wrong_values_are_told_and_not_used(self) -> None:
+        """A wrong value leaves its wish open and the others standing."""
+        for name, value, problem in (
+            ("iat:priority", "high", "'high' is not used: it takes PC or BE"),
+            ("iat:io", "perhaps", "it takes true or false or auto"),
+            ("iat:llc_ways", "0", "it takes a whole number from 1 to 64"),
+            ("iat:llc_ways", "2.5", "a whole number"),
+            ("iat:llc_ways", "²", "a whole number"),
+            ("iat:llc_ways_max", "9" * 5000, "a whole number"),
+            ("iat:priorty", "PC", "did you mean iat:priority"),
+            ("iat:prio", "PC", "did you mean iat:priority"),
+            ("iat:colour", "red", "known are iat:priority, iat:io"),
+        ):
+            with self.subTest(name=name, value=value):
+                wishes = extra_specs.parse({name: value, "iat:io": "true"} | {name: value})
+                (text,) = wishes.problems
+                self.assertIn(problem, text)
+                self.assertIsNone(wishes.priority)
+                self.assertIsNone(wishes.llc_ways)
+
+    def test_maximum_below_guarantee(self) -> None:
+        """The guarantee stands, the maximum that contradicts it does not."""
+        wishes = extra_specs.parse({"iat:llc_ways": "4", "iat:llc_ways_max": "2"})
+        self.assertEqual((4, None), (wishes.llc_ways, wishes.llc_ways_max))
+        self.assertIn("iat:llc_ways=4 is above it", wishes.problems[0])
+
+    def test_imports_the_standard_library_alone(self) -> None:
+        """nova-api can import the module whatever else is installed."""
+        source = pathlib.Path(extra_specs.__file__).read_text()
+        modules = set()
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                modules.add(node.module or "")
+        self.assertLessEqual({name.split(".")[0] for name in modules}, sys.stdlib_module_names)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether an agent runs: the kernel's lock and a page that no full disk and no clock changes."""
+
+import errno
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from unittest import mock
+
+from iat_nova.store import heartbeat
+from iat_nova.store.heartbeat import AgentNow, Heartbeat, State
+
+HOLD = """
+import sys
+import pathlib
+from iat_nova.store.heartbeat import only_agent
+with only_agent(pathlib.Path(sys.argv[1])) as heartbeat:
+    if sys.argv[2] == "run":
+        heartbeat.iteration(1.0, None)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+class OnlyAgentTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.lock = folder / "state" / "agent.lock"
+
+    def test_the_folder_is_made_and_the_owner_named(self) -> None:
+        """A second process learns who holds it; afterwards the lock is free."""
+        with subprocess.Popen(
+            [sys.executable, "-c", HOLD, self.lock, "start"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as owner:
+            self.assertEqual("held\n", owner.stdout.readline())
+            with self.assertRaisesRegex(heartbeat.AlreadyRunning, f"process {owner.pid}"):
+                self.enterContext(heartbeat.only_agent(self.lock))
+            owner.stdin.close()
+        with heartbeat.only_agent(self.lock):
+            self.assertEqual(os.getpid(), heartbeat.look(self.lock).pid)
+
+    def test_an_error_inside_is_not_taken_for_another_agent(self) -> None:
+        """Only the lock itself tells of an owner."""
+        with self.assertRaises(BlockingIOError), heartbeat.only_agent(self.lock):
+            raise BlockingIOError
+
+    def test_an_unusable_folder(self) -> None:
+        """The option and the folder are named."""
+        with self.assertRaisesRegex(heartbeat.StateError, "state_dir /proc/nowhere"):
+            self.enterContext(heartbeat.only_agent(pathlib.Path("/proc/nowhere/agent.lock")))
+
+    def test_a_full_disk(self) -> None:
+        """The file that cannot be reserved is named, not only what the kernel says."""
+        error = OSError(errno.ENOSPC, "No space left on device")
+        full = mock.patch("os.posix_fallocate", side_effect=error)
+        with full, self.assertRaisesRegex(heartbeat.StateError, "agent.lock: No space left"):
+            self.enterContext(heartbeat.only_agent(self.lock))
+
+
+class StateTest(unittest.TestCase):
+    """What is known of an agent, moment by moment; the time is the test's."""
+
+    def setUp(self) -> None:
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.lock = folder / "agent.lock"
+        self.now_s = 1000.0
+
+    def holding(self) -> Heartbeat:
+        """Hold the lock for the rest of the test; its time is ours."""
+        return self.enterContext(heartbeat.only_agent(self.lock, lambda: self.now_s))
+
+    def look(self, after_s: float = 0.0, **changes) -> AgentNow:
+        return heartbeat.look(self.lock, self.now_s + after_s, **changes)
+
+    def test_nobody_ever(self) -> None:
+        """Without a file there was no agent."""
+        self.assertEqual(AgentNow(State.STOPPED), self.look())
+
+    def test_starting_says_what_it_waits_for(self) -> None:
+        """However long that takes, it is no stall."""
+        self.holding().starting("compiling the kernels")
+        self.assertEqual(
+            AgentNow(State.STARTING, os.getpid(), 300.0, "compiling the kernels"), self.look(300.0)
+        )
+
+    def test_running_until_iterations_are_overdue(self) -> None:
+        """Five intervals, at least five seconds; then it is stalled, process and age are named."""
+        mine = self.holding()
+        for interval_s, limit_s in ((0.5, 5.0), (3.0, 15.0)):
+            mine.iteration(interval_s, None)
+            self.assertEqual(AgentNow(State.RUNNING, os.getpid(), limit_s), self.look(limit_s))
+            late = AgentNow(State.STALLED, os.getpid(), limit_s + 1)
+            self.assertEqual(late, self.look(limit_s + 1))
+
+    def test_why_nothing_is_recorded_is_said(self) -> None:
+        """The history cannot say so itself."""
+        self.holding().iteration(1.0, "history h: the disk is full")
+        self.assertEqual("history h: the disk is full", self.look().text)
+
+    def test_long_texts_fit(self) -> None:
+        """Whatever the characters, one page holds them."""
+        self.holding().iteration(1.0, "\U0001f4be\udc80" * 4000)
+        self.assertEqual(heartbeat.SIZE, self.lock.stat().st_size)
+        self.assertEqual(State.RUNNING, self.look().state)
+
+    def test_an_orderly_end(self) -> None:
+        """It says so while it ends and once it has."""
+        with heartbeat.only_agent(self.lock) as mine:
+            mine.iteration(1.0, None)
+            mine.stopping()
+            self.assertEqual(State.STOPPING, heartbeat.look(self.lock).state)
+        self.assertEqual(AgentNow(State.STOPPED, os.getpid()), self.look())
+
+    def test_an_error_is_no_orderly_end(self) -> None:
+        """Nobody can tell from it that the host is as it was found: the error is told."""
+        for error, words in (
+            (OSError("not restored: domain 1"), "not restored: domain 1"),
+            (ZeroDivisionError(), "ZeroDivisionError"),
+        ):
+            with self.assertRaises(type(error)), heartbeat.only_agent(self.lock) as mine:
+                mine.iteration(1.0, None)
+                raise error
+            self.assertEqual(AgentNow(State.FAILED, os.getpid(), text=words), self.look())
+            self.assertFalse(self.look().alive)
+
+    def test_killed(self) -> None:
+        """The kernel takes the lock from the dead at once: no age is waited for."""
+        for what in ("run", "start"):
+            with subprocess.Popen(
+                [sys.executable, "-c", HOLD, self.lock, what],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            ) as agent:
+                self.assertEqual(b"held\n", agent.stdout.readline())
+                self.assertTrue(heartbeat.look(self.lock).alive)
+                agent.kill()
+            self.assertEqual(AgentNow(State.UNCLEAN, agent.pid), heartbeat.look(self.lock))
+
+    def test_the_wall_clock_does_not_matter(self) -> None:
+        """No time of day is written: what a step of the clock would change is not there."""
+        self.holding().iteration(1.0, None)
+        written = self.lock.read_text()
+        os.utime(self.lock, (0, 0))
+        self.assertEqual(State.RUNNING, self.look().state)
+        self.assertIn('"at_s": 1000.0', written)
+        self.assertNotIn("wall", written)
+
+    def test_what_an_earlier_boot_left(self) -> None:
+        """Its times say nothing; who holds the lock now has just begun."""
+        mine = self.holding()
+        mine.iteration(1.0, None)
+        self.assertEqual(AgentNow(State.STARTING), self.look(boot="another"))
+
+    def test_damaged_or_empty(self) -> None:
+        """A page nobody understands is no word; the lock still tells."""
+        self.holding()
+        for text in ("", "4711\n", "00000000 {}", f"{0:08x} []", "\udcff" * 9):
+            self.lock.write_bytes(text.encode(errors="surrogateescape"))
+            self.assertEqual(AgentNow(State.STARTING), self.look(), text)
+
+    def test_a_refused_write_is_a_problem_that_ends(self) -> None:
+        """It is kept for the journal, not raised: the loop goes on."""
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, writer)
+        mine = Heartbeat(writer, lambda: 1.0)  # a pipe has no places to write to
+        mine.iteration(1.0, None)
+        self.assertIn(os.strerror(errno.ESPIPE), mine.problem)
+        with open(self.lock, "w+b") as file:
+            mine._descriptor = file.fileno()
+            mine.iteration(1.0, None)
+        self.assertIsNone(mine.problem)
+
+
+FULL = """
+    import errno, os, pathlib, sqlite3, sys
+    from iat_nova.store import heartbeat
+    from iat_nova.store.writer import History
+    from tests.unit import stories
+    folder = pathlib.Path(sys.argv[1])
+    lock = folder / "agent.lock"
+    with heartbeat.only_agent(lock) as mine:
+        history = History(
+            folder / "history.sqlite", max_age_s=1e6, max_bytes=1 << 23, clock=stories.SetClock()
+        )
+        history.status(stories.status())
+        assert history.flush(), history.problem
+        try:
+            (folder / "fill").write_bytes(b"x" * (64 << 20))
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error
+        for _ in range(500):
+            stories.tell(history, clock=stories.SetClock(), be_name=os.urandom(2000).hex())
+        assert not history.flush(1.0)
+        assert "full" in history.problem, history.problem
+        mine.iteration(1.0, history.problem)
+        assert mine.problem is None, mine.problem
+        print(heartbeat.look(lock).state, heartbeat.look(lock).text)
+"""
+
+
+class FullDiskTest(unittest.TestCase):
+    """A file system without a free block, which the kernel gives to who may mount one."""
+
+    def test_the_agent_is_seen_running(self) -> None:
+        """Nothing can be recorded, and status still tells that it works and what is wrong."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        mount = f"mount -t tmpfs -o size=1m none {folder}"
+        may = ["unshare", "--mount", "--map-root-user", "sh", "-c", mount]
+        if subprocess.run(may, check=False, capture_output=True).returncode:
+            self.skipTest("this user may not mount a file system of its own")
+        code = [sys.executable, "-c", textwrap.dedent(FULL), folder]
+        done = subprocess.run(
+            [*may[:-1], f'{mount} && exec "$@"', "sh", *code],
+            cwd=pathlib.Path(__file__).parents[3],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertRegex(done.stdout, "^running history .*: the disk is full")
