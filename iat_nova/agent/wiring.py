@@ -213,17 +213,18 @@ def restore(settings: Settings) -> tuple[str, ...]:
 def _emulated(settings: Settings) -> Machine:
     """Start the emulated server. Its packages are an extra, so they are imported here."""
     try:
-        from iat_nova import sim  # noqa: PLC0415
         from iat_nova.sim import warm  # noqa: PLC0415
+        from iat_nova.sim.scenario import Scenario, ScenarioError  # noqa: PLC0415
+        from iat_nova.sim.server import EmulatedServer  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(str(error)) from error
     warm.warm()  # here a signal ends it at once; in the first iteration it would wait for all of it
     try:
-        scenario = sim.Scenario.load(settings.emulated_scenario or "")
+        scenario = Scenario.load(settings.emulated_scenario or "")
         # People look at the history of what runs before their eyes by the time on the wall.
         pace = settings.emulated_pace or None
-        server = sim.EmulatedServer(scenario, pace=pace, epoch_s=time.time())
-    except sim.ScenarioError as error:
+        server = EmulatedServer(scenario, pace=pace, epoch_s=time.time())
+    except ScenarioError as error:
         raise ConfigError(str(error)) from error
     length_s = settings.emulated_seconds or scenario.length_s
     return Machine(server, server, server, server, server.now() + length_s, dca=server)

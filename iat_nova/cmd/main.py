@@ -35,26 +35,26 @@ exit status:
 """
 
 COMMANDS = {
-    "advise": "advise:Advise",
-    "bench control": "bench_control:BenchControl",
-    "bench llc": "bench:BenchLlc",
-    "bench loop": "bench:BenchLoop",
-    "doctor": "host:Doctor",
-    "explain": "explain:Explain",
-    "pause": "pause:PauseCommand",
-    "policy check": "policy:PolicyCheck",
-    "provider-config": "provider_config:ProviderConfig",
-    "report": "report:Report",
-    "restore": "host:Restore",
-    "resume": "pause:Resume",
-    "simulate bound": "bound:SimulateBound",
-    "simulate compare": "compare:SimulateCompare",
-    "simulate figures": "figures:SimulateFigures",
-    "simulate list": "simulate:SimulateList",
-    "simulate run": "simulate:SimulateRun",
-    "status": "status:StatusCommand",
-    "tenants": "tenants:Tenants",
-    "top": "top:Top",
+    "advise": "iat_nova.cmd.advise:Advise",
+    "bench control": "iat_nova.bench.cmd.control:BenchControl",
+    "bench llc": "iat_nova.sim.cmd.bench:BenchLlc",
+    "bench loop": "iat_nova.bench.cmd.loop:BenchLoop",
+    "doctor": "iat_nova.cmd.host:Doctor",
+    "explain": "iat_nova.cmd.explain:Explain",
+    "pause": "iat_nova.cmd.pause:PauseCommand",
+    "policy check": "iat_nova.cmd.policy:PolicyCheck",
+    "provider-config": "iat_nova.cmd.provider_config:ProviderConfig",
+    "report": "iat_nova.cmd.report:Report",
+    "restore": "iat_nova.cmd.host:Restore",
+    "resume": "iat_nova.cmd.pause:Resume",
+    "simulate bound": "iat_nova.sim.cmd.bound:SimulateBound",
+    "simulate compare": "iat_nova.sim.cmd.compare:SimulateCompare",
+    "simulate figures": "iat_nova.sim.cmd.figures:SimulateFigures",
+    "simulate list": "iat_nova.sim.cmd.simulate:SimulateList",
+    "simulate run": "iat_nova.sim.cmd.simulate:SimulateRun",
+    "status": "iat_nova.cmd.status:StatusCommand",
+    "tenants": "iat_nova.cmd.tenants:Tenants",
+    "top": "iat_nova.cmd.top:Top",
 }
 
 
@@ -64,9 +64,7 @@ class _Commands(commandmanager.CommandManager):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(None)
         for name, place in COMMANDS.items():
-            self.commands[name] = importlib.metadata.EntryPoint(
-                name, f"iat_nova.cmd.{place}", "iat_nova.cli"
-            )
+            self.commands[name] = importlib.metadata.EntryPoint(name, place, "iat_nova.cli")
 
 
 class _Format(logging.Formatter):

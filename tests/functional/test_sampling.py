@@ -5,7 +5,9 @@ import dataclasses
 import threading
 import unittest
 
-from iat_nova.sim import EmulatedServer, Scenario, cache, shipped
+from iat_nova.sim import cache
+from iat_nova.sim.scenario import Scenario, shipped
+from iat_nova.sim.server import EmulatedServer
 
 # So much of each scenario is simulated, evenly over its length, so that all its events happen.
 SIMULATED_S = 0.06

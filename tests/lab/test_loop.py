@@ -11,8 +11,9 @@ from pathlib import Path
 
 from iat_nova.hardware import limits
 from iat_nova.model import AttachmentKind
-from iat_nova.sim import Scenario, warm
+from iat_nova.sim import warm
 from iat_nova.sim.run import run as emulate
+from iat_nova.sim.scenario import Scenario
 from iat_nova.store.reader import HistoryReader
 from tests.lab import lab
 from tests.lab.feeder import Feeder

@@ -45,7 +45,7 @@ def helps():
     yield "iat-nova-agent", agent.EPILOG
     for name, place in program.COMMANDS.items():
         module, _, kind = place.partition(":")
-        command = getattr(importlib.import_module(f"iat_nova.cmd.{module}"), kind)
+        command = getattr(importlib.import_module(module), kind)
         yield f"iat-nova {name}", command._epilog or ""
 
 

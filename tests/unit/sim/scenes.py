@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import threading
 
-from iat_nova.sim import EmulatedServer
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.scenario import Scenario
+from iat_nova.sim.server import EmulatedServer
 
 HEAD = """\
 length: 10s

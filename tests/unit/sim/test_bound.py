@@ -8,12 +8,13 @@ import tempfile
 import unittest
 
 from iat_nova.model import Priority, WayMask
-from iat_nova.sim import Scenario, bound, compare, nvme, phases, sources
+from iat_nova.sim import bound, compare, nvme, phases, sources
 from iat_nova.sim.bound_run import BoundError, Job, lay, measure, performances, space_of
 from iat_nova.sim.bound_search import add, unmanaged
 from iat_nova.sim.machine import LOONGSON_2K1000
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.run import run
+from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
 from tests.unit.sim import in_process
 

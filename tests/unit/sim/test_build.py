@@ -3,8 +3,8 @@
 
 import unittest
 
-from iat_nova.sim import ScenarioError
 from iat_nova.sim.build import Plant
+from iat_nova.sim.scenario import ScenarioError
 from tests.unit.sim import scenes
 
 STORES = """\

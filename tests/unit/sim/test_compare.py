@@ -8,9 +8,12 @@ import threading
 import unittest
 
 from iat_nova.model import Priority
-from iat_nova.sim import EmulatedServer, Scenario, WorkloadMetrics, compare, compare_chart
+from iat_nova.sim import compare, compare_chart
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.run import workload_result
+from iat_nova.sim.scenario import Scenario
+from iat_nova.sim.server import EmulatedServer
+from iat_nova.sim.workload_metrics import WorkloadMetrics
 from tests.unit.sim import scenes
 
 # A PC guest whose working set is larger than its ways, and a BE guest that streams beside it.

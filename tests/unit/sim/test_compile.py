@@ -141,7 +141,7 @@ class TestWithoutNumba(unittest.TestCase):
         script = (
             "import sys; sys.modules['numba'] = None\n"
             "import iat_nova.policy, iat_nova.hardware.api\n"
-            "try:\n    import iat_nova.sim\n"
+            "try:\n    import iat_nova.sim.server\n"
             "except ImportError as error:\n    print(error)\n"
         )
         done = subprocess.run(

@@ -3,7 +3,8 @@
 
 import unittest
 
-from iat_nova.sim import EmulatedServer, Scenario
+from iat_nova.sim.scenario import Scenario
+from iat_nova.sim.server import EmulatedServer
 from tests.unit.hardware.contract import AllocatorContract, DdioContract
 
 

@@ -7,9 +7,10 @@ import unittest
 
 import numpy as np
 
-from iat_nova.sim import EmulatedServer, cache, memory
+from iat_nova.sim import cache, memory
 from iat_nova.sim.machine import GOLD_6140
 from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.server import EmulatedServer
 
 STREAMS = """\
 length: 10s

@@ -4,8 +4,9 @@
 import unittest
 
 from iat_nova.model import AttachmentKind, DcaPort
-from iat_nova.sim import ScenarioError, cache, nvme
+from iat_nova.sim import cache, nvme
 from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.scenario import ScenarioError
 from tests.unit.sim import scenes
 
 FIO = """\

@@ -6,8 +6,9 @@ import tempfile
 import unittest
 
 from iat_nova.model import AttachmentKind
-from iat_nova.sim import EmulatedServer, Scenario, ScenarioError, shipped
 from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.scenario import Scenario, ScenarioError, shipped
+from iat_nova.sim.server import EmulatedServer
 
 GOOD = """\
 length: 10s

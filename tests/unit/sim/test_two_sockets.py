@@ -8,9 +8,10 @@ import unittest
 
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.model import WayMask
-from iat_nova.sim import Scenario, ScenarioError, cache
+from iat_nova.sim import cache
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.run import run
+from iat_nova.sim.scenario import Scenario, ScenarioError
 from iat_nova.sim.workloads import threads as th
 from iat_nova.store.reader import HistoryReader
 from tests.unit.sim import scenes

@@ -9,11 +9,12 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from iat_nova.cmd.arguments import compressed, natural, take_time, take_workers
+from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
+from iat_nova.sim.cmd.arguments import compressed, take_time, take_workers
 
 if TYPE_CHECKING:
     from iat_nova.sim.bound import Best, Bound

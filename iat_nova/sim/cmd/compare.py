@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-from iat_nova.cmd.arguments import compressed, natural, take_time, take_workers
+from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
-from iat_nova.cmd.bound import FOLDER
 from iat_nova.cmd.progress import Progress
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
+from iat_nova.sim.cmd.arguments import compressed, take_time, take_workers
+from iat_nova.sim.cmd.bound import FOLDER
 from iat_nova.strategies.registry import BUILT_IN, StrategyError
 
 if TYPE_CHECKING:

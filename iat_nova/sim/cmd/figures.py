@@ -8,9 +8,10 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from iat_nova.cmd.arguments import natural, take_workers
+from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
+from iat_nova.sim.cmd.arguments import take_workers
 
 if TYPE_CHECKING:
     from iat_nova.sim.figures.api import Figure

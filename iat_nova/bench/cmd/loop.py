@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova bench loop, bench llc."""
+"""iat-nova bench loop."""
 
 from __future__ import annotations
 
@@ -91,49 +91,3 @@ examples:
                     "more, and without --hardware the loop is measured with software events"
                 ) from error
             raise Failure(f"the counters cannot be opened: {error}") from error
-
-
-class BenchLlc(Lister):
-    """Measure how many accesses a second the emulated server's caches serve on one core.
-
-    Each access walks at least one tag array. Needs the extra iat-nova[sim]; with iat-nova[bench],
-    pycachesim is measured on the same traces. With --testbed the whole server is measured on a
-    socket with two cards at 40 Gb/s: how many seconds of it one core emulates a second.
-    """
-
-    _epilog = """
-examples:
-  iat-nova bench llc
-  iat-nova bench llc -f json > llc.json
-  iat-nova bench llc --testbed           with 7 of the socket's cores busy, and with all 18
-"""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the option."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--testbed", action="store_true", help="the whole emulated server, not the traces"
-        )
-        return parser
-
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Return a row a trace and engine."""
-        try:
-            from iat_nova.sim import bench  # noqa: PLC0415 - compiles, takes seconds
-        except ImportError as error:
-            raise Failure("bench llc needs numba and numpy: pip install 'iat-nova[sim]'") from error
-        columns = tuple(field.name for field in dataclasses.fields(bench.Row))
-        found = bench.testbed_rows() if parsed_args.testbed else bench.rows(note=self.note)
-        return columns, (
-            (
-                row.trace,
-                row.engine,
-                round(row.accesses_per_s),
-                round(row.l2_hits, 3),
-                round(row.llc_hits, 3),
-                self.cell(parsed_args, row.emulated_s_per_s and round(row.emulated_s_per_s, 3)),
-            )
-            for row in found
-        )

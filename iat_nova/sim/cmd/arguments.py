@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments that several commands of the emulated server have."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import TYPE_CHECKING
+
+from iat_nova.cmd.arguments import natural
+
+if TYPE_CHECKING:
+    from iat_nova.sim.scenario import Scenario
+
+
+def percent(text: str) -> float:
+    """Return a share, 0..1, of a percentage such as 3 or 3%. Raises what argparse shows."""
+    try:
+        share = float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = 0.0
+    if not 0.001 <= share <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0.1 to 100")
+    return share
+
+
+def take_time(parser: argparse.ArgumentParser) -> None:
+    """Add what runs of scenarios can be told of their time."""
+    parser.add_argument(
+        "--seconds", type=natural, metavar="S", help="default: each scenario's length"
+    )
+    parser.add_argument(
+        "--compression",
+        type=percent,
+        metavar="PERCENT",
+        help="simulate at most so much of each second, which is quicker and coarser; default: "
+        "each scenario's own",
+    )
+
+
+def compressed(scenario: Scenario, most: float | None) -> Scenario:
+    """Return a scenario of which at most so much of each second is simulated."""
+    compression = min(scenario.compression, most or 1.0)
+    return dataclasses.replace(scenario, compression=compression)
+
+
+def take_workers(parser: argparse.ArgumentParser) -> None:
+    """Add what many runs can be told of where they take place."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--jobs", type=natural, metavar="N", help="processes at a time; default: one a core"
+    )
+    group.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run on the cluster of this Dask scheduler (tcp://HOST:8786) instead of this machine; "
+        "needs the extra iat-nova[dask], here and there the same version of iat-nova",
+    )
