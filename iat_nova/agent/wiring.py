@@ -9,7 +9,6 @@ import importlib.metadata
 import logging
 import math
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from iat_nova import policy
@@ -19,6 +18,7 @@ from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, TenantSource
 from iat_nova.agent.provider import ProviderFiles
 from iat_nova.agent.watchdog import Watchdog
+from iat_nova.common import plugins
 from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
 from iat_nova.enforcement.enforcer import Enforcer, Keeper
@@ -109,8 +109,8 @@ class Machine:
 
 def machine(settings: Settings) -> Machine:
     """Open the machine the settings name. Raises `ConfigError`, `HardwareError`."""
-    if settings.hardware == "emulated":
-        return _emulated(settings)
+    if settings.hardware != "auto":
+        return _platform(settings)
     host = probe.Host()
     hands = hardware(settings, host)
     parts = dict(hands.parts)
@@ -210,24 +210,17 @@ def restore(settings: Settings) -> tuple[str, ...]:
         return (*_all_back(keeper), *host.resctrl.remove_left_over())
 
 
-def _emulated(settings: Settings) -> Machine:
-    """Start the emulated server. Its packages are an extra, so they are imported here."""
+def _platform(settings: Settings) -> Machine:
+    """Open a machine that is not the host's own; whoever emulates it registers by name."""
+    name = settings.hardware
+    registered = plugins.find(plugins.PLATFORMS, name)
+    if registered is None:
+        raise ConfigError(f"[iat] hardware = {name}: no such platform is installed here")
     try:
-        from iat_nova.sim import warm  # noqa: PLC0415
-        from iat_nova.sim.scenario import Scenario, ScenarioError  # noqa: PLC0415
-        from iat_nova.sim.server import EmulatedServer  # noqa: PLC0415
-    except ImportError as error:
+        open_machine: Callable[[Settings], Machine] = registered.load()
+    except ImportError as error:  # it names the extra that brings what is missing
         raise ConfigError(str(error)) from error
-    warm.warm()  # here a signal ends it at once; in the first iteration it would wait for all of it
-    try:
-        scenario = Scenario.load(settings.emulated_scenario or "")
-        # People look at the history of what runs before their eyes by the time on the wall.
-        pace = settings.emulated_pace or None
-        server = EmulatedServer(scenario, pace=pace, epoch_s=time.time())
-    except ScenarioError as error:
-        raise ConfigError(str(error)) from error
-    length_s = settings.emulated_seconds or scenario.length_s
-    return Machine(server, server, server, server, server.now() + length_s, dca=server)
+    return open_machine(settings)
 
 
 def inventory(

@@ -4,19 +4,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Failure, Page
+from iat_nova.common import plugins
 from iat_nova.inventory import mempools, ovs, ovs_rpc
 from iat_nova.model import Mempool, Parameters
 from iat_nova.report import advice, escape, words
-from iat_nova.report.advice import Advice, Assumed
-
-if TYPE_CHECKING:
-    from iat_nova.sim.advise import Estimate
+from iat_nova.report.advice import Advice, Assumed, Estimate, Estimator
 
 MIB = 1 << 20
 _OVS_TIMEOUT_S = 2.0
@@ -162,28 +161,30 @@ class _Emulated:
 
     def __init__(self, found: Advice) -> None:
         self._found = found
+        self._estimate: Estimator | None = None
 
     def why_not(self) -> str | None:
         """Return why nothing can be tried, None when it can."""
         if any(one.mtu > 1986 for one in self._found.rings):
             return "no estimates: the emulated server knows no packets beyond 2,048 B"
-        try:
-            import iat_nova.sim.advise  # noqa: F401, PLC0415 - compiles, takes seconds
-        except ImportError:
+        registered = plugins.find(plugins.ESTIMATORS, "emulated")
+        with contextlib.suppress(ImportError):
+            self._estimate = registered.load() if registered else None
+        if self._estimate is None:
             return "no estimates: they need the emulated server, pip install 'iat-nova[sim]'"
         return None
 
-    def now(self) -> Estimate:
+    def now(self) -> Estimate | None:
         """Return what devices under load do as the host is."""
         return self.with_(None, self._found.ddio_ways, True)
 
-    def with_(self, ring: int | None, ddio_ways: int, pool_in_turn: bool) -> Estimate:
+    def with_(self, ring: int | None, ddio_ways: int, pool_in_turn: bool) -> Estimate | None:
         """Return what they would do with other rings, ways or mempools."""
-        from iat_nova.sim.advise import estimate  # noqa: PLC0415
-
+        if self._estimate is None:
+            return None
         found = self._found
         rings = found.rings if ring is None else advice.with_ring(found.rings, ring)
-        return estimate(found, rings, ddio_ways, pool_in_turn)
+        return self._estimate(found, rings, ddio_ways, pool_in_turn)
 
 
 def _untried(ring: int | None, ddio_ways: int, pool_in_turn: bool) -> None:

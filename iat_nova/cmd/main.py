@@ -14,6 +14,7 @@ from typing import Any
 from cliff import app, commandmanager
 
 from iat_nova.cmd.base import EXIT_USAGE, Failure, add_state_options
+from iat_nova.common import plugins
 
 DESCRIPTION = "See and steer what iat-nova does with the last-level cache of this host."
 
@@ -36,9 +37,6 @@ exit status:
 
 COMMANDS = {
     "advise": "iat_nova.cmd.advise:Advise",
-    "bench control": "iat_nova.bench.cmd.control:BenchControl",
-    "bench llc": "iat_nova.sim.cmd.bench:BenchLlc",
-    "bench loop": "iat_nova.bench.cmd.loop:BenchLoop",
     "doctor": "iat_nova.cmd.host:Doctor",
     "explain": "iat_nova.cmd.explain:Explain",
     "pause": "iat_nova.cmd.pause:PauseCommand",
@@ -47,24 +45,26 @@ COMMANDS = {
     "report": "iat_nova.cmd.report:Report",
     "restore": "iat_nova.cmd.host:Restore",
     "resume": "iat_nova.cmd.pause:Resume",
-    "simulate bound": "iat_nova.sim.cmd.bound:SimulateBound",
-    "simulate compare": "iat_nova.sim.cmd.compare:SimulateCompare",
-    "simulate figures": "iat_nova.sim.cmd.figures:SimulateFigures",
-    "simulate list": "iat_nova.sim.cmd.simulate:SimulateList",
-    "simulate run": "iat_nova.sim.cmd.simulate:SimulateRun",
     "status": "iat_nova.cmd.status:StatusCommand",
     "tenants": "iat_nova.cmd.tenants:Tenants",
     "top": "iat_nova.cmd.top:Top",
 }
+"""The agent's own; other packages register theirs (`plugins.COMMANDS`)."""
+
+
+def commands() -> dict[str, importlib.metadata.EntryPoint]:
+    """Return all commands by name: the agent's own, and those of the other parts installed."""
+    points = [importlib.metadata.EntryPoint(*one, plugins.COMMANDS) for one in COMMANDS.items()]
+    points += plugins.found(plugins.COMMANDS)
+    return {one.name.replace("_", " "): one for one in points}
 
 
 class _Commands(commandmanager.CommandManager):  # type: ignore[misc]
-    """The commands of this package, by name; no search through installed packages."""
+    """The commands by name; loaded when they are asked for."""
 
     def __init__(self) -> None:
         super().__init__(None)
-        for name, place in COMMANDS.items():
-            self.commands[name] = importlib.metadata.EntryPoint(name, place, "iat_nova.cli")
+        self.commands.update(commands())
 
 
 class _Format(logging.Formatter):

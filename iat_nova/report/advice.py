@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from iat_nova.model import AttachmentKind, CacheDomain, Facts, Mempool, VirtualSwitch
 
@@ -107,6 +107,25 @@ class Advice:
     def holds(self, size_bytes: int) -> bool:
         """Tell whether DDIO's ways hold so much."""
         return _holds(size_bytes, self.ddio_ways, self.way_bytes)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Estimate:
+    """What devices under load would do to the cache and to memory.
+
+    `ddio_miss_ratio`: of the lines they write, 0..1; `memory_bytes_per_s`: both directions.
+    `offered_gbps`: what they were sent, together; `queues_left_out`: for want of processors.
+    """
+
+    ddio_miss_ratio: float
+    memory_bytes_per_s: float
+    offered_gbps: float
+    queues: int
+    queues_left_out: int
+
+
+Estimator = Callable[[Advice, tuple[Rings, ...], int, bool], Estimate]
+"""Tries other rings, DDIO ways, and a mempool that is used in turn or is not."""
 
 
 def advise(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from iat_nova.model import WayMask
-from iat_nova.report.advice import Advice, Rings
+from iat_nova.report.advice import Advice, Estimate, Rings
 from iat_nova.sim.figures.bench import steady
 from iat_nova.sim.machine import GOLD_6140, LINE_BYTES, MACHINES, Machine
 from iat_nova.sim.scenario import Event, NicSpec, Scenario, Traffic, Workload
@@ -20,21 +20,6 @@ LOAD = 0.8
 QUEUE_GBPS = 30.0
 WARM_S, RUN_S = 0.03, 0.02
 PROFILE = "l3fwd"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Estimate:
-    """What devices under load would do to the cache and to memory.
-
-    `ddio_miss_ratio`: of the lines they write, 0..1; `memory_bytes_per_s`: both directions.
-    `offered_gbps`: what they were sent, together; `queues_left_out`: for want of processors.
-    """
-
-    ddio_miss_ratio: float
-    memory_bytes_per_s: float
-    offered_gbps: float
-    queues: int
-    queues_left_out: int
 
 
 def estimate(

@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,14 +23,14 @@ _CLEAN = {
 }
 
 
-def run(*command, status=0, **options):
+def run(*command, status=0, environment=(), **options):
     """Run a command, which must end with `status`, and return all that it wrote."""
     done = subprocess.run(
         [str(word) for word in command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=_CLEAN,
+        env=_CLEAN | dict(environment),
         check=False,
         **options,
     )
@@ -49,8 +50,17 @@ class PackagesTest(unittest.TestCase):
         (wheel,) = (folder / "dist").glob("*.whl")
         venv.create(folder / "venv", with_pip=True)
         cls.bin = folder / "venv" / "bin"
-        run(cls.bin / "python", "-m", "pip", "install", "--quiet", wheel)
+        cls.pip("install", wheel)
         cls.elsewhere = folder
+        cls.host = folder / "host"
+        cls.pip("install", "--no-deps", "--target", cls.host, wheel)
+        for part in ("bench", "plant", "sim"):
+            shutil.rmtree(cls.host / "iat_nova" / part)
+
+    @classmethod
+    def pip(cls, *arguments):
+        """Run pip in the environment that knows nothing of the checkout."""
+        run(cls.bin / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
 
     def installed(self, *command, status=0):
         """Run an installed program outside of the checkout."""
@@ -84,3 +94,37 @@ class PackagesTest(unittest.TestCase):
         said = self.installed("iat-nova", "simulate", "list", status=1)
         self.assertIn("pip install 'iat-nova[sim]'", said)
         self.assertNotIn("Traceback", said)
+
+    def on_a_host(self, program, *arguments, status=0):
+        """Run a program of a compute host that got neither emulated server nor measurements."""
+        return run(
+            *(self.bin / "python", "-P", "-m", f"iat_nova.cmd.{program}", *arguments),
+            status=status,
+            environment={"PYTHONPATH": str(self.host)},
+            cwd=self.elsewhere,
+        )
+
+    def test_a_host_can_do_without_the_emulated_server(self):
+        """Every module of the agent is imported, and what is not there is not offered."""
+        every = "import iat_nova, pkgutil, importlib\nfor one in pkgutil.walk_packages(" + (
+            "iat_nova.__path__, 'iat_nova.'):\n"
+            "    if not one.name.startswith('iat_nova.nova.') : importlib.import_module(one.name)\n"
+            "print(iat_nova.__file__)"
+        )
+        where = {"environment": {"PYTHONPATH": str(self.host)}, "cwd": self.elsewhere}
+        self.assertIn(str(self.host), run(self.bin / "python", "-P", "-c", every, **where))
+        offered = self.on_a_host("main", "--help")
+        self.assertIn("doctor", offered)
+        self.assertNotIn("Could not load", offered)
+        self.assertNotRegex(offered, r"\b(simulate|bench)\b")
+        self.assertIn("--config-file", self.on_a_host("agent", "--help"))
+        state = ("--state-dir", self.elsewhere / "nothing")
+        self.assertIn("no history", self.on_a_host("main", *state, "status", status=3))
+        self.assertIn("verdict", self.on_a_host("main", "doctor", status=1))
+
+    def test_a_platform_that_is_not_installed_is_named(self):
+        """The agent says which option asks for it."""
+        settings = self.elsewhere / "emulated.conf"
+        settings.write_text("[iat]\nhardware = emulated\nemulated_scenario = quickstart\n")
+        said = self.on_a_host("agent", "--config-file", settings, status=78)
+        self.assertIn("[iat] hardware = emulated: no such platform is installed here", said)

@@ -12,7 +12,7 @@ from docutils.statemachine import StringList
 from sphinx.util.nodes import nested_parse_with_titles
 
 from iat_nova.cmd import agent
-from iat_nova.cmd.main import COMMANDS, Application
+from iat_nova.cmd.main import Application, commands
 
 SHARED = re.compile(r"formatter|where the agent keeps", re.IGNORECASE)
 """Titles of the groups of options that many commands have: described once."""
@@ -23,7 +23,7 @@ class Commands(Directive):
 
     def run(self):
         application = Application()
-        names = sorted(COMMANDS, key=lambda name: (name.startswith(("bench", "simulate")), name))
+        names = sorted(commands(), key=lambda name: (name.startswith(("bench", "simulate")), name))
         parsers = {name: _parser(application, name) for name in names}
         lines = []
         for name, (parser, command) in parsers.items():

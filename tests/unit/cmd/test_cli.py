@@ -371,14 +371,14 @@ class TestOthers(CliCase):
 
     def test_help_of_every_command(self):
         """Every command explains itself, with an example."""
-        for name in program.COMMANDS:
+        for name in program.commands():
             status, out, _ = self.run_it(*name.split(), "--help")
             self.assertEqual(0, status, name)
             self.assertIn("example", out, name)
         status, out, _ = self.run_it("--help")
         self.assertEqual(0, status)
         self.assertNotIn("Could not load", out)
-        for name in program.COMMANDS:
+        for name in program.commands():
             self.assertIn(name, out)
         self.assertIn("exit status", out)
 

@@ -2,7 +2,6 @@
 """What the help and the pages tell people to type is taken by the programs' own parsers."""
 
 import contextlib
-import importlib
 import io
 import pathlib
 import re
@@ -18,7 +17,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 _IN_HELP = re.compile(r"^  (iat-nova .*?)(?:  .*)?$", re.MULTILINE)
 # On pages a command line in a block follows a prompt; in running text it is a literal.
 _IN_BLOCK = re.compile(r"^ +[$#] ((?:.*\\\n)*.*)$", re.MULTILINE)
-_GROUPS = "|".join(sorted({name.split()[0] for name in program.COMMANDS if " " in name}))
+_GROUPS = "|".join(sorted({name.split()[0] for name in program.commands() if " " in name}))
 _LITERAL = re.compile(rf"``(iat-nova (?!(?:{_GROUPS})``)[^`]+)``")  # a group's name is none
 # What ends one command of a line.
 _END = re.compile(r"\|\||&&|[|;>&]+")
@@ -43,10 +42,8 @@ def helps():
     """Return every help text of ours by its name."""
     yield "iat-nova", program.EPILOG
     yield "iat-nova-agent", agent.EPILOG
-    for name, place in program.COMMANDS.items():
-        module, _, kind = place.partition(":")
-        command = getattr(importlib.import_module(module), kind)
-        yield f"iat-nova {name}", command._epilog or ""
+    for name, point in program.commands().items():
+        yield f"iat-nova {name}", point.load()._epilog or ""
 
 
 def pages():

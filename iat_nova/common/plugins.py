@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts that a host may lack, found by name: entry points whose package is installed.
+
+A packager may leave `iat_nova.sim`, `iat_nova.bench` and `iat_nova.plant` out of what a compute
+host gets. The metadata of the installed project then names them still.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Iterator
+
+COMMANDS = "iat_nova.commands"
+"""Commands of iat-nova; in the name an underscore stands for a space."""
+
+PLATFORMS = "iat_nova.platforms"
+"""Machines beside the host's own, by the value of ``[iat] hardware``."""
+
+ESTIMATORS = "iat_nova.estimators"
+"""What tries the choices of `iat-nova advise`."""
+
+
+def find(group: str, name: str) -> importlib.metadata.EntryPoint | None:
+    """Return the entry point of this name, None where it or its package is not installed."""
+    return next((one for one in found(group) if one.name == name), None)
+
+
+def found(group: str) -> Iterator[importlib.metadata.EntryPoint]:
+    """Yield the entry points of a group whose package is installed."""
+    for one in sorted(importlib.metadata.entry_points(group=group)):
+        package = ".".join(one.module.split(".")[:2])
+        if importlib.util.find_spec(package) is not None:
+            yield one
