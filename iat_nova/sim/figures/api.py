@@ -57,7 +57,8 @@ class Figure:
     `judge` turns all rows (arguments and findings together) into findings; `draw` draws them in
     the form of the original, with the published range beside or behind. `alone`: nothing else may
     run while its points are measured, because they are times of this machine. `compression`: the
-    share of each emulated second that is simulated, 0..1.
+    share of each emulated second that is simulated, 0..1. `stem`: the name of the files beside this
+    one that hold it.
     """
 
     name: str
@@ -70,3 +71,4 @@ class Figure:
     draw: Callable[[Canvas, Sequence[Row]], None]
     alone: bool = False
     compression: float = 1.0
+    stem: str = ""

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which figures there are; a module has one as ``FIGURE`` or several as ``FIGURES``."""
+"""Which figures there are, in the order in which they are shown."""
 
 from __future__ import annotations
 
 import functools
-import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from iat_nova.sim.figures.api import Figure
+from iat_nova.sim.figures import charts, claims
+from iat_nova.sim.figures.api import REFUSED, Figure, Finding, Row
+from iat_nova.sim.figures.definition import Definition, read
+from iat_nova.sim.figures.measure import measure
 
-MODULES: tuple[str, ...] = (
+STEMS: tuple[str, ...] = (
     "iat_3",
     "iat_4",
     "iat_8",
     "iat_10",
-    "iat_12",
-    "iat_13",
-    "iat_14",
+    "consolidation",
     "a4_micro",
     "a4_setups",
     "iat_15",
@@ -28,10 +28,38 @@ MODULES: tuple[str, ...] = (
 @functools.cache
 def figures() -> Mapping[str, Figure]:
     """Return all figures by name, in the order of the catalogue."""
-    found: dict[str, Figure] = {}
-    for name in MODULES:
-        module = importlib.import_module(f"iat_nova.sim.figures.{name}")
-        several = getattr(module, "FIGURES", None)
-        for figure in several if several is not None else (module.FIGURE,):
-            found[figure.name] = figure
+    return {one.name: figure(one) for stem in STEMS for one in read(stem)}
+
+
+def definitions() -> Mapping[str, Definition]:
+    """Return what the files say of all figures, by name."""
+    return {one.name: one for stem in STEMS for one in read(stem)}
+
+
+def figure(definition: Definition) -> Figure:
+    """Return a figure that measures, judges and draws as its file says."""
+    return Figure(
+        name=definition.name,
+        title=definition.title,
+        source=definition.source,
+        setup=definition.setup,
+        points=definition.points,
+        measure=functools.partial(measure, definition),
+        judge=functools.partial(_judge, definition),
+        draw=functools.partial(charts.draw, definition),
+        alone=definition.alone,
+        compression=definition.compression,
+        stem=definition.stem,
+    )
+
+
+def _judge(definition: Definition, rows: Sequence[Row]) -> Iterable[Finding]:
+    """Judge all rows; where a point could not be measured, nothing is."""
+    refused = next((row[REFUSED] for row in rows if REFUSED in row), None)
+    if refused is not None:
+        mine = [one.id for one in claims.load().values() if one.figure == definition.name]
+        return [Finding(claim, None, f"not measured: {refused}") for claim in mine]
+    if definition.judge is None:
+        return []
+    found: Iterable[Finding] = definition.function(definition.judge)(rows)
     return found

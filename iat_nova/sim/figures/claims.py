@@ -73,12 +73,12 @@ def load() -> Mapping[str, Claim]:
     return claims
 
 
-def span(claim: str) -> tuple[float, float]:
-    """Return both ends of the range that was published for a claim. Raises `TypeError` without."""
+def ends(claim: str) -> tuple[float, float]:
+    """Return both ends of what was published for a claim. Raises `TypeError` without any."""
     published = load()[claim].published
-    if not isinstance(published, tuple):
-        raise TypeError(f"{claim}: {published!r} was published, which is no range")
-    return published
+    if published is None:
+        raise TypeError(f"{claim}: no value was published")
+    return published if isinstance(published, tuple) else (published, published)
 
 
 def judge(findings: Iterable[Finding]) -> list[Verdict]:

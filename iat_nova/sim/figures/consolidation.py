@@ -1,49 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures 12 to 14 of IAT: applications consolidated with network functions, at random places.
-
-Beside each application run either two Redis servers behind Open vSwitch or four FastClick
-containers on VFs, in both cases sharing three ways, and two best-effort X-Mem. Each tenant keeps
-its number of ways; where they lie at the start is drawn at random, and what becomes of that is
-the strategy's affair.
-"""
+"""IAT, figures 12 to 14: where tenants lie at the start, and how they fare against being alone."""
 
 from __future__ import annotations
 
 import itertools
 import random
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from iat_nova.model import WayMask
-from iat_nova.sim.figures.api import Point, Row
-from iat_nova.sim.figures.summary import number
-from iat_nova.sim.reader import read_scenario
-from iat_nova.sim.run import Window, run
-from iat_nova.sim.scenario import Scenario
-from iat_nova.sim.workloads.stores import REDIS_MIXES, ROCKSDB_MIXES
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-SPEC = ("bzip2", "gcc", "mcf", "milc", "zeusmp", "cactusADM", "leslie3d", "GemsFDTD", "lbm",
-        "omnetpp", "astar", "sphinx3", "xalancbmk")  # fmt: skip
-ROCKSDB = tuple(f"rocksdb-{letter}" for letter in ROCKSDB_MIXES if letter != "e")  # no scans
-REDIS = tuple(f"redis-{letter}" for letter in REDIS_MIXES)
-NETWORKS = ("redis", "fastclick")
-STRATEGIES = ("solo", "baseline", "iat")
+from iat_nova.sim.figures.api import Finding, Point, Row
+from iat_nova.sim.figures.summary import number, spread
+from iat_nova.sim.machine import GOLD_6140
+from iat_nova.sim.run import Result
+from iat_nova.sim.workloads.profiles import PROFILES
+from iat_nova.sim.workloads.stores import ROCKSDB_MIXES
 
 # Ways of each tenant, and the order in which seeds put them on DDIO's ways.
 WAYS = {"app": 2, "net": 3, "be10": 2, "be1": 2}
-LENGTH_S, SETTLED_S = 12.0, 8.0
-COMPRESSION = 0.04
-SETUP = (
-    "As published, on an emulated socket: two ways for the application, three for the network "
-    "functions, two for each best-effort X-Mem (1 MB, 10 MB). Who lies on DDIO's ways at the start "
-    "goes round with the seed, so that few runs show every case; all else is drawn. Solo is the "
-    f"application alone on its two ways. {LENGTH_S:g} s of which {COMPRESSION:.0%} are simulated, "
-    f"measured after {SETTLED_S:g} s."
-)
+NETWORKS = ("redis", "fastclick")
+MANAGED = ("baseline", "iat")
+# The columns of figure 14: the sign of harm, and how their claims begin: -b of the baseline, -i of
+# IAT.
+MEASURES = {
+    "requests_per_s": (-1, "iat-14-thru"),
+    "latency_us": (1, "iat-14-lat"),
+    "latency_p95_us": (1, "iat-14-tail"),
+}
+ByApp = Mapping[str, list[float]]
+"""A number for each run, by application."""
 
 
 def start_masks(seed: int, ways: int = 11, ddio: int = 2) -> dict[str, WayMask]:
@@ -67,121 +53,44 @@ def start_masks(seed: int, ways: int = 11, ddio: int = 2) -> dict[str, WayMask]:
     return masks
 
 
-_GUEST = """\
-  - name: instance-{number:08d}
-    display_name: {name}
-    uuid: {number:08d}-1213-4000-8000-000000000000
-    extra_specs: {{"iat:priority": {priority}, "iat:io": "{io}",
-                  "iat:llc_ways": "{ways}", "iat:llc_ways_max": "{ways}"}}
-    cpus: {cpus}
-"""
-_NETWORK = {
-    "redis": """\
-  ovs: {{profile: ovs, cpus: [0, 1], nic: nic0}}
-  redis0: {{profile: {redis}, cpus: [2], switch: ovs}}
-  redis1: {{profile: {redis}, cpus: [4], switch: ovs}}
-""",
-    "fastclick": """\
-  nf0: {{profile: fastclick, cpus: [0], nic: nic0}}
-  nf1: {{profile: fastclick, cpus: [1], nic: nic0}}
-  nf2: {{profile: fastclick, cpus: [2], nic: nic1}}
-  nf3: {{profile: fastclick, cpus: [3], nic: nic1}}
-""",
-}
-_TRAFFIC = {
-    "redis": """\
-  redis0: {to: redis0, clients: 8, round_trip: 50us, flows: 8}
-  redis1: {to: redis1, clients: 8, round_trip: 50us, flows: 8}
-""",
-    "fastclick": "".join(
-        f"  nf{number}: {{to: nf{number}, rate: 20Gb/s, packet: 1500B, flows: 10000}}\n"
-        for number in range(4)
-    ),
-}
-_BEST_EFFORT = """\
-  be1: {profile: xmem, cpus: [12], working_set: 1MiB}
-  be10: {profile: xmem, cpus: [15], working_set: 10MiB}
-"""
-_CPUS = {"net": range(6), "app": range(6, 12), "be1": range(12, 15), "be10": range(15, 18)}
-
-
-def scenario(
-    network: str | None,
-    app: str | None,
-    masks: Mapping[str, WayMask],
-    *,
-    redis: str = "redis-a",
-    best_effort: bool = True,
-    step: str = "5us",
-) -> Scenario:
-    """Return a run of these figures; without a network or an application that is left out."""
-    guests = "".join(
-        _GUEST.format(
-            number=number,
-            name=name,
-            priority="PC" if name in ("app", "net") else "BE",
-            io=str(name == "net").lower(),
-            ways=WAYS[name],
-            cpus=list(cpus),
-        )
-        for number, (name, cpus) in enumerate(_CPUS.items(), 1)
-    )
-    workloads = _NETWORK[network].format(redis=redis) if network else ""
-    workloads += f"  app: {{profile: {app}, cpus: [6]}}\n" if app else ""
-    workloads += _BEST_EFFORT if best_effort else ""
-    traffic = f"traffic:\n{_TRAFFIC[network]}" if network else ""
-    parts = [line.split(":")[0].strip() for line in workloads.splitlines()]
-    owners = {name: name if name in masks else "net" for name in parts}
-    laid = "".join(f"  {name}: {masks[owner]:#x}\n" for name, owner in owners.items())
-    text = (
-        f"length: {LENGTH_S:g}s\ncompression: {COMPRESSION:g}\nstep: {step}\n"
-        "policy: {ddio_ways_min: 1, ddio_ways_max: 6}\n"
-        'nics:\n  nic0: {address: "0000:3b:00.0", speed: 40Gb/s}\n'
-        '  nic1: {address: "0000:5e:00.0", speed: 40Gb/s}\n'
-        f"guests:\n{guests}workloads:\n{workloads}{traffic}masks:\n{laid}"
-    )
-    name = "-".join(part for part in (app, network) if part)
-    return read_scenario(text, name or "empty", "iat-12")
-
-
-def settled(
-    network: str | None,
-    app: str | None,
-    strategy: str,
-    seed: int,
-    *,
-    redis: str = "redis-a",
-    step: str = "5us",
-) -> Window:
-    """Run until the strategy has settled, and return what is measured from then on.
-
-    ``solo`` is the application, or with none the network's servers, alone on their ways.
-    """
-    alone = strategy == "solo"
-    masks = start_masks(seed)
+def placed(point: Point) -> dict[str, Any]:
+    """Return who runs on which ways: alone on its own, or all from where they are drawn."""
+    alone = point["strategy"] == "solo"
+    masks = start_masks(int(point["seed"] or 0))
     if alone:
         masks = {"app": WayMask.span(2, 2), "net": WayMask.span(4, 3)}
-        network = None if app else network
-    made = scenario(network, app, masks, redis=redis, best_effort=not alone, step=step)
-    result = run(made, "baseline" if alone else strategy, seed, marks=(SETTLED_S,))
-    return result.windows[-1]
+    parts = {"redis": ("ovs", "redis0", "redis1"), "fastclick": ("nf0", "nf1", "nf2", "nf3")}
+    laid = {part: int(masks["net"]) for part in parts.get(str(point["network"]), ())}
+    laid["app"] = int(masks["app"])
+    if not alone:
+        laid |= {"be1": int(masks["be1"]), "be10": int(masks["be10"])}
+    strategy = "baseline" if alone else point["strategy"]
+    return {"strategy": strategy, "best_effort": not alone, "masks": laid}
 
 
-def points(networks: Sequence[str], apps: Sequence[str], seeds: int) -> list[Point]:
-    """List the runs of figures 12 and 13: the application solo, then beside each network."""
-    made: list[Point] = []
-    for seed, app in itertools.product(range(1, seeds + 1), apps):
-        made.append({"app": app, "network": "none", "strategy": "solo", "seed": seed})
-        made += [
-            {"app": app, "network": network, "strategy": strategy, "seed": seed}
-            for network, strategy in itertools.product(networks, STRATEGIES[1:])
-        ]
-    return made
+def served(point: Point) -> dict[str, Any]:
+    """Return the same where Redis is judged, which is alone without a neighbour."""
+    found = placed(point)
+    alone = not found["best_effort"]
+    if alone:
+        del found["masks"]["app"]
+    return {**found, "redis": point["app"], "app": None if alone else "mcf"}
 
 
-def against_solo(
-    rows: Sequence[Row], column: str, network: str, strategy: str
-) -> dict[str, list[float]]:
+def weighted_latency_us(found: Result, point: Point) -> float:
+    """Return the mean operation's time: its own cycles and what its accesses wait for."""
+    name = str(point["app"])
+    access_cycles = found.windows[-1].workloads["app"].access_cycles or 0.0
+    stall = access_cycles / PROFILES[name].overlap[0]
+    mix = ROCKSDB_MIXES[name.rpartition("-")[2]]
+    cycles = sum(share * (op.own_cycles + op.accesses * stall) for op, share in mix.items())
+    return round(cycles / GOLD_6140.frequency_hz * 1e6, 5)
+
+
+# --------------------------------------------------------------------------- against solo
+
+
+def against_solo(rows: Sequence[Row], column: str, network: str, strategy: str) -> ByApp:
     """Return by application the ratios of a column to the same seed's solo run."""
     solo = {
         (row["app"], row["seed"]): number(row, column) for row in rows if row["strategy"] == "solo"
@@ -194,32 +103,131 @@ def against_solo(
     return found
 
 
-def ddio_traffic(rows: Sequence[Row], network: str) -> str:
+def slow_downs(rows: Sequence[Row], network: str) -> Mapping[str, ByApp]:
+    """Return by strategy and application how much longer the same work takes than solo, percent."""
+    return {
+        strategy: {
+            app: [100 * (1 / ratio - 1) for ratio in each]
+            for app, each in against_solo(rows, "work_per_s", network, strategy).items()
+        }
+        for strategy in MANAGED
+    }
+
+
+def rises(rows: Sequence[Row], network: str) -> Mapping[str, ByApp]:
+    """Return by strategy and mix the rise of the weighted latency over solo, percent."""
+    return {
+        strategy: {
+            app: [100 * (ratio - 1) for ratio in each]
+            for app, each in against_solo(rows, "weighted_latency_us", network, strategy).items()
+        }
+        for strategy in MANAGED
+    }
+
+
+def harms(rows: Sequence[Row], column: str) -> Mapping[str, ByApp]:
+    """Return by strategy and mix how much worse a column is than solo, percent."""
+    sign, _ = MEASURES[column]
+    return {
+        strategy: {
+            app: [sign * 100 * (ratio - 1) for ratio in each]
+            for app, each in against_solo(rows, column, "redis", strategy).items()
+        }
+        for strategy in MANAGED
+    }
+
+
+def _traffic(rows: Sequence[Row], network: str) -> str:
     """Say how much the network puts through DDIO, which is what everything else follows from."""
     lines = [number(row, "ddio_lines_per_s") for row in rows if row["network"] == network]
     return f"beside {network} DDIO writes {statistics.median(lines) / 1e6:.1f} M lines/s"
 
 
-def spread(values: Iterable[float]) -> tuple[float, float]:
-    """Return the least and the largest."""
-    listed = list(values)
-    return min(listed), max(listed)
+def _worst(by_app: ByApp) -> dict[str, float]:
+    """Return each application's worst start."""
+    return {app: max(each) for app, each in by_app.items()}
 
 
-def bars(
-    axes: Axes, labels: Sequence[str], groups: Mapping[str, Mapping[str, Sequence[float]]]
-) -> None:
-    """Draw for each label a bar of each group: the median, and a line from least to largest."""
-    colours = {"baseline": "tab:gray", "iat": "tab:blue"}
-    for position, (group, by_label) in enumerate(groups.items()):
-        places = [place + (position - 0.5) * 0.4 for place in range(len(labels))]
-        middles = [statistics.median(by_label[label]) for label in labels]
-        reach = [
-            [middle - min(by_label[label]) for label, middle in zip(labels, middles, strict=True)],
-            [max(by_label[label]) - middle for label, middle in zip(labels, middles, strict=True)],
-        ]
-        axes.bar(
-            places, middles, 0.38, yerr=reach, capsize=2, label=group, color=colours.get(group)
-        )
-    axes.set_xticks(range(len(labels)), labels, rotation=60, ha="right", fontsize=8)
-    axes.axhline(0, color="black", linewidth=0.8)
+def _spread(claim: str, traffic: str, worst: Mapping[str, float]) -> Finding:
+    """Return the spread over applications, each at the worst of its random starts."""
+    listing = ", ".join(f"{app} {value:.1f} %" for app, value in worst.items())
+    return Finding(claim, spread(worst.values()), f"{traffic}; worst starts: {listing}")
+
+
+# -------------------------------------------------------------------------------- figures
+
+
+def judge_12(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Judge the spreads over SPEC and over RocksDB's mixes."""
+    slower = {network: slow_downs(rows, network) for network in NETWORKS}
+    spec = {
+        network: {
+            strategy: {app: n for app, n in _worst(of).items() if not app.startswith("rocksdb")}
+            for strategy, of in by_strategy.items()
+        }
+        for network, by_strategy in slower.items()
+    }
+    for network, claim in zip(NETWORKS, ("iat-12-redis", "iat-12-fc"), strict=True):
+        yield _spread(claim, _traffic(rows, network), spec[network]["baseline"])
+    with_iat = {
+        f"{app} beside {network}": value
+        for network in NETWORKS
+        for app, value in spec[network]["iat"].items()
+    }
+    top = max(with_iat, key=lambda name: with_iat[name])
+    yield Finding("iat-12-iat", max(0.0, with_iat[top]), f"largest: {top}")
+    traffic = "; ".join(_traffic(rows, network) for network in NETWORKS)
+    for claim, strategy in (("iat-12-rdb-b", "baseline"), ("iat-12-rdb-i", "iat")):
+        lost = {
+            f"{app} beside {network}": [100 * (1 - ratio) for ratio in each]
+            for network in NETWORKS
+            for app, each in against_solo(rows, "work_per_s", network, strategy).items()
+            if app.startswith("rocksdb")
+        }
+        yield _spread(claim, traffic, _worst(lost))
+    yield _narrower(slower)
+
+
+def _narrower(slower: Mapping[str, Mapping[str, ByApp]]) -> Finding:
+    """Judge whether IAT's spread over starts is the smaller one everywhere."""
+    wider, total = [], 0
+    for network, by_strategy in slower.items():
+        for app, starts in by_strategy["baseline"].items():
+            total += 1
+            before, after = (max(of) - min(of) for of in (starts, by_strategy["iat"][app]))
+            if after >= before:
+                wider.append(f"{app} beside {network} ({after:.1f} against {before:.1f} points)")
+    reason = f"smaller in {total - len(wider)} of {total} cases"
+    if wider:
+        reason += f", not with {', '.join(wider[:3])}" + (" and others" if wider[3:] else "")
+    return Finding("iat-12-spread", not wider, reason)
+
+
+def judge_13(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Judge the largest rise over mixes and starts, beside each network."""
+    largest, words = {}, {}
+    for strategy, network in itertools.product(MANAGED, NETWORKS):
+        worst = _worst(rises(rows, network)[strategy])
+        top = max(worst, key=lambda app: worst[app])
+        largest[strategy, network] = worst[top]
+        words[strategy, network] = f"{top} beside {network} {worst[top]:+.1f} %"
+    redis, fastclick = NETWORKS
+    traffic = "; ".join(_traffic(rows, network) for network in NETWORKS)
+    yield Finding(
+        "iat-13-base",
+        (largest["baseline", redis], largest["baseline", fastclick]),
+        f"{words['baseline', redis]}; {words['baseline', fastclick]}; {traffic}",
+    )
+    yield Finding(
+        "iat-13-iat",
+        max(0.0, largest["iat", redis], largest["iat", fastclick]),
+        f"{words['iat', redis]}; {words['iat', fastclick]}",
+    )
+
+
+def judge_14(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Judge the spreads over mixes."""
+    for column, (_, claim) in MEASURES.items():
+        for letter, strategy in (("b", "baseline"), ("i", "iat")):
+            worst = _worst(harms(rows, column)[strategy])
+            yield _spread(f"{claim}-{letter}", _traffic(rows, "redis"), worst)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ast
 import concurrent.futures
 import pathlib
 from collections.abc import Callable, Sequence
@@ -17,6 +16,8 @@ Progress = Callable[[int, int], None]
 """Called with how many points are done of how many."""
 
 _FIGURES = pathlib.Path(__file__).parent
+# What all figures share and their rows depend on; not what judges and draws.
+_MEASURING = frozenset({"a4_testbed.j2", "bench.py", "definition.py", "measure.py"})
 
 
 class PointError(Exception):
@@ -38,9 +39,7 @@ def measure(
     `pool.PoolError`.
     """
     stores = {
-        figure.name: Store(
-            folder / f"{figure.name}.jsonl", digest(sources(figure.measure.__module__))
-        )
+        figure.name: Store(folder / f"{figure.name}.jsonl", digest(sources(figure.stem)))
         for figure in figures
     }
     points = {figure.name: list(figure.points(seeds)) for figure in figures}
@@ -81,34 +80,14 @@ def _checked(name: str, point: Point, future: concurrent.futures.Future[Row]) ->
         raise PointError(f"{where}: {type(error).__name__}: {error}") from error
 
 
-def sources(module: str) -> list[pathlib.Path]:
-    """Return the sources that a figure in `module` depends on.
+def sources(stem: str) -> list[pathlib.Path]:
+    """Return the sources that the figures of a stem depend on.
 
-    Of the figures' own it is the module and what it imports, directly or not, but the claims, which
-    judge and measure nothing; of all others, all but those that only show.
+    Of the figures' folder those are theirs and what all figures share; of all others, all but those
+    that only show.
     """
-    judges = {"iat_nova.sim.figures.claims"}
-    found = _with_imports(module, {"iat_nova.sim.figures.runner", *judges}) - judges
     return [
         source
         for source in everything()
-        if source.parent != _FIGURES or f"iat_nova.sim.figures.{source.stem}" in found
+        if source.parent != _FIGURES or source.stem == stem or source.name in _MEASURING
     ]
-
-
-def _with_imports(module: str, found: set[str]) -> set[str]:
-    """Add a module and the figures' modules that it imports to those found."""
-    source = _FIGURES / f"{module.rpartition('.')[2]}.py"
-    if module in found or not source.exists():
-        return found
-    found.add(module)
-    for node in ast.walk(ast.parse(source.read_bytes())):
-        names = []
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [alias.name for alias in node.names]
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{name}" for name in names)]
-        for name in names:
-            if name.startswith("iat_nova.sim.figures."):
-                _with_imports(name, found)
-    return found

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What judging and drawing of several figures have in common."""
+"""What the judgements of several figures have in common."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iat_nova.sim.figures.api import Row, Scalar
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 
 def number(row: Row, column: str) -> float:
@@ -42,17 +39,18 @@ def spread(values: Iterable[float]) -> tuple[float, float]:
     return min(listed), max(listed)
 
 
-def published(axes: Any, places: Sequence[float], values: Sequence[float]) -> None:
-    """Mark published numbers."""
-    style = {"color": "tab:orange", "markeredgecolor": "black", "linestyle": ""}
-    axes.plot(places, values, marker="D", label="published", zorder=3, **style)
+def by(rows: Sequence[Row], key: str, column: str) -> Mapping[int, float]:
+    """Return the median over seeds of a column for each value of a key of whole numbers."""
+    return {int(value): found for (value,), found in medians(rows, (key,), column).items()}
 
 
-def legend_below(canvas: Canvas) -> None:
-    """Put one legend of all axes below them, where it hides nothing."""
-    entries = {
-        label: handle
-        for axes in canvas.axes
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    canvas.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, fontsize=8)
+def changes(
+    rows: Sequence[Row], key: str, of: str, column: str, now: str, before: str
+) -> Mapping[int, float]:
+    """Return by how many percent a column's median at `now` of a key differs from `before`.
+
+    By the values of another key, which are whole numbers.
+    """
+    cells = medians(rows, (key, of), column)
+    found = dict.fromkeys(value for value, _ in cells)
+    return {value: change(cells[value, now], cells[value, before]) for value in found}

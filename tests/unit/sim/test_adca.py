@@ -3,13 +3,12 @@
 
 import dataclasses
 import unittest
-from unittest import mock
 
 from matplotlib.figure import Figure as Canvas
 
 from iat_nova.model import WayMask
 from iat_nova.sim import adaptive, cache, machine
-from iat_nova.sim.figures import adca, claims
+from iat_nova.sim.figures import adca, catalogue, claims, definition
 from iat_nova.sim.machine import Choice, Io
 from iat_nova.sim.reader import read_scenario
 
@@ -134,11 +133,13 @@ class TestFigures(unittest.TestCase):
 
     def test_measure(self):
         """With plain DMA nothing is placed in the cache and a write takes memory's time."""
-        with mock.patch.multiple(adca, _WARM_S=0.002, _RUN_S=0.002):
-            rows = {
-                io: adca.measure({"io": io, "packet_bytes": 256, "suite": "int", "seed": 1})
-                for io in ("dma", "adca")
-            }
+        one = catalogue.definitions()["adca-6"]
+        run = dataclasses.replace(one.run, settle_s=0.002, measure_s=0.002)
+        figure = catalogue.figure(dataclasses.replace(one, run=run))
+        rows = {
+            io: figure.measure({"io": io, "packet_bytes": 256, "suite": "int", "seed": 1})
+            for io in ("dma", "adca")
+        }
         for row in rows.values():
             self.assertEqual({"bandwidth_mbps", "write_ns", "spec_mips"}, row.keys())
         # Memory's 150 ns, no row to be opened for three lines of four.
@@ -148,7 +149,8 @@ class TestFigures(unittest.TestCase):
     def test_judged_and_drawn(self):
         """Every claim of the five figures is judged from their rows, and they can be drawn."""
         judged = set()
-        for figure in adca.FIGURES:
+        for one in definition.read("adca"):
+            figure = catalogue.figure(one)
             rows = [
                 {**point, "bandwidth_mbps": 300.0, "spec_mips": 500.0, "write_ns": 100.0}
                 for point in figure.points(1)
@@ -164,7 +166,7 @@ class TestFigures(unittest.TestCase):
         """At 128 B DCA reaches the line when alone, so only 64 B tell what SPEC takes."""
         rows = [
             {**point, "bandwidth_mbps": 100.0 if point["suite"] == adca.ALONE else 80.0}
-            for point in adca.points((adca.ALONE, *adca.SUITES), 1)
+            for point in catalogue.figures()["adca-6"].points(1)
         ]
         for row in rows:
             if row["packet_bytes"] > 64 and row["suite"] == adca.ALONE:
@@ -177,7 +179,7 @@ class TestFigures(unittest.TestCase):
         """A gain that DCA loses with size and ADCA keeps meets figure 10's claim, else not."""
         rows = [
             {**point, "write_ns": 100.0 if point["io"] == "dma" else 50.0}
-            for point in adca.points(adca.SUITES, 1)
+            for point in catalogue.figures()["adca-10"].points(1)
         ]
         (finding,) = adca.judge_10(rows)
         self.assertFalse(finding.measured)

@@ -5,7 +5,7 @@ import unittest
 
 from iat_nova.hardware.api import ClassMask
 from iat_nova.model import WayMask
-from iat_nova.sim.figures import consolidation
+from iat_nova.sim.figures import definition
 from iat_nova.sim.workloads import spec, stores
 from iat_nova.sim.workloads.profiles import PROFILES
 from tests.unit.sim import scenes
@@ -17,9 +17,9 @@ class TestConstants(unittest.TestCase):
     """What holds for the tables whatever their numbers."""
 
     def test_the_papers_programs_are_there(self):
-        """All of figure 12's applications have a profile."""
-        for name in (*consolidation.SPEC, *consolidation.ROCKSDB, *consolidation.REDIS):
-            self.assertIn(name, PROFILES)
+        """All applications of figures 12 to 14 have a profile."""
+        for one in definition.read("consolidation"):
+            self.assertLessEqual(set(one.grid["app"]), PROFILES.keys(), one.name)
 
     def test_a_surrogates_unit_is_an_access(self):
         """A thousand instructions have the accesses and the cycles of the table."""

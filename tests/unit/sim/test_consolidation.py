@@ -9,7 +9,7 @@ from unittest import mock
 import matplotlib.figure
 
 from iat_nova.model import WayMask
-from iat_nova.sim.figures import claims, consolidation, iat_12, iat_13, iat_14
+from iat_nova.sim.figures import catalogue, claims, consolidation, definition
 from iat_nova.sim.run import run
 from iat_nova.sim.scenario import Scenario
 
@@ -63,45 +63,50 @@ class TestFigures(unittest.TestCase):
 
     def test_judge_and_draw(self):
         """Findings name the figure's claims, all of them; every panel shows something."""
-        self.check(iat_12.FIGURE, [("work_per_s", 1)])
-        self.check(iat_13.FIGURE, [("weighted_latency_us", -1)])
+        figures = catalogue.figures()
+        self.check(figures["iat-12"], [("work_per_s", 1)])
+        self.check(figures["iat-13"], [("weighted_latency_us", -1)])
         columns = [("requests_per_s", 1), ("latency_us", -1), ("latency_p95_us", -1)]
-        self.check(iat_14.FIGURE, columns)
+        self.check(figures["iat-14"], columns)
 
     def test_published_ranges(self):
         """What is drawn as published is what the claims are judged by."""
-        rows = list(self.rows(iat_12.FIGURE, [("work_per_s", 1)]))
+        figure = catalogue.figures()["iat-12"]
+        rows = list(self.rows(figure, [("work_per_s", 1)]))
         other = {
             "iat-12-redis": dataclasses.replace(claims.load()["iat-12-redis"], published=(40, 50))
         }
         canvas = matplotlib.figure.Figure()
         with mock.patch.object(claims, "load", return_value={**claims.load(), **other}):
-            iat_12.FIGURE.draw(canvas, rows)
-        band, *_ = canvas.axes[0].patches
+            figure.draw(canvas, rows)
+        (band,) = (
+            one for one in canvas.axes[0].patches if one.get_label() == "published, baseline"
+        )
         self.assertEqual((40, 50), (band.get_bbox().y0, band.get_bbox().y1))
-        with self.assertRaisesRegex(TypeError, "iat-12-spread: None was published"):
-            claims.span("iat-12-spread")
+        with self.assertRaisesRegex(TypeError, "iat-12-spread: no value was published"):
+            claims.ends("iat-12-spread")
 
     def test_measure(self):
         """A moment of a run through the real loop gives the columns of each figure."""
-        with (
-            mock.patch.object(consolidation, "LENGTH_S", 0.3),
-            mock.patch.object(consolidation, "SETTLED_S", 0.2),
+        for one, column in zip(
+            definition.read("consolidation"),
+            ("work_per_s", "weighted_latency_us", "latency_p95_us"),
+            strict=True,
         ):
-            for figure, column in (
-                (iat_12.FIGURE, "work_per_s"),
-                (iat_13.FIGURE, "weighted_latency_us"),
-                (iat_14.FIGURE, "latency_p95_us"),
-            ):
-                row = figure.measure(figure.points(1)[-1])
-                self.assertGreater(row[column], 0, figure.name)
+            quick = dataclasses.replace(one.run, marks_s=(0.2,))
+            figure = catalogue.figure(
+                dataclasses.replace(one, run=quick, let={**one.let, "length": "300ms"})
+            )
+            row = figure.measure(figure.points(1)[-1])
+            self.assertGreater(row[column], 0, figure.name)
 
     def test_only_a_strategy_that_shuffles_leaves_ddios_ways(self):
         """Baseline keeps the random start; IAT brings the application out of DDIO's ways."""
         masks = consolidation.start_masks(1)
-        made = consolidation.scenario("redis", "mcf", masks)
+        point = {"app": "mcf", "network": "redis", "strategy": "iat", "seed": 1}
+        made = catalogue.definitions()["iat-12"].made(point)
         for strategy, overlaps in (("baseline", True), ("iat", False)):
-            last = consolidation.run(made, strategy, 1, seconds=0.3).last
+            last = run(made, strategy, 1, seconds=0.3).last
             (app,) = [group for group in last.layout.groups if group.tenants[0].endswith("/2")]
             self.assertEqual(overlaps, app.mask.overlaps(last.layout.ddio), strategy)
             if strategy == "baseline":

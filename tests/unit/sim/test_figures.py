@@ -4,7 +4,6 @@
 import csv
 import json
 import pathlib
-import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -12,7 +11,7 @@ from unittest import mock
 from iat_nova.hardware import perf_event
 from iat_nova.hardware.api import HardwareError
 from iat_nova.sim import pool
-from iat_nova.sim.figures import catalogue, claims, iat_15, pages, runner
+from iat_nova.sim.figures import catalogue, claims, pages, runner
 from iat_nova.sim.figures.api import REFUSED, Figure, Finding
 from tests.unit.sim import in_process
 
@@ -153,13 +152,14 @@ class RunTest(unittest.TestCase):
         self.assertEqual(2, len(told))
 
     def test_what_counts_as_sources(self):
-        """A figure depends on the helpers it imports, not on other figures, claims nor pages."""
-        found = {source.name for source in runner.sources("iat_nova.sim.figures.iat_12")}
-        helpers = {"iat_12.py", "consolidation.py", "summary.py", "api.py", "runner.py"}
+        """A figure depends on its own files, not on other figures, claims nor pages."""
+        found = {source.name for source in runner.sources("consolidation")}
+        helpers = {"consolidation.py", "consolidation.yaml", "definition.py", "measure.py"}
         self.assertLessEqual(helpers | {"server.py", "controller.py"}, found)
         self.assertFalse(
-            {"iat_13.py", "pages.py", "claims.py", "claims.yaml", "page.html.j2", "main.py"} & found
-        )
+            {"iat_8.py", "iat_8.yaml", "pages.py", "charts.py", "claims.py", "claims.yaml",
+             "page.html.j2", "main.py"} & found
+        )  # fmt: skip
 
     def test_a_machine_that_refuses(self):
         """What it does not let be measured is asked again the next time."""
@@ -172,11 +172,12 @@ class RunTest(unittest.TestCase):
 
     def test_loop_without_counters(self):
         """Where perf is shut the loop's time is no number, and the reason is told."""
-        point = iat_15.points(1)[0]
+        figure = catalogue.figures()["iat-15"]
+        point = figure.points(1)[0]
         refusal = HardwareError("processor 0: Permission denied")
         with mock.patch.object(perf_event, "_open", side_effect=refusal):
-            row = {**point, **iat_15.measure(point)}
-        (verdict,) = pages.write(self.folder, {"iat-15": iat_15.FIGURE}, {"iat-15": [row]})
+            row = {**point, **figure.measure(point)}
+        (verdict,) = pages.write(self.folder, {"iat-15": figure}, {"iat-15": [row]})
         self.assertEqual((None, False), (verdict.measured, verdict.met))
         self.assertEqual("not measured: processor 0: Permission denied", verdict.reason)
         self.assertIn("not measured", (self.folder / "iat-15.svg").read_text())
@@ -236,11 +237,3 @@ class CatalogueTest(unittest.TestCase):
                 verdicts = claims.judge(figure.judge(record["rows"]))
                 self.assertEqual([], claims.missing(name, verdicts))
                 self.assertTrue(all(verdict.figure == name for verdict in verdicts))
-
-    def test_compressed_time(self):
-        """A figure whose module compresses time says how much."""
-        for name, figure in catalogue.figures().items():
-            with self.subTest(name):
-                module = sys.modules[figure.measure.__module__]
-                helper = getattr(module, "consolidation", module)
-                self.assertEqual(getattr(helper, "COMPRESSION", 1.0), figure.compression)
