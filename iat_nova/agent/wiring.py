@@ -22,7 +22,8 @@ from iat_nova.common import plugins
 from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
 from iat_nova.enforcement.enforcer import Enforcer, Keeper
-from iat_nova.enforcement.snapshot import Guard, Restored, RestoreError
+from iat_nova.enforcement.saved_first import PortsOff, SavedFirst
+from iat_nova.enforcement.snapshot import Guard, RestoreError
 from iat_nova.hardware import backends, pqos, probe
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError, PortDca
 from iat_nova.hardware.locks import lock_holder
@@ -260,53 +261,11 @@ def inventory(
     )
 
 
-class _PortsOff:
-    """Keeps the guard's promise, and has DDIO off on an operator's ports while we enforce."""
-
-    def __init__(self, guard: Guard, ports: RootPorts) -> None:
-        self._guard = guard
-        self._ports = ports
-
-    def protect(self) -> Restored:
-        restored = self._guard.protect()
-        self._ports.off()
-        return restored
-
-    def extend(self) -> None:
-        self._guard.extend()
-
-    def restore(self) -> Restored:
-        return self._guard.restore()
-
-
-class _SavedFirst:
-    """Counters that are set up only with a snapshot on disk: setting some up writes registers.
-
-    Also after a restore in the middle of a run, which took the snapshot away, and on processors
-    that came since it was made.
-    """
-
-    def __init__(self, counters: Counters, guard: Guard) -> None:
-        self._counters = counters
-        self._guard = guard
-        self._watched: frozenset[int] = frozenset()
-        self.read = counters.read
-        self.close = counters.close
-
-    def watch(self, cpus: Iterable[int]) -> None:
-        wanted = frozenset(cpus)
-        self._guard.protect(backends.COUNTING)
-        if self._watched and wanted - self._watched:
-            self._guard.extend(backends.COUNTING)
-        self._watched |= wanted
-        self._counters.watch(wanted)
-
-
 def enforcer(hands: Machine) -> Enforcer:
     """Make the one owner of what is on the machine."""
     keeper: Keeper | None = hands.guard
     if hands.guard is not None and hands.ports is not None:
-        keeper = _PortsOff(hands.guard, hands.ports)
+        keeper = PortsOff(hands.guard, hands.ports)
     return Enforcer(hands.allocator, hands.ddio, keeper, hands.dca)
 
 
@@ -360,7 +319,7 @@ def agent(
         read_policy=read_policy,
         policy=first,
         make_strategy=make_strategy,
-        counters=_SavedFirst(hands.counters, hands.guard) if hands.guard else hands.counters,
+        counters=SavedFirst(hands.counters, hands.guard) if hands.guard else hands.counters,
         enforcer=enforcer(hands),
         journal=Journal(
             history, status, observer, Watchdog(), heartbeat, Freshness(settings.reconcile_s)

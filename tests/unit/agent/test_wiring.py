@@ -2,17 +2,12 @@
 """One agent a state directory, and a start that says why it cannot be."""
 
 import dataclasses
-import pathlib
 import shutil
-import tempfile
 import unittest
 
 from iat_nova import conf
 from iat_nova.agent import wiring
-from iat_nova.enforcement.snapshot import Guard
 from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.hardware.rollback import AllReachable
-from iat_nova.hardware.shape import INDEX
 from iat_nova.model import WayMask
 from tests.unit.hardware import trees
 
@@ -47,41 +42,3 @@ class HostReaderTest(unittest.TestCase):
         shutil.rmtree(self.tree.root)
         with self.assertRaisesRegex(OSError, "no L3 cache allocation there"):
             self.read()
-
-
-class SavedFirstTest(unittest.TestCase):
-    def test_a_snapshot_before_counters_are_set_up(self) -> None:
-        """Also for processors that come, and after a restore, which takes the snapshot away."""
-        done: list[str] = []
-
-        class Part(AllReachable):
-            shape = staticmethod(INDEX)
-
-            def save(self) -> int:
-                done.append("saved")
-                return 0
-
-            def restore(self, saved: int) -> tuple[str, ...]:
-                return ()
-
-        class Counters:
-            read = close = staticmethod(tuple)
-
-            def watch(self, cpus: object) -> None:
-                done.append("watched")
-
-        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        boot = folder / "boot_id"
-        boot.write_text("this boot")
-        keeper = Guard(
-            {"counters": Part()}, snapshot=folder / "s.json", lock=folder / "lock", boot_id=boot
-        )
-        counters = wiring._SavedFirst(Counters(), keeper)
-        counters.watch((0,))
-        counters.watch((0,))
-        counters.watch((0, 1))
-        keeper.restore()
-        counters.watch((0,))
-        first, more = ["saved", "watched", "watched"], ["saved", "watched"]
-        self.assertEqual([*first, *more, *more], done)
-        self.assertTrue(keeper.pending)

@@ -15,6 +15,7 @@ from iat_nova.agent import doctor, wiring
 from iat_nova.agent.interlock import Restraint
 from iat_nova.cmd import main as program
 from iat_nova.enforcement.enforcer import ForeignHand
+from iat_nova.enforcement.saved_first import SavedFirst
 from iat_nova.hardware.api import ClassMask, HardwareError, LastingRefusal
 from iat_nova.hardware.probe import Host
 from iat_nova.model import (
@@ -96,7 +97,7 @@ class Ours(MachineCase):
         """What an operator changes while an agent watches stays when that agent ends."""
         hands = wiring.machine(self.settings())
         with hands.ours():
-            wiring._SavedFirst(mock.Mock(), hands.guard).watch((0,))
+            SavedFirst(mock.Mock(), hands.guard).watch((0,))
             self.assertFalse(self.settings().snapshot_path.exists())
             self.change_all(hands)
         self.assertNotEqual(self.found, self.tree.state())
@@ -362,7 +363,7 @@ class Restrained(MachineCase):
 
     def watch(self):
         """Do what the loop does after each look: that must not save, nor restore, anything else."""
-        wiring._SavedFirst(mock.Mock(), self.machine.guard).watch((0,))
+        SavedFirst(mock.Mock(), self.machine.guard).watch((0,))
 
     def look(self, warnings=()):
         self.restraint.look(Facts(HostFacts("h", (), ()), (), None, warnings))

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing is written that is not saved: counters and root ports under the guard of the snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iat_nova.enforcement.snapshot import Guard, Restored
+from iat_nova.hardware import backends
+from iat_nova.hardware.api import Counters
+from iat_nova.hardware.rootport import RootPorts
+
+
+class PortsOff:
+    """Keeps the guard's promise, and has DDIO off on an operator's ports while we enforce."""
+
+    def __init__(self, guard: Guard, ports: RootPorts) -> None:
+        self._guard = guard
+        self._ports = ports
+
+    def protect(self) -> Restored:
+        """Save what is not saved yet, then switch DDIO off on the ports."""
+        restored = self._guard.protect()
+        self._ports.off()
+        return restored
+
+    def extend(self) -> None:
+        """Add to the snapshot what came to the machine since."""
+        self._guard.extend()
+
+    def restore(self) -> Restored:
+        """Put everything back, the ports too."""
+        return self._guard.restore()
+
+
+class SavedFirst:
+    """Counters that are set up only with a snapshot on disk: setting some up writes registers.
+
+    Also after a restore in the middle of a run, which took the snapshot away, and on processors
+    that came since it was made.
+    """
+
+    def __init__(self, counters: Counters, guard: Guard) -> None:
+        self._counters = counters
+        self._guard = guard
+        self._watched: frozenset[int] = frozenset()
+        self.read = counters.read
+        self.close = counters.close
+
+    def watch(self, cpus: Iterable[int]) -> None:
+        """Save what is about to be written, then count on these CPUs."""
+        wanted = frozenset(cpus)
+        self._guard.protect(backends.COUNTING)
+        if self._watched and wanted - self._watched:
+            self._guard.extend(backends.COUNTING)
+        self._watched |= wanted
+        self._counters.watch(wanted)
