@@ -17,6 +17,7 @@ extensions = [
     "figures",
     "from_code",
     "message",
+    "parts",
     "tournament",
 ]
 html_theme = "openstackdocs"
