@@ -26,8 +26,10 @@ _TYPES: Mapping[str, str] = {
 }
 
 
-def validate(document: Document) -> tuple[object, list[Problem]]:
+def validate(document: Document, validator: Any = None) -> tuple[object, list[Problem]]:
     """Return the document's value without its wrong parts, and what is wrong with them.
+
+    `validator` is a `VALIDATOR` with a schema, the policy's by default.
 
     What is left satisfies the schema, so that it can be compiled and checked further: a wrong item
     of a list is replaced by None, a wrong value of a mapping is left out. A section with nothing
@@ -38,11 +40,16 @@ def validate(document: Document) -> tuple[object, list[Problem]]:
         value = {key: section for key, section in value.items() if section is not None}
     problems: list[Problem] = []
     wrong: list[Path] = []
-    for error in _VALIDATOR.iter_errors(value):
-        for path, message in _complaints(error):
-            wrong.append(path)
-            problems.append(document.problem(path, message))
+    for path, message in complaints(validator or _POLICY, value):
+        wrong.append(path)
+        problems.append(document.problem(path, message))
     return _without(value, wrong), problems
+
+
+def complaints(validator: Any, value: object) -> Iterator[tuple[Path, str]]:
+    """Yield what a schema has against a value, and where, each once."""
+    found = {place: None for error in validator.iter_errors(value) for place in _complaints(error)}
+    yield from found
 
 
 def found(value: object) -> str:
@@ -60,7 +67,7 @@ def found(value: object) -> str:
 def allowed(schema: Mapping[str, Any]) -> str:
     """Tell in words what a value of this schema may be."""
     if "quantity" in schema:
-        kind = schema["quantity"]
+        kind = Kind(schema["quantity"])
         least, most = (units.text(kind, schema[key]) for key in ("least", "most"))
         return f"{units.allowed(kind)}, from {least} to {most}"
     if "ways" in schema:
@@ -97,7 +104,7 @@ def _complaints(error: jsonschema.ValidationError) -> Iterator[tuple[Path, str]]
             yield path, "found nothing in it; allowed: at least one"
         case "uniqueItems":
             yield path, "found a value twice; allowed: each once"
-        case "quantity" | "ways":
+        case keyword if keyword not in jsonschema.Draft202012Validator.VALIDATORS:
             yield path, error.message
         case _:
             hint = ""
@@ -109,10 +116,10 @@ def _complaints(error: jsonschema.ValidationError) -> Iterator[tuple[Path, str]]
 
 
 def _check_quantity(
-    _validator: object, kind: Kind, value: object, schema: Schema
+    _validator: object, kind: str, value: object, schema: Schema
 ) -> Iterator[jsonschema.ValidationError]:
     try:
-        number = units.parse(kind, value)
+        number = units.parse(Kind(kind), value)
     except units.UnitError as error:
         yield jsonschema.ValidationError(f"found {found(value)}; {error}")
         return
@@ -138,9 +145,11 @@ def _check_ways(
 
 
 _extend: Any = jsonschema.validators.extend
-_VALIDATOR = _extend(
+VALIDATOR: Any = _extend(
     jsonschema.Draft202012Validator, {"quantity": _check_quantity, "ways": _check_ways}
-)(SCHEMA)
+)
+"""JSON Schema's validator with our keywords."""
+_POLICY = VALIDATOR(SCHEMA)
 
 
 def _without(value: object, wrong: list[Path]) -> object:

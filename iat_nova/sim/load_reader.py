@@ -7,15 +7,16 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import cattrs
+
 from iat_nova.model import WayMask
-from iat_nova.policy.problems import Path
-from iat_nova.sim import values
-from iat_nova.sim.fields import Fields
+from iat_nova.policy.problems import Path, nearest
+from iat_nova.sim.checked import Checked
 from iat_nova.sim.machine import Machine
 from iat_nova.sim.scenario import Event, NicSpec, Traffic, Workload
-from iat_nova.sim.values import Check
 from iat_nova.sim.workloads.profiles import NETWORKED, PROFILES, Form, Profile
 
+# What an event may set, by what it is of.
 _EVENT_KEYS = {
     "workload": ("working_set", "duty"),
     "traffic": ("rate", "packet", "flows", "burst"),
@@ -23,54 +24,55 @@ _EVENT_KEYS = {
 }
 _PLACES = ("nic", "switch", "disk")
 _RINGS = ("ring", "send_ring", "backlog", "buffers", "pool", "jitter")
+# Keys that some profiles use and others do not.
+_OF_SOME = frozenset({*_RINGS, "working_set", "writes", "duty", "block", "depth"})
 
 
-def workloads(
-    f: Fields, value: object, machine: Machine, devices: Mapping[str, Sequence[str]]
-) -> dict[str, Workload]:
-    """Read the section ``workloads``; `devices`: the names of every ``nic`` and every ``disk``."""
-    section = f.mapping(value, ("workloads",))
-    if isinstance(value, dict) and not section:
-        f.complain(("workloads",), "at least one workload is needed")
-    known: dict[str, Check] = {
-        "profile": values.one_of(*PROFILES),
-        "cpus": values.cpus(machine.processors),
-        "nic": values.one_of(*devices["nic"]),
-        "disk": values.one_of(*devices["disk"]),
-        "block": values.BLOCK,
-        "depth": values.DEPTH,
-        "switch": values.one_of(*_names(section, Form.SWITCH)),
-        "ring": values.RING,
-        "send_ring": values.RING,
-        "backlog": values.whole(0, 8192),
-        "buffers": values.whole(64, 1 << 20),
-        "pool": values.one_of("stack", "ring"),
-        "working_set": values.working_set,
-        "writes": values.SHARE,
-        "duty": values.SHARE,
-        "jitter": values.JITTER,
+def choices(section: Mapping[str, object]) -> dict[str, list[str]]:
+    """Return the names of the workloads that may be a ``switch``, or a ``target`` of traffic.
+
+    One whose profile is wrong may be of any form: to name it is no second mistake.
+    """
+    profiles = {
+        name: PROFILES.get(str(item.get("profile")))
+        for name, item in section.items()
+        if isinstance(item, dict)
     }
+    forms = {"switch": (Form.SWITCH,), "target": NETWORKED}
+    return {
+        word: [name for name, one in profiles.items() if one is None or one.form in allowed]
+        for word, allowed in forms.items()
+    }
+
+
+def workloads(checked: Checked) -> dict[str, Workload]:
+    """Read the section ``workloads``."""
     found: dict[str, Workload] = {}
     taken: dict[int, str] = {}
-    for name, item in section.items():
+    for name, given in checked.value.get("workloads", {}).items():
         path = ("workloads", name)
-        got = f.fields(item, path, known, ("profile", "cpus"))
-        for cpu in got.get("cpus", ()):
+        for cpu in given["cpus"]:
             if cpu in taken:
-                f.complain((*path, "cpus"), f"processor {cpu} runs {taken[cpu]} already")
+                checked.complain((*path, "cpus"), f"processor {cpu} runs {taken[cpu]} already")
             taken[cpu] = name
-        if isinstance(item, dict) and {"profile", "cpus"} <= got.keys():
-            profile = PROFILES[got["profile"]]
-            places = [key for key in _PLACES if key in item]
-            if not _attached(f, path, profile, places):
-                continue
-            used = _keys(profile)
-            for key in [key for key in got if key not in ("profile", "cpus", *_PLACES, *used)]:
-                f.complain((*path, key), f"{profile.name} does not use it, only {', '.join(used)}")
-                del got[key]
-            if all(key in got for key in places):
-                found[name] = _workload(f, path, name, got)
+        profile = PROFILES[given["profile"]]
+        written = _written(checked, path)
+        if not _attached(checked, path, profile, [key for key in _PLACES if key in written]):
+            continue
+        used = _keys(profile)
+        for key in written:
+            if key in _OF_SOME and key not in used:
+                checked.complain(
+                    (*path, key), f"{profile.name} does not use it, only {', '.join(used)}"
+                )
+        if all(key in given for key in _PLACES if key in written):
+            found[name] = _workload(checked, path, profile, {"name": name, **given})
     return found
+
+
+def _written(checked: Checked, path: Path) -> list[str]:
+    """Return the keys that stand at a path of the file."""
+    return [str(at[-1]) for at in checked.document.marks if at[:-1] == path and at != path]
 
 
 def _keys(profile: Profile) -> tuple[str, ...]:
@@ -83,144 +85,97 @@ def _keys(profile: Profile) -> tuple[str, ...]:
     return (*_RINGS, "writes") if profile.locality or profile.table_touches else _RINGS
 
 
-def _names(section: Mapping[str, object], *forms: Form) -> list[str]:
-    """Return the names of workloads of some forms, whatever else is wrong with them.
-
-    One whose profile is wrong may be of any form: to name it is no second mistake.
-    """
-    profiles = {
-        name: PROFILES.get(str(item.get("profile")))
-        for name, item in section.items()
-        if isinstance(item, dict)
-    }
-    return [name for name, one in profiles.items() if one is None or one.form in forms]
-
-
-def _attached(f: Fields, path: Path, profile: Profile, places: Sequence[str]) -> bool:
+def _attached(checked: Checked, path: Path, profile: Profile, places: Sequence[str]) -> bool:
     """Check what a workload is attached to."""
     wrong = [place for place in places if (place == "disk") != (profile.form is Form.STORAGE)]
     if profile.form is Form.MEMORY and places:
         wrong = list(places)
     if wrong:
         what = "disk" if wrong[0] == "disk" else "network"
-        f.complain((*path, wrong[0]), f"{profile.name} has no {what}")
+        checked.complain((*path, wrong[0]), f"{profile.name} has no {what}")
     elif profile.form is Form.STORAGE and places != ["disk"]:
-        f.complain(path, f"{profile.name} needs disk")
+        checked.complain(path, f"{profile.name} needs disk")
     elif profile.form is Form.NETWORK and len(places) != 1:
-        f.complain(path, f"{profile.name} needs nic or switch, one of them")
+        checked.complain(path, f"{profile.name} needs nic or switch, one of them")
     elif profile.form in (Form.SWITCH, Form.PIPELINE) and places != ["nic"]:
-        f.complain(path, f"{profile.name} needs nic")
+        checked.complain(path, f"{profile.name} needs nic")
     else:
         return True
     return False
 
 
-def _workload(f: Fields, path: Path, name: str, got: Mapping[str, Any]) -> Workload:
+def _workload(checked: Checked, path: Path, profile: Profile, given: Mapping[str, Any]) -> Workload:
     """Make a workload; what is not given follows from its profile and its rings."""
-    profile = PROFILES[got["profile"]]
-    ring = got.get("ring", 1024 if "nic" in got else 256)
-    buffers = got.get("buffers", max(8192, 4 * ring * len(got["cpus"])))
+    ring = given.get("ring", 1024 if "nic" in given else 256)
+    cpus = len(given["cpus"])
+    usual = {
+        "ring": ring,
+        "send_ring": ring,
+        "backlog": 0,
+        "buffers": max(8192, 4 * ring * cpus),
+        "working_set_bytes": profile.working_set_bytes,
+        "duty": profile.duty,
+    }
+    whole: dict[str, Any] = {**usual, **given}
     # Both rings of each queue must be able to be full, with a burst in hand.
-    send_ring, backlog = got.get("send_ring", ring), got.get("backlog", 0)
-    if (ring + backlog) & (ring + backlog - 1):
-        f.complain((*path, "backlog"), "must be a power of two together with the ring")
-    least = (ring + backlog + send_ring + 32) * len(got["cpus"])
-    if profile.form in NETWORKED and buffers < least:
-        f.complain((*path, "buffers"), f"too few for its rings: at least {least}")
-    writes = round(100 * got["writes"]) if "writes" in got else profile.writes_percent
-    return Workload(
-        name=name,
-        profile=profile,
-        cpus=got["cpus"],
-        nic=got.get("nic"),
-        switch=got.get("switch"),
-        ring=ring,
-        send_ring=send_ring,
-        backlog=backlog,
-        buffers=buffers,
-        pool=got.get("pool", "stack"),
-        working_set_bytes=got.get("working_set", profile.working_set_bytes),
-        writes_percent=writes,
-        duty=got.get("duty", profile.duty),
-        disk=got.get("disk"),
-        block_bytes=got.get("block", 4096),
-        depth=got.get("depth", 32),
-        jitter_s=got.get("jitter", 0.0),
-    )
+    waiting = ring + whole["backlog"]
+    if waiting & (waiting - 1):
+        checked.complain((*path, "backlog"), "must be a power of two together with the ring")
+    least = (waiting + whole["send_ring"] + 32) * cpus
+    if profile.form in NETWORKED and whole["buffers"] < least:
+        checked.complain((*path, "buffers"), f"too few for its rings: at least {least}")
+    writes = round(100 * whole["writes"]) if "writes" in whole else profile.writes_percent
+    return _CONVERTER.structure({**whole, "profile": profile, "writes_percent": writes}, Workload)
+
+
+_CONVERTER = cattrs.Converter()
+_CONVERTER.register_structure_hook(Profile, lambda profile, _: profile)
 
 
 def traffic(
-    f: Fields,
-    value: object,
-    section: object,
-    nics: Mapping[str, NicSpec],
-    workloads: Mapping[str, Workload],
+    checked: Checked, nics: Mapping[str, NicSpec], workloads: Mapping[str, Workload]
 ) -> dict[str, Traffic]:
-    """Read the section ``traffic``; `section` is the whole one of the workloads."""
-    targets = _names(section, *NETWORKED) if isinstance(section, dict) else []
-    known: dict[str, Check] = {
-        "to": values.one_of(*targets),
-        "rate": values.bits_per_s,
-        "packet": values.PACKET,
-        "flows": values.FLOWS,
-        "burst": values.BURST,
-        "clients": values.CLIENTS,
-        "round_trip": values.ROUND_TRIP,
-    }
+    """Read the section ``traffic``."""
     found = {}
     offered: dict[str, float] = {}
-    for name, item in f.mapping(value, ("traffic",)).items():
+    for name, given in checked.value.get("traffic", {}).items():
         path = ("traffic", name)
-        closed = isinstance(item, dict) and "clients" in item
-        got = f.fields(item, path, known, ("to",) if closed else ("to", "rate", "packet"))
-        target = workloads.get(got.get("to", ""))
+        target = workloads.get(given["to"])
         entry = target if target is None or target.nic else workloads.get(target.switch or "")
         card = nics.get(entry.nic or "") if entry else None
-        if card is None:
+        if card is None or target is None:
             continue
-        if closed:
-            _closed_loop(f, path, got, target)
-        if not {"rate", "packet"} <= got.keys():
+        if "clients" in given:
+            _closed_loop(checked, path, given, target)
+        if not {"rate_bits_per_s", "packet_bytes"} <= given.keys():
             continue
-        offered[card.name] = offered.get(card.name, 0.0) + got["rate"]
+        offered[card.name] = offered.get(card.name, 0.0) + given["rate_bits_per_s"]
         if offered[card.name] > card.speed_bits_per_s and not card.overload:
-            f.complain((*path, "rate"), f"more than {card.name} can carry")
-        found[name] = Traffic(
-            name,
-            card.name,
-            got["to"],
-            got["rate"],
-            got["packet"],
-            got.get("flows", 1),
-            got.get("burst", 1),
-            got.get("clients", 0),
-            got.get("round_trip", 50e-6),
-        )
+            checked.complain((*path, "rate"), f"more than {card.name} can carry")
+        whole = {"round_trip_s": 50e-6, **given, "name": name, "nic": card.name}
+        found[name] = cattrs.structure(whole, Traffic)
     return found
 
 
-def _closed_loop(f: Fields, path: Path, got: dict[str, Any], target: Workload | None) -> None:
+def _closed_loop(checked: Checked, path: Path, given: dict[str, Any], target: Workload) -> None:
     """Complete what is given of clients that wait for their replies."""
     for key in ("rate", "burst"):
-        if key in got:
-            f.complain((*path, key), "clients send when they are answered: leave it out")
-    if target is not None and got.get("clients", 0) > target.ring:
-        f.complain(
+        if key in _written(checked, path):
+            checked.complain((*path, key), "clients send when they are answered: leave it out")
+    if given["clients"] > target.ring:
+        checked.complain(
             (*path, "clients"),
             f"more requests than the ring of {target.name} ({target.ring}) holds: they get lost",
         )
-    if "packet" not in got and target is not None:
-        if target.profile.request_bytes:
-            got["packet"] = target.profile.request_bytes
-        else:
-            f.complain(path, f"the key packet is missing: {target.profile.name} tells no size")
-    got["rate"] = 0.0
+    if target.profile.request_bytes:
+        given.setdefault("packet_bytes", target.profile.request_bytes)
+    elif "packet" not in _written(checked, path):
+        checked.complain(path, f"the key packet is missing: {target.profile.name} tells no size")
+    given["rate_bits_per_s"] = 0.0
 
 
 def events(
-    f: Fields,
-    value: object,
-    length_s: float | None,
+    checked: Checked,
     workloads: Mapping[str, Workload],
     traffic: Mapping[str, Traffic],
     nics: Mapping[str, NicSpec],
@@ -228,46 +183,47 @@ def events(
 ) -> tuple[Event, ...]:
     """Read the section ``events``, in the order of their moments."""
     found: list[tuple[Path, Event]] = []
-    known: dict[str, Check] = {"at": values.MOMENT, "set": values.text, "to": values.anything}
-    for number, item in enumerate(f.listing(value, ("events",))):
-        path: Path = ("events", number)
-        got = f.fields(item, path, known, ("at", "set", "to"))
-        if not {"at", "set", "to"} <= got.keys():
+    length_s = checked.value.get("length_s")
+    for number, given in enumerate(checked.value.get("events", [])):
+        if given is None or not {"at_s", "set", "to"} <= given.keys():
             continue
-        if length_s is not None and got["at"] >= length_s:
-            f.complain((*path, "at"), f"the scenario is over then: its length is {length_s:g} s")
-        subject, _, key = got["set"].rpartition(".")
+        path: Path = ("events", number)
+        if length_s is not None and given["at_s"] >= length_s:
+            checked.complain(
+                (*path, "at"), f"the scenario is over then: its length is {length_s:g} s"
+            )
+        subject, _, key = given["set"].rpartition(".")
         group, name, names = "workload", subject, list(workloads)
         if subject == "ddio":
             group, names = "ddio", ["ddio"]
         elif subject.startswith("traffic."):
             group, name, names = "traffic", subject.removeprefix("traffic."), list(traffic)
         if name not in names or key not in _EVENT_KEYS[group]:
-            f.complain(
+            checked.complain(
                 (*path, "set"),
                 "allowed: WORKLOAD.working_set, WORKLOAD.duty, traffic.NAME.rate, .packet, "
                 ".flows, .burst, ddio.ways",
             )
             continue
         if group == "workload" and key not in _keys(workloads[name].profile):
-            f.complain((*path, "set"), f"{workloads[name].profile.name} does not use {key}")
+            checked.complain((*path, "set"), f"{workloads[name].profile.name} does not use {key}")
         if group == "traffic" and key in ("rate", "burst") and traffic[name].clients:
-            f.complain((*path, "set"), "clients send when they are answered: they have no rate")
-        try:
-            number_value = float(values.BY_KEY[key](got["to"]))
-        except values.NotAllowed as error:
-            f.complain((*path, "to"), str(error))
+            checked.complain(
+                (*path, "set"), "clients send when they are answered: they have no rate"
+            )
+        value = checked.value_of(key, (*path, "to"), given["to"])
+        if value is None:
             continue
-        if group == "ddio" and number_value > machine.llc_ways:
-            f.complain((*path, "to"), f"the machine has {machine.llc_ways} ways")
-        found.append((path, Event(got["at"], subject, key, number_value)))
+        if group == "ddio" and value > machine.llc_ways:
+            checked.complain((*path, "to"), f"the machine has {machine.llc_ways} ways")
+        found.append((path, Event(given["at_s"], subject, key, float(value))))
     found.sort(key=lambda one: one[1].at_s)
-    _check_rates(f, found, traffic, nics)
+    _check_rates(checked, found, traffic, nics)
     return tuple(event for _, event in found)
 
 
 def _check_rates(
-    f: Fields,
+    checked: Checked,
     found: Sequence[tuple[Path, Event]],
     traffic: Mapping[str, Traffic],
     nics: Mapping[str, NicSpec],
@@ -284,19 +240,27 @@ def _check_rates(
         for name, path in last.items():
             offered = sum(rates[one] for one, card in cards.items() if card == name)
             if offered > nics[name].speed_bits_per_s and not nics[name].overload:
-                f.complain((*path, "to"), f"more than {name} can carry")
+                checked.complain((*path, "to"), f"more than {name} can carry")
 
 
 def masks(
-    f: Fields, value: object, workloads: Mapping[str, Workload], machine: Machine
+    checked: Checked, workloads: Mapping[str, Workload], machine: Machine
 ) -> dict[str, WayMask]:
     """Read the section ``masks``; nothing for the word random."""
-    if value == "random":
+    given = checked.value.get("masks", {})
+    if given == "random":
+        return {}
+    if not isinstance(given, dict):
+        checked.complain(("masks",), "allowed: a mask for each workload, or random")
         return {}
     most = (1 << machine.llc_ways) - 1
-    known = {name: values.whole(1, most) for name in workloads}
-    got = f.fields(value, ("masks",), known)
-    for name, mask in got.items():
-        if not WayMask(mask).is_contiguous:
-            f.complain(("masks", name), "allowed: a contiguous mask")
-    return {name: WayMask(mask) for name, mask in got.items()}
+    for name, mask in given.items():
+        path = ("masks", name)
+        if name not in workloads:
+            hint = nearest(name, workloads)
+            checked.complain(path, f"unknown key; {hint or 'allowed: ' + ', '.join(workloads)}")
+        elif type(mask) is not int or not 1 <= mask <= most:
+            checked.complain(path, f"allowed: a whole number from 1 to {most}")
+        elif not WayMask(mask).is_contiguous:
+            checked.complain(path, "allowed: a contiguous mask")
+    return {name: WayMask(mask) for name, mask in given.items() if type(mask) is int}

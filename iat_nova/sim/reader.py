@@ -4,46 +4,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from iat_nova.model import HostFacts, WayMask
-from iat_nova.policy import document, schema, units
+import cattrs
+
+from iat_nova.model import (
+    Attachment,
+    AttachmentKind,
+    Guest,
+    HostFacts,
+    SwitchPort,
+    VirtualSwitch,
+    WayMask,
+)
+from iat_nova.nova import extra_specs
+from iat_nova.policy import document, schema
 from iat_nova.policy.compile import compile_policy
-from iat_nova.policy.problems import PolicyError, Problem
+from iat_nova.policy.problems import Path, PolicyError, Problem, nearest
 from iat_nova.policy.render import Rendered
 from iat_nova.policy.validate import validate
-from iat_nova.sim import host_reader, load_reader, values
-from iat_nova.sim.fields import Fields
+from iat_nova.sim import load_reader
+from iat_nova.sim.checked import Checked
 from iat_nova.sim.machine import MACHINES, PROCESSORS_MAX, Choice, Io, Machine
-from iat_nova.sim.scenario import Scenario, ScenarioError
-from iat_nova.sim.values import Check
+from iat_nova.sim.scenario import DiskSpec, NicSpec, Scenario, ScenarioError, Stay
+from iat_nova.sim.workloads.profiles import PROFILES
 from iat_nova.strategies import registry as strategies
-
-_KEYS: Mapping[str, Check] = {
-    "title": values.text,
-    "machine": values.one_of(*MACHINES),
-    "sockets": values.whole(1, 2),
-    "io": values.one_of(*Io),
-    "adca": values.one_of(*Choice),
-    "length": values.DURATION,
-    "seed": values.whole(0, 2**31 - 1),
-    "strategy": values.one_of(*strategies.BUILT_IN),
-    "sampling": values.power(1, 64),
-    "compression": values.SHARE,
-    "counter_noise": values.NOISE,
-    "one_slice": values.flag,
-    "step": values.quantity(units.Kind.DURATION, 1e-7, 1e-3),
-    "policy": values.anything,
-    "nics": values.anything,
-    "disks": values.anything,
-    "guests": values.anything,
-    "switch": values.anything,
-    "workloads": values.anything,
-    "traffic": values.anything,
-    "events": values.anything,
-    "masks": values.anything,
-}
 
 
 def read_scenario(text: str, name: str, source: str) -> Scenario:
@@ -53,93 +39,190 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
         parsed = document.read(Rendered(text, lines))
     except PolicyError as error:
         raise ScenarioError(_listing(source, error.problems)) from None
-    fields = Fields(parsed)
-    parts = _parts(fields, parsed.value)
-    if fields.problems:
-        problems = sorted(fields.problems, key=lambda problem: problem.line or 0)
+    given = parsed.value if isinstance(parsed.value, dict) else {}
+    machine = MACHINES.get(str(given.get("machine")), MACHINES["gold-6140"])
+    sockets = 2 if given.get("sockets") == 2 else 1
+    choices: dict[str, Sequence[object]] = {
+        "machine": list(MACHINES),
+        "io": list(Io),
+        "adca": list(Choice),
+        "strategy": list(strategies.BUILT_IN),
+        "attachment": list(AttachmentKind),
+        "profile": list(PROFILES),
+        "socket": range(sockets),
+        "nic": list(_section(given, "nics")),
+        "disk": list(_section(given, "disks")),
+        **load_reader.choices(_section(given, "workloads")),
+    }
+    checked = Checked(parsed, choices, min(machine.cores * sockets, PROCESSORS_MAX))
+    parts = _parts(checked)
+    if checked.problems:
+        problems = sorted(checked.problems, key=lambda problem: problem.line or 0)
         raise ScenarioError(_listing(source, problems))
     return Scenario(name=name, **{"title": name, **parts})
+
+
+def _section(value: object, name: str) -> dict[str, Any]:
+    """Return a section of a document, whatever is wrong with it; empty where it is none."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _listing(source: str, problems: Iterable[Problem]) -> str:
     return "\n".join(f"{source}: {problem}" for problem in problems)
 
 
-def _parts(f: Fields, value: object) -> dict[str, Any]:
+# Keys of the file that are attributes of a scenario as they are.
+_PLAIN = ("title", "length_s", "sampling", "compression", "step_s", "counter_noise", "one_slice")
+
+
+def _parts(checked: Checked) -> dict[str, Any]:
     """Return the arguments of `Scenario`; not complete where a problem was noted."""
-    top = f.fields(value, (), _KEYS, required=("length", "workloads"))
-    machine = _machine(f, top)
-    cards = top.get("nics", {})
-    nics = host_reader.nics(f, cards, machine)
-    drives = top.get("disks", {})
-    disks = host_reader.disks(f, drives)
-    section = top.get("workloads", {})
-    devices = {
-        "nic": tuple(cards) if isinstance(cards, dict) else (),
-        "disk": tuple(drives) if isinstance(drives, dict) else (),
+    top = checked.value
+    machine = _machine(checked)
+    nics = {
+        name: cattrs.structure({"name": name, "device": None, **one}, NicSpec)
+        for name, one in top.get("nics", {}).items()
     }
-    workloads = load_reader.workloads(f, section, machine, devices)
-    traffic = load_reader.traffic(f, top.get("traffic", {}), section, nics, workloads)
-    parts = {
+    disks = tuple(
+        cattrs.structure({"name": name, **one}, DiskSpec)
+        for name, one in top.get("disks", {}).items()
+    )
+    workloads = load_reader.workloads(checked)
+    traffic = load_reader.traffic(checked, nics, workloads)
+    return {
+        "sampling": 32,
+        "compression": 1.0,
+        "step_s": 5e-6,
+        **{key: top[key] for key in _PLAIN if key in top},
         "machine": machine,
-        "length_s": top.get("length"),
         "seed": top.get("seed", 1),
         "strategy": top.get("strategy", "iat"),
-        "policy": _policy(f, top.get("policy", {}), machine),
+        "policy": _policy(checked, machine),
         "nics": tuple(nics.values()),
-        "disks": tuple(disks.values()),
-        "guests": host_reader.guests(f, top.get("guests", []), machine, nics),
-        "stays": host_reader.stays(f, top.get("guests", [])),
-        "switch": host_reader.switch(f, top["switch"], machine) if "switch" in top else None,
+        "disks": disks,
+        "guests": tuple(_guests(checked, machine, nics)),
+        "stays": _stays(checked),
+        "switch": _switch(top["switch"]) if "switch" in top else None,
         "workloads": tuple(workloads.values()),
         "traffic": tuple(traffic.values()),
-        "events": load_reader.events(
-            f, top.get("events", []), top.get("length"), workloads, traffic, nics, machine
-        ),
-        "masks": load_reader.masks(f, top.get("masks", {}), workloads, machine),
+        "events": load_reader.events(checked, workloads, traffic, nics, machine),
+        "masks": load_reader.masks(checked, workloads, machine),
         "random_masks": top.get("masks") == "random",
-        "sampling": top.get("sampling", 32),
-        "compression": top.get("compression", 1.0),
-        "step_s": top.get("step", 5e-6),
-        "counter_noise": top.get("counter_noise"),
-        "one_slice": top.get("one_slice"),
     }
-    if "title" in top:
-        parts["title"] = top["title"]
-    return parts
 
 
-def _machine(f: Fields, top: Mapping[str, Any]) -> Machine:
+def _machine(checked: Checked) -> Machine:
     """Return the machine, with another socket or another way of doing inbound I/O where given."""
+    top = checked.value
     machine = MACHINES[top.get("machine", "gold-6140")]
-    changes: dict[str, Any] = {"io": Io(top.get("io", machine.io))}
-    if "adca" in top:
-        changes["adca"] = Choice(top["adca"])
-    changes["sockets"] = top.get("sockets", 1)
-    if machine.cores * changes["sockets"] > PROCESSORS_MAX:
-        f.complain(("sockets",), f"allowed: 1 for {machine.name}, it has {machine.cores} cores")
-        changes["sockets"] = 1
-    if changes["io"] is Io.ADCA:  # it limits devices in each set, not by a mask
-        changes["ddio_ways"] = WayMask.span(0, machine.llc_ways)
-    return dataclasses.replace(machine, **changes)
+    sockets = top.get("sockets", 1)
+    if machine.cores * sockets > PROCESSORS_MAX:
+        checked.complain(
+            ("sockets",), f"allowed: 1 for {machine.name}, it has {machine.cores} cores"
+        )
+        sockets = 1
+    io, adca = Io(top.get("io", machine.io)), Choice(top.get("adca", machine.adca))
+    machine = dataclasses.replace(machine, sockets=sockets, io=io, adca=adca)
+    if io is Io.ADCA:  # it limits devices in each set, not by a mask
+        return dataclasses.replace(machine, ddio_ways=WayMask.span(0, machine.llc_ways))
+    return machine
 
 
-def _policy(f: Fields, value: object, machine: Machine) -> dict[str, object]:
+def _policy(checked: Checked, machine: Machine) -> dict[str, object]:
     """Read the parameters that differ from the policy's: the keys and checks are the policy's."""
     fields = {key: number.field for key, number in schema.NUMBERS.items()}
     fields |= {key: key for key in schema.PLAIN_PARAMETERS}
-    given = f.fields(value, ("policy",), dict.fromkeys(fields, values.anything))
+    given = dict(checked.value.get("policy", {}))
+    for key in given.keys() - fields.keys():
+        hint = nearest(key, fields)
+        message = f"unknown key; {hint or 'allowed: ' + ', '.join(fields)}"
+        checked.complain(("policy", key), message)
+        del given[key]
     marks = {
         ("parameters", *path[1:]): line
-        for path, line in f.document.marks.items()
+        for path, line in checked.document.marks.items()
         if path[:1] == ("policy",)
     }
-    part = dataclasses.replace(f.document, value={"parameters": given}, marks=marks)
+    part = dataclasses.replace(checked.document, value={"parameters": given}, marks=marks)
     valid, problems = validate(part)
     host = HostFacts("", machine.domains, tuple(range(machine.processors)))
     compiled = compile_policy(part, valid, host)
-    f.problems += [
+    checked.problems += [
         dataclasses.replace(problem, path=problem.path.replace("parameters", "policy", 1))
         for problem in (*problems, *compiled.problems)
     ]
     return {fields[key]: getattr(compiled.parameters, fields[key]) for key in given}
+
+
+def _guests(checked: Checked, machine: Machine, nics: Mapping[str, NicSpec]) -> Iterable[Guest]:
+    """Read the section ``guests``."""
+    seen: dict[str, int] = {}
+    for number, item in enumerate(checked.value.get("guests", [])):
+        if item is None:
+            continue
+        path: Path = ("guests", number)
+        if item["uuid"] in seen:
+            checked.complain((*path, "uuid"), f"guests[{seen[item['uuid']]}] has it already")
+        seen[item["uuid"]] = number
+        cpus = (*item.get("dedicated_cpus", ()), *item.get("floating_cpus", ()))
+        nodes = sorted({machine.socket_of(cpu) for cpu in cpus}) or [0]
+        specs = _specs(checked, item.get("extra_specs", {}), (*path, "extra_specs"))
+        attachments = [_attachment(one, nics) for one in item.get("attachments", ()) if one]
+        usual = {"display_name": item["name"], **_GUEST}
+        own = {"run": number + 1, "numa_nodes": nodes, "extra_specs": specs, "attachments": ()}
+        guest = cattrs.structure({**usual, **item, **own}, Guest)
+        yield dataclasses.replace(guest, attachments=tuple(attachments))
+
+
+_GUEST: Mapping[str, Any] = {
+    "flavor": None,
+    "project": None,
+    "dedicated_cpus": (),
+    "floating_cpus": (),
+}
+"""What a guest has of which nothing is said."""
+
+
+def _attachment(given: Mapping[str, Any], nics: Mapping[str, NicSpec]) -> Attachment:
+    nic = nics.get(given.get("nic", ""))
+    place = {"pf": nic.address, "numa_node": nic.socket} if nic else {"numa_node": 0}
+    return cattrs.structure({**given, **place}, Attachment)
+
+
+def _stays(checked: Checked) -> dict[str, Stay]:
+    """Read from the section ``guests`` who comes or goes when."""
+    found = {}
+    for number, item in enumerate(checked.value.get("guests", [])):
+        if item is None or not {"arrives_s", "leaves_s"} & item.keys():
+            continue
+        stay = cattrs.structure(item, Stay)
+        if stay.leaves_s <= stay.arrives_s:
+            checked.complain(("guests", number, "leaves"), "the guest must arrive before it leaves")
+        found[item["uuid"]] = stay
+    return found
+
+
+def _specs(checked: Checked, given: Mapping[str, object], path: Path) -> dict[str, str]:
+    """Read a flavor's extra specs; what the agent would not use of them is wrong here."""
+    texts = checked.document.texts
+    specs = {key: texts.get((*path, key), str(item)) for key, item in given.items()}
+    wrong = {key: extra_specs.parse({key: text}).problems for key, text in specs.items()}
+    for key, problems in wrong.items():
+        for problem in problems:
+            checked.complain((*path, key), problem)
+    if not any(wrong.values()):  # each is right alone; together they may contradict
+        for problem in extra_specs.parse(specs).problems:
+            checked.complain(path, problem)
+    return specs
+
+
+def _switch(given: Mapping[str, Any]) -> VirtualSwitch:
+    """Read the section ``switch``."""
+    bridge = given.get("bridge", "br-int")
+    ports = tuple(
+        cattrs.structure({"bridge": bridge, **port}, SwitchPort)
+        for port in given.get("ports", ())
+        if port
+    )
+    return VirtualSwitch({bridge: "netdev"}, ports, tuple(given["cpus"]), "pmd-cpu-mask")

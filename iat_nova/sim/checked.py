@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scenario's document held against its schema: what is right in base units, what is wrong where.
+
+The schema is ``scenario.schema.yaml``; the words in which problems are told are the policy's.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jsonschema
+import yaml
+
+from iat_nova.policy import units
+from iat_nova.policy.document import Document
+from iat_nova.policy.problems import Path, Problem, nearest
+from iat_nova.policy.schema import Schema
+from iat_nova.policy.units import Kind
+from iat_nova.policy.validate import VALIDATOR, complaints, found, validate
+
+_BITS = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKMG]?)(?:b/s|bps|bit/s)\s*")
+_BYTES = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKMG]?)B/s\s*")
+_FACTORS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+_RATES = {
+    "bits": (_BITS, "a rate such as 8Gb/s or 500Mb/s"),
+    "bytes": (_BYTES, "a bandwidth such as 3.2GB/s or 500MB/s"),
+}
+
+Choices = Mapping[str, Sequence[object]]
+"""The names there are, by the schema's word for them."""
+
+
+class Checked:
+    """A document, what of it is right, and its problems so far."""
+
+    def __init__(self, document: Document, choices: Choices, processors: int) -> None:
+        self.document = document
+        self._validator = functools.partial(_validator, choices, processors)
+        right, problems = validate(document, self._validator(SCHEMA))
+        self.problems: list[Problem] = [*document.problems, *problems]
+        self.value: dict[str, Any] = plain(SCHEMA, right)
+
+    def complain(self, path: Path, message: str) -> None:
+        """Note a problem."""
+        self.problems.append(self.document.problem(path, message))
+
+    def value_of(self, name: str, path: Path, value: object) -> Any:
+        """Return a value that one of the schema's definitions describes; None if it is wrong."""
+        schema = SCHEMA["$defs"][name]
+        wrong = list(complaints(self._validator({**schema, "$defs": _DEFS}), value))
+        for _, message in wrong:
+            self.complain(path, message)
+        return None if wrong else plain(schema, value)
+
+
+def plain(schema: Schema, value: Any) -> Any:
+    """Return a value that the schema allows in base units, its keys as fields that they set.
+
+    What is not whole is left out, or None in a list.
+    """
+    if "$ref" in schema:
+        schema = {**_DEFS[schema["$ref"].rpartition("/")[2]], **schema}
+    if "quantity" in schema:
+        number = units.parse(Kind(schema["quantity"]), value)
+        return int(number) if schema["quantity"] == Kind.SIZE else number
+    if "rate" in schema:
+        return _rate(schema["rate"], value)
+    if isinstance(value, list):
+        of = schema.get("items", {})
+        return [plain(of, one) if _is_whole(of, one) else None for one in value]
+    if not isinstance(value, dict):
+        return value
+    known, other = schema.get("properties", {}), schema.get("additionalProperties", {})
+    parts = {key: known.get(key, other) for key in value}
+    return {
+        of.get("field", key): plain(of, value[key])
+        for key, of in parts.items()
+        if _is_whole(of, value[key])
+    }
+
+
+def _is_whole(schema: Schema, value: object) -> bool:
+    """Tell whether no key that must be there was wrong, and is therefore left out."""
+    required = schema.get("required", ())
+    return not required or (isinstance(value, dict) and value.keys() >= set(required))
+
+
+def _rate(of: str, value: object) -> float | None:
+    """Return a rate, None where it is none."""
+    match = _RATES[of][0].fullmatch(value) if isinstance(value, str) else None
+    return None if match is None else float(match[1]) * _FACTORS[match[2]]
+
+
+def _check_rate(
+    _validator: object, of: str, value: object, _schema: Schema
+) -> Iterator[jsonschema.ValidationError]:
+    rate = _rate(of, value)
+    if rate is None or (of == "bytes" and rate == 0):
+        yield _wrong(value, _RATES[of][1])
+
+
+def _check_power(
+    _validator: object, _on: object, value: object, schema: Schema
+) -> Iterator[jsonschema.ValidationError]:
+    if "quantity" not in schema:
+        least, most, number = schema["minimum"], schema["maximum"], value
+    else:
+        least, most = schema["least"], schema["most"]
+        try:
+            number = int(units.parse(Kind(schema["quantity"]), value))
+        except units.UnitError:
+            return  # told by the other keyword
+    if type(number) is int and least <= number <= most and number & (number - 1):
+        yield _wrong(value, f"a power of two from {least} to {most}")
+
+
+def _check_choice(
+    choices: Choices, _validator: object, of: str, value: object, _schema: Schema
+) -> Iterator[jsonschema.ValidationError]:
+    names = choices[of]
+    if isinstance(value, list | dict) or value not in names:
+        words = [str(name) for name in names]
+        hint = nearest(str(value), words)
+        allowed = ", ".join(words) or "nothing, as the scenario has none"
+        yield _wrong(value, allowed + (f"; {hint}" if hint else ""))
+
+
+def _check_cpus(
+    processors: int, _validator: object, _on: object, value: object, _schema: Schema
+) -> Iterator[jsonschema.ValidationError]:
+    if (
+        not isinstance(value, list)
+        or not value
+        or len(set(map(str, value))) < len(value)
+        or any(type(cpu) is not int or not 0 <= cpu < processors for cpu in value)
+    ):
+        yield _wrong(value, f"a list of processors, 0 to {processors - 1}, each once")
+
+
+def _wrong(value: object, allowed: str) -> jsonschema.ValidationError:
+    return jsonschema.ValidationError(f"found {found(value)}; allowed: {allowed}")
+
+
+def _validator(choices: Choices, processors: int, schema: Schema) -> Any:
+    extend: Any = jsonschema.validators.extend
+    keywords = {
+        "rate": _check_rate,
+        "power": _check_power,
+        "choice": functools.partial(_check_choice, choices),
+        "cpus": functools.partial(_check_cpus, processors),
+    }
+    return extend(VALIDATOR, keywords)(schema)
+
+
+SCHEMA: Schema = yaml.safe_load(
+    pathlib.Path(__file__).with_name("scenario.schema.yaml").read_text(encoding="utf-8")
+)
+_DEFS: Mapping[str, Schema] = SCHEMA["$defs"]
