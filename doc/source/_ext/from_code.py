@@ -14,49 +14,90 @@ from iat_nova.model import reasons
 from iat_nova.nova import extra_specs
 from iat_nova.policy.reference import reference
 from iat_nova.report import metrics_reference
-from iat_nova.strategies.iat import fsm
+from iat_nova.strategies.iat import fsm, own_demand
 from iat_nova.strategies.iat.state import FsmState
+
+STYLE = [
+    "rankdir=LR; bgcolor=transparent;",
+    'node [shape=box, style="rounded,filled", fillcolor="#eef4fa", fontname=Helvetica];',
+    "edge [fontname=Helvetica, fontsize=11];",
+]
 
 
 class FsmDiagram(Directive):
     """The state machine of `iat_nova.strategies.iat.fsm.RULES`: one arrow a numbered transition."""
 
+    states = FsmState
+    alt = "The five states and their twelve transitions, numbered as in the paper."
+
+    def arrows(self):
+        """Return each arrow: from, to, its text."""
+        return [(rule.source, rule.target, number) for number, rule in sorted(fsm.NUMBERED.items())]
+
     def run(self):
-        names = {state: state.name for state in FsmState}
-        lines = ["digraph fsm {", "rankdir=LR; bgcolor=transparent;"]
-        lines += ['node [shape=box, style="rounded,filled", fillcolor="#eef4fa"];']
-        lines += ["node [fontname=Helvetica];"]
-        lines += ["edge [fontname=Helvetica, fontsize=11];"]
-        lines += [f'{names[state]} [label="{state.value}"];' for state in FsmState]
+        lines = ["digraph machine {", *STYLE]
+        lines += [f'{state.name} [label="{state.value}"];' for state in self.states]
         lines += [
-            f'{names[rule.source]} -> {names[rule.target]} [label="{number}"];'
-            for number, rule in sorted(fsm.NUMBERED.items())
+            f'{source.name} -> {target.name} [label="{text}"];'
+            for source, target, text in self.arrows()
         ]
         node = graphviz()
         node["code"] = "\n".join([*lines, "}"])
         node["options"] = {}
-        node["alt"] = "The five states and their twelve transitions, numbered as in the paper."
+        node["alt"] = self.alt
         return [node]
+
+
+class OwnDemandDiagram(FsmDiagram):
+    """The table of `own_demand.RULES`: one arrow a pair of standings, with the rows' numbers."""
+
+    states = own_demand.Standing
+    alt = "The five standings of a tenant with its own demand; the numbers are those of the rows."
+
+    def arrows(self):
+        """Return each arrow: from, to, the rows that lead there."""
+        rows = {}
+        for number, rule in enumerate(own_demand.RULES, 1):
+            if rule.source is not rule.target or rule.do is not own_demand.Do.NOTHING:
+                rows.setdefault((rule.source, rule.target), []).append(str(number))
+        return [(*ends, ", ".join(numbers)) for ends, numbers in rows.items()]
 
 
 class FsmTable(Directive):
     """The rows of the state machine, in the order in which they are tried."""
 
-    def run(self):
-        rows = [".. list-table::", "   :header-rows: 1", "   :widths: 16 8 16 60", ""]
-        rows += ["   * - In", "     - Nr", "     - To", "     - When (first match wins)"]
+    widths = "16 8 16 60"
+    head = ("In", "Nr", "To", "When (first match wins)")
+
+    def rows(self):
+        """Yield the cells of each row."""
         for rule in fsm.RULES:
             number = "" if rule.number is None else str(rule.number)
             target = "*stay*" if rule.target is rule.source else rule.target.value
-            rows += [
-                f"   * - {rule.source.value}",
-                f"     - {number}".rstrip(),
-                f"     - {target}",
-                f"     - {rule.text}",
-            ]
+            yield rule.source.value, number, target, rule.text
+
+    def run(self):
+        lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {self.widths}", ""]
+        for first, *others in (self.head, *self.rows()):
+            lines += [f"   * - {first}", *(f"     - {cell}".rstrip() for cell in others)]
         node = nodes.container()
-        self.state.nested_parse(StringList(rows, source="fsm.py"), self.content_offset, node)
+        self.state.nested_parse(StringList(lines, source="RULES"), self.content_offset, node)
         return node.children
+
+
+class OwnDemandTable(FsmTable):
+    """The rows of a tenant's own demand, in the order in which they are tried."""
+
+    widths = "12 5 12 12 7 52"
+    head = ("In", "Nr", "To", "Does", "Ends", "When (first match wins)")
+
+    def rows(self):
+        """Yield the cells of each row."""
+        for number, rule in enumerate(own_demand.RULES, 1):
+            target = "*stay*" if rule.target is rule.source else rule.target.value
+            does = "" if rule.do is own_demand.Do.NOTHING else rule.do.value
+            ends = "yes" if rule.ends else ""
+            yield rule.source.value, str(number), target, does, ends, rule.text
 
 
 class PolicyReference(Directive):
@@ -128,4 +169,6 @@ def setup(app):
     app.add_directive("iat-policy-reference", PolicyReference)
     app.add_directive("iat-fsm-diagram", FsmDiagram)
     app.add_directive("iat-fsm-table", FsmTable)
+    app.add_directive("iat-own-demand-diagram", OwnDemandDiagram)
+    app.add_directive("iat-own-demand-table", OwnDemandTable)
     return {"parallel_read_safe": True}

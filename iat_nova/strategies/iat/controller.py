@@ -28,7 +28,7 @@ from iat_nova.model import (
     Step,
 )
 from iat_nova.strategies.api import Rule
-from iat_nova.strategies.iat import change, fsm, invariants, realloc, rebuild, shuffle
+from iat_nova.strategies.iat import change, fsm, invariants, own_demand, realloc, rebuild, shuffle
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.presets import PRESETS, Switches
 from iat_nova.strategies.iat.realloc import View
@@ -299,7 +299,7 @@ class Controller:
         acted = ledger.allocation != state.allocation or transition is not None
         number, askers, waiting = self._exception(view, transition)
         if self.switches.resize_cores:
-            waiting += realloc.own_demand(view, ledger, askers, free=not acted)
+            waiting += own_demand.serve(view, ledger, askers, free=not acted)
         return _Outcome(target, transition, number, waiting=waiting)
 
     def _signals(self, view: View, ledger: Ledger) -> fsm.Signal:

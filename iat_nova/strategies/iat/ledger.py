@@ -214,23 +214,33 @@ class Ledger:
         self.backoffs[subject] = backoff
         return backoff
 
+    def outlook(self, member: Member) -> Granted:
+        """Tell what would become of a tenant's wish for a way; nothing changes."""
+        if self.counts[member.id] >= self.roster.most(member):
+            return Granted.AT_MAXIMUM
+        return Granted.YES if self.idle or self._giver(member) is not None else Granted.NO_WAY
+
     def _find_way(self, member: Member | None) -> Way | None:
-        """Find one way for a tenant (None: for DDIO); None when there is none.
+        """Find one way for a tenant (None: for DDIO); None when there is none."""
+        if self.idle:
+            return Way()
+        giver = self._giver(member)
+        if giver is None:  # always so where tenants share partitions: all have their minimum then
+            return None
+        taker = "DDIO" if member is None else self.name(member.id)
+        return self._give(giver, taker)
+
+    def _giver(self, member: Member | None) -> Member | None:
+        """Return who would give a way to a tenant (None: to DDIO).
 
         A best-effort tenant's own hunger takes idle ways only; nobody else's way is worth less.
         """
-        if self.idle:
-            return Way()
         spared = {trial.subject for trial in self.trials.values()}
         if member is not None:
             spared.add(member.id)
             if is_best_effort(member) and not self.roster.is_io(member.id):
                 return None
-        giver = demand.giver(self.roster, self.counts, self.sample, spared)
-        if giver is None:  # always so where tenants share partitions: all have their minimum then
-            return None
-        taker = "DDIO" if member is None else self.name(member.id)
-        return self._give(giver, taker)
+        return demand.giver(self.roster, self.counts, self.sample, spared)
 
     def _give(self, giver: Member, taker: str) -> Way:
         """Take a way from a best-effort tenant, and with it his latest grant if he has one."""

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLC Re-alloc: what each state of the machine does with way counts, at most a way an iteration.
 
-Low Keep and High Keep change no counts. Exception 2 (a core's own demand) is served here too; it
-is all that the Core-only and I/O-iso policies do.
+Low Keep and High Keep change no counts. A core's own demand (the paper's exception 2) is served by
+`own_demand`; it is all that the Core-only and I/O-iso policies do.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
 from iat_nova.common import amounts
 from iat_nova.model import DDIO, Action, Layout, Parameters, Quantity, Sample
@@ -137,7 +136,7 @@ def _grant_first_candidate(view: View, ledger: Ledger, reason: str, *, entering:
     for member, rise in candidates:
         if not entering and not view.moves.rose(member.id, Quantity.MISSES):
             continue
-        if _held_back(member.id, ledger, reason):
+        if held_back(member.id, ledger, reason):
             continue
         points = "" if rise is None else f", its miss rate {rise:+.1f} points"
         granted = ledger.grant(member, Cause.CORE_DEMAND, f"{reason}{points}")
@@ -145,7 +144,8 @@ def _grant_first_candidate(view: View, ledger: Ledger, reason: str, *, entering:
             return
 
 
-def _held_back(subject: str, ledger: Ledger, reason: str) -> bool:
+def held_back(subject: str, ledger: Ledger, reason: str) -> bool:
+    """Tell whether a back-off keeps a subject from a way now, and note it."""
     backoff = ledger.blocked(subject)
     if backoff is None:
         return False
@@ -172,13 +172,13 @@ def reclaim(view: View, ledger: Ledger) -> None:
         first = next((grant for grant in cores if grant.subject == stack), None)
         grant = first or next(iter(cores), None)
         if grant is not None:
-            ledger.take_back(grant, Action.SHRINK, _lapse(grant, ledger))
+            ledger.take_back(grant, Action.SHRINK, lapse(grant, ledger))
             return
     if not view.may_resize_ddio or ledger.ddio <= ledger.ddio_least:
         return
     grant = next((grant for grant in gone if grant.subject == DDIO), None)
     if grant is not None:
-        ledger.take_back(grant, Action.SHRINK, _lapse(grant, ledger))
+        ledger.take_back(grant, Action.SHRINK, lapse(grant, ledger))
         return
     found = ledger.ddio - ledger.ddio_granted
     low = view.parameters.threshold_miss_low_per_s
@@ -189,7 +189,8 @@ def reclaim(view: View, ledger: Ledger) -> None:
         )
 
 
-def _lapse(grant: Grant, ledger: Ledger) -> str:
+def lapse(grant: Grant, ledger: Ledger) -> str:
+    """Word how far the demand for a way has fallen."""
     now = demand.demand_of(grant.subject, ledger.sample) or 0.0
     what = "hits and misses" if grant.subject == DDIO else "references"
     fall = amounts.percent(now / grant.demand_per_s - 1)
@@ -197,91 +198,3 @@ def _lapse(grant: Grant, ledger: Ledger) -> str:
         f"{what} {amounts.rate(now)}, {fall} from the {amounts.rate(grant.demand_per_s)} "
         "that the way was granted for"
     )
-
-
-def own_demand(view: View, ledger: Ledger, askers: Sequence[str], *, free: bool) -> tuple[str, ...]:
-    """Serve cores whose demand has nothing to do with I/O (the paper's exception 2).
-
-    A way more while each way cuts the tenant's miss rate by THRESHOLD_STABLE, relative; one that
-    does not is undone. While the miss rate still rises that cannot be told: the next way is tried,
-    and if that does not help both are undone. A way whose demand has gone goes back. `free`: the
-    machine did nothing in this iteration, so a way may be granted. Returns the askers whose turn
-    has not come yet.
-    """
-    candidates = demand.own_candidates(view.roster, askers, view.reference, view.sample)
-    waiting = tuple(member.id for member, _ in candidates)
-    trial = ledger.trials.get(Cause.OWN_DEMAND)
-    if trial is not None and trial.subject in view.sample.tenants:
-        verdict = judge(trial, view, with_ddio=False)
-        if not verdict.helped and not verdict.rising:
-            _undo(trial, verdict, ledger)
-            return waiting
-        if not free:
-            return waiting
-        del ledger.trials[Cause.OWN_DEMAND]
-        if _go_on(trial, verdict, view, ledger):
-            return waiting
-        if verdict.rising:
-            _undo(trial, verdict, ledger)
-            return waiting
-    if not free or _give_back_own(view, ledger):
-        return waiting
-    return _serve_first(view, ledger, candidates)
-
-
-def _go_on(trial: Trial, verdict: Verdict, view: View, ledger: Ledger) -> bool:
-    """Grant the next way after one that helped, or that could not be judged; True when done."""
-    what = "the miss rate still rises" if verdict.rising else "the last way helped"
-    member = view.roster.by_id[trial.subject]
-    reason = f"own demand: {what} ({verdict.figures})"
-    if ledger.grant(member, Cause.OWN_DEMAND, reason) is not Granted.YES:
-        return False
-    if verdict.rising:  # the way that could not be judged is on trial together with this one
-        latest = ledger.trials[Cause.OWN_DEMAND]
-        ledger.trials[Cause.OWN_DEMAND] = dataclasses.replace(latest, ways=trial.ways + 1)
-    return True
-
-
-def _undo(trial: Trial, verdict: Verdict, ledger: Ledger) -> None:
-    ledger.trials.pop(Cause.OWN_DEMAND, None)
-    backoff = ledger.back_off(trial.subject)
-    own = [
-        grant
-        for grant in reversed(ledger.grants)
-        if grant.subject == trial.subject and grant.cause is Cause.OWN_DEMAND
-    ]
-    last = "the last way" if trial.ways == 1 else f"the last {amounts.ways(trial.ways)}"
-    for grant in own[: trial.ways]:
-        ledger.take_back(
-            grant,
-            Action.UNDO,
-            f"own demand: {last} did not help ({verdict.figures}), "
-            f"no more of them for {backoff.delay_s:.0f} s",
-        )
-
-
-def _give_back_own(view: View, ledger: Ledger) -> bool:
-    """Take one way back whose own demand has gone; True when there was one."""
-    own = [grant for grant in ledger.grants if grant.cause is Cause.OWN_DEMAND]
-    grant = next(demand.lapsed(own, view.sample, view.parameters.reclaim_fall), None)
-    if grant is None:
-        return False
-    ledger.take_back(grant, Action.SHRINK, _lapse(grant, ledger))
-    return True
-
-
-def _serve_first(
-    view: View, ledger: Ledger, candidates: Sequence[demand.Candidate]
-) -> tuple[str, ...]:
-    """Grant the first candidate a way that can have one; return those after it."""
-    for turn, (member, rise) in enumerate(candidates):
-        points = "" if rise is None else f", miss rate {rise:+.1f} points"
-        reason = f"own demand: IPC moved and LLC misses rose{points}"
-        if _held_back(member.id, ledger, reason):
-            continue
-        granted = ledger.grant(member, Cause.OWN_DEMAND, reason)
-        if granted is Granted.YES:
-            return tuple(later.member.id for later in candidates[turn + 1 :])
-        if granted is Granted.NO_WAY:
-            return ()
-    return ()

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant's own demand, which is not I/O's (the paper's exception 2), as a table.
+
+The second machine, one a tenant: from content over asking and a trial to satisfied, or barred for
+a while. The paper lets any allocator for cores step in here; this is ours. A tenant gets a way more
+while each cuts its miss rate by THRESHOLD_STABLE, relative; one that does not is taken back. While
+the miss rate still rises that cannot be told: the next way is tried, and if that does not help
+both are taken back. A way whose demand has gone goes back.
+
+In an iteration tenants have their turn one after the other: who is on trial, who holds a way whose
+demand has gone, then those who ask, PC first and by the rise of their miss rate. The first whose
+row `ends` the round is the last: at most one way moves. `RULES` decides, as in `fsm`: for each
+standing the first row whose `needs` all hold and whose `lacks` are all absent. The documentation
+draws its diagram from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from iat_nova.common import amounts
+from iat_nova.model import Action
+from iat_nova.strategies.iat import demand
+from iat_nova.strategies.iat.demand import Candidate
+from iat_nova.strategies.iat.ledger import Granted, Ledger
+from iat_nova.strategies.iat.realloc import Verdict, View, held_back, judge, lapse
+from iat_nova.strategies.iat.state import Cause, Grant, Trial
+
+
+class Standing(enum.StrEnum):
+    """Where a tenant stands with its own demand. Read off the memory, not kept in it."""
+
+    CONTENT = "content"
+    ASKING = "asking"
+    ON_TRIAL = "on trial"  # its latest way is to be judged
+    SATISFIED = "satisfied"  # it holds ways that helped
+    BARRED = "barred"  # a way did not help at this demand: none for a while
+
+
+class Signal(enum.Flag):
+    """What is seen of a tenant in an iteration."""
+
+    NONE = 0
+    PRESSED = enum.auto()  # IPC moved and LLC misses rose, away from DDIO's ways
+    FREE = enum.auto()  # the state machine did nothing in this iteration
+    WAY = enum.auto()  # a way can be had: idle, or of a best-effort tenant
+    AT_MAXIMUM = enum.auto()  # the tenant may not have more
+    LAPSED = enum.auto()  # the demand that earned one of its ways has gone
+    BACKED_OFF = enum.auto()  # the back-off lasts, and the demand is the same
+    MEASURED = enum.auto()
+    HELPED = enum.auto()  # the way on trial cut the miss rate
+    RISING = enum.auto()  # it cannot be told: the miss rate rose, the first time
+
+
+class Do(enum.Enum):
+    """What a row does with the counts."""
+
+    NOTHING = "nothing"
+    GRANT = "a way more"
+    REFUSE = "no way"  # and the decision says why
+    UNDO = "back"  # the ways on trial, and a back-off begins
+    REFUSE_AND_UNDO = "no way, back"
+    GIVE_BACK = "a way less"
+    HOLD = "held"  # the decision says for how long
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """One row: from `source` to `target` when all of `needs` and none of `lacks` hold.
+
+    `ends`: nobody else has a turn in this iteration.
+    """
+
+    source: Standing
+    target: Standing
+    needs: Signal
+    lacks: Signal
+    do: Do
+    ends: bool
+    text: str
+
+    def holds(self, signals: Signal) -> bool:
+        """Tell whether the row applies to what was seen."""
+        return signals & self.needs == self.needs and not signals & self.lacks
+
+
+_CONTENT, _ASKING, _TRIAL = Standing.CONTENT, Standing.ASKING, Standing.ON_TRIAL
+_SATISFIED, _BARRED = Standing.SATISFIED, Standing.BARRED
+_S, _NONE = Signal, Signal.NONE
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        _CONTENT, _ASKING, _S.PRESSED, _NONE, Do.NOTHING, False,
+        "its IPC moved and its misses rose, while DDIO did not move",
+    ),
+    Rule(_CONTENT, _CONTENT, _NONE, _NONE, Do.NOTHING, False, "nothing of the kind"),
+    Rule(
+        _ASKING, _ASKING, _NONE, _S.FREE, Do.NOTHING, True,
+        "the state machine did something: its turn comes later",
+    ),
+    Rule(
+        _ASKING, _BARRED, _S.BACKED_OFF, _NONE, Do.HOLD, False,
+        "a way did not help at this demand a while ago",
+    ),
+    Rule(_ASKING, _TRIAL, _S.WAY, _NONE, Do.GRANT, True, "a way can be had"),
+    Rule(_ASKING, _SATISFIED, _S.AT_MAXIMUM, _NONE, Do.REFUSE, False, "it has its maximum"),
+    Rule(_ASKING, _CONTENT, _NONE, _NONE, Do.REFUSE, True, "no way can be had, by nobody"),
+    Rule(_TRIAL, _TRIAL, _NONE, _S.MEASURED, Do.NOTHING, False, "it was not measured"),
+    Rule(
+        _TRIAL, _BARRED, _NONE, _S.HELPED | _S.RISING, Do.UNDO, True,
+        "its miss rate did not fall: the ways on trial go back",
+    ),
+    Rule(
+        _TRIAL, _TRIAL, _NONE, _S.FREE, Do.NOTHING, True,
+        "the state machine did something: judged later",
+    ),
+    Rule(
+        _TRIAL, _TRIAL, _S.WAY, _NONE, Do.GRANT, True,
+        "its miss rate fell, or still rises (once): a way can be had, and is on trial",
+    ),
+    Rule(
+        _TRIAL, _BARRED, _S.RISING, _NONE, Do.REFUSE_AND_UNDO, True,
+        "its miss rate still rises, and no way can be had: the way on trial goes back",
+    ),
+    Rule(
+        _TRIAL, _SATISFIED, _S.HELPED, _NONE, Do.REFUSE, False,
+        "its miss rate fell, and no more ways can be had",
+    ),
+    Rule(
+        _SATISFIED, _CONTENT, _S.FREE | _S.LAPSED, _NONE, Do.GIVE_BACK, True,
+        "the demand for a way has gone: it goes back, and with the last one all is as before",
+    ),
+    Rule(
+        _SATISFIED, _ASKING, _S.PRESSED, _NONE, Do.NOTHING, False,
+        "its IPC moved and its misses rose, while DDIO did not move",
+    ),
+    Rule(_SATISFIED, _SATISFIED, _NONE, _NONE, Do.NOTHING, False, "its demand lasts"),
+    Rule(
+        _BARRED, _ASKING, _S.PRESSED, _NONE, Do.NOTHING, False,
+        "its IPC moved and its misses rose, while DDIO did not move",
+    ),
+    Rule(
+        _BARRED, _BARRED, _S.BACKED_OFF, _NONE, Do.NOTHING, False,
+        "the back-off lasts and the demand is the same",
+    ),
+    Rule(_BARRED, _CONTENT, _NONE, _NONE, Do.NOTHING, False, "the back-off is over, or its demand"),
+)  # fmt: skip
+"""The whole table, first match wins within a standing."""
+
+_BY_SOURCE: Final[Mapping[Standing, tuple[Rule, ...]]] = {
+    standing: tuple(rule for rule in RULES if rule.source is standing) for standing in Standing
+}
+
+
+def transition(standing: Standing, signals: Signal) -> Rule:
+    """Return the row that decides."""
+    return next(rule for rule in _BY_SOURCE[standing] if rule.holds(signals))
+
+
+def standing(tenant: str, ledger: Ledger) -> Standing:
+    """Return where a tenant stands, unless it asks now: what trials, back-offs and grants say."""
+    trial = ledger.trials.get(Cause.OWN_DEMAND)
+    if trial is not None and trial.subject == tenant:
+        return Standing.ON_TRIAL
+    if ledger.blocked(tenant) is not None:
+        return Standing.BARRED
+    return Standing.SATISFIED if _own(ledger, tenant) else Standing.CONTENT
+
+
+def serve(view: View, ledger: Ledger, askers: Sequence[str], *, free: bool) -> tuple[str, ...]:
+    """Give tenants their turn; return the askers whose turn has not come yet.
+
+    `askers` are pressed; `free`: the state machine did nothing in this iteration.
+    """
+    turns = _Round(view, ledger, free)
+    candidates = demand.own_candidates(view.roster, askers, view.reference, view.sample)
+    waiting = tuple(candidate.member.id for candidate in candidates)
+    if turns.of_trial() or turns.of_lapsed():
+        return waiting
+    for turn, candidate in enumerate(candidates):
+        rule = turns.of_asker(candidate)
+        if rule.ends:
+            if rule.target is Standing.ASKING:
+                return waiting[turn:]
+            return waiting[turn + 1 :] if rule.do is Do.GRANT else ()
+    return ()
+
+
+class _Round:
+    """The turns of one iteration."""
+
+    def __init__(self, view: View, ledger: Ledger, free: bool) -> None:
+        self._view = view
+        self._ledger = ledger
+        self._free = Signal.FREE if free else Signal.NONE
+
+    def of_trial(self) -> bool:
+        """Judge whose latest way is on trial; whether that ends the round."""
+        trial = self._ledger.trials.get(Cause.OWN_DEMAND)
+        if trial is None:
+            return False
+        signals, verdict = self._free, Verdict(False, False, "")
+        if trial.subject in self._view.sample.tenants:
+            verdict = judge(trial, self._view, with_ddio=False)
+            signals |= Signal.MEASURED | self._outlook(trial.subject)
+            signals |= Signal.HELPED if verdict.helped else Signal.NONE
+            signals |= Signal.RISING if verdict.rising else Signal.NONE
+        rule = transition(Standing.ON_TRIAL, signals)
+        if rule.do in (Do.GRANT, Do.REFUSE, Do.REFUSE_AND_UNDO):
+            self._go_on(trial, verdict)
+        if rule.do in (Do.UNDO, Do.REFUSE_AND_UNDO):
+            self._undo(trial, verdict)
+        return rule.ends
+
+    def of_lapsed(self) -> bool:
+        """Take one way back whose demand has gone; whether there was one, which ends the round."""
+        own = [grant for grant in self._ledger.grants if grant.cause is Cause.OWN_DEMAND]
+        lapsed = demand.lapsed(own, self._view.sample, self._view.parameters.reclaim_fall)
+        grant = next(lapsed, None)
+        signals = self._free | (Signal.NONE if grant is None else Signal.LAPSED)
+        rule = transition(Standing.SATISFIED, signals)
+        if grant is not None and rule.do is Do.GIVE_BACK:
+            self._ledger.take_back(grant, Action.SHRINK, lapse(grant, self._ledger))
+        return rule.ends
+
+    def of_asker(self, candidate: Candidate) -> Rule:
+        """Serve one that asks, if it is its turn and a way can be had."""
+        member, rise = candidate
+        points = "" if rise is None else f", miss rate {rise:+.1f} points"
+        reason = f"own demand: IPC moved and LLC misses rose{points}"
+        signals = self._free | self._outlook(member.id)
+        if self._ledger.blocked(member.id) is not None:
+            signals |= Signal.BACKED_OFF
+        asking = transition(standing(member.id, self._ledger), Signal.PRESSED).target
+        rule = transition(asking, signals)
+        if rule.do is Do.HOLD:
+            held_back(member.id, self._ledger, reason)
+        elif rule.do in (Do.GRANT, Do.REFUSE):
+            self._ledger.grant(member, Cause.OWN_DEMAND, reason)
+        return rule
+
+    def _outlook(self, tenant: str) -> Signal:
+        """Return whether a way could be had for a tenant."""
+        return {
+            Granted.YES: Signal.WAY,
+            Granted.AT_MAXIMUM: Signal.AT_MAXIMUM,
+            Granted.NO_WAY: Signal.NONE,
+        }[self._ledger.outlook(self._view.roster.by_id[tenant])]
+
+    def _go_on(self, trial: Trial, verdict: Verdict) -> None:
+        """Grant the next way after one that helped, or could not be judged; or note why not."""
+        trials = self._ledger.trials
+        del trials[Cause.OWN_DEMAND]
+        what = "the miss rate still rises" if verdict.rising else "the last way helped"
+        member = self._view.roster.by_id[trial.subject]
+        reason = f"own demand: {what} ({verdict.figures})"
+        granted = self._ledger.grant(member, Cause.OWN_DEMAND, reason)
+        if granted is Granted.YES and verdict.rising:  # both are on trial together
+            latest = trials[Cause.OWN_DEMAND]
+            trials[Cause.OWN_DEMAND] = dataclasses.replace(latest, ways=trial.ways + 1)
+
+    def _undo(self, trial: Trial, verdict: Verdict) -> None:
+        """Take the ways on trial back, and begin a back-off."""
+        self._ledger.trials.pop(Cause.OWN_DEMAND, None)
+        backoff = self._ledger.back_off(trial.subject)
+        last = "the last way" if trial.ways == 1 else f"the last {amounts.ways(trial.ways)}"
+        reason = (
+            f"own demand: {last} did not help ({verdict.figures}), "
+            f"no more of them for {backoff.delay_s:.0f} s"
+        )
+        for grant in _own(self._ledger, trial.subject)[: trial.ways]:
+            self._ledger.take_back(grant, Action.UNDO, reason)
+
+
+def _own(ledger: Ledger, tenant: str) -> list[Grant]:
+    """Return a tenant's grants for its own demand, the latest first."""
+    return [
+        grant
+        for grant in reversed(ledger.grants)
+        if grant.subject == tenant and grant.cause is Cause.OWN_DEMAND
+    ]

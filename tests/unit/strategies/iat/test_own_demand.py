@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant's own demand row by row, that the table is total, and that it is what happens."""
+
+from __future__ import annotations
+
+import itertools
+import unittest
+
+from iat_nova.model import DomainInventory, Parameters, Priority, Rates, Sample, Tenant
+from iat_nova.strategies.iat.controller import CoreOnly
+from iat_nova.strategies.iat.ledger import Ledger
+from iat_nova.strategies.iat.own_demand import RULES, Do, Signal, Standing, standing, transition
+from iat_nova.strategies.iat.presets import PRESETS
+from iat_nova.strategies.iat.roster import Roster
+from iat_nova.strategies.iat.state import State
+from tests.unit.strategies.iat.worlds import M, domain, guest, rates
+
+CONTENT, ASKING, TRIAL = Standing.CONTENT, Standing.ASKING, Standing.ON_TRIAL
+SATISFIED, BARRED = Standing.SATISFIED, Standing.BARRED
+S = Signal
+JUDGED = S.MEASURED | S.FREE
+
+# A case a row, in the table's order: from, what is seen, to, what is done, whether that is all.
+CASES = (
+    (CONTENT, S.PRESSED, ASKING, Do.NOTHING, False),
+    (CONTENT, S.FREE | S.WAY, CONTENT, Do.NOTHING, False),
+    (ASKING, S.WAY | S.BACKED_OFF, ASKING, Do.NOTHING, True),
+    (ASKING, S.FREE | S.WAY | S.BACKED_OFF, BARRED, Do.HOLD, False),
+    (ASKING, S.FREE | S.WAY, TRIAL, Do.GRANT, True),
+    (ASKING, S.FREE | S.AT_MAXIMUM, SATISFIED, Do.REFUSE, False),
+    (ASKING, S.FREE, CONTENT, Do.REFUSE, True),
+    (TRIAL, S.FREE | S.WAY, TRIAL, Do.NOTHING, False),
+    (TRIAL, S.MEASURED | S.WAY, BARRED, Do.UNDO, True),
+    (TRIAL, S.MEASURED | S.HELPED | S.WAY, TRIAL, Do.NOTHING, True),
+    (TRIAL, JUDGED | S.HELPED | S.WAY, TRIAL, Do.GRANT, True),
+    (TRIAL, JUDGED | S.RISING | S.AT_MAXIMUM, BARRED, Do.REFUSE_AND_UNDO, True),
+    (TRIAL, JUDGED | S.HELPED, SATISFIED, Do.REFUSE, False),
+    (SATISFIED, S.FREE | S.LAPSED | S.PRESSED, CONTENT, Do.GIVE_BACK, True),
+    (SATISFIED, S.LAPSED | S.PRESSED, ASKING, Do.NOTHING, False),
+    (SATISFIED, S.LAPSED, SATISFIED, Do.NOTHING, False),
+    (BARRED, S.PRESSED | S.BACKED_OFF, ASKING, Do.NOTHING, False),
+    (BARRED, S.BACKED_OFF, BARRED, Do.NOTHING, False),
+    (BARRED, S.FREE, CONTENT, Do.NOTHING, False),
+)
+
+
+class TestRows(unittest.TestCase):
+    def test_each_row(self) -> None:
+        """What is seen finds the row, which leads where it says."""
+        for rule, (source, seen, *what) in zip(RULES, CASES, strict=True):
+            with self.subTest(rule=rule.text, source=source):
+                self.assertIs(rule, transition(source, seen))
+                self.assertEqual(what, [rule.target, rule.do, rule.ends])
+
+    def test_a_way_that_still_rises_is_tried_with_the_next(self) -> None:
+        """The row of one that helped: both get a way more."""
+        helped = transition(TRIAL, JUDGED | S.HELPED | S.WAY)
+        self.assertIs(helped, transition(TRIAL, JUDGED | S.RISING | S.WAY))
+
+
+class TestTotality(unittest.TestCase):
+    def test_every_combination_has_an_answer(self) -> None:
+        """Each standing with each set of signals finds a row that starts in it."""
+        for source in Standing:
+            for chosen in itertools.product((False, True), repeat=len(Signal)):
+                seen = S.NONE
+                for signal, holds in zip(Signal, chosen, strict=True):
+                    seen |= signal if holds else S.NONE
+                if source is TRIAL and S.MEASURED not in seen:
+                    seen &= ~(S.HELPED | S.RISING)
+                if source is TRIAL and S.HELPED in seen:
+                    seen &= ~S.RISING  # a verdict is one of three
+                self.assertIs(source, transition(source, seen).source)
+
+    def test_a_way_moves_only_where_the_round_ends(self) -> None:
+        """At most one way an iteration, but for those on trial that go back together."""
+        for rule in RULES:
+            if rule.do in (Do.GRANT, Do.UNDO, Do.REFUSE_AND_UNDO, Do.GIVE_BACK):
+                self.assertTrue(rule.ends, rule)
+            self.assertTrue(rule.text)
+
+
+class TestStanding(unittest.TestCase):
+    """One tenant through all standings, by the controller that has nothing else to do."""
+
+    def setUp(self) -> None:
+        """A guest with idle ways, at 1 % misses."""
+        self.parameters = Parameters()
+        self.controller = CoreOnly(self.parameters)
+        self.tenant: Tenant = guest("a", Priority.PC, 2)
+        self.inventory = DomainInventory(domain(), (self.tenant,))
+        self.at_s = 0.0
+        self.state: State = self.controller.initial(self.inventory, 0.0)
+        self.see(10 * M, 1)
+
+    def see(self, references: float, miss_percent: float, ipc: float = 1.0) -> Standing:
+        """Run an iteration; return where the guest stands after it."""
+        self.at_s += 1.0
+        misses = references * miss_percent / 100
+        seen: Rates = rates(references, misses, ipc=ipc)
+        sample = Sample(0, self.at_s, 1.0, {"a": seen}, 20 * M, 1 * M)
+        self.state, self.decision = self.controller.step(self.state, self.inventory, sample)
+        ledger = Ledger(
+            Roster.of(self.inventory), self.parameters, PRESETS["core-only"], self.state, sample
+        )
+        return standing("a", ledger)
+
+    def test_a_way_that_does_not_help(self) -> None:
+        """Content, on trial, barred while the demand is the same, content again."""
+        self.assertIs(CONTENT, self.see(10 * M, 1))
+        self.assertIs(TRIAL, self.see(10 * M, 40, ipc=0.5))
+        self.assertEqual(3, self.state.allocation.tenants["a"])
+        self.assertIs(BARRED, self.see(10 * M, 40, ipc=0.5))
+        self.assertEqual(2, self.state.allocation.tenants["a"])
+        self.assertIs(BARRED, self.see(10 * M, 60, ipc=0.3))
+        self.assertIn("not tried again", self.decision.steps[0].reason)
+        self.at_s += self.parameters.backoff_initial_s
+        self.assertIs(CONTENT, self.see(10 * M, 60, ipc=0.3))
+
+    def test_ways_that_help_until_the_maximum(self) -> None:
+        """On trial as long as each helps, satisfied at the maximum, content when it has gone."""
+        self.tenant = guest("a", Priority.PC, 2, most=4)
+        self.inventory = DomainInventory(domain(), (self.tenant,))
+        self.state = self.controller.initial(self.inventory, 0.0)
+        self.see(10 * M, 1)
+        found = [self.see(10 * M, 40, ipc=0.5), self.see(10 * M, 30), self.see(10 * M, 20)]
+        self.assertEqual([TRIAL, TRIAL, SATISFIED], found)
+        self.assertEqual(4, self.state.allocation.tenants["a"])
+        after = [self.see(2 * M, 1, ipc=2.0), self.see(2 * M, 1, ipc=2.0)]
+        self.assertEqual([SATISFIED, CONTENT], after)
+        self.assertEqual(2, self.state.allocation.tenants["a"])
