@@ -27,7 +27,7 @@ from iat_nova.sim.machine import GOLD_6140, LINE_BYTES
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
-from iat_nova.sim.workloads.spec import SURROGATES
+from iat_nova.sim.workloads.profiles import SURROGATES
 
 SAMPLING = 32
 ACCESSES = 4_000_000
@@ -222,7 +222,7 @@ def testbed(programs: int) -> Scenario:
         for core in functions
     )
     for number in range(programs):
-        profile = SURROGATES[number % len(SURROGATES)].name
+        profile = SURROGATES[number % len(SURROGATES)]
         workloads += f"  app{number}: {{profile: {profile}, cpus: [{FUNCTIONS + number}]}}\n"
     traffic = "".join(
         f"  nf{core}: {{to: nf{core}, rate: 20Gb/s, packet: 1500B, flows: 10000}}\n"

@@ -14,8 +14,7 @@ from iat_nova.sim.figures.api import Finding, Point, Row
 from iat_nova.sim.figures.summary import number, spread
 from iat_nova.sim.machine import GOLD_6140
 from iat_nova.sim.run import Result
-from iat_nova.sim.workloads.profiles import PROFILES
-from iat_nova.sim.workloads.stores import ROCKSDB_MIXES
+from iat_nova.sim.workloads.profiles import MIXES, PROFILES
 
 # Ways of each tenant, and the order in which seeds put them on DDIO's ways.
 WAYS = {"app": 2, "net": 3, "be10": 2, "be1": 2}
@@ -82,7 +81,7 @@ def weighted_latency_us(found: Result, point: Point) -> float:
     name = str(point["app"])
     access_cycles = found.windows[-1].workloads["app"].access_cycles or 0.0
     stall = access_cycles / PROFILES[name].overlap[0]
-    mix = ROCKSDB_MIXES[name.rpartition("-")[2]]
+    mix = MIXES[name]
     cycles = sum(share * (op.own_cycles + op.accesses * stall) for op, share in mix.items())
     return round(cycles / GOLD_6140.frequency_hz * 1e6, 5)
 

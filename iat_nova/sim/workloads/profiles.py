@@ -1,139 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The named workloads and their constants: what a unit of work costs and touches.
-
-*Own cycles* are those with every access served by L1; the stalls come on top. Where a constant
-has no source it says *chosen*; own instructions are chosen throughout, about one to three a
-cycle. Nothing here is fitted to what a strategy does.
-"""
+"""The named workloads, from ``profiles.yaml``, where their constants stand with their sources."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from iat_nova.sim.workloads import a4, adca, spec, stores
+import cattrs
+import yaml
+
+from iat_nova.policy import units
+from iat_nova.sim.workloads.locality import Locality, mixed, uniform, zipf
 from iat_nova.sim.workloads.profile import NETWORKED, Form, Profile
 
-__all__ = ["NETWORKED", "PROFILES", "Form", "Profile"]
-
-# X-Mem's random read is a chain of loads, each of the address the one before has read
-# (randomRead_Word64), hence no overlap and no more of its own than the 5 cycles of L1's load-to-use
-# (Intel's optimisation manual). What it does with a counter in between: chosen.
-_XMEM = Profile("xmem", Form.MEMORY, 5.0, 10.0, overlap=(1.0, 1.0, 1.0, 1.0))
+__all__ = ["MIXES", "NETWORKED", "PROFILES", "Form", "Operation", "Profile"]
 
 
-def _vcmts(name: str, lower_cycles: float) -> Profile:
-    """Return downstream DOCSIS: upper MAC, then lower MAC, on two hyper-threads of a core.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operation:
+    """One type of operation: own cycles, accesses beyond L1, bytes of its frames on the wire."""
 
-    The lower MAC encrypts each payload where it lies (AES-NI). The article on mempools gives the
-    highest rates without loss, with the ring: 6.3 Gb/s (528 k packets/s), 5.5 Gb/s with the CRC. Of
-    a core of 2.4 GHz its cycles are what is left there beside the stalls of 12 instances: with 100
-    more packets begin to get lost. The upper MAC's are chosen: fewer. Of each
-    subscriber's state (keys, service flows, statistics) `table_lines` are kept a stage, and a
-    packet goes to 24 lines, four misses at a time: chosen; how many are kept is calibrated, on
-    claim pool-crcoff5 at 12 instances.
+    name: str
+    own_cycles: float
+    accesses: float
+    request_bytes: int = 0
+    reply_bytes: int = 0
+
+
+Mix = Mapping[Operation, float]
+"""Operations by their share; all together 1."""
+
+
+def mean(mix: Mix, field: str) -> float:
+    """Return the mean of a field of the operations of a mix."""
+    return sum(share * float(getattr(operation, field)) for operation, share in mix.items())
+
+
+def surrogate(name: str, given: Mapping[str, Any], sizes: Sequence[float]) -> Profile:
+    """Return a program of which a thousand instructions are given: its unit of work is an access.
+
+    `accesses` beyond L1 by the size they spread over; their sum is the misses of L1.
     """
-    upper = Profile(
-        name,
-        Form.PIPELINE,
-        3000.0,
-        6000.0,
-        overlap=(4.0, 4.0, 8.0, 8.0),
-        table_lines=104.0,
-        table_touches=24.0,
+    total = sum(given["accesses"])
+    pieces = zip(given["accesses"], sizes, strict=True)
+    return Profile(
+        name=name,
+        form=Form.MEMORY,
+        own_cycles=given["cycles"] / total,
+        own_instructions=1000.0 / total,
+        overlap=(given["overlap"], 1.0, 1.0, 1.0),
+        writes_percent=given["writes_percent"],
+        locality=tuple((count / total, size) for count, size in pieces if count),
     )
-    lower = dataclasses.replace(
-        upper,
-        own_cycles=lower_cycles,
-        own_instructions=9000.0,
-        payload_share=1.0,
-        payload_writes=True,
-    )
-    return dataclasses.replace(upper, then=lower)
 
 
-PROFILES: Mapping[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        _XMEM,
-        # A guest that mostly sleeps: chosen.
-        dataclasses.replace(
-            _XMEM,
-            name="idle",
-            own_instructions=16.0,
-            working_set_bytes=512 << 10,
-            writes_percent=20,
-            duty=0.1,
-        ),
-        # testpmd swapping MAC addresses: 33 M packets/s at 2.3 GHz without stalls, about what
-        # DPDK's performance reports give one core of Skylake-SP with an XL710. It writes the header
-        # (macswap.c), so the line leaves the LLC and the next packet is placed in DDIO's ways.
-        Profile("testpmd", Form.NETWORK, 70.0, 150.0, payload_writes=True),
-        # l3fwd, exact match: rte_hash's bucket (a line) and its key (a line) a flow; 150 cycles
-        # give 15 M packets/s, as in DPDK's performance reports. It looks eight packets up at a
-        # time, prefetching (l3fwd_em_hlm.h), so as many misses of the table overlap. It writes
-        # both MAC addresses into the header (process_packet).
-        Profile(
-            "l3fwd",
-            Form.NETWORK,
-            150.0,
-            330.0,
-            overlap=(8.0, 4.0, 8.0, 8.0),
-            table_lines=2.0,
-            table_touches=2.0,
-            payload_writes=True,
-        ),
-        # A guest's forwarder on virtio: testpmd, header and all, plus the virtqueue's bookkeeping;
-        # chosen.
-        Profile("virtio-forward", Form.NETWORK, 110.0, 240.0, payload_writes=True),
-        # A receiver that reads every byte and sends nothing heavier than it received (A4's
-        # DPDK-T): 100 ns of work a packet.
-        Profile("touch", Form.NETWORK, 230.0, 400.0, payload_share=1.0),
-        # One of FIO's jobs with libaio: 3.75 us of system calls, block layer and interrupt a
-        # command, 270,000 commands/s a core; chosen. The reading (or filling) of a block is a
-        # stream that the prefetchers see: as many misses at a time as copying.
-        Profile("fio", Form.STORAGE, 8600.0, 8600.0, overlap=(1.0, 8.0, 8.0, 8.0)),
-        # Open vSwitch's PMD. The EMC holds 8,192 flows a PMD (EM_FLOW_HASH_ENTRIES). Of a UDP
-        # packet's entry 88 B are compared (pointer, hash, length, two maps, seven values), 2.25
-        # lines, and in a full EMC a quarter of the flows lie in their second place, after another
-        # entry's first line; `dead`, statistics, actions and batch of dp_netdev_flow are two lines,
-        # its actions one. These five and a half are taken for six, in three dependent steps, hence
-        # two at a time.
-        # More flows than the EMC holds share wildcarded datapath flows. 220 cycles without
-        # copies give 4 to 5 M packets/s through a guest and back, as in published PVP results.
-        Profile(
-            "ovs",
-            Form.SWITCH,
-            220.0,
-            480.0,
-            overlap=(2.0, 4.0, 8.0, 8.0),
-            table_lines=6.0,
-            table_touches=6.0,
-            flows_held=8192,
-        ),
-        *(_vcmts(name, cycles) for name, cycles in (("vcmts", 3200.0), ("vcmts-crc", 3900.0))),
-        # FastClick on a VF: the firewall's classifier (a tree that L1 holds), AggregateIPFlows
-        # (bucket, flow and its statistics) and NAPT (bucket, mapping, checksums), each of the six
-        # one line that every packet touches: chosen, as are 1.5 misses at a time, since each
-        # element waits for the bucket first. NAPT writes addresses, ports and checksums into the
-        # header. 700 cycles are 3.3 M packets/s a core, the order of published chains of three such
-        # elements.
-        Profile(
-            "fastclick",
-            Form.NETWORK,
-            700.0,
-            1500.0,
-            overlap=(1.5, 4.0, 8.0, 8.0),
-            table_lines=6.0,
-            table_touches=6.0,
-            payload_writes=True,
-        ),
-        *a4.WORKLOADS,
-        *spec.SURROGATES,
-        adca.NETPERF,
-        adca.SPEC_INT,
-        adca.SPEC_FP,
-        *stores.ROCKSDB,
-        *stores.REDIS,
-    )
+def _locality(given: object, _: object = None) -> Locality:
+    """Return a locality: a size, records, or pieces of these with their shares."""
+    if isinstance(given, str):
+        return uniform(units.parse(units.Kind.SIZE, given))
+    if isinstance(given, Mapping):
+        return zipf(given["records"], given["bytes"])
+    assert isinstance(given, Sequence)
+    return mixed(*((share, _locality(part)) for share, part in given))
+
+
+_CONVERTER = cattrs.Converter(forbid_extra_keys=True)
+_CONVERTER.register_structure_hook_func(lambda of: of == Locality, _locality)
+
+
+def _profile(name: str, given: Mapping[str, Any]) -> Profile:
+    """Return a profile; the second stage of a pipeline is as the first but for what is given."""
+    first = {key: value for key, value in given.items() if key != "then"}
+    made = _CONVERTER.structure({"name": name, **first}, Profile)
+    if "then" not in given:
+        return made
+    then = _CONVERTER.structure({"name": name, **first, **given["then"]}, Profile)
+    return dataclasses.replace(made, then=then)
+
+
+def _mixes(store: Mapping[str, Any]) -> dict[str, Mix]:
+    operations = {
+        name: _CONVERTER.structure({"name": name, **given}, Operation)
+        for name, given in store["operations"].items()
+    }
+    return {
+        letter: {operations[name]: float(share) for name, share in given["shares"].items()}
+        for letter, given in store["mixes"].items()
+    }
+
+
+def _stores(sections: Mapping[str, Any]) -> Iterator[Profile]:
+    """Yield each store under each mix: the mean of its operations."""
+    for store, given in sections.items():
+        for letter, mix in _mixes(given).items():
+            own = mean(mix, "own_cycles")
+            more = {k: v for k, v in given["mixes"][letter].items() if k != "shares"}
+            whole = {
+                "own_cycles": own,
+                "own_instructions": own * given["instructions_a_cycle"],
+                "accesses": mean(mix, "accesses"),
+                "request_bytes": round(mean(mix, "request_bytes")),
+                "reply_bytes": round(mean(mix, "reply_bytes")),
+            }
+            yield _profile(f"{store}-{letter}", {**given["profile"], **more, **whole})
+
+
+def _all(given: Mapping[str, Any]) -> Iterator[Profile]:
+    for name, one in given["profiles"].items():
+        yield _profile(name, one)
+    sizes = [units.parse(units.Kind.SIZE, size) for size in given["surrogates"]["sizes"]]
+    for name, one in given["surrogates"]["programs"].items():
+        yield surrogate(name, one, sizes)
+    for name, one in given["adca"].items():
+        yield _profile(name, one)
+    yield from _stores(given["stores"])
+
+
+_GIVEN = yaml.safe_load(
+    pathlib.Path(__file__).with_name("profiles.yaml").read_text(encoding="utf-8")
+)
+PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _all(_GIVEN)}
+MIXES: Mapping[str, Mix] = {
+    f"{store}-{letter}": mix
+    for store, given in _GIVEN["stores"].items()
+    for letter, mix in _mixes(given).items()
 }
+"""What operations the stores' profiles are made of, by the profile's name."""
+SURROGATES: tuple[str, ...] = tuple(_GIVEN["surrogates"]["programs"])
+"""The names of SPEC CPU2006's stand-ins."""

@@ -6,7 +6,7 @@ import unittest
 from iat_nova.hardware.api import ClassMask
 from iat_nova.model import WayMask
 from iat_nova.sim.figures import definition
-from iat_nova.sim.workloads import spec, stores
+from iat_nova.sim.workloads import profiles
 from iat_nova.sim.workloads.profiles import PROFILES
 from tests.unit.sim import scenes
 
@@ -23,20 +23,19 @@ class TestConstants(unittest.TestCase):
 
     def test_a_surrogates_unit_is_an_access(self):
         """A thousand instructions have the accesses and the cycles of the table."""
-        surrogate = spec.Surrogate("made-up", 600.0, 3.0, 30, (6.0, 0.0, 3.0, 1.0, 0.0))
-        profile = surrogate.profile()
+        given = {"cycles": 600, "overlap": 3, "writes_percent": 30, "accesses": [6, 0, 3, 1]}
+        profile = profiles.surrogate("made-up", given, (1e5, 1e6, 4e6, 16e6))
         self.assertAlmostEqual(100.0, profile.own_instructions)
         self.assertAlmostEqual(60.0, profile.own_cycles)
         self.assertEqual(
-            [(0.6, spec.PIECES[0]), (0.3, spec.PIECES[2]), (0.1, spec.PIECES[3])],
+            [(0.6, 1e5), (0.3, 4e6), (0.1, 16e6)],
             [(round(share, 9), size) for share, size in profile.locality],
         )
 
     def test_mixes_are_whole(self):
         """The shares of each mix's operations add up to one."""
-        for mixes in (stores.ROCKSDB_MIXES, stores.REDIS_MIXES):
-            for letter, mix in mixes.items():
-                self.assertAlmostEqual(1.0, sum(mix.values()), msg=letter)
+        for name, mix in profiles.MIXES.items():
+            self.assertAlmostEqual(1.0, sum(mix.values()), msg=name)
 
 
 class TestBehaviour(unittest.TestCase):
