@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from iat_nova.model import Priority, Rates, Sample, Tenant
 
-WEIGHTS = {Priority.STACK: 4.0, Priority.PC: 4.0, Priority.BE: 1.0}
+WEIGHTS = {Priority.STACK: 16.0, Priority.PC: 16.0, Priority.BE: 1.0}
 MISS_CYCLES = 100.0  # of an LLC miss: some 90 ns at 2.3 GHz, two at a time
 ASLEEP_CYCLES_PER_S = 1e7  # of a CPU: whose guest does next to nothing is not judged
 MOST_STALLED = 0.95

@@ -15,7 +15,8 @@ from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Move, Plan
 
 WORTH = 0.006  # less than this cannot be told from chance, so nothing is tried for it
 LANE_LEAVES = 4  # ways beside DDIO's
-STREAMS = 0.2  # misses a reference: a critical tenant is confined only if it hits this seldom
+STREAMS = 0.4  # misses a reference: a critical tenant is confined only if it hits this seldom
+
 
 Promise = tuple[float, Move]
 """What a move may bring, by what the counters show, and the move."""
@@ -95,6 +96,7 @@ def _all(view: View, plan: Plan) -> Iterator[Promise]:
     yield from _ddio(view, plan)
     yield from _lane(view, plan)
     yield from _reach(view, plan)
+    yield from _lend(view, plan)
 
 
 def _apart(view: View, plan: Plan) -> Iterator[Promise]:
@@ -264,3 +266,22 @@ def _reach(view: View, plan: Plan) -> Iterator[Promise]:
             changed = dataclasses.replace(plan, own=tuple(more))
             words = f"{more[at].ways} ways of its own"
             yield stake * _saved(one.ways, more[at].ways), Move(one.tenant, changed, words)
+
+
+def _lend(view: View, plan: Plan) -> Iterator[Promise]:
+    """Let others fill promised ways as well; if one to whom these are promised loses, it is undone.
+
+    So all that the others miss may be gained.
+    """
+    every = [plan.own] if plan.own else []
+    for lent in (*every, *((one,) for one in plan.own if len(plan.own) > 1)):
+        owners = frozenset(one.tenant for one in lent)
+        changed = dataclasses.replace(
+            plan,
+            own=tuple(one for one in plan.own if one not in lent),
+            lent=(*plan.lent, *lent),
+            confined=plan.confined - owners,
+        )
+        subject = lent[0].tenant if len(lent) == 1 else "layout"
+        words = "others may fill its promised ways" if len(lent) == 1 else "promised ways for all"
+        yield view.stake(view.ids - owners), Move(subject, changed, words)

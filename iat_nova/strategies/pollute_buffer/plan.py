@@ -32,7 +32,7 @@ class Plan:
     and the buffer if it is there. What they keep in ways that others fill soon goes again. The
     lowest `lane` ways are for critical tenants with I/O only: their tables, and packets they read.
     `own`: who has ways that no other tenant may fill (see `room`); one that is confined has no
-    others.
+    others. `lent`: who was promised such ways and loses nothing by others that fill them too.
     """
 
     confined: frozenset[str]
@@ -42,6 +42,7 @@ class Plan:
     clear: bool = False
     lane: int = 0
     own: tuple[Own, ...] = ()
+    lent: tuple[Own, ...] = ()
 
     def without(self, gone: frozenset[str]) -> Plan:
         """Return the plan when these tenants have left."""
@@ -52,6 +53,11 @@ class Plan:
         """Who has ways of their own."""
         return frozenset(one.tenant for one in self.own)
 
+    @property
+    def lenders(self) -> frozenset[str]:
+        """Who lets others fill the ways it was promised."""
+        return frozenset(one.tenant for one in self.lent)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
@@ -60,6 +66,11 @@ class Move:
     subject: str  # a tenant's id, "ddio" or "layout"
     plan: Plan
     words: str
+
+    @property
+    def what(self) -> str:
+        """What is tried, whatever the plan it begins from."""
+        return f"{self.subject}: {self.words}"
 
 
 def found(domain: CacheDomain, ddio_least: int) -> Plan:
@@ -77,6 +88,13 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
     return Layout(
         _ddio(inventory.domain, plan.ddio), groups, grouped=any(len(g.tenants) > 1 for g in groups)
     )
+
+
+def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
+    """Tell whether those who let others fill promised ways may fill as many themselves."""
+    placed = layout(inventory, plan)
+    masks = {one.tenant: placed.mask_of(one.tenant) for one in plan.lent}
+    return all((mask := masks[one.tenant]) and mask.count >= one.ways for one in plan.lent)
 
 
 def allocation(inventory: DomainInventory, plan: Plan, placed: Layout) -> Allocation:

@@ -12,11 +12,10 @@ from iat_nova.model import (
     DomainInventory,
     Layout,
     Parameters,
-    Priority,
     Sample,
     Step,
 )
-from iat_nova.strategies.pollute_buffer import judge, moves, room, watch
+from iat_nova.strategies.pollute_buffer import arrivals, judge, moves, room, watch
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.room import Own
@@ -29,6 +28,9 @@ PAYS_AT_ONCE = 0.03  # of the first sample
 FAILS_AT_ONCE = -0.005
 TRIALS = 12  # in one search
 SUFFERS = 0.05  # of its speed, which who is confined must not lose to a smaller buffer
+SHORT_S = 5.0  # a load that lasts no longer ends before what trials find for it has paid
+LOSES = 0.15  # of a second's work: what the failed trials of one search may cost
+LENT = 0.02  # of its speed, which who lends promised ways must not lose
 FAILURES = 5  # in a row that end a search: what promised most was tried first
 _MINUTE_S = 60.0
 
@@ -58,7 +60,7 @@ class PolluteBuffer:
         self, state: State, inventory: DomainInventory, sample: Sample
     ) -> tuple[State, Decision]:
         """Run one iteration: return what to remember and what was decided."""
-        members = _members(inventory)
+        members = arrivals.members_of(inventory)
         if state.layout is None or members != state.members or state.domain != inventory.domain:
             after, steps = self._adopt(state, inventory, sample, members)
         elif state.phase is Phase.MEASURE:
@@ -79,25 +81,33 @@ class PolluteBuffer:
         """Tenants came, went or changed: keep the plan for those who stay, and measure."""
         here = frozenset(member.id for member in members)
         plan = state.plan.without(frozenset(state.plan.confined - here))
-        plan = _joined(plan, inventory, frozenset(member.id for member in state.members))
+        plan = arrivals.joined(plan, inventory, frozenset(member.id for member in state.members))
         if plan.confined == here:  # whom it protected has left
             plan = plan.without(here)
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
             ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
             plan = dataclasses.replace(plan, ddio=ddio)
-        plan = self._with_promises(plan, inventory, sample)
+        if members != state.members:
+            plan = self._with_promises(plan, inventory, sample)
         if plan.own:  # the lowest ways are promised
             plan = dataclasses.replace(plan, lane=0)
         after = dataclasses.replace(
-            state, domain=inventory.domain, members=members, plan=plan, wait_until_s=0.0
+            state,
+            domain=inventory.domain,
+            members=members,
+            plan=plan,
+            wait_until_s=0.0,
+            load_since_s=sample.taken_at_s - SHORT_S,
         )
         before = {member.id for member in state.members}
-        steps = [Step(Action.ADOPT, one, f"arrived: {_has(plan, one)}") for one in here - before]
+        steps = [
+            Step(Action.ADOPT, one, f"arrived: {arrivals.has(plan, one)}") for one in here - before
+        ]
         steps += [Step(Action.ADOPT, one, "left") for one in before - here]
         steps = steps or [Step(Action.ADOPT, "layout", "tenants or the cache domain changed")]
-        barred = _still_barred(state, members)
+        barred = arrivals.still_barred(state, members)
         fresh = dataclasses.replace(
-            _afresh(after), tried=_still_known(state, members), barred=barred
+            _afresh(after), tried=arrivals.still_known(state, members), barred=barred
         )
         return fresh, tuple(sorted(steps, key=lambda step: step.subject))
 
@@ -110,14 +120,42 @@ class PolluteBuffer:
         if _enough(plan.own, own):
             own = plan.own
         fits = room.fits(inventory.domain, own, plan.ddio)
-        return dataclasses.replace(plan, own=own, ddio=plan.ddio if fits else ddio)
+        return dataclasses.replace(plan, own=own, lent=(), ddio=plan.ddio if fits else ddio)
 
     def _measure(
         self, state: State, inventory: DomainInventory, sample: Sample
     ) -> tuple[State, tuple[Step, ...]]:
         """See how fast tenants are under the plan that lies there."""
+        now = judge.look(inventory.tenants, sample)
+        if state.counted and (other := judge.other_load(inventory.tenants, state.looks, now)):
+            return self._another_load(state, inventory, sample, f"{other}: another load")
         seen = _looked(state, inventory, sample)
-        return (seen, ()) if seen.counted < FIRST_LOOKS else self._next(seen, inventory, ())
+        if seen.counted < FIRST_LOOKS or sample.taken_at_s < seen.load_since_s + seen.calm_s:
+            return seen, ()
+        return self._next(seen, inventory, ())
+
+    def _another_load(
+        self, state: State, inventory: DomainInventory, sample: Sample, why: str
+    ) -> tuple[State, tuple[Step, ...]]:
+        """Measure anew; of loads that change too often for trials, all are as without the agent.
+
+        A critical tenant was confined for what it did then, so it is not any more.
+        """
+        lasted_s = sample.taken_at_s - state.load_since_s
+        often = lasted_s < max(SHORT_S, 2 * state.calm_s)
+        calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s) if often else 0
+        plan = arrivals.critical_released(self._called_in(state, inventory, sample), state.members)
+        words = f"{why}: measuring anew"
+        if often:
+            plan = plans.found(inventory.domain, self.parameters.ddio_ways_min)
+            plan = self._with_promises(plan, inventory, sample)
+            words = f"{why} after {lasted_s:.0f} s: all as found until it lasts {calm_s:.0f} s"
+        fresh = dataclasses.replace(
+            _afresh(state), load_since_s=sample.taken_at_s, calm_s=float(calm_s), plan=plan
+        )
+        subject = state.trial.subject if state.trial is not None else "layout"
+        action = Action.HOLD if state.trial is None else Action.UNDO
+        return fresh, (Step(action, subject, words),)
 
     def _judge(
         self, state: State, inventory: DomainInventory, sample: Sample
@@ -127,21 +165,21 @@ class PolluteBuffer:
         count = state.trial_counted + 1
         now = judge.look(inventory.tenants, sample)
         if other := judge.other_load(inventory.tenants, state.looks, now):
-            reason = f"{state.trial.words}: undone, {other} has another load: measuring anew"
-            return _afresh(state), (Step(Action.UNDO, state.trial.subject, reason),)
+            why = f"{state.trial.words}: undone, {other} has another load"
+            return self._another_load(state, inventory, sample, why)
         looks = judge.mean(state.trial_looks, now, count)
         gain = judge.gain(inventory.tenants, state.looks, looks)
         seen = dataclasses.replace(state, trial_looks=looks, trial_counted=count)
-        if suffers := _suffers(seen):
-            return self._undo(seen, inventory, sample, f"{suffers} would lose too much")
+        if suffers := _suffers(seen) or _lender_loses(seen):
+            return self._undo(seen, inventory, sample, gain, f"{suffers} would lose too much")
         if gain > PAYS_AT_ONCE or (count == TRIAL_LOOKS and gain > PAYS):
             return self._keep(seen, inventory, sample, gain)
         if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
             return seen, ()
-        return self._undo(seen, inventory, sample, f"speeds {gain:+.1%} together")
+        return self._undo(seen, inventory, sample, gain, f"speeds {gain:+.1%} together")
 
     def _undo(
-        self, state: State, inventory: DomainInventory, sample: Sample, why: str
+        self, state: State, inventory: DomainInventory, sample: Sample, gain: float, why: str
     ) -> tuple[State, tuple[Step, ...]]:
         """Lay the plan out again as it was, bar the move for a while, and try the next."""
         assert state.trial is not None
@@ -150,6 +188,8 @@ class PolluteBuffer:
             tried=(*state.tried, state.trial.plan),
             trials=state.trials + 1,
             failed=state.failed + 1,
+            refused=(*state.refused, state.trial.what),
+            lost=state.lost + max(0.0, -gain),
             barred=self._bar(state.barred, state.trial.plan, sample.taken_at_s),
         )
         reason = f"{state.trial.words}: {why}, undone"
@@ -197,6 +237,8 @@ class PolluteBuffer:
     def _move(self, state: State, inventory: DomainInventory) -> Move | None:
         if state.base is None or state.trials >= TRIALS or state.failed >= FAILURES:
             return None
+        if state.lost > LOSES:
+            return None
         if len(state.changes_at_s) + 1 >= self.parameters.mask_changes_per_minute:
             return None
         view = moves.View(
@@ -205,7 +247,11 @@ class PolluteBuffer:
         at_s = state.base.taken_at_s
         barred = (one.plan for one in state.barred if one.until_s > at_s)
         known = (state.plan, *state.tried, *barred)
-        return next((m for m in moves.candidates(view, state.plan) if m.plan not in known), None)
+        for move in moves.candidates(view, state.plan):
+            new = move.plan not in known and move.what not in state.refused
+            if new and plans.keeps_promises(inventory, move.plan):
+                return move
+        return None
 
     def _to_rest(self, state: State) -> State:
         """Let everything be; a search whose trials all failed makes the next wait longer."""
@@ -230,11 +276,25 @@ class PolluteBuffer:
         """Watch the load; once it has changed, or after long, search again from the plan."""
         seen, why = watch.watch(state, inventory, sample)
         overdue = sample.taken_at_s > state.wait_until_s + self.parameters.backoff_max_s
+        now = judge.look(inventory.tenants, sample)
+        if why and judge.other_load(inventory.tenants, state.looks, now):
+            return self._another_load(state, inventory, sample, why)
         if sample.taken_at_s < state.wait_until_s or not (why or overdue):
             return seen, ()
         reason = why or "nothing was tried for long"
         step = Step(Action.HOLD, "layout", f"{reason}: measuring anew")
+        plan = self._called_in(seen, inventory, sample)
+        if plan != seen.plan:
+            return _afresh(dataclasses.replace(seen, plan=plan)), (step,)
         return _looked(_afresh(seen), inventory, sample), (step,)
+
+    def _called_in(self, state: State, inventory: DomainInventory, sample: Sample) -> Plan:
+        """Return the plan with lent ways called in if misses stall somebody who lends."""
+        now = judge.look(inventory.tenants, sample)
+        lenders = state.plan.lenders & now.keys()
+        if any(now[one].stalled > judge.MATTERS for one in lenders):
+            return self._with_promises(state.plan, inventory, sample)
+        return state.plan
 
 
 def _suffers(state: State) -> str | None:
@@ -249,13 +309,14 @@ def _suffers(state: State) -> str | None:
     return None
 
 
-def _joined(plan: Plan, inventory: DomainInventory, before: frozenset[str]) -> Plan:
-    """Return the plan with best-effort tenants that come in the buffer, where all others are."""
-    best_effort = {one.id for one in inventory.tenants if one.priority is Priority.BE}
-    known = best_effort & before
-    if not known or not known <= plan.confined:
-        return plan
-    return dataclasses.replace(plan, confined=plan.confined | best_effort)
+def _lender_loses(state: State) -> str | None:
+    """Return a tenant that loses, in the trial, by ways it was promised and others fill."""
+    assert state.trial is not None
+    for tenant in sorted(state.trial.plan.lenders):
+        before, after = state.looks.get(tenant), state.trial_looks.get(tenant)
+        if before and after and after.speed < (1.0 - LENT) * before.speed:
+            return tenant
+    return None
 
 
 def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
@@ -263,42 +324,6 @@ def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
     had = {one.tenant: one.ways for one in before}
     same = had.keys() == {one.tenant for one in promised}
     return same and all(had[one.tenant] >= one.ways for one in promised)
-
-
-def _has(plan: Plan, tenant: str) -> str:
-    ways = next((one.ways for one in plan.own if one.tenant == tenant), 0)
-    if ways:
-        return f"promised ways of its own ({ways})"
-    if tenant in plan.confined:
-        return "into the pollute buffer, as all best-effort tenants"
-    return "may fill all ways but those promised to others" if plan.own else "may fill all ways"
-
-
-def _members(inventory: DomainInventory) -> tuple[Member, ...]:
-    return tuple(Member(t.id, t.priority, t.io, t.cpus, t.ways) for t in inventory.tenants)
-
-
-def _still_known(state: State, members: tuple[Member, ...]) -> tuple[Plan, ...]:
-    """Return the plans that still would not pay: none once somebody who matters came."""
-    if _somebody_came(state, members):
-        return ()
-    here = {member.id for member in members}
-    return tuple(plan for plan in state.tried if plan.confined <= here)
-
-
-def _still_barred(state: State, members: tuple[Member, ...]) -> tuple[Barred, ...]:
-    """Return what stays barred: nothing once somebody who matters came."""
-    if _somebody_came(state, members):
-        return ()
-    here = {member.id for member in members}
-    return tuple(one for one in state.barred if one.plan.confined <= here)
-
-
-def _somebody_came(state: State, members: tuple[Member, ...]) -> bool:
-    """Tell whether a critical tenant, or the stack, is new or another than it was."""
-    known = {member.id: member for member in state.members}
-    new = (member for member in members if known.get(member.id) != member)
-    return any(member.priority is not Priority.BE for member in new)
 
 
 def _afresh(state: State) -> State:
@@ -313,6 +338,8 @@ def _afresh(state: State) -> State:
         tried=(),
         trials=0,
         failed=0,
+        refused=(),
+        lost=0.0,
         paid=0,
         deviation=0.0,
         strange=0,

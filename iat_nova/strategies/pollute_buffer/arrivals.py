@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants come, go and change: what of the plan, and of what was tried, still holds."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iat_nova.model import DomainInventory, Priority
+from iat_nova.strategies.pollute_buffer.plan import Plan
+from iat_nova.strategies.pollute_buffer.state import Barred, Member, State
+
+
+def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
+    """Return the facts of all tenants on which decisions rest."""
+    return tuple(Member(t.id, t.priority, t.io, t.cpus, t.ways) for t in inventory.tenants)
+
+
+def joined(plan: Plan, inventory: DomainInventory, before: frozenset[str]) -> Plan:
+    """Return the plan with best-effort tenants that come in the buffer, where all others are."""
+    best_effort = {one.id for one in inventory.tenants if one.priority is Priority.BE}
+    known = best_effort & before
+    if not known or not known <= plan.confined:
+        return plan
+    return dataclasses.replace(plan, confined=plan.confined | best_effort)
+
+
+def critical_released(plan: Plan, members: tuple[Member, ...]) -> Plan:
+    """Return the plan with no critical tenant in the buffer."""
+    critical = {member.id for member in members if member.priority is not Priority.BE}
+    return plan.without(frozenset(plan.confined & critical))
+
+
+def has(plan: Plan, tenant: str) -> str:
+    """Return in words what a tenant that has come may fill."""
+    ways = next((one.ways for one in plan.own if one.tenant == tenant), 0)
+    if ways:
+        return f"promised ways of its own ({ways})"
+    if tenant in plan.confined:
+        return "into the pollute buffer, as all best-effort tenants"
+    return "may fill all ways but those promised to others" if plan.own else "may fill all ways"
+
+
+def still_known(state: State, members: tuple[Member, ...]) -> tuple[Plan, ...]:
+    """Return the plans that still would not pay: none once somebody who matters came."""
+    if _somebody_came(state, members):
+        return ()
+    here = {member.id for member in members}
+    return tuple(plan for plan in state.tried if plan.confined <= here)
+
+
+def still_barred(state: State, members: tuple[Member, ...]) -> tuple[Barred, ...]:
+    """Return what stays barred: nothing once somebody who matters came."""
+    if _somebody_came(state, members):
+        return ()
+    here = {member.id for member in members}
+    return tuple(one for one in state.barred if one.plan.confined <= here)
+
+
+def _somebody_came(state: State, members: tuple[Member, ...]) -> bool:
+    """Tell whether a critical tenant, or the stack, is new or another than it was."""
+    known = {member.id: member for member in state.members}
+    new = (member for member in members if known.get(member.id) != member)
+    return any(member.priority is not Priority.BE for member in new)
