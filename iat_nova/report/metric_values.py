@@ -14,7 +14,7 @@ from iat_nova.model import DDIO, Action, CacheDomain, Priority, Rates, Tenant, W
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape
 from iat_nova.report.observed import Observed, Totals
-from iat_nova.store.records import Iteration
+from iat_nova.store.records import Iteration, Status
 
 TENANTS_MAX = 128
 NAME_MAX = 64  # columns of a tenant's name
@@ -30,14 +30,29 @@ def agent_info(seen: Observed) -> Iterator[Sample]:
         yield (seen.status.version, escape.plain(seen.status.strategy)), 1
 
 
-def status(value: Callable[[Observed], float]) -> Callable[[Observed], Iterator[Sample]]:
+def status(value: Callable[[Status], float]) -> Callable[[Observed], Iterator[Sample]]:
     """Read one value without labels; nothing before the agent's first status."""
 
     def read(seen: Observed) -> Iterator[Sample]:
         if seen.status is not None:
-            yield (), value(seen)
+            yield (), value(seen.status)
 
     return read
+
+
+def enforcing(status: Status) -> bool:
+    """Tell whether decisions are written to the hardware."""
+    return status.mode == "enforce"
+
+
+def paused(status: Status) -> bool:
+    """Tell whether an operator holds the present masks."""
+    return status.paused_until_s is not None
+
+
+def degraded(status: Status) -> int:
+    """Count what is wrong at present and does not stop the agent."""
+    return len(status.degraded)
 
 
 def looked(seen: Observed) -> Iterator[Sample]:
@@ -216,6 +231,22 @@ def rate(value: Callable[[Rates], float]) -> Callable[[Observed], Iterator[Sampl
     return tenant(of)
 
 
+def mask(iteration: Iteration, tenant: str) -> WayMask | None:
+    """Return a tenant's mask as decided."""
+    return iteration.decision.layout.mask_of(tenant)
+
+
+def ways(iteration: Iteration, tenant: str) -> int | None:
+    """Count the ways decided for a tenant."""
+    decided = mask(iteration, tenant)
+    return None if decided is None else decided.count
+
+
+def ddio_effective(iteration: Iteration) -> WayMask | None:
+    """Return DDIO's mask as read back."""
+    return effective(iteration, DDIO)
+
+
 def effective(iteration: Iteration, subject: str) -> WayMask | None:
     """Return the mask that was read back; None while nothing is written."""
     return None if iteration.effective is None else iteration.effective.get(subject)
@@ -223,7 +254,6 @@ def effective(iteration: Iteration, subject: str) -> WayMask | None:
 
 def overlap(iteration: Iteration, tenant: str) -> float | None:
     """Count the ways that a tenant shares with DDIO: as read back, else as decided."""
-    layout = iteration.decision.layout
-    mask = effective(iteration, tenant) or layout.mask_of(tenant)
-    ddio = effective(iteration, DDIO) or layout.ddio
-    return None if mask is None else (mask & ddio).bit_count()
+    its = effective(iteration, tenant) or mask(iteration, tenant)
+    ddio = ddio_effective(iteration) or iteration.decision.layout.ddio
+    return None if its is None else (its & ddio).bit_count()
