@@ -264,6 +264,7 @@ def _tenant_curves(axis: Axis, story: _Story, tenant: str, name: str, style: str
 def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any]:
     decision = iteration.decision
     names = {DDIO: "DDIO", **iteration.former, **inventory.names}
+    within = words.Names(inventory, iteration.former).within
     return {
         "when": words.moment(iteration.wall_s),
         "number": decision.iteration,
@@ -275,7 +276,7 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
                 "ways": f"{step.ways_before} → {step.ways_after}"
                 if step.ways_before is not None and step.ways_after is not None
                 else "",
-                "reason": step.reason,
+                "reason": within(step.reason),
             }
             for step in decision.steps
         ],

@@ -30,6 +30,7 @@ QUANTITY_NAMES: Mapping[Quantity, str] = {
     Quantity.DDIO_HITS: "DDIO hits",
     Quantity.DDIO_MISSES: "DDIO misses",
 }
+_GUEST = "/"  # in the ids of guests: uuid/number
 _APART = re.compile(r" \([0-9a-f]{8}\)$")  # what `DomainInventory.names` adds
 
 
@@ -65,7 +66,7 @@ def step_words(step: Step, names: Names) -> str:
         ways = f" {step.ways_before} -> {step.ways_after} ways"
     elif step.ways_after is not None:
         ways = f" {figures.ways(step.ways_after)}"
-    return f"{step.action} {names(step.subject)}{ways}: {escape.plain(step.reason)}"
+    return f"{step.action} {names(step.subject)}{ways}: {names.within(step.reason)}"
 
 
 class Names:
@@ -77,6 +78,13 @@ class Names:
     def __call__(self, subject: str) -> str:
         """Return a tenant's name; the subject itself for DDIO, the layout and the unknown."""
         return escape.plain(self._names.get(subject, subject))
+
+    def within(self, text: str) -> str:
+        """Return a strategy's words, harmless, with names for the ids of tenants in them."""
+        for tenant, name in self._names.items():
+            if _GUEST in tenant:  # words may hold the ids of all others by chance
+                text = text.replace(tenant, name)
+        return escape.plain(text)
 
     def cut(self, subject: str, columns: int) -> str:
         """Return the name in at most that many columns; what tells guests apart stays."""

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import unittest
 
-from iat_nova.model import Group, WayMask
+from iat_nova.model import Action, Group, Step, WayMask
 from iat_nova.report import words
 from tests.unit import stories
 
@@ -120,6 +120,14 @@ class TestWords(unittest.TestCase):
         self.assertRegex(page, r"\n  pc1 \(6f9619ff\) +PC I/O .*\n  pc1 \(0b6b2c1a\) +BE ")
         names = words.Names(stories.inventory("vswitch"))
         self.assertEqual(("vswitch", "vswitch (0b6b2c1a)"), (names("stack"), names(stories.BE)))
+
+    def test_ids_in_a_strategys_words(self):
+        """Nobody knows a guest by its UUID; ids that are words stay what they are."""
+        step = Step(Action.UNDO, "ddio", f"{stories.BE} would lose too much, as the host does")
+        names = words.Names(stories.inventory("be1"))
+        self.assertEqual(
+            "undo ddio: be1 would lose too much, as the host does", words.step_words(step, names)
+        )
 
     def test_lent_ways(self):
         """The page tells what is the host's own, and what it has for the time being."""
