@@ -58,7 +58,7 @@ class _Compiler:
         self.reserved = self._reserved_ways(value.get("reserved_ways", []))
         parameters, io_on, io_off = self._parameters(value.get("parameters", {}))
         base = ClassRule(
-            DEFAULT_CLASS, Match(), Priority.BE, Io.AUTO, WayBounds(*schema.DEFAULT_GUEST_WAYS)
+            DEFAULT_CLASS, Match(), Priority.BE, Io.AUTO, WayBounds(*schema.default_ways("default"))
         )
         default = self._class(value.get("default", {}), ("default",), base)
         classes = self._classes(value.get("classes", []), default)
@@ -67,14 +67,14 @@ class _Compiler:
             default=default,
             classes=tuple(rule for _, rule in classes),
             stack_ways=self._ways(
-                stack.get("ways", {}), ("stack", "ways"), WayBounds(*schema.DEFAULT_STACK_WAYS)
+                stack.get("ways", {}), ("stack", "ways"), WayBounds(*schema.default_ways("stack"))
             ),
             host_ways=self._ways(
-                host.get("ways", {}), ("host", "ways"), WayBounds(*schema.DEFAULT_HOST_WAYS)
+                host.get("ways", {}), ("host", "ways"), WayBounds(*schema.default_ways("host"))
             ),
             host_priority=Priority(host.get("priority", "BE")),
             pool_ways=self._ways(
-                pool.get("ways", {}), ("pool", "ways"), WayBounds(*schema.DEFAULT_POOL_WAYS)
+                pool.get("ways", {}), ("pool", "ways"), WayBounds(*schema.default_ways("pool"))
             ),
             pool_priority=_pool_priority(pool.get("priority", "BE")),
             flavors=self._flavors(value.get("flavors", {})),
@@ -104,26 +104,16 @@ class _Compiler:
 
     def _parameters(self, value: dict[str, Any]) -> tuple[Parameters, float, float]:
         fields: dict[str, Any] = {
-            number.field: units.parse(number.kind, value[key])
-            for key, number in schema.NUMBERS.items()
+            field: schema.parameter(key, value)
+            for key, field in schema.FIELDS.items()
             if key in value
         }
-        for key in schema.PLAIN_PARAMETERS:
-            if key in value:
-                plain = value[key]
-                fields[key] = plain if isinstance(plain, str) else int(plain)
         if "ddio_ways_max" not in value and self.usable_ways is not None:
             # The default leaves a small LLC at least one way that DDIO never takes.
             most = min(Parameters().ddio_ways_max, self.usable_ways - 1)
             fields["ddio_ways_max"] = max(most, 1)
         parameters = Parameters(**fields)
-        on, off = (
-            units.parse(units.Kind.RATE, value[key]) if key in value else default
-            for key, default in (
-                ("io_on", schema.DEFAULT_IO_ON_PACKETS_PER_S),
-                ("io_off", schema.DEFAULT_IO_OFF_PACKETS_PER_S),
-            )
-        )
+        on, off = schema.parameter("io_on", value), schema.parameter("io_off", value)
         if "io_off" not in value:
             off = min(off, on)
         self._check_parameters(parameters, on, off)

@@ -131,8 +131,7 @@ def _machine(checked: Checked) -> Machine:
 
 def _policy(checked: Checked, machine: Machine) -> dict[str, object]:
     """Read the parameters that differ from the policy's: the keys and checks are the policy's."""
-    fields = {key: number.field for key, number in schema.NUMBERS.items()}
-    fields |= {key: key for key in schema.PLAIN_PARAMETERS}
+    fields = schema.FIELDS
     given = dict(checked.value.get("policy", {}))
     for key in given.keys() - fields.keys():
         hint = nearest(key, fields)

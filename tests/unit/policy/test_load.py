@@ -53,7 +53,7 @@ class DefaultTest(unittest.TestCase):
 class ParameterTest(unittest.TestCase):
     def test_every_parameter_can_be_set(self) -> None:
         """No field of the controller's parameters is out of the policy's reach."""
-        fields = {number.field for number in schema.NUMBERS.values()} | set(schema.PLAIN_PARAMETERS)
+        fields = set(schema.FIELDS.values())
         self.assertEqual({field.name for field in dataclasses.fields(Parameters)}, fields)
 
     def test_values_and_units(self) -> None:

@@ -12,7 +12,7 @@ from iat_nova import policy
 from iat_nova.nova import extra_specs
 from iat_nova.policy.reference import reference
 from iat_nova.policy.render import FACTS
-from iat_nova.policy.schema import SCHEMA
+from iat_nova.policy.schema import SCHEMA, WAYS_LIMIT
 from tests.unit.policy.hosts import ONE
 
 
@@ -37,6 +37,14 @@ class ReferenceTest(unittest.TestCase):
             self.assertIn(f"``{key.name}``", page)
         for fact in FACTS:
             self.assertIn(f"``{{{{ {fact} }}}}``", page)
+
+    def test_limits_of_ways(self) -> None:
+        """No number of ways may be above what an extra spec may ask for."""
+        parameters = SCHEMA["properties"]["parameters"]["properties"]
+        for key in ("ddio_ways_min", "ddio_ways_max"):
+            self.assertEqual(WAYS_LIMIT, parameters[key]["maximum"])
+        reserved = SCHEMA["properties"]["reserved_ways"]["items"]
+        self.assertEqual(WAYS_LIMIT - 1, reserved["maximum"])
 
     def test_valid_markup(self) -> None:
         """The page is reStructuredText without a warning."""
