@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.sim import nic, nvme, rings
-from iat_nova.sim.build import Plant
+from iat_nova.sim.plant import Plant
 from iat_nova.sim.workloads.profiles import Form
 
 

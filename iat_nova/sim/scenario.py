@@ -239,6 +239,14 @@ class Scenario:
         """Tell whether a guest is on the host at a moment."""
         return self.stays.get(guest.uuid, Stay()).covers(at_s)
 
+    def workload(self, name: str) -> Workload:
+        """Return the workload of a name."""
+        return next(workload for workload in self.workloads if workload.name == name)
+
+    def clients_of(self, switch: Workload) -> list[Workload]:
+        """Return the workloads that are attached to a switch."""
+        return [workload for workload in self.workloads if workload.switch == switch.name]
+
     def workloads_of(self, guest: Guest) -> tuple[str, ...]:
         """Return the names of the workloads that run on a guest's processors."""
         cpus = {*guest.dedicated_cpus, *guest.floating_cpus}

@@ -23,9 +23,9 @@ from iat_nova.hardware.api import (
 )
 from iat_nova.model import CacheDomain, WayMask
 from iat_nova.sim import cache, changes, engine, inbound, nic, rings
-from iat_nova.sim.build import Plant
 from iat_nova.sim.machine import LINE_BYTES
 from iat_nova.sim.noise import Noisy
+from iat_nova.sim.plant import Plant
 from iat_nova.sim.scenario import Event, Scenario, Traffic
 from iat_nova.sim.workload_metrics import WorkloadMetrics
 from iat_nova.sim.workloads import threads as th

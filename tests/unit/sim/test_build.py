@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.sim.build import Plant
+from iat_nova.sim.plant import Plant
 from iat_nova.sim.scenario import ScenarioError
 from tests.unit.sim import scenes
 
