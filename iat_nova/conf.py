@@ -50,19 +50,19 @@ IAT_OPTS = [
     cfg.StrOpt(
         "strategy",
         default="iat",
-        help="Who decides: one of the presets of the controller ({}) or the name of a plug-in in "
-        "the entry point group iat_nova.strategies.".format(", ".join(BUILT_IN)),
+        help="Allocation strategy: one of the presets of the controller ({}) or the name of a "
+        "plug-in in the entry point group iat_nova.strategies.".format(", ".join(BUILT_IN)),
     ),
     cfg.StrOpt(
         "policy_file",
         help="The policy: YAML rendered by Jinja2. Unset: the default policy that ships with the "
-        "package. Read at start and at SIGHUP; `iat-nova policy check` tells what is wrong "
-        "with it.",
+        "package. Read at start and at SIGHUP; `iat-nova policy check` shows what is "
+        "wrong with it.",
     ),
     cfg.StrOpt(
         "hardware",
         default="auto",
-        help="The machine: `auto` chooses the interfaces of this host, `emulated` runs the "
+        help="Hardware platform: `auto` chooses the interfaces of this host, `emulated` runs the "
         "emulated server (needs the extra iat-nova[sim] and `emulated_scenario`).",
         choices=["auto", "emulated"],
     ),
@@ -70,14 +70,14 @@ IAT_OPTS = [
         "cat_interface",
         default="auto",
         choices=["auto", "resctrl", "pqos-msr", "pqos-os"],
-        help="What writes the masks of CAT: the kernel's resctrl, or libpqos through registers or "
-        "through resctrl. `auto`: resctrl where it is mounted.",
+        help="CAT interface: the kernel's resctrl, or libpqos through registers or through "
+        "resctrl. `auto`: resctrl where it is mounted.",
     ),
     cfg.StrOpt(
         "ddio_interface",
         default="auto",
         choices=["auto", "msr", "io_alloc", "none"],
-        help="What sets DDIO's ways: register 0xC8B, resctrl's io_alloc, or nothing.",
+        help="Interface for the DDIO ways: register 0xC8B, resctrl's io_alloc, or none.",
     ),
     cfg.BoolOpt(
         "port_dca",
@@ -103,7 +103,7 @@ IAT_OPTS = [
         "counters_interface",
         default="auto",
         choices=["auto", "perf", "msr"],
-        help="What counts: the kernel's perf, or the registers themselves.",
+        help="Counter interface: the kernel's perf, or the model-specific registers.",
     ),
     cfg.IntOpt(
         "cha_slices",
@@ -130,7 +130,7 @@ IAT_OPTS = [
     cfg.StrOpt(
         "libvirt_uri",
         default="qemu:///system",
-        help="The hypervisor to ask. A read-only connection is opened.",
+        help="URI of the hypervisor. A read-only connection is opened.",
     ),
     cfg.StrOpt(
         "ovsdb_connection",
@@ -313,7 +313,7 @@ def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:
             "run as the agent's user or as root"
         ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"a configuration file is no UTF-8 text: {error}") from error
+        raise ConfigError(f"a configuration file is not UTF-8 text: {error}") from error
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.Error) as error:
         raise ConfigError(_LOCATION.sub(r"\1", str(error))) from error
 
@@ -343,7 +343,9 @@ def _ports(
         raise ConfigError(f"[iat] {option} needs [iat] port_dca = true")
     for port in ports:
         if not _PCI_ADDRESS.fullmatch(port):
-            raise ConfigError(f"[iat] {option}: {port!r} is no PCI address (0000:3a:00.0)")
+            raise ConfigError(
+                f"[iat] {option}: invalid PCI address {port!r}: expected 0000:3a:00.0"
+            )
         if port in others:
             raise ConfigError(f"[iat] {option}: {port} is in dca_off_ports, too; take one of them")
     return tuple(ports)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host of the quick start: five guests as Nova defines them, a switch, a NIC with a VF.
 
-The processors and addresses are those of the scenario ``quickstart`` of the emulated server.
+The CPUs and addresses are those of the scenario ``quickstart`` of the emulated server.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import pathlib
 from xml.sax.saxutils import escape
 
 NIC, VF = "0000:3b:00.0", "0000:3b:02.0"
-PMD_CPU_MASK = "0xc"  # processors 2 and 3
+PMD_CPU_MASK = "0xc"  # CPUs 2 and 3
 DEDICATED, SHARED = "4-11", "12-15"
 PROJECT = "3f9a2c54-0000-4000-8000-00000000aaaa"
 
 
 @dataclasses.dataclass(frozen=True)
 class Guest:
-    """One guest: its number, its owner's name for it, its flavor, its processors, its device."""
+    """One guest: its number, its owner's name for it, its flavor, its CPUs, its device."""
 
     number: int
     name: str
@@ -141,7 +141,7 @@ def switch_commands() -> list[str]:
 
 
 def write_sysfs(root: pathlib.Path) -> None:
-    """Write the few files of sysfs that tell of the emulated machine's processors and NIC."""
+    """Write the few files of sysfs that tell of the emulated machine's CPUs and NIC."""
     cpu = root / "devices/system/cpu"
     cpu.mkdir(parents=True)
     (cpu / "online").write_text("0-17\n")

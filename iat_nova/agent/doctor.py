@@ -45,11 +45,11 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
     try:
         rows = rights.run_as(who, lambda: [list(astuple(one)) for one in examine(settings, host)])
     except rights.NotPossible as reason:
-        state = f"of whoever asks ({reason}); the service has others: {service}"
+        state = f"of the current user ({reason}); the service has others: {service}"
         asked = Finding("rights", Level.NOTE, state, reason.remedy)
         return [asked, *examine(settings, host)]
     found = [Finding(row[0], Level(row[1]), *row[2:]) for row in rows]
-    return [Finding("rights", Level.OK, f"of the service, whoever asks: {who}"), *found]
+    return [Finding("rights", Level.OK, f"of the service: {who}"), *found]
 
 
 def examine(settings: Settings, host: Host) -> list[Finding]:
@@ -85,7 +85,7 @@ def _choose(settings: Settings, host: Host) -> tuple[Backends | None, list[Findi
 
 
 def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Finding]:
-    """Tell whether an agent runs, and whether one ended without putting the host back."""
+    """Tell whether an agent runs, and whether one ended without restoring the hardware."""
     if agent is not None:
         return [Finding("agent", Level.OK, f"runs as process {agent}")]
     try:
@@ -98,7 +98,7 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
         remedy = "bring one of them online (chcpu -e CPU); then iat-nova restore"
         return [Finding("snapshot", Level.NOTE, state, remedy)]
     if pending:
-        state = "an agent ended without putting the host back"
+        state = "an agent ended without restoring the original hardware settings"
         return [Finding("snapshot", Level.NOTE, state, "iat-nova restore")]
     if left := host.resctrl.own_groups():
         state = f"groups of an earlier agent, without its snapshot: {', '.join(left)}"
@@ -202,7 +202,7 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
     if facts.switch is not None and "Open vSwitch" not in silent:
         cpus = format_cpus(facts.switch.pmd_cpus)
         state = f"{len(facts.switch.bridges)} bridges, " + (
-            f"PMD threads on processors {cpus}" if cpus else "no PMD threads"
+            f"PMD threads on CPUs {cpus}" if cpus else "no PMD threads"
         )
         found.append(Finding("Open vSwitch", Level.OK, state))
     return found

@@ -171,7 +171,7 @@ class Restraint:
         self._only_observe(Code.REFUSED, text)
 
     def _yield_to_hand(self, what: str) -> None:
-        text = f"another hand is at work (until the next start): {what}"
+        text = f"conflicting change by another program (enforcement off until restart): {what}"
         self._only_observe(Code.CONFLICTING_CHANGE, text)
 
     def restore(self) -> bool:

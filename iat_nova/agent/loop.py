@@ -170,7 +170,7 @@ class Agent:
         self.journal.status(self.clock.wall(), self.restraint.reasons, pause)
 
     def get_tenant_info(self) -> None:
-        """Read the whole picture anew, classify it and watch its processors."""
+        """Read the whole picture anew, classify it and watch its CPUs."""
         self.inventory.changed.clear()  # before reading: a hint during it is not lost
         if self._reload.is_set() or self._rereading.asked:
             self._read_policy_again()
@@ -222,26 +222,26 @@ class Agent:
             self.journal.solved(wall_s, Code.PLACEMENT_OFFER, "provider.yaml agrees with this host")
 
     def _offline(self, domain: CacheDomain, facts: Facts) -> bool:
-        """Whether a whole domain is off-line: it is left alone until it is back."""
+        """Whether a whole domain is offline: it is left alone until it is back."""
         gone = set(domain.cpus).isdisjoint(facts.host.online_cpus)
         if gone:
-            text = f"cache domain {domain.id}: its processors are all off-line; it is left alone"
+            text = f"cache domain {domain.id}: all CPUs offline; cache domain skipped"
             self.journal.problem(self.clock.wall(), Code.DOMAIN_OFFLINE, text, domain.id)
         else:
-            text = f"cache domain {domain.id}: processors are on-line again"
+            text = f"cache domain {domain.id}: CPUs are online again"
             self.journal.solved(self.clock.wall(), Code.DOMAIN_OFFLINE, text, domain.id)
         return gone
 
     def _watch(self) -> None:
-        """Count on the processors of all tenants; what cannot be counted stays without rates."""
+        """Count on the CPUs of all tenants; what cannot be counted stays without rates."""
         tenants = (one for known in self.tenants.values() for one in known.tenants)
         try:
             self.counters.watch({cpu for tenant in tenants for cpu in tenant.cpus})
         except HardwareError as error:
-            text = f"not all is counted: {error}"
+            text = f"counters unavailable for some CPUs: {error}"
             self.journal.problem(self.clock.wall(), Code.NOT_ALL_COUNTED, text)
         else:
-            self.journal.solved(self.clock.wall(), Code.NOT_ALL_COUNTED, "all is counted again")
+            self.journal.solved(self.clock.wall(), Code.NOT_ALL_COUNTED, "counters available again")
 
     def poll(self) -> dict[int, Sample]:
         """Read the counters; empty when they cannot be read or at the first reading."""
@@ -352,7 +352,7 @@ class Agent:
         except TimeoutError:
             return
         except (PolicyError, StrategyError) as error:
-            text = f"the policy was not reloaded, the old one stays: {error}"
+            text = f"policy reload failed, keeping previous policy: {error}"
             self.journal.problem(wall_s, Code.POLICY_INVALID, text)
             return
         self.policy = policy
@@ -362,7 +362,7 @@ class Agent:
             self.journal.solved(wall_s, Code.DDIO_NO_EFFECT, text, domain)
         self._fixed.clear()
         self.journal.settings(self.policy.parameters)
-        self.journal.solved(wall_s, Code.POLICY_INVALID, "the policy is sound again")
+        self.journal.solved(wall_s, Code.POLICY_INVALID, "the policy is valid again")
         self.journal.tell(wall_s, "policy reloaded")
 
 

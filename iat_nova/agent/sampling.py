@@ -21,9 +21,9 @@ class Sampler:
     ) -> dict[int, Sample]:
         """Return a sample for every domain; empty at the first reading or when no time passed.
 
-        A tenant is absent from its sample when a counter of one of its processors is missing
-        in either reading or went backwards (it wrapped, or the processor was off-line), and when
-        the processors were not its own at the last reading: they counted for somebody else.
+        A tenant is absent from its sample when a counter of one of its CPUs is missing
+        in either reading or went backwards (it wrapped, or the CPU was offline), and when
+        the CPUs were not its own at the last reading: they counted for somebody else.
         """
         before, self._before = self._before, counts
         owners, self._counted = self._counted, dict(inventories)
@@ -37,7 +37,7 @@ class Sampler:
 
 
 def _measured(inventory: DomainInventory, owners: Mapping[int, DomainInventory]) -> DomainInventory:
-    """Return the inventory without tenants who were not on their processors all the time."""
+    """Return the inventory without tenants who were not on their CPUs all the time."""
     known = owners.get(inventory.domain.id)
     if known is inventory or known is None:
         return inventory
@@ -79,7 +79,7 @@ _NEITHER = (None, None)
 
 
 def _rates(cpus: tuple[int, ...], before: Counts, after: Counts, per_s: float) -> Rates | None:
-    """Sum the differences over a tenant's processors; None when one of them is missing."""
+    """Sum the differences over a tenant's CPUs; None when one of them is missing."""
     was, now = before.cores, after.cores
     instructions = cycles = references = misses = 0
     for cpu in cpus:
@@ -101,7 +101,7 @@ def _rates(cpus: tuple[int, ...], before: Counts, after: Counts, per_s: float) -
 def _l2(
     cpus: tuple[int, ...], was: Mapping[int, L2Counts], now: Mapping[int, L2Counts], per_s: float
 ) -> tuple[float | None, float | None]:
-    """Return L2's hits and misses a second, None each when one processor's are missing."""
+    """Return L2's hits and misses a second, None each when one CPU's are missing."""
     hits = misses = 0
     for cpu in cpus:
         old, new = was.get(cpu), now.get(cpu)

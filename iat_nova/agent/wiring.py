@@ -205,7 +205,7 @@ def restore(settings: Settings) -> tuple[str, ...]:
         if not settings.snapshot_path.exists() and not host.resctrl.own_groups():
             return ()
     except OSError as error:
-        raise HardwareError(f"{settings.snapshot_path}: {error.strerror}; be root") from error
+        raise HardwareError(f"{settings.snapshot_path}: {error.strerror}; run as root") from error
     keeper = guard(settings, host)
     with keeper.only_writer():
         return (*_all_back(keeper), *host.resctrl.remove_left_over())
@@ -341,7 +341,7 @@ def host_reader(
     first: Callable[[], object] = tuple,
     ports: RootPorts | None = None,
 ) -> Callable[[], HostFacts]:
-    """Return what reads the host's own facts, whenever it is called: processors come and go.
+    """Return what reads the host's own facts, whenever it is called: CPUs come and go.
 
     `first` is called before each reading: what was left of an earlier agent must not be taken for
     what this one found. `ports` are the root ports that strategies may switch.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hardware in memory that keeps the hardware's rules and records what was written.
 
-For tests and for measuring the loop where writes must cost nothing. It refuses what a processor
+For tests and for measuring the loop where writes must cost nothing. It refuses what a CPU
 refuses, coerces what it coerces, and can be told to fail.
 """
 
@@ -62,7 +62,7 @@ class FakeAllocator:
         limits.check_classes(found, classes)
         if any(item.name == self.refuse for item in classes):
             name, self.refuse = self.refuse, None
-            raise HardwareError(f"cache domain {domain}, class {name!r}: told to refuse")
+            raise HardwareError(f"cache domain {domain}, class {name!r}: refused for a test")
         old = self._classes[domain]
         new = {
             item.name: dataclasses.replace(item, mask=limits.effective(found, item.mask))
@@ -81,7 +81,7 @@ class FakeAllocator:
         return {name: item.mask for name, item in self._classes[domain].items()}
 
     def class_of(self, cpu: int) -> str | None:
-        """Return the class a processor is in, None for the default class."""
+        """Return the class a CPU is in, None for the default class."""
         for classes in self._classes.values():
             for item in classes.values():
                 if cpu in item.cpus and item.name != DEFAULT_CLASS:

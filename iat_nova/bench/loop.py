@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an iteration of the loop costs, on this machine, with the real parts.
 
-The counters are opened and read for real through perf, one group a processor; where the machine
-has fewer processors than the emulated tenants, several groups count on one. What they counted
+The counters are opened and read for real through perf, one group a CPU; where the machine
+has fewer CPUs than the emulated tenants, several groups count on one. What they counted
 is then replaced by prepared figures, so that an iteration is stable, or is not, on purpose.
 Sampling, decision, layout, enforcement and recording are the agent's own; masks are written to
 hardware in memory. The *floor* is the bare cost of the same reads on the same descriptors in the
@@ -97,7 +97,7 @@ def rows(
     """Measure every combination. Raises `HardwareError` where perf cannot be opened at all.
 
     With a `machine`, which the caller holds as its only writer, combinations that need more
-    processors than its first cache domain has are left out.
+    CPUs than its first cache domain has are left out.
     """
     for count in tenants:
         for width in cores:
@@ -193,7 +193,7 @@ class _Stopwatch:
 
 
 class _Memory:
-    """One socket in memory, as large as need be; perf's software events on real processors."""
+    """One socket in memory, as large as need be; perf's software events on real CPUs."""
 
     guard = None
 
@@ -306,7 +306,7 @@ class _Case:
         return self._row(taken)
 
     def _watch(self) -> None:
-        """Open the processors' counters, without which the agent would go on.
+        """Open the CPUs' counters, without which the agent would go on.
 
         Raises `HardwareError` where one is refused. A domain's may be missing, as on a host.
         """

@@ -39,7 +39,7 @@ class Choice:
 
 
 class Advise(Page):
-    """Tell whether packet buffers fit in DDIO's ways, and what would make them fit.
+    """Show whether packet buffers fit in DDIO's ways, and what would make them fit.
 
     From what the agent found on this host: the rings of Open vSwitch's ports, the devices of
     guests, and how much of the cache devices may write to. What a guest has inside is not seen
@@ -304,7 +304,7 @@ def emulated(now: Estimate) -> Iterator[str]:
     if now.queues_left_out:
         yield (
             f"Emulated are {now.queues} of {now.queues + now.queues_left_out} queues, one a "
-            "processor of the emulated server; the others are left out, so more may miss here."
+            "CPU of the emulated server; the others are left out, so more may miss here."
         )
 
 

@@ -38,8 +38,8 @@ The options are in section [iat] of the configuration: see etc/iat-nova/iat-nova
 Signals: SIGHUP reads the policy again; SIGTERM and SIGINT end the agent and leave the hardware
 as it was found, also while it starts; SIGUSR1 writes to the log where each thread stands.
 Exit status (the reason is on standard error): 0 ended by a signal or, emulated, by
-the scenario's end; 1 could not start; 2 wrong arguments; 71 the host is not as it was found, and
-could not be put back; 75 another agent or writer is at work; 78 invalid configuration, policy or
+the scenario's end; 1 could not start; 2 wrong arguments; 71 the original hardware settings could
+not be restored; 75 another agent or writer is running; 78 invalid configuration, policy or
 strategy: no later start would do better.
 """
 

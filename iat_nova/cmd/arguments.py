@@ -18,5 +18,7 @@ def take_times(parser: argparse.ArgumentParser) -> None:
 def natural(text: str) -> int:
     """Return a positive whole number. Raises what argparse shows."""
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
+        raise argparse.ArgumentTypeError(
+            f"invalid number {text!r}: expected a positive whole number"
+        )
     return int(text)

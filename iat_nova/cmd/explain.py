@@ -24,10 +24,10 @@ _LATEST = 50  # decisions among which one is sought that did more than change th
 
 
 class Explain(Page):
-    """Tell why: what was measured, the thresholds, the transition, what moved and why.
+    """Explain why: what was measured, the thresholds, the transition, what moved and why.
 
     Without TIME the last decision that gave, took or moved ways. With TIME the decision in force at
-    that moment: the last such one, not after it. A mere change of state is told where none is.
+    that moment: the last such one, not after it. A mere change of state is shown where none is.
     """
 
     _epilog = """
@@ -141,7 +141,8 @@ def moment(text: str, now_s: float) -> float:
         return datetime.datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         raise Failure(
-            f"{text!r} is no time; write 03:12, 2026-11-21T03:12:05, -10m or '#1234'", EXIT_USAGE
+            f"invalid time {text!r}: expected 03:12, 2026-11-21T03:12:05, -10m or '#1234'",
+            EXIT_USAGE,
         ) from None
 
 

@@ -19,11 +19,11 @@ _LEAST_WIDTH, _DEFAULT_WIDTH = 60, 100
 
 
 class Doctor(Lister):
-    """Tell what this host can do for the agent, what is missing, and who else holds the cache.
+    """Show what this host can do for the agent, what is missing, and who else holds the cache.
 
-    Changes nothing. What is not in order comes with the command that mends it (-->). Run by root it
-    asks with the user and the capabilities of the service's unit, and says so: what root may do the
-    service may not.
+    Changes nothing. What is not in order comes with the command that repairs it (-->). Run by root
+    it asks with the user and the capabilities of the service's unit, and says so: what root may do
+    the service may not.
     """
 
     _epilog = """

@@ -76,7 +76,7 @@ class _Format(logging.Formatter):
         error = record.msg
         if isinstance(error, Exception) and not isinstance(error, (Failure, ValueError)):
             kind = type(error).__name__
-            text = f"internal error: {kind}: {text} (with --debug it tells where)"
+            text = f"internal error: {kind}: {text} (--debug shows where)"
         return f"iat-nova: {text}"
 
 

@@ -103,7 +103,7 @@ def duration(text: str) -> float:
     """Return the seconds of ``30m``. Raises what argparse shows."""
     found = _DURATION.fullmatch(text)
     if not found or not float(found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 30m, 2h or 1d")
+        raise argparse.ArgumentTypeError(f"invalid duration {text!r}: expected 90s, 30m, 2h or 1d")
     seconds = float(found[1]) * _SECONDS[found[2]]
     if seconds > _LONGEST_S:
         raise argparse.ArgumentTypeError(f"{text!r} is too long; without --for it has no end")

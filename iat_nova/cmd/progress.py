@@ -11,7 +11,7 @@ from iat_nova.report import words
 
 
 class Progress:
-    """Tells how much is done and how long the rest takes: live on a terminal, else each tenth.
+    """Shows how much is done and how long the rest takes: live on a terminal, else each tenth.
 
     `form` is the text, with ``{done}`` and ``{total}``; call it with both as work is done.
     """

@@ -32,7 +32,7 @@ MOST_AGE_S = 86400.0
 
 
 class ProviderConfig(Command):
-    """Write the provider.yaml that tells Placement of this host's LLC ways.
+    """Write the provider.yaml that describes this host's LLC ways to Placement.
 
     It holds the trait CUSTOM_IAT, CUSTOM_IAT_DDIO where DDIO's ways can be sized, and the ways that
     can be guaranteed to guests as CUSTOM_IAT_LLC_WAY: what DDIO at its maximum, Open vSwitch and
@@ -115,7 +115,7 @@ examples:
         if recorded is not None:
             self.note(
                 f"what the agent recorded of this host is {words.duration(age_s)} old and is not "
-                "used. The host is asked itself, which does not tell on which cores Open vSwitch "
+                "used. The host is asked itself, which does not show on which cores Open vSwitch "
                 "polls: start iat-nova-agent and do this again to have them counted exactly"
             )
         hands = wiring.machine(settings)

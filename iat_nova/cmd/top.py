@@ -197,5 +197,7 @@ def _interval(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0.05 <= value <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0.05 to 3600")
+        raise argparse.ArgumentTypeError(
+            f"invalid interval {text!r}: expected 0.05 to 3600 seconds"
+        )
     return value

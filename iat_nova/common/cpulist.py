@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of processors as the kernel and people write them: ``0-3,8``."""
+"""Lists of CPUs as the kernel and people write them: ``0-3,8``."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def _numbers(bare: str, part: str, text: str) -> range:
     first, dash, last = (word.strip() for word in bare.partition("-"))
     where = f"'{shortened(part)}' in the CPU list '{shortened(text)}'"
     if not all(word.isascii() and word.isdigit() for word in (first, last if dash else first)):
-        raise ValueError(f"{where} is neither a number nor a range")
+        raise ValueError(f"{where}: expected a number or a range")
     lowest = bounded_int(first, _HIGHEST_CPU)
     highest = bounded_int(last if dash else first, _HIGHEST_CPU)
     if lowest is None or highest is None or lowest > highest:
-        raise ValueError(f"{where} is no range of CPUs from 0 to {_HIGHEST_CPU}")
+        raise ValueError(f"{where}: expected a range of CPUs from 0 to {_HIGHEST_CPU}")
     return range(lowest, highest + 1)
 
 
 def format_cpus(cpus: Iterable[int]) -> str:
-    """Return processors in the kernel's list format."""
+    """Return CPUs in the kernel's list format."""
     runs: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if runs and cpu == runs[-1][1] + 1:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does DDIO follow its knob? Found out by what it does, never by reading the knob back.
 
-The register of DDIO's ways takes any value and shows it; on some processors (Ice Lake was reported)
+The register of DDIO's ways takes any value and shows it; on some CPUs (Ice Lake was reported)
 hits and misses do not follow. Then the ways set aside for DDIO are lost to everybody.
 
 A growth is a trial when it should matter: many misses, some hits (who never hits streams, and more
@@ -42,9 +42,9 @@ class Ineffective:
     def __str__(self) -> str:
         """Say it for the operator."""
         return (
-            f"DDIO's knob has no effect: from {self.ways_before} to {self.ways_after} ways, misses "
-            f"went from {self.share_before:.1%} to {self.share_after:.1%} of inbound writes; it is "
-            "left where it was found until the next start or reload of the policy"
+            f"changing the DDIO ways had no effect: from {self.ways_before} to {self.ways_after} "
+            f"ways, misses went from {self.share_before:.1%} to {self.share_after:.1%} of inbound "
+            "writes; original mask restored until the next start or reload of the policy"
         )
 
 

@@ -160,7 +160,7 @@ class Enforcer:
                 del self._found[domain]
         except HardwareError as second:
             raise HardwareError(
-                f"{error}; and what was there before could not be put back: {second}; run "
+                f"{error}; and the previous settings could not be restored: {second}; run "
                 "`iat-nova restore` when the agent has ended"
             ) from error
 
@@ -226,7 +226,7 @@ def _difference(domain: int, left: WayMask | None, now: WayMask | None) -> str |
 def _class_names(inventory: DomainInventory, layout: Layout) -> dict[str, str]:
     """Name each tenant's class after the first tenant of its group, so that it lives as long.
 
-    The group with the host's own processors is the machine's default class. A guest gives its
+    The group with the host's own CPUs is the machine's default class. A guest gives its
     UUID: its class then is the same in every cache domain.
     """
     tenants = {tenant.id: tenant for tenant in inventory.tenants}
@@ -243,7 +243,7 @@ def _class_names(inventory: DomainInventory, layout: Layout) -> dict[str, str]:
 def _classes(
     inventory: DomainInventory, layout: Layout, names: Mapping[str, str]
 ) -> tuple[ClassMask, ...]:
-    """Collect the processors of each class."""
+    """Collect the CPUs of each class."""
     cpus = {tenant.id: tenant.cpus for tenant in inventory.tenants}
     return tuple(
         ClassMask(

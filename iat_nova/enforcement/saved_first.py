@@ -36,7 +36,7 @@ class PortsOff:
 class SavedFirst:
     """Counters that are set up only with a snapshot on disk: setting some up writes registers.
 
-    Also after a restore in the middle of a run, which took the snapshot away, and on processors
+    Also after a restore in the middle of a run, which took the snapshot away, and on CPUs
     that came since it was made.
     """
 

@@ -50,7 +50,7 @@ class Restored:
 class Guard:
     """Saves, restores and locks one host.
 
-    `parts` are saved, and restored in the order given, so the one that gives up processors comes
+    `parts` are saved, and restored in the order given, so the one that gives up CPUs comes
     first. `others` restore what a writer with other interfaces saved.
     """
 
@@ -108,7 +108,7 @@ class Guard:
         return restored
 
     def extend(self, names: Collection[str] | None = None) -> None:
-        """Add to the snapshot what came to the machine since: processors, a socket.
+        """Add to the snapshot what came to the machine since: CPUs, a socket.
 
         Call before the first write to it. `names` are the parts about to be written, all when
         None; what was saved of them stays. Raises `HardwareError`.
@@ -128,7 +128,7 @@ class Guard:
         restored = self.restore()
         if restored.failed:
             raise RestoreError(
-                "the host could not be put back as it was found: " + "; ".join(restored.failed)
+                "could not restore the original hardware settings: " + "; ".join(restored.failed)
             )
         return restored
 

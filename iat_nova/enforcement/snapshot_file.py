@@ -95,7 +95,7 @@ class SnapshotFile:
             # It is renamed into place when whole, so this is another program's doing.
             raise self._refusal(str(error)) from error
         if not isinstance(content, dict):
-            raise self._refusal("it is no object")
+            raise self._refusal("it is not an object")
         if content.get("format", _FORMAT) not in (_WITHOUT_CHECKSUM, _FORMAT):
             if content.get("boot") != self._boot():
                 return None

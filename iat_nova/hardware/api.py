@@ -23,14 +23,14 @@ class LastingRefusal(HardwareError):
 
 
 class DomainOffline(HardwareError):
-    """Nothing of a cache domain can be reached: its processors are all off-line."""
+    """Nothing of a cache domain can be reached: its CPUs are all offline."""
 
     def __init__(self, domain: int) -> None:
-        super().__init__(f"cache domain {domain}: none of its processors is on-line")
+        super().__init__(f"cache domain {domain}: none of its CPUs is online")
 
 
 class CoreCounts(NamedTuple):
-    """Counts of one processor since some fixed moment; they only grow."""
+    """Counts of one CPU since some fixed moment; they only grow."""
 
     instructions: int
     cycles: int
@@ -47,7 +47,7 @@ class DomainCounts(NamedTuple):
 
 
 class L2Counts(NamedTuple):
-    """Loads of one processor that reached its L2, since some fixed moment."""
+    """Loads of one CPU that reached its L2, since some fixed moment."""
 
     hits: int
     misses: int
@@ -64,7 +64,7 @@ class InboundCounts(NamedTuple):
 class Counts:
     """One reading of everything watched. What could not be read is absent, never zero.
 
-    `l2` (by processor) and `inbound` (by domain) are empty where nobody counts them.
+    `l2` (by CPU) and `inbound` (by domain) are empty where nobody counts them.
     """
 
     taken_at_s: float  # the loop's clock
@@ -75,13 +75,13 @@ class Counts:
 
 
 class Counters(Protocol):
-    """Per-processor and per-domain event counters."""
+    """Per-CPU and per-domain event counters."""
 
     def watch(self, cpus: Iterable[int]) -> None:
-        """Count on exactly these processors from now on; keeps what is already counted."""
+        """Count on exactly these CPUs from now on; keeps what is already counted."""
 
     def read(self) -> Counts:
-        """Return the running totals. A processor that went off-line is absent."""
+        """Return the running totals. A CPU that went offline is absent."""
 
     def close(self) -> None:
         """Give all descriptors back."""
@@ -90,14 +90,14 @@ class Counters(Protocol):
 DEFAULT_CLASS = "host"
 """The name under which the machine's default class (class 0, resctrl's root group) is programmed.
 
-It is always there and costs no class of ours; its processors are those in no other class, so
+It is always there and costs no class of ours; its CPUs are those in no other class, so
 the `cpus` of a `ClassMask` of this name are not written anywhere.
 """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClassMask:
-    """One class of service to be programmed: a name of ours, its processors, its mask."""
+    """One class of service to be programmed: a name of ours, its CPUs, its mask."""
 
     name: str
     cpus: tuple[int, ...]
@@ -105,7 +105,7 @@ class ClassMask:
 
 
 class CacheAllocator(Protocol):
-    """CAT: which ways the processors of a class may fill."""
+    """CAT: which ways the CPUs of a class may fill."""
 
     def domains(self) -> tuple[CacheDomain, ...]:
         """Return the cache domains with their limits, as found."""
@@ -113,7 +113,7 @@ class CacheAllocator(Protocol):
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
         """Program exactly these classes in a domain and return the *effective* masks, read back.
 
-        Processors of the domain in no class belong to the default class. A class that is no
+        CPUs of the domain in no class belong to the default class. A class that is no
         longer named is given up. Raises `HardwareError` with nothing half-done.
         """
 

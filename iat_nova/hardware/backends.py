@@ -48,7 +48,7 @@ class Preferences:
 class Choice:
     """One role (cat, ddio, counters, ddio counters), what fills it, and why no other does.
 
-    `denied`: this processor has better, and something that can be mended keeps it from being used.
+    `denied`: this CPU has better, and something that can be mended keeps it from being used.
     """
 
     role: str
@@ -62,8 +62,8 @@ class Backends:
     """The hands on this host. `parts` go to the guard, in this order.
 
     `look` tells the cache domains like the allocator, but for one who must not disturb the agent.
-    `inspect` compares what the allocator wrote with what is there, and puts processors that were
-    off-line back into their classes. `missing` tells what the allocator writes to and is not there.
+    `inspect` compares what the allocator wrote with what is there, and puts CPUs that were
+    offline back into their classes. `missing` tells what the allocator writes to and is not there.
     """
 
     counters: Counters
@@ -218,7 +218,7 @@ def _ddio(
         alloc = IoAllocDdio(host.fs, domains)
         if alloc.state() != "not supported":
             return alloc, Choice("ddio", "io_alloc", f"resctrl offers it ({alloc.state()})")
-        reasons.append("io_alloc: this kernel or processor has none")
+        reasons.append("io_alloc: this kernel or CPU has none")
     why = "; ".join(reasons) or "asked for"
     if wanted not in ("auto", "none"):
         raise HardwareError(f"ddio_interface = {wanted} cannot be had: {why}")
@@ -257,7 +257,7 @@ def _no_ddio_register(host: Host) -> str | None:
     Whether it can be written is not tried: the settings that forbid it are looked at.
     """
     if not _has_ddio_register(host):
-        return "not known on this processor"
+        return "not known on this CPU"
     parameter = host.roots.msr_parameters / "allow_writes"
     if text_of(parameter) == "off":
         return f"the msr driver refuses writes (echo on > {parameter})"
@@ -276,7 +276,7 @@ def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None
     role = "ddio counters"
     model, pmus = host.model, cha_pmus(host.roots.pmus)
     if wanted.counters == "software" or model is None:
-        return None, Choice(role, "none", "no event table for this processor")
+        return None, Choice(role, "none", "no event table for this CPU")
     if wanted.counters in ("auto", "perf"):
         if pmus:
             reader = ChaPerf(
@@ -291,7 +291,7 @@ def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None
         why = f"no table of CHA registers for {model.name} (counters_interface = perf)"
         return None, Choice(role, "none", why)
     if not pmus:
-        why = "the number of slices is told by uncore_cha PMUs alone (modprobe intel_uncore)"
+        why = "only uncore_cha PMUs give the number of slices (modprobe intel_uncore)"
         return None, Choice(role, "none", why)
     return _cha_registers(host, model, len(pmus), wanted.cha_slices), Choice(
         role, "msr", "asked for"
@@ -317,9 +317,9 @@ def _counters(
         return PerfCounters(SOFTWARE, clock), Choice("counters", "software", "asked for")
     if host.model is None:
         raise HardwareError(
-            f"counters_interface = {wanted}: no event table for this processor "
+            f"counters_interface = {wanted}: no event table for this CPU "
             f"({host.processor.name}): the agent could not see what its decisions do; report the "
-            "processor to the project"
+            "CPU to the project"
         )
     if wanted == "msr":
         counters = MsrCounters(host.msr, host.model.core, host.topology, clock, reader)
@@ -331,4 +331,4 @@ def _counters(
             "counters the kernel does not know of"
         )
     perf = PerfCounters(host.model.core, clock, domains=reader)
-    return perf, Choice("counters", "perf", "one group and one system call a processor")
+    return perf, Choice("counters", "perf", "one group and one system call a CPU")

@@ -29,7 +29,7 @@ DEVICES = Path("/sys/bus/event_source/devices")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pmu:
-    """A PMU of the kernel: its type, the processors that count for each package, its formats.
+    """A PMU of the kernel: its type, the CPUs that count for each package, its formats.
 
     `formats` maps a term to its place, such as ``config1:41-50`` or ``config:8-15,32-57``.
     """
@@ -99,7 +99,7 @@ def _lasting(folder: Path, inode: int) -> tuple[int, Mapping[str, str]]:
 class ChaPerf:
     """`perf.DomainReader` on the kernel's CHA PMUs.
 
-    `domains` returns the domain of every processor. `slices` PMUs are counted in every package (all
+    `domains` returns the domain of every CPU. `slices` PMUs are counted in every package (all
     when None) and stand for all. A group that could not be opened, was lost, or ran less than half
     of an interval, makes its domain absent.
     """
@@ -135,7 +135,7 @@ class ChaPerf:
         chosen = pmus[: self._slices]
         self._factor = (len(pmus), len(chosen))
         domain_of = self._domains()
-        # The kernel moves a package's events to another processor when theirs goes off-line.
+        # The kernel moves a package's events to another CPU when theirs goes offline.
         missing = {
             (pmu.name, domain_of[cpu]): (pmu, cpu)
             for pmu in chosen

@@ -30,7 +30,7 @@ from iat_nova.hardware.rollback import Reach
 class ChaMsr:
     """`perf.DomainReader` on the CHAs' registers (uncore performance monitoring manuals).
 
-    `domains` returns a processor on-line for every domain; `slices` is how many slices a package
+    `domains` returns a CPU online for every domain; `slices` is how many slices a package
     has, `counted` how many of them are counted. Boxes in use by others are refused; a domain with
     a box that does not count for us is absent.
     """
@@ -49,7 +49,7 @@ class ChaMsr:
     ) -> None:
         if not 0 < slices <= registers.slices_max:
             raise HardwareError(
-                f"{slices} LLC slices a package: this processor has at most {registers.slices_max}"
+                f"{slices} LLC slices a package: this CPU has at most {registers.slices_max}"
             )
         self._msr = msr
         self._registers = registers
@@ -101,7 +101,7 @@ class ChaMsr:
             counts_there = found & self._registers.enable if self._registers.enable else found
             if counts_there and found != selections.get(n):
                 raise HardwareError(
-                    f"processor {cpu}: CHA {box} counter {n} (register {register:#x} = {found:#x}) "
+                    f"CPU {cpu}: CHA {box} counter {n} (register {register:#x} = {found:#x}) "
                     "is in use; end what counts there, or use the kernel's PMUs "
                     "(counters_interface = perf)"
                 )

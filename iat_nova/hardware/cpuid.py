@@ -27,7 +27,7 @@ class L3Allocation(NamedTuple):
 
 
 def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
-    """Return a processor's limits. Raises `HardwareError` without the driver or the feature."""
+    """Return a CPU's limits. Raises `HardwareError` without the driver or the feature."""
     path = devices / str(cpu) / "cpuid"
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -39,6 +39,6 @@ def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
         raise HardwareError(f"{path}: {error.strerror}; modprobe cpuid") from error
     eax, ebx, _, most = _REGISTERS.unpack(cat)  # the highest class, 0 without the feature
     if not most:
-        raise HardwareError("CPUID: this processor has no L3 cache allocation")
+        raise HardwareError("CPUID: this CPU has no L3 cache allocation")
     *_, most_of_mba = _REGISTERS.unpack(mba)
     return L3Allocation((eax & 0x1F) + 1, min(most, most_of_mba or most) + 1, ebx)

@@ -28,7 +28,7 @@ def _ways(domain: CacheDomain) -> int:
 class MsrDdio:
     """`hardware.api.DdioWays` through IIO_LLC_WAYS, MSR 0xC8B: one bit a way, package scope.
 
-    The register takes any value; whether the processor follows is another question (on Ice Lake
+    The register takes any value; whether the CPU follows is another question (on Ice Lake
     it was seen not to), which only hit and miss rates answer.
     """
 
@@ -60,9 +60,9 @@ class MsrDdio:
         return WayMask(self._msr.read(cpu, IIO_LLC_WAYS) & _ways(domain))
 
     def _find(self, domain: int) -> tuple[CacheDomain, int]:
-        """Return a domain and a processor to reach it by.
+        """Return a domain and a CPU to reach it by.
 
-        Looks anew where none of the processors known of it is on-line.
+        Looks anew where none of the CPUs known of it is online.
         """
         online = self._topology.online()
         for known in self._known:
@@ -157,7 +157,7 @@ class IoAllocDdio(AllReachable):
 
     def _mask(self, domain: int) -> WayMask:
         masks = self._masks()
-        if domain not in masks:  # the kernel leaves out what is off-line
+        if domain not in masks:  # the kernel leaves out what is offline
             raise DomainOffline(domain)
         return masks[domain]
 

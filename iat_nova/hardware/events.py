@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to count on which processor: the event tables, chosen by model.
+"""What to count on which CPU: the event tables, chosen by model.
 
 Sources: Intel SDM volume 3, "Architectural performance monitoring" (core events); Intel's
 uncore reference manuals and perfmon tables of each generation (CHA events and registers).
@@ -17,7 +17,7 @@ from iat_nova.hardware.perf_event import PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, Perf
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CoreEvents:
-    """Four events of a processor, in the order of `api.CoreCounts`.
+    """Four events of a CPU, in the order of `api.CoreCounts`.
 
     `stand_in` marks a set that does not count what the names say: it only costs the same
     system calls, so that the loop's cost can be measured where no hardware events are.
@@ -65,7 +65,7 @@ class ChaRegisters:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Model:
-    """A processor generation: its name, events and registers."""
+    """A CPU generation: its name, events and registers."""
 
     name: str
     core: CoreEvents
@@ -151,7 +151,7 @@ _INTEL_MODELS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Processor:
-    """Who made the processor and which one it is, as ``/proc/cpuinfo`` says."""
+    """Who made the CPU and which one it is, as ``/proc/cpuinfo`` says."""
 
     vendor: str
     family: int
@@ -160,19 +160,19 @@ class Processor:
 
     @property
     def known(self) -> Model | None:
-        """The generation's events and registers; None for a processor we have no table for."""
+        """The generation's events and registers; None for a CPU we have no table for."""
         if self.vendor == "GenuineIntel" and self.family == 6:
             return _INTEL_MODELS.get(self.model)
         return None
 
 
 def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> Processor:
-    """Read which processor this is; unknown fields are empty or zero."""
+    """Read which CPU this is; unknown fields are empty or zero."""
     fields: dict[str, str] = {}
     for line in cpuinfo.read_text(errors="replace").splitlines():
         key, colon, value = line.partition(":")
         if not colon:
-            break  # one block a processor: the first will do
+            break  # one block a CPU: the first will do
         fields[key.strip()] = value.strip()
     return Processor(
         vendor=fields.get("vendor_id", ""),

@@ -36,7 +36,7 @@ def check_mask(domain: CacheDomain, mask: WayMask, what: str) -> None:
     if mask >> domain.ways:
         raise HardwareError(f"{where} goes beyond the {domain.ways} ways of this cache")
     if not mask.is_contiguous and not domain.sparse_masks:
-        raise HardwareError(f"{where} has a gap; this processor wants contiguous masks")
+        raise HardwareError(f"{where} has a gap; this CPU wants contiguous masks")
     if mask.count < domain.min_ways:
         raise HardwareError(f"{where} has fewer than the {domain.min_ways} ways required")
     if mask & domain.reserved_ways:
@@ -48,7 +48,7 @@ def check_mask(domain: CacheDomain, mask: WayMask, what: str) -> None:
 def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
     """Raise `HardwareError` when these classes cannot all be programmed in a domain.
 
-    The default class is there already; its processors are nobody's business here.
+    The default class is there already; its CPUs are nobody's business here.
     """
     where = f"cache domain {domain.id}"
     ours = sum(1 for item in classes if item.name != DEFAULT_CLASS)
@@ -66,10 +66,10 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
         check_mask(domain, item.mask, f"class {item.name!r}")
         for cpu in item.cpus if item.name != DEFAULT_CLASS else ():
             if cpu not in domain.cpus:
-                raise HardwareError(f"{where}, class {item.name!r}: processor {cpu} is not in it")
+                raise HardwareError(f"{where}, class {item.name!r}: CPU {cpu} is not in it")
             if cpu in owner:
                 raise HardwareError(
-                    f"{where}: processor {cpu} is in class {owner[cpu]!r} and in {item.name!r}"
+                    f"{where}: CPU {cpu} is in class {owner[cpu]!r} and in {item.name!r}"
                 )
             owner[cpu] = item.name
 

@@ -26,8 +26,8 @@ def acquire(path: Path) -> int:
     """Lock a file with our process number in it; return its descriptor, which holds the lock.
 
     File and folder are made where missing. The kernel drops the lock with the descriptor, however
-    its process ends. The folder may be the service's and the caller root: what is no regular file,
-    a symbolic link too, is refused. Raises `LockHeld`, and `OSError` which names the file.
+    its process ends. The folder may be the service's and the caller root: what is not a regular
+    file, a symbolic link too, is refused. Raises `LockHeld`, and `OSError` which names the file.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -55,7 +55,7 @@ class MsrError(HardwareError):
 
 
 class Msr:
-    """Registers by processor. Descriptors are opened at first use and kept until `close`."""
+    """Registers by CPU. Descriptors are opened at first use and kept until `close`."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Msr:
     # ------------------------------------------------------------------------- registers
 
     def read(self, cpu: int, register: int) -> int:
-        """Return a register of a processor. Raises `MsrError`."""
+        """Return a register of a CPU. Raises `MsrError`."""
         _check(register, _READABLE)
         try:
             data = self.pread(cpu, register)
@@ -89,7 +89,7 @@ class Msr:
         return value
 
     def write(self, cpu: int, register: int, value: int) -> None:
-        """Set a register of a processor. Raises `MsrError`."""
+        """Set a register of a CPU. Raises `MsrError`."""
         _check(register, _WRITABLE)
         try:
             self.pwrite(cpu, register, _VALUE.pack(value))
@@ -127,14 +127,14 @@ class Msr:
 _NO_RIGHT = (
     "give the agent CAP_SYS_RAWIO and the right to the file (CAP_DAC_OVERRIDE), restart its unit "
     "if the msr driver was loaded after it started (systemd then ignored DeviceAllow=), and look "
-    "at /sys/kernel/security/lockdown: a kernel in lockdown refuses whoever asks"
+    "at /sys/kernel/security/lockdown: a kernel in lockdown refuses everybody"
 )
 _ADVICE = {
     errno.ENOENT: "load the driver: modprobe msr",
     errno.EPERM: _NO_RIGHT,
     errno.EACCES: _NO_RIGHT,
-    errno.EIO: "this processor (or virtual machine) has no such register, or refuses the value",
-    errno.ENXIO: "the processor is off-line, or the driver is not loaded: modprobe msr",
+    errno.EIO: "this CPU (or virtual machine) has no such register, or refuses the value",
+    errno.ENXIO: "the CPU is offline, or the driver is not loaded: modprobe msr",
     errno.EMFILE: "raise the limit of open files (LimitNOFILE= in the unit)",
 }
 
@@ -161,14 +161,14 @@ def _text(path: Path) -> str:
 
 
 def _owner_offline(register: int) -> MsrError:
-    return MsrError(f"register {register:#x}: its owner is off-line", errno.ENXIO)
+    return MsrError(f"register {register:#x}: its owner is offline", errno.ENXIO)
 
 
 class SavedRegisters:
     """Registers as they were found, so that they can be put back once.
 
-    A key stands for the processor, or package, that owns a register; `cpu_of` gives a processor
-    on-line to reach it by, None when there is none: the register is then gone with its owner.
+    A key stands for the CPU, or package, that owns a register; `cpu_of` gives a CPU
+    online to reach it by, None when there is none: the register is then gone with its owner.
     """
 
     def __init__(self, msr: Msr, cpu_of: Callable[[int], int | None]) -> None:
@@ -212,7 +212,7 @@ class SavedRegisters:
 def save_registers(
     msr: Msr, places: Iterable[tuple[int, int, int]], changed: SavedRegisters
 ) -> list[list[int]]:
-    """Return [key, register, value] for every (key, processor, register): plain JSON values.
+    """Return [key, register, value] for every (key, CPU, register): plain JSON values.
 
     Of registers we have `changed` already it is the value found then.
     """
@@ -248,7 +248,7 @@ def restore_registers(
         if msr.read(cpu, register) == value:
             return None
         msr.write(cpu, register, value)
-        return f"processor {cpu}: register {register:#x} = {value:#x}"
+        return f"CPU {cpu}: register {register:#x} = {value:#x}"
 
     return put_all_back(saved, put_back)
 

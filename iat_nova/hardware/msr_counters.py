@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of processors read from their registers: for hosts where perf cannot be used.
+"""Counters of CPUs read from their registers: for hosts where perf cannot be used.
 
 Uses the four general counters (IA32_PMC0..3 with IA32_PERFEVTSEL0..3). Nobody arbitrates between
 this and the kernel: perf counts on the same registers, so the perf back end is the better choice
@@ -35,9 +35,9 @@ _COUNTERS = range(4)
 
 
 class MsrCounters:
-    """`hardware.api.Counters` through the registers: four reads a processor a poll.
+    """`hardware.api.Counters` through the registers: four reads a CPU a poll.
 
-    `watch` programs counters and `close` puts back what was found. A processor that was off-line,
+    `watch` programs counters and `close` puts back what was found. A CPU that was offline,
     or whose registers somebody reset, is absent for that reading and programmed anew by the next
     `watch`. Totals never fall.
     """
@@ -67,7 +67,7 @@ class MsrCounters:
         return cpu if cpu in self._topology.online() else None
 
     def watch(self, cpus: Iterable[int]) -> None:
-        """Count on exactly these processors from now on; see `api.Counters`."""
+        """Count on exactly these CPUs from now on; see `api.Counters`."""
         wanted = set(cpus) & self._topology.online()
         gone = self._counted - wanted
         self._saved.put_back(gone)
@@ -94,7 +94,7 @@ class MsrCounters:
             found = self._msr.read(cpu, PERFEVTSEL + n)
             if found & _ENABLE and found not in ours:
                 raise HardwareError(
-                    f"processor {cpu}: counter {n} (register {PERFEVTSEL + n:#x} = {found:#x}) is "
+                    f"CPU {cpu}: counter {n} (register {PERFEVTSEL + n:#x} = {found:#x}) is "
                     "in use; end what counts there, or use the perf back end"
                 )
         enabled = self._msr.read(cpu, PERF_GLOBAL_CTRL)
@@ -128,7 +128,7 @@ class MsrCounters:
             self._domains.close()
 
     def save(self) -> list[list[int]]:
-        """Return, as plain JSON values, the registers `watch` may change, on every processor."""
+        """Return, as plain JSON values, the registers `watch` may change, on every CPU."""
         registers = (PERF_GLOBAL_CTRL, *(PERFEVTSEL + n for n in _COUNTERS))
         places = ((cpu, cpu, at) for cpu in sorted(self._topology.online()) for at in registers)
         return save_registers(self._msr, places, self._saved)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters through the kernel: one perf group a processor, one system call a processor a poll."""
+"""Counters through the kernel: one perf group a CPU, one system call a CPU a poll."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ZERO = CoreCounts(0, 0, 0, 0)
 
 
 class DomainReader(Protocol):
-    """Counters of whole cache domains, read together with those of the processors."""
+    """Counters of whole cache domains, read together with those of the CPUs."""
 
     def watch(self) -> None:
         """Open what is not open yet; the only call that opens or closes descriptors."""
@@ -46,13 +46,13 @@ class OpenGroup(Protocol):
 class PerfCounters:
     """`hardware.api.Counters` through ``perf_event_open``.
 
-    Descriptors are opened and closed in `watch` and `close` only, so a processor that went
-    off-line stays absent until the first `watch` after its return. Totals never fall: a group
+    Descriptors are opened and closed in `watch` and `close` only, so a CPU that went
+    offline stays absent until the first `watch` after its return. Totals never fall: a group
     that is opened anew counts on from where its predecessor stopped.
 
-    `real_cpu` maps the number a caller uses to the processor that is counted; several numbers
-    may map to one (the bench's 512 emulated processors on two real ones). `domains` adds DDIO's
-    counters. `open_group` opens the events on a processor and starts them.
+    `real_cpu` maps the number a caller uses to the CPU that is counted; several numbers
+    may map to one (the bench's 512 emulated CPUs on two real ones). `domains` adds DDIO's
+    counters. `open_group` opens the events on a CPU and starts them.
 
     `watch` raises `HardwareError` when the kernel refuses the events; what was open stays open.
     """
@@ -72,10 +72,10 @@ class PerfCounters:
         self._real_cpu = real_cpu
         self._open_group = open_group
         self._cores: tuple[_Core, ...] = ()
-        self._totals: dict[int, CoreCounts] = {}  # of processors that are not counted now
+        self._totals: dict[int, CoreCounts] = {}  # of CPUs that are not counted now
 
     def watch(self, cpus: Iterable[int]) -> None:
-        """Count on exactly these processors from now on; keeps what is already counted."""
+        """Count on exactly these CPUs from now on; keeps what is already counted."""
         wanted = set(cpus)
         counted = {core.cpu: core for core in self._cores}
         for core in self._cores:
@@ -111,7 +111,7 @@ class PerfCounters:
         return Counts(taken_at_s, cores, domains)
 
     def raw_read(self) -> None:
-        """Do the system calls of `read` on the processors' descriptors, and nothing else.
+        """Do the system calls of `read` on the CPUs' descriptors, and nothing else.
 
         This is the floor under any way of reading them: what a loop costs beyond it is its own.
         """
@@ -129,7 +129,7 @@ class PerfCounters:
 
 
 class _Core:
-    """The group of one processor.
+    """The group of one CPU.
 
     Its totals are the kernel's counts plus `_offset`: what was counted by a group before it, and
     what scaling added.
@@ -149,7 +149,7 @@ class _Core:
         """Return the totals, None when this interval's counts cannot be trusted.
 
         An interval in which the group ran less than half the time is rejected (its scaled counts
-        still enter the totals, the best estimate there is). When the processor goes off-line the
+        still enter the totals, the best estimate there is). When the CPU goes offline the
         kernel takes the group apart and its time stands still: the group is then lost.
         """
         if self.lost:

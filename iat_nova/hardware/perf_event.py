@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``perf_event_open(2)``: one group of counters on one processor behind one descriptor.
+"""``perf_event_open(2)``: one group of counters on one CPU behind one descriptor.
 
 A group is scheduled as a whole, so its counts cover the same time, and one ``read`` of the leader
 returns all of them (``PERF_FORMAT_GROUP``, tools/include/uapi/linux/perf_event.h):
@@ -50,11 +50,11 @@ class PerfEvent:
 
 
 class CpuOffline(HardwareError):
-    """The processor is not there: off-line, or it never was."""
+    """The CPU is not there: offline, or it never was."""
 
 
 class Group:
-    """Counters of one processor that run together. `fd` is the leader's descriptor.
+    """Counters of one CPU that run together. `fd` is the leader's descriptor.
 
     Counting starts with the construction. Raises `CpuOffline` or `HardwareError`, and leaves no
     descriptor open then.
@@ -121,8 +121,8 @@ _STRICTEST = 2  # the strictest value at which CAP_PERFMON is enough, everywhere
 _ADVICE = {
     errno.EMFILE: "raise the limit of open files (LimitNOFILE= in the unit, ulimit -n)",
     errno.ENFILE: "raise fs.file-max",
-    errno.ENOENT: "this processor or virtual machine does not offer the event",
-    errno.EOPNOTSUPP: "this processor or virtual machine does not offer the event",
+    errno.ENOENT: "this CPU or virtual machine does not offer the event",
+    errno.EOPNOTSUPP: "this CPU or virtual machine does not offer the event",
     errno.EINVAL: "this kernel does not know the event, or the group needs too many counters",
     errno.EBUSY: "another program holds the counters exclusively",
     errno.ENOSYS: "the kernel was built without perf events",
@@ -130,10 +130,10 @@ _ADVICE = {
 
 
 def _refusal(code: int, event: PerfEvent, cpu: int) -> HardwareError:
-    where = f"processor {cpu}, perf event type {event.type} config {event.config:#x}"
+    where = f"CPU {cpu}, perf event type {event.type} config {event.config:#x}"
     text = f"{where}: {os.strerror(code)}"
     if code in (errno.ENODEV, errno.ENXIO):
-        return CpuOffline(f"{text}; the processor is off-line")
+        return CpuOffline(f"{text}; the CPU is offline")
     if code in (errno.EACCES, errno.EPERM):
         return HardwareError(f"{text} {no_right(_paranoid(), held('CapEff'))}")
     return HardwareError(f"{text}; {_ADVICE.get(code, 'see perf_event_open(2)')}")
@@ -172,7 +172,7 @@ def no_right(paranoid: int | None, capabilities: frozenset[str]) -> str:
 
 
 def available(events: Iterable[PerfEvent], cpu: int = 0) -> str | None:
-    """Return None when a group of these events can be opened on a processor, else the reason."""
+    """Return None when a group of these events can be opened on a CPU, else the reason."""
     try:
         Group(tuple(events), cpu).close()
     except HardwareError as error:

@@ -101,7 +101,7 @@ class PqosAllocator:
     def domains(self) -> tuple[CacheDomain, ...]:
         """Read the cache domains; see `api.CacheAllocator`.
 
-        A processor seen once stays in its domain while it is off-line.
+        A CPU seen once stays in its domain while it is offline.
         """
         self._renew_library()
         if self._interface is Interface.MSR:
@@ -165,7 +165,7 @@ class PqosAllocator:
         return self._opened
 
     def _renew_library(self) -> None:
-        """Shut libpqos down when processors came or went: it knows those of its start."""
+        """Shut libpqos down when CPUs came or went: it knows those of its start."""
         if self._opened is not None:
             known = {core.cpu for core in self._opened.cores}
             if known != self._topology.online():
@@ -199,7 +199,7 @@ class PqosAllocator:
         for core in self._library().cores:
             if core.cpu in domain.cpus:
                 return core.l3cat_id
-        raise HardwareError(f"cache domain {domain.id}: libpqos knows none of its processors")
+        raise HardwareError(f"cache domain {domain.id}: libpqos knows none of its CPUs")
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
         """Read the masks of our classes back; see `api.CacheAllocator`."""
@@ -285,7 +285,7 @@ class PqosAllocator:
         before = self._library().class_of(cpu)
         if before != was and before in self._taken:
             raise HardwareError(
-                f"processor {cpu} is in class {before}, which is not ours; leave it alone, or "
+                f"CPU {cpu} is in class {before}, which is not ours; leave it alone, or "
                 "free it: pqos -R"
             )
         self._put(cpu, number)
@@ -326,11 +326,11 @@ class PqosAllocator:
                 self._put(cpu, number)
                 reasserted.append(cpu)
             elif self._library().class_of(cpu) != number:
-                foreign.append(f"processor {cpu} was moved out of class {number}")
+                foreign.append(f"CPU {cpu} was moved out of class {number}")
         return Inspection(tuple(foreign), tuple(reasserted))
 
     def _wanted(self) -> dict[int, int]:
-        """Return the class of every processor of ours, on-line or not."""
+        """Return the class of every CPU of ours, online or not."""
         return {
             cpu: self._numbers[domain][name]
             for domain, named in self._classes.items()
@@ -399,7 +399,7 @@ class PqosAllocator:
         self._renew_library()
         library = self._library()
         found = {int(cpu): number for cpu, number in saved["classes"].items()}
-        if "partial" not in saved:  # who was off-line when the host was found was in class 0
+        if "partial" not in saved:  # who was offline when the host was found was in class 0
             found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}
         steps: list[Callable[[], str | None]] = [
             functools.partial(self._put_back_class, cpu, number) for cpu, number in found.items()
@@ -414,7 +414,7 @@ class PqosAllocator:
         if self._library().class_of(cpu) == number:
             return None
         self._library().set_class(cpu, number)
-        return f"processor {cpu} in class {number}"
+        return f"CPU {cpu} in class {number}"
 
     def _put_back_masks(self, l3cat: int, found: Mapping[str, int]) -> str | None:
         now = self._library().masks(l3cat)

@@ -53,7 +53,7 @@ class Interface(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Core:
-    """A processor as libpqos sees it."""
+    """A CPU as libpqos sees it."""
 
     cpu: int
     l3cat_id: int
@@ -142,7 +142,7 @@ def load(sonames: tuple[str, ...] = SONAMES) -> ctypes.CDLL:
 class Pqos:
     """An initialised libpqos. One a process; `close` gives the hardware's lock back.
 
-    `cpus` are the processors on-line. Initialising with the OS interface makes resctrl groups COS1
+    `cpus` are the CPUs online. Initialising with the OS interface makes resctrl groups COS1
     and so on. Raises `PqosError`.
     """
 
@@ -187,14 +187,14 @@ class Pqos:
         self._call("pqos_l3ca_set", l3cat_id, len(masks), table, what=f"domain {l3cat_id} {what}")
 
     def class_of(self, cpu: int) -> int:
-        """Return the class a processor is in."""
+        """Return the class a CPU is in."""
         number = ctypes.c_uint()
-        self._call("pqos_alloc_assoc_get", cpu, ctypes.byref(number), what=f"processor {cpu}")
+        self._call("pqos_alloc_assoc_get", cpu, ctypes.byref(number), what=f"CPU {cpu}")
         return number.value
 
     def set_class(self, cpu: int, number: int) -> None:
-        """Put a processor into a class."""
-        self._call("pqos_alloc_assoc_set", cpu, number, what=f"processor {cpu} into class {number}")
+        """Put a CPU into a class."""
+        self._call("pqos_alloc_assoc_set", cpu, number, what=f"CPU {cpu} into class {number}")
 
     def min_ways(self) -> int:
         """Return the least number of ways a mask may hold."""
@@ -216,7 +216,7 @@ class Pqos:
         find.restype = ctypes.POINTER(ctypes.c_uint)
         core = find(table, cpu)
         if not core or core[0] != cpu:
-            raise PqosError(f"libpqos: struct pqos_coreinfo of processor {cpu} is not as known")
+            raise PqosError(f"libpqos: struct pqos_coreinfo of CPU {cpu} is not as known")
         return Core(cpu=cpu, l3cat_id=core[4])
 
     def _recognise(self) -> _Layout:

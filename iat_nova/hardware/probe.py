@@ -78,7 +78,7 @@ class Host:
 
     @property
     def model(self) -> events.Model | None:
-        """The processor's event tables, None for one we do not know."""
+        """The CPU's event tables, None for one we do not know."""
         return self.processor.known
 
 
@@ -127,10 +127,10 @@ def refusal(subject: str, error: HardwareError, level: Level = Level.MISSING) ->
 def _processor(host: Host) -> list[Finding]:
     name = host.processor.name or host.processor.vendor or "unknown"
     if host.model is not None:
-        return [Finding("processor", Level.OK, f"{name} ({host.model.name})")]
+        return [Finding("CPU", Level.OK, f"{name} ({host.model.name})")]
     which = f"{host.processor.vendor} family {host.processor.family} model {host.processor.model}"
     state = f"{name}: no event table for {which}: nothing can be counted"
-    return [Finding("processor", Level.MISSING, state, "report the processor to the project")]
+    return [Finding("CPU", Level.MISSING, state, "report the CPU to the project")]
 
 
 def _resctrl(host: Host) -> list[Finding]:
@@ -140,10 +140,10 @@ def _resctrl(host: Host) -> list[Finding]:
             remedy = f"mount -t resctrl resctrl {root}"
             return [Finding("resctrl", Level.MISSING, "not mounted", remedy)]
         if "cat_l3" in text_of(host.roots.proc / "cpuinfo").split():
-            state = "this kernel has none, though the processor can allocate cache"
+            state = "this kernel has none, though the CPU can allocate cache"
             return [Finding("resctrl", Level.MISSING, state, "boot with rdt=l3cat")]
         state = "the kernel sees no cache allocation here (no cat_l3 in /proc/cpuinfo)"
-        remedy = "another processor; virtual machines have none; Haswell: boot with rdt=l3cat"
+        remedy = "another CPU; virtual machines have none; Haswell: boot with rdt=l3cat"
         return [Finding("resctrl", Level.MISSING, state, remedy)]
     domains = host.resctrl.domains()
     foreign = host.resctrl.foreign_groups()
@@ -178,7 +178,7 @@ def _foreign(host: Host, name: str) -> Finding:
 
 def _msr(host: Host) -> list[Finding]:
     if host.model is None:
-        state = "of no use: no registers are known on this processor"
+        state = "of no use: no registers are known on this CPU"
         return [Finding("msr driver", Level.MISSING, state)]
     if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
         found = [Finding("msr driver", Level.OK, "loaded")]
@@ -198,7 +198,7 @@ def _msr(host: Host) -> list[Finding]:
 def _ddio_register(host: Host) -> list[Finding]:
     subject = "DDIO register 0xc8b"
     if host.model is None or not host.model.ddio_msr:
-        return [Finding(subject, Level.MISSING, "not known on this processor")]
+        return [Finding(subject, Level.MISSING, "not known on this CPU")]
     try:
         caches = host.topology.caches()
         masks = {cache.id: host.msr.read(cache.cpus[0], IIO_LLC_WAYS) for cache in caches}
@@ -217,7 +217,7 @@ def _io_alloc(host: Host) -> list[Finding]:
 
 def _perf(host: Host) -> list[Finding]:
     if host.model is None:
-        return [Finding("perf", Level.MISSING, "no event table for this processor")]
+        return [Finding("perf", Level.MISSING, "no event table for this CPU")]
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is None:
         return [Finding("perf", Level.OK, f"{host.model.core.name} events open")]
@@ -228,9 +228,9 @@ def _cha(host: Host) -> list[Finding]:
     pmus = cha_pmus(host.roots.pmus)
     if pmus:
         cpus = format_cpus(pmus[0].cpumask)
-        return [Finding("CHA PMUs", Level.OK, f"{len(pmus)} slices, counted on processors {cpus}")]
+        return [Finding("CHA PMUs", Level.OK, f"{len(pmus)} slices, counted on CPUs {cpus}")]
     if host.processor.vendor != "GenuineIntel":
-        state = "none: only Intel's processors count DDIO's hits and misses"
+        state = "none: only Intel's CPUs count DDIO's hits and misses"
         return [Finding("CHA PMUs", Level.MISSING, state)]
     state = "none: DDIO's hits and misses cannot be counted through the kernel"
     return [Finding("CHA PMUs", Level.MISSING, state, "modprobe intel_uncore")]
@@ -255,7 +255,7 @@ def _pqos(host: Host, agent: int | None = None) -> list[Finding]:
 def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding]:
     """Tell which cores have hyper-threads of different owners: their classes cannot part them.
 
-    `owner` names who has a processor. Threads share the core's own caches, and the ways of one
+    `owner` names who has a CPU. Threads share the core's own caches, and the ways of one
     class are filled through them by the other. One finding for each set of owners.
     """
     cores = {topology.siblings(cpu) for cpu in owner}
@@ -268,7 +268,7 @@ def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding
         Finding(
             "hyper-threads",
             Level.NOTE,
-            f"{' and '.join(owners)} share cores: processors "
+            f"{' and '.join(owners)} share cores: CPUs "
             + ", ".join(format_cpus(core) for core in cores),
             "openstack --os-compute-api-version 2.86 flavor set "
             "--property hw:cpu_thread_policy=require (or isolate) FLAVOR; "

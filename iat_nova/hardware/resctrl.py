@@ -5,7 +5,7 @@ A group (the kernel's class of service) spans all cache domains, with one mask i
 classes belong to one domain. So a group serves one class *of every* domain: the number of groups
 is the largest number of classes any domain has, not their sum.
 
-Processors in no class of ours stay in the default group. It is written only when a class of the
+CPUs in no class of ours stay in the default group. It is written only when a class of the
 name `api.DEFAULT_CLASS` is applied, and gets back what it had when that class is given up.
 """
 
@@ -26,15 +26,15 @@ from iat_nova.model import CacheDomain, WayMask
 PREFIX = "iat-nova."
 
 ReadClassRegister = Callable[[int, int], WayMask]
-"""(processor, number from 0) -> the word in that mask register of the processor's package."""
+"""(CPU, number from 0) -> the word in that mask register of the CPU's package."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inspection:
     """What a look at our groups found.
 
-    `foreign`: changes somebody else made, one sentence each. `reasserted`: processors that had
-    been off-line (the kernel then forgets their group) and were put back.
+    `foreign`: changes somebody else made, one sentence each. `reasserted`: CPUs that had
+    been offline (the kernel then forgets their group) and were put back.
     """
 
     foreign: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Resctrl(AllReachable):
         self._slots: dict[int, dict[str, int]] = {}  # class -> number of its group, by domain
         self._made: set[int] = set()  # numbers of our groups that exist
         self._cpus: dict[int, frozenset[int]] = {}  # of each group, as last written
-        self._plugged: dict[int, int | None] = {}  # of each processor, when it was written
+        self._plugged: dict[int, int | None] = {}  # of each CPU, when it was written
         self._online: dict[int, dict[int, int | None]] = {}  # the same of all a domain had then
         self._read_back: dict[int, Mapping[str, WayMask]] = {}  # effective after our last write
         self._default_found: dict[int, dict[str, WayMask]] = {}  # to be given back, by resource
@@ -88,8 +88,8 @@ class Resctrl(AllReachable):
         """Read the cache domains with their limits.
 
         `classes` leaves out what foreign groups and devices (io_alloc) hold, `reserved_ways` are
-        those of exclusive and pseudo-locked groups. A processor seen once stays in its domain
-        while it is off-line.
+        those of exclusive and pseudo-locked groups. A CPU seen once stays in its domain
+        while it is offline.
         """
         info = self._info = self._fs.info()
         exclusive = self._fs.in_use_exclusively(info)
@@ -114,7 +114,7 @@ class Resctrl(AllReachable):
             )
             self._domains[cache.id] = self._complete(domain)
         if not self._domains:
-            raise HardwareError(f"{self._fs.root}: no cache domain with processors on-line")
+            raise HardwareError(f"{self._fs.root}: no cache domain with CPUs online")
         return tuple(self._domains[number] for number in sorted(self._domains))
 
     def foreign_groups(self) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ class Resctrl(AllReachable):
         found = {}
         for resource in self._limits_info().resources:
             masks = self._fs.masks(group, resource)
-            if domain not in masks:  # the kernel leaves out what is off-line
+            if domain not in masks:  # the kernel leaves out what is offline
                 raise DomainOffline(domain)
             found[resource] = masks[domain]
         return found
@@ -172,8 +172,8 @@ class Resctrl(AllReachable):
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
         """Program exactly these classes; see `api.CacheAllocator`.
 
-        Masks are written before processors move, and groups are removed last. When the kernel
-        refuses a step, those before it are undone; when a processor came or went meanwhile, all
+        Masks are written before CPUs move, and groups are removed last. When the kernel
+        refuses a step, those before it are undone; when a CPU came or went meanwhile, all
         is tried once more.
         """
         found = limits.find(self._limits(), domain)
@@ -229,7 +229,7 @@ class Resctrl(AllReachable):
         classes: Mapping[int, Mapping[str, ClassMask]],
         slots: Mapping[int, Mapping[str, int]],
     ) -> dict[int, frozenset[int]]:
-        """Return the processors, on-line or not, for every group that some class needs."""
+        """Return the CPUs, online or not, for every group that some class needs."""
         cpus: dict[int, frozenset[int]] = {}
         for domain, named in classes.items():
             for name, item in named.items():
@@ -239,14 +239,14 @@ class Resctrl(AllReachable):
         return cpus
 
     def _check_owners(self, cpus: Mapping[int, frozenset[int]]) -> None:
-        """Refuse to take processors out of a group that is not ours."""
+        """Refuse to take CPUs out of a group that is not ours."""
         wanted = frozenset().union(*cpus.values())
         for group in self.foreign_groups():
             taken = wanted & parse_cpus(self._fs.cpus_list(group))
             if taken:
                 raise HardwareError(
-                    f"{self._fs.root / group}: processors {format_cpus(taken)} are in this group, "
-                    "which is not ours; remove it (rmdir), or leave its processors alone"
+                    f"{self._fs.root / group}: CPUs {format_cpus(taken)} are in this group, "
+                    "which is not ours; remove it (rmdir), or leave its CPUs alone"
                 )
 
     def _add(self, number: int, undo: list[Step]) -> None:
@@ -288,7 +288,7 @@ class Resctrl(AllReachable):
             undo.append(lambda: self._fs.set_masks(group, domain, before))
 
     def _set_cpus(self, cpus: Mapping[int, frozenset[int]]) -> None:
-        """Give every group those of its processors that are on-line.
+        """Give every group those of its CPUs that are online.
 
         What one group gains, the kernel takes from the others.
         """
@@ -306,7 +306,7 @@ class Resctrl(AllReachable):
     # --------------------------------------------------------------- watching and ending
 
     def inspect(self) -> Inspection:
-        """Compare our groups with what we wrote; put processors that came back where they were.
+        """Compare our groups with what we wrote; put CPUs that came back where they were.
 
         Masks are those in the files and, where they can be read, in the registers. Foreign changes
         are reported and left alone. Raises `HardwareError`.
@@ -328,14 +328,14 @@ class Resctrl(AllReachable):
             lost |= returned
             moved = (have ^ (wanted & online)) - returned
             if moved:
-                foreign.append(f"{_group(number)}: processors {format_cpus(moved)} were moved")
+                foreign.append(f"{_group(number)}: CPUs {format_cpus(moved)} were moved")
         latecomers = self._latecomers(online)
         if lost | latecomers:
             self._reassert(lost)
         return Inspection(tuple(foreign), tuple(sorted(lost | latecomers)))
 
     def _latecomers(self, online: frozenset[int]) -> set[int]:
-        """Return processors of our classes that were off-line when these were applied."""
+        """Return CPUs of our classes that were offline when these were applied."""
         written = frozenset().union(*self._cpus.values())
         wanted = self._wanted_cpus(self._classes, self._slots)
         return set(online & frozenset().union(*wanted.values()) - written)
@@ -346,12 +346,12 @@ class Resctrl(AllReachable):
             self._set_cpus(self._wanted_cpus(self._classes, self._slots))
 
     def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
-        """Return when each processor of a domain that is on-line came."""
+        """Return when each CPU of a domain that is online came."""
         online = self._topology.online() & frozenset(domain.cpus)
         return {cpu: self._topology.plugged(cpu) for cpu in online}
 
     def _renew_masks(self) -> None:
-        """Write the masks of domains that were off-line as a whole: the kernel forgot them."""
+        """Write the masks of domains that were offline as a whole: the kernel forgot them."""
         for domain, before in self._online.items():
             now = self._plugged_in(self._domains[domain])
             if not now:

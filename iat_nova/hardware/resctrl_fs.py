@@ -86,7 +86,7 @@ class ResctrlFs:
         (self.root / name).mkdir()
 
     def rmdir(self, name: str) -> None:
-        """Remove a group; its processors go to the default group. Raises `OSError`."""
+        """Remove a group; its CPUs go to the default group. Raises `OSError`."""
         (self.root / name).rmdir()
 
     # ------------------------------------------------------------------- what is there
@@ -150,7 +150,7 @@ class ResctrlFs:
         """Return the CPUs of the monitoring groups beneath the default group, by name."""
         try:
             names = sorted(entry.name for entry in os.scandir(self.root / _MONITORS))
-        except FileNotFoundError:  # the processor, or the kernel, does not monitor
+        except FileNotFoundError:  # the CPU, or the kernel, does not monitor
             return {}
         except OSError as error:
             raise HardwareError(f"{self.root / _MONITORS}: {error.strerror}") from error
@@ -171,7 +171,7 @@ class ResctrlFs:
         return usage
 
     def cpus_list(self, group: str) -> str:
-        """Return a group's processors as the kernel lists them."""
+        """Return a group's CPUs as the kernel lists them."""
         return self._get(_in(group, "cpus_list"))
 
     def mode(self, group: str) -> str:
@@ -179,7 +179,7 @@ class ResctrlFs:
         return self._get(_in(group, "mode"), "shareable")
 
     def hardware_class(self, group: str) -> int | None:
-        """Return the class number the processor uses for a group.
+        """Return the class number the CPU uses for a group.
 
         None unless mounted with ``-o debug`` (Linux 6.7).
         """
@@ -210,7 +210,7 @@ class ResctrlFs:
             self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
 
     def set_cpus(self, group: str, cpus: str) -> None:
-        """Give a group these processors; those it loses go to the default group."""
+        """Give a group these CPUs; those it loses go to the default group."""
         self._do(_in(group, "cpus_list"), cpus, lambda name: self.write(name, f"{cpus}\n"))
 
     def add(self, group: str) -> None:

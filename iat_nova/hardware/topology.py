@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which processors share which last-level cache: read from sysfs, hot-plug included.
+"""Which CPUs share which last-level cache: read from sysfs, hot-plug included.
 
 Source: Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
 """
@@ -17,7 +17,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cache:
-    """One last-level cache with the processors on-line under it."""
+    """One last-level cache with the CPUs online under it."""
 
     id: int  # the kernel's cache id, resctrl's domain number
     cpus: tuple[int, ...]
@@ -26,13 +26,13 @@ class Cache:
 
 
 class Topology:
-    """The processors and L3 caches of a machine, read anew at each call."""
+    """The CPUs and L3 caches of a machine, read anew at each call."""
 
     def __init__(self, root: Path = Path("/sys/devices/system/cpu")) -> None:
         self._root = root
 
     def online(self) -> frozenset[int]:
-        """Return the processors that are on-line now."""
+        """Return the CPUs that are online now."""
         return parse_cpus(self._text(self._root / "online"))
 
     def caches(self) -> tuple[Cache, ...]:
@@ -57,20 +57,20 @@ class Topology:
         return tuple(found[number] for number in sorted(found))
 
     def package(self, cpu: int) -> int:
-        """Return the physical package (socket) of a processor that is on-line."""
+        """Return the physical package (socket) of a CPU that is online."""
         return int(self._text(self._root / f"cpu{cpu}/topology/physical_package_id"))
 
     def siblings(self, cpu: int) -> frozenset[int]:
-        """Return the hyper-threads of a processor's core, itself included."""
+        """Return the hyper-threads of a CPU's core, itself included."""
         try:
             return parse_cpus(self._text(self._root / f"cpu{cpu}/topology/thread_siblings_list"))
         except HardwareError:
             return frozenset({cpu})
 
     def plugged(self, cpu: int) -> int | None:
-        """Return a number that changes when a processor goes off-line and comes back.
+        """Return a number that changes when a CPU goes offline and comes back.
 
-        None while it is off-line. The kernel takes the folder of a processor's caches away with
+        None while it is offline. The kernel takes the folder of a CPU's caches away with
         it and makes a new one at its return, which then has another inode.
         """
         try:

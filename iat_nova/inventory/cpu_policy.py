@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which vCPUs of an instance Nova promised processors of their own.
+"""Which vCPUs of an instance Nova promised CPUs of their own.
 
 Follows Nova's reading of flavor and image (`nova/virt/hardware.py`, `numa_get_constraints`):
 the flavor's ``hw:cpu_policy`` wins over the image's ``hw_cpu_policy``; ``resources:PCPU`` and
@@ -19,7 +19,7 @@ _RESOURCES = re.compile(r"resources[^:]*:(PCPU|VCPU)")
 def promised_vcpus(
     vcpus: int, extra_specs: Mapping[str, str] | None, image_properties: Mapping[str, str] | None
 ) -> frozenset[int] | None:
-    """Return the vCPUs with dedicated processors; None when flavor and image are silent.
+    """Return the vCPUs with dedicated CPUs; None when flavor and image are silent.
 
     Silence proves nothing where one of the two is unknown (None): see `is_silent`. Raises
     `ValueError` for a policy or a mask that Nova does not know either.

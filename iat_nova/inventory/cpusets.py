@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two sets of processors nova.conf divides a host into."""
+"""The two sets of CPUs nova.conf divides a host into."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From libvirt's domain XML to values; pure, and never an exception for what a domain holds.
 
-A `Domain` is one guest on its own. Which of its processors belong to it alone can only be said
+A `Domain` is one guest on its own. Which of its CPUs belong to it alone can only be said
 next to all others: `iat_nova.inventory.pinning`.
 """
 
@@ -121,5 +121,7 @@ class _Reading:
             return None
         number = bounded_int(text, most)
         if number is None:
-            self._warnings.append(f"the {what} '{shortened(text)}' is no number up to {most}")
+            self._warnings.append(
+                f"invalid {what} '{shortened(text)}': expected a number up to {most}"
+            )
         return number

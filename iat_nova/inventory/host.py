@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's own facts: its processors now on-line, its NICs; cache domains come from CAT."""
+"""The host's own facts: its CPUs now online, its NICs; cache domains come from CAT."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iat_nova.model import CacheDomain, HostFacts
 
 
 def online_cpus(root: str | pathlib.Path = "/sys") -> tuple[int, ...]:
-    """Return the processors that are on-line. Raises `OSError`, `ValueError`."""
+    """Return the CPUs that are online. Raises `OSError`, `ValueError`."""
     text = (pathlib.Path(root) / "devices/system/cpu/online").read_text("ascii")
     return tuple(sorted(parse_cpus(text)))
 

@@ -122,7 +122,7 @@ class LibvirtSource:
         return f"libvirt at {self._link.uri} ([iat] libvirt_uri)"
 
     def guests(self, online: frozenset[int]) -> tuple[Guest, ...]:
-        """Return all guests; `online` are the host's processors on which anything can run."""
+        """Return all guests; `online` are the host's CPUs on which anything can run."""
         connection = self._link.connection
         if connection is None:
             return self._stale()
@@ -145,7 +145,7 @@ class LibvirtSource:
     def _unanswered(self, session: _Session) -> tuple[Guest, ...]:
         """Return the last picture, marked where libvirt answers nothing at all."""
         if session.silent_s >= self._answer_s:
-            self._problem = "libvirtd hangs: it was asked and answers nothing"
+            self._problem = "libvirtd is not responding"
             return self._stale()
         slow = f"libvirtd is slow: a reading takes more than {SLOW_S:g} s"
         self._problem = slow if session.takes_s >= SLOW_S else None
@@ -185,7 +185,7 @@ class LibvirtSource:
             return None, (str(error),)
 
     def _stale(self) -> tuple[Guest, ...]:
-        warning = f"stale: libvirt is away; {self._as_of()}"
+        warning = f"stale: libvirt unavailable; {self._as_of()}"
         return tuple(
             dataclasses.replace(guest, warnings=(*guest.warnings, warning)) for guest in self._last
         )

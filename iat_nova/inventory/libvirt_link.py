@@ -89,7 +89,7 @@ class LibvirtLink:
 
         self._loop.call_later(0.0, finish)
         if not done.wait(wait_s):
-            _log.warning("libvirt at %s hangs; its connection is left behind", self.uri)
+            _log.warning("libvirt at %s is not responding; its connection is abandoned", self.uri)
         self._loop.release()
 
     def _attempt(self) -> None:

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which processors belong to one guest alone, and over which its other vCPUs float; pure.
+"""Which CPUs belong to one guest alone, and over which its other vCPUs float; pure.
 
-A `<vcpupin>` to a single processor is not enough: the floating vCPUs of a mixed guest, or of one
-with a NUMA topology, look the same where the shared set of their cell holds one processor. So a
-vCPU is dedicated when it is pinned to one processor and, first answer counts,
+A `<vcpupin>` to a single CPU is not enough: the floating vCPUs of a mixed guest, or of one
+with a NUMA topology, look the same where the shared set of their cell holds one CPU. So a
+vCPU is dedicated when it is pinned to one CPU and, first answer counts,
 
-1. the instance's CPU policy (flavor or image) promises it a processor of its own; or, the
+1. the instance's CPU policy (flavor or image) promises it a CPU of its own; or, the
    policy being silent or unknown,
-2. that processor is in ``[compute] cpu_dedicated_set``; or, without that option,
+2. that CPU is in ``[compute] cpu_dedicated_set``; or, without that option,
 3. it is not in ``cpu_shared_set``, no other guest is pinned to it, and flavor and image are not
    known to be silent: without a policy Nova promises nothing.
 
-When two guests claim one processor, the one that started first keeps it and the other's vCPU is
+When two guests claim one CPU, the one that started first keeps it and the other's vCPU is
 taken as floating over it; both are warned.
 """
 
@@ -51,7 +51,7 @@ def place(
 
 
 class _Draft:
-    """What is known of one guest half-way: `claims` maps a vCPU to the processor it claims."""
+    """What is known of one guest half-way: `claims` maps a vCPU to the CPU it claims."""
 
     def __init__(self, domain: Domain, specs: Mapping[str, str] | None) -> None:
         self.domain = domain
@@ -78,14 +78,14 @@ class _Draft:
         if unkept:
             self.warnings.append(
                 f"vCPUs {format_cpus(unkept)} should be dedicated but are not pinned to one "
-                "processor each; they are taken as floating"
+                "CPU each; they are taken as floating"
             )
 
     def _promised(self) -> frozenset[int] | None:
         try:
             return promised_vcpus(self.domain.vcpus, self.specs, self._image_properties)
         except ValueError as error:
-            self.warnings.append(f"its CPU policy cannot be told: {error}")
+            self.warnings.append(f"its CPU policy is unknown: {error}")
             return None
 
     @property
@@ -102,8 +102,8 @@ class _Draft:
         others = users[cpu] - {self.domain.name}
         if others:
             self.warnings.append(
-                f"processor {cpu} is pinned by {_names(others)} as well and no cpu_dedicated_set "
-                "tells whose it is; it is taken as shared"
+                f"CPU {cpu} is pinned by {_names(others)} as well and no cpu_dedicated_set "
+                "assigns it; treated as shared"
             )
         return not others
 
@@ -112,10 +112,10 @@ class _Draft:
         allowed = self._allowed(online, shared)
         for vcpu, cpu in self.claims.items():
             if cpu not in online:
-                self.warnings.append(f"vCPU {vcpu} is pinned to processor {cpu}, which is off-line")
+                self.warnings.append(f"vCPU {vcpu} is pinned to CPU {cpu}, which is offline")
         if allowed and not allowed & online:
             self.warnings.append(
-                f"processors {format_cpus(allowed)}, over which it floats, are all off-line"
+                f"CPUs {format_cpus(allowed)}, over which it floats, are all offline"
             )
         return Placement(dedicated & online, (allowed - dedicated) & online, tuple(self.warnings))
 
@@ -134,7 +134,7 @@ class _Draft:
 
 
 def _users_of_processors(drafts: Iterable[_Draft]) -> Mapping[int, set[str]]:
-    """Map each processor to the guests with an explicit pin to it, alone or in a set."""
+    """Map each CPU to the guests with an explicit pin to it, alone or in a set."""
     users: dict[int, set[str]] = collections.defaultdict(set)
     for draft in drafts:
         for cpu in frozenset[int]().union(*draft.pins.values()):
@@ -151,11 +151,11 @@ def _settle_conflicts(drafts: Iterable[_Draft]) -> None:
                 continue
             del draft.claims[vcpu]
             draft.warnings.append(
-                f"processor {cpu} is dedicated to {owner.domain.name}, which started first; "
+                f"CPU {cpu} is dedicated to {owner.domain.name}, which started first; "
                 f"vCPU {vcpu} is taken as floating over it"
             )
             owner.warnings.append(
-                f"processor {cpu} is dedicated to it, but {draft.domain.name} is pinned to it too"
+                f"CPU {cpu} is dedicated to it, but {draft.domain.name} is pinned to it too"
             )
 
 

@@ -57,7 +57,7 @@ def find(
         if threads is not None:
             return PmdCpus(threads, "threads", warnings)
         unknown = (
-            f"the PMD threads' processors are unknown: ovs-vswitchd's control socket: {error}; "
+            f"the PMD threads' CPUs are unknown: ovs-vswitchd's control socket: {error}; "
             f"and no ovs-vswitchd is seen in {proc_root}. Set other_config:pmd-cpu-mask or "
             "[iat] vswitchd_control"
         )
@@ -91,7 +91,7 @@ def parse_mask(text: str) -> tuple[int, ...]:
 
 
 def parse_rxq_show(text: str) -> tuple[int, ...]:
-    """Return the processors of all PMD threads that ``dpif-netdev/pmd-rxq-show`` lists.
+    """Return the CPUs of all PMD threads that ``dpif-netdev/pmd-rxq-show`` lists.
 
     A thread that has no queue at the moment is listed, and counts: it polls nevertheless.
     """
@@ -99,7 +99,7 @@ def parse_rxq_show(text: str) -> tuple[int, ...]:
 
 
 def cpus_of_threads(proc_root: pathlib.Path) -> tuple[int, ...] | None:
-    """Return the processors in the names of ovs-vswitchd's PMD threads.
+    """Return the CPUs in the names of ovs-vswitchd's PMD threads.
 
     None: no ovs-vswitchd is running, or it is hidden from us. A process or a thread that ends
     while we look is passed over.

@@ -48,7 +48,7 @@ class GuestSource(Source, Protocol):
     """Who runs here (`LibvirtSource`)."""
 
     def guests(self, online: frozenset[int]) -> tuple[Guest, ...]:
-        """Return all guests, given the processors that are on-line."""
+        """Return all guests, given the CPUs that are online."""
 
 
 class SwitchSource(Source, Protocol):
@@ -63,7 +63,7 @@ class Inventory:
 
     `changed` is debounced: set `debounce_s` after the last of a burst of hints, ten times that
     after its first at the latest, and every `slow_timer_s`. `facts` and `close` are for one
-    thread, the loop's. `host` may be a function, asked at each reconcile, so that processors may
+    thread, the loop's. `host` may be a function, asked at each reconcile, so that CPUs may
     come and go. `clock` measures the packet rates; hints keep to real time, as their sources do.
     """
 

@@ -49,7 +49,7 @@ class Spool:
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise SpoolError(f"{path} is no JSON: {error}") from error
+            raise SpoolError(f"invalid JSON in {path}: {error}") from error
         specs = content.get("extra_specs") if isinstance(content, dict) else None
         if not isinstance(specs, dict) or not all(isinstance(v, str) for v in specs.values()):
             raise SpoolError(f"{path} holds no 'extra_specs' that map names to texts")

@@ -15,10 +15,10 @@ DDIO = "ddio"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rates:
-    """What a tenant's processors did, summed over them, a second.
+    """What a tenant's CPUs did, summed over them, a second.
 
     L2's rates are None where nobody counts them. They are those of MEM_LOAD_RETIRED.L2_HIT and
-    .L2_MISS on a processor; of our back ends, only the emulated server counts them so far.
+    .L2_MISS on a CPU; of our back ends, only the emulated server counts them so far.
     """
 
     instructions_per_s: float
@@ -30,7 +30,7 @@ class Rates:
 
     @property
     def ipc(self) -> float:
-        """Instructions a cycle; 0 while the processors slept."""
+        """Instructions a cycle; 0 while the CPUs slept."""
         return self.instructions_per_s / self.cycles_per_s if self.cycles_per_s else 0.0
 
     @property

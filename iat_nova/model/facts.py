@@ -75,7 +75,7 @@ class Guest:
 
     `uuid` and `run` (libvirt's domain id) together are its identity: names are reused.
     `extra_specs` None means unknown (Nova below 32), an empty mapping means none.
-    `dedicated_cpus` holds the processors that belong to this guest alone; `floating_cpus` the
+    `dedicated_cpus` holds the CPUs that belong to this guest alone; `floating_cpus` the
     set over which its other vCPUs float (empty when all are dedicated).
     """
 
@@ -165,7 +165,7 @@ class DcaPort:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CacheDomain:
-    """The processors that share one LLC, and what that LLC can do.
+    """The CPUs that share one LLC, and what that LLC can do.
 
     `coerced_ways`: ways that come together, so that a mask with one of them takes all (Skylake
     ties the two I/O ways: 0x400 reads back 0x600). Zero: none. `reserved_ways` are never
@@ -185,7 +185,7 @@ class CacheDomain:
     way_bytes: int | None = None
     ddio_resizable: bool = True
     ddio_counters: bool = True
-    numa_nodes: tuple[int, ...] = ()  # of its processors; empty: unknown
+    numa_nodes: tuple[int, ...] = ()  # of its CPUs; empty: unknown
     dca_ports: tuple[DcaPort, ...] = ()
 
 
@@ -199,7 +199,7 @@ class HostFacts:
     nics: tuple[Nic, ...] = ()
 
     def domain_of(self, cpu: int) -> CacheDomain | None:
-        """Return the cache domain of a processor, None when it is in none."""
+        """Return the cache domain of a CPU, None when it is in none."""
         return next((domain for domain in self.domains if cpu in domain.cpus), None)
 
 

@@ -150,4 +150,4 @@ def unknown(name: str) -> str | None:
     close = [known for known in tails if tail and known.startswith(tail)]
     close = close or difflib.get_close_matches(tail, tails, n=1)
     hint = f"did you mean {NAMESPACE}{close[0]}?" if close else f"known are {', '.join(_BY_NAME)}"
-    return f"{name} is no extra spec of iat-nova; {hint}"
+    return f"unknown extra spec {name}; {hint}"

@@ -49,7 +49,7 @@ class Classified:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What the policy says of one guest, wherever its processors are."""
+    """What the policy says of one guest, wherever its CPUs are."""
 
     guest: Guest
     rule: ClassRule
@@ -241,7 +241,7 @@ def _ddio_reaches(guest: Guest, domain: CacheDomain) -> tuple[bool, tuple[str, .
     fast = [a for a in guest.attachments if a.model is DeviceModel.SLICING]
     far = [a for a in fast if nodes and a.numa_node is not None and a.numa_node not in nodes]
     warnings = tuple(
-        f"{a.device} is on NUMA node {a.numa_node}, these processors are not: DDIO fills the "
+        f"{a.device} is on NUMA node {a.numa_node}, these CPUs are not: DDIO fills the "
         "other socket's LLC"
         for a in far
     )
@@ -365,7 +365,7 @@ def _own_reasons(rules: Rules, switch: VirtualSwitch | None) -> dict[str, str]:
     reasons = {
         POOL: "guests whose vCPUs float; priority by pool.priority: "
         f"{rules.pool_priority or 'highest'}",
-        HOST: "every other on-line processor: housekeeping, emulator threads",
+        HOST: "every other online CPU: housekeeping, emulator threads",
     }
     if switch is not None and switch.pmd_cpus:
         source = f" ({switch.pmd_source})" if switch.pmd_source else ""

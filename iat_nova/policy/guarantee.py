@@ -87,7 +87,7 @@ def of_host(
     """Count for all cache domains.
 
     The stack is counted where its PMD threads run; everywhere, where Open vSwitch forwards in
-    userspace on processors that are not known, or is itself not known and `assume_stack` is set.
+    userspace on CPUs that are not known, or is itself not known and `assume_stack` is set.
     """
     switch = facts.switch
     pmd_cpus = frozenset(switch.pmd_cpus) if switch is not None else frozenset()

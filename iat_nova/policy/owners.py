@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which processor belongs to whom: each on-line one to exactly one tenant.
+"""Which CPU belongs to whom: each online one to exactly one tenant.
 
-A processor belongs to one class of service, so claims that collide must be settled: the stack comes
+A CPU belongs to one class of service, so claims that collide must be settled: the stack comes
 before guests, PC guests before BE guests, dedicated before floating. What is left is the host's.
 """
 
@@ -19,9 +19,9 @@ POOL = "pool"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Owners:
-    """Processors by owner, disjoint. `dedicated` and `floats` are by guest id.
+    """CPUs by owner, disjoint. `dedicated` and `floats` are by guest id.
 
-    `floats` are the processors over which a guest floats, which are the pool's as far as nobody
+    `floats` are the CPUs over which a guest floats, which are the pool's as far as nobody
     owns them. `notes` warns by guest id, ``stack`` or ``pool``; `warnings` concerns the host.
     """
 
@@ -40,19 +40,19 @@ def guest_id(guest: Guest) -> str:
 
 
 def owners_of(facts: Facts, guests: Iterable[Guest], important: Set[str]) -> Owners:
-    """Settle who owns each processor. `important`: the ids of the PC guests."""
+    """Settle who owns each CPU. `important`: the ids of the PC guests."""
     return _Settlement(facts).settle(list(guests), important)
 
 
 class _Settlement:
-    """Gives processors away, first come first served, and remembers who got what."""
+    """Gives CPUs away, first come first served, and remembers who got what."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         managed = {cpu for domain in facts.host.domains for cpu in domain.cpus}
         self.online = set(facts.host.online_cpus)
         self.usable = frozenset(managed & self.online)
-        self.owner: dict[int, tuple[str, str]] = {}  # processor -> id and name of its owner
+        self.owner: dict[int, tuple[str, str]] = {}  # CPU -> id and name of its owner
         self.notes: dict[str, list[str]] = {}
         self.warnings: list[str] = []
 
@@ -61,7 +61,7 @@ class _Settlement:
         stack = self._claim(STACK, "the stack", self._pmd_cpus())
         if switch is not None and "netdev" in switch.bridges.values() and not switch.pmd_source:
             self.warnings.append(
-                "Open vSwitch has a userspace datapath but its PMD processors are not known: it "
+                "Open vSwitch has a userspace datapath but its PMD CPUs are not known: it "
                 "counts as part of the host"
             )
         dedicated = {}
@@ -91,13 +91,13 @@ class _Settlement:
         return cpus & self.online if masked else cpus
 
     def _claim(self, key: str, name: str, cpus: Iterable[int]) -> frozenset[int]:
-        """Give `key` those processors that are usable and free; note those that are not."""
+        """Give `key` those CPUs that are usable and free; note those that are not."""
         wanted = frozenset(cpus)
         self._note_unusable(key, wanted)
         taken = {cpu: self.owner[cpu] for cpu in wanted if cpu in self.owner}
         for cpu, (other_key, other) in sorted(taken.items()):
-            self._note(key, f"processor {cpu} is dedicated to {other} as well, which keeps it")
-            self._note(other_key, f"processor {cpu} is dedicated to {name} as well")
+            self._note(key, f"CPU {cpu} is dedicated to {other} as well, which keeps it")
+            self._note(other_key, f"CPU {cpu} is dedicated to {name} as well")
         granted = wanted & self.usable - taken.keys()
         self.owner.update(dict.fromkeys(granted, (key, name)))
         return granted
@@ -110,21 +110,21 @@ class _Settlement:
             if usable:
                 floats[guest_id(guest)] = usable
             elif wanted:
-                what = f"all of its shared processors {format_cpus(wanted)}"
-                self._note(guest_id(guest), f"{what} are off-line or belong to others")
+                what = f"all of its shared CPUs {format_cpus(wanted)}"
+                self._note(guest_id(guest), f"{what} are offline or belong to others")
             if usable and (others := wanted & self.owner.keys()):
-                where = f"processors {format_cpus(others)}, which are dedicated to others"
+                where = f"CPUs {format_cpus(others)}, which are dedicated to others"
                 self._note(POOL, f"{guest.display_name} may also run on {where}")
         return floats, frozenset().union(*floats.values())
 
     def _note_unusable(self, key: str, wanted: frozenset[int]) -> None:
         if offline := wanted - self.online:
-            self._note(key, f"processors {format_cpus(offline)} are off-line")
+            self._note(key, f"CPUs {format_cpus(offline)} are offline")
         if outside := wanted & self.online - self.usable:
-            self._note(key, f"processors {format_cpus(outside)} are in no cache domain")
+            self._note(key, f"CPUs {format_cpus(outside)} are in no cache domain")
 
     def _homeless(self, guest: Guest) -> None:
-        notes = "; ".join(self.notes.get(guest_id(guest), ["no processors of it are known"]))
+        notes = "; ".join(self.notes.get(guest_id(guest), ["no CPUs of it are known"]))
         self.warnings.append(f"{guest.display_name} ({guest.uuid}) is not managed: {notes}")
 
     def _note(self, key: str, text: str) -> None:

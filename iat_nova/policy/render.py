@@ -28,7 +28,7 @@ FACTS: Mapping[str, str] = {
     "hostname": "the host's name",
     "ways": "LLC ways, the least over all cache domains; none without a cache domain",
     "way_bytes": "bytes of one LLC way, the least over all cache domains; none when unknown",
-    "cores": "processors that are on-line",
+    "cores": "CPUs that are online",
     "sockets": "cache domains; one a socket where a socket has one LLC",
     "domains": "list of cache domains, each with id, cpus, ways, classes, min_ways, way_bytes",
     "nics": "list of network cards, each with address, name, numa_node, speed_gbps",

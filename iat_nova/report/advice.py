@@ -114,7 +114,7 @@ class Estimate:
     """What devices under load would do to the cache and to memory.
 
     `ddio_miss_ratio`: of the lines they write, 0..1; `memory_bytes_per_s`: both directions.
-    `offered_gbps`: what they were sent, together; `queues_left_out`: for want of processors.
+    `offered_gbps`: what they were sent, together; `queues_left_out`: for want of CPUs.
     """
 
     ddio_miss_ratio: float

@@ -115,9 +115,9 @@ def agent_words(view: View) -> str:
     if agent.state is State.STALLED:
         return f"stalled: process {agent.pid}, last iteration {age} ago"
     if agent.state is State.STOPPING:
-        return f"stopping: process {agent.pid} puts the host back as it was found"
+        return f"stopping: process {agent.pid} restores the original hardware settings"
     if view.now is None and agent.state is not State.FAILED:
-        return "not running, and none ever was on this history"
+        return "not running (no previous run recorded)"
     return f"not running ({_ended(view)})"
 
 

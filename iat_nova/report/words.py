@@ -193,11 +193,11 @@ def _changes_block(
     decision: Decision, iteration: Iteration, names: Names, parameters: Parameters | None
 ) -> list[str]:
     if not decision.changes:
-        return ["What moved nothing"]
+        return ["Changes: none"]
     since = ""
     if decision.since_s is not None:
         since = f" since {moment(iteration.wall_s - (iteration.at_s - decision.since_s))}"
-    lines = [f"What moved{since}"]
+    lines = [f"Changes{since}"]
     rows = [_change_row(change, names, parameters) for change in decision.changes]
     return lines + columns(rows, "lrrrl")
 
@@ -260,7 +260,7 @@ def _lent(layout: Layout, names: Names) -> Iterator[str]:
     (host,) = layout.lent.tenants
     yield (
         f"{names(host)}: {figures.ways(layout.lent.mask.count)} counted; {_ways_of(host, layout)} "
-        "lent, as nobody is promised them: they go back to whoever is granted them"
+        "lent, as nobody is promised them: they return to the tenant that is granted them"
     )
 
 

@@ -138,7 +138,7 @@ def _check_cpus(
         or len(set(map(str, value))) < len(value)
         or any(type(cpu) is not int or not 0 <= cpu < processors for cpu in value)
     ):
-        yield _wrong(value, f"a list of processors, 0 to {processors - 1}, each once")
+        yield _wrong(value, f"a list of CPUs, 0 to {processors - 1}, each once")
 
 
 def _wrong(value: object, allowed: str) -> jsonschema.ValidationError:

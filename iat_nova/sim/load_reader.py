@@ -53,7 +53,7 @@ def workloads(checked: Checked) -> dict[str, Workload]:
         path = ("workloads", name)
         for cpu in given["cpus"]:
             if cpu in taken:
-                checked.complain((*path, "cpus"), f"processor {cpu} runs {taken[cpu]} already")
+                checked.complain((*path, "cpus"), f"CPU {cpu} runs {taken[cpu]} already")
             taken[cpu] = name
         profile = PROFILES[given["profile"]]
         written = _written(checked, path)
@@ -170,7 +170,9 @@ def _closed_loop(checked: Checked, path: Path, given: dict[str, Any], target: Wo
     if target.profile.request_bytes:
         given.setdefault("packet_bytes", target.profile.request_bytes)
     elif "packet" not in _written(checked, path):
-        checked.complain(path, f"the key packet is missing: {target.profile.name} tells no size")
+        checked.complain(
+            path, f"the key packet is missing: {target.profile.name} has no size of its own"
+        )
     given["rate_bits_per_s"] = 0.0
 
 

@@ -39,5 +39,5 @@ class Space:
         if enough > sampling:
             raise ScenarioError(
                 f"{name}: sampling: found {sampling}; allowed: {enough} and more, as its workloads "
-                "have more memory than the caches can tell apart at that"
+                "have more memory than the caches can distinguish at that"
             )

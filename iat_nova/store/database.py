@@ -41,7 +41,7 @@ _MEANINGS = {
     13: "the disk is full",
     14: "it cannot be opened (does the folder exist, may this user enter and write it?)",
     _CORRUPT: "it is damaged",
-    _NOT_A_DATABASE: "it is no database",
+    _NOT_A_DATABASE: "it is not a database",
 }
 
 
@@ -77,12 +77,12 @@ def check_header(connection: sqlite3.Connection, path: pathlib.Path) -> bool:
         return False
     if application != APPLICATION_ID:
         raise HistoryError(
-            f"{path} is a database of another program; it is left alone. "
+            f"{path} is a database of another program; not used. "
             "Set another [iat] state_dir or move the file away"
         )
     raise HistoryError(
-        f"history {path} has schema {schema}, this version of iat-nova uses {SCHEMA}; it is left "
-        "alone. Move the file away, or use the version that wrote it"
+        f"history {path} has schema {schema}, this version of iat-nova uses {SCHEMA}; not "
+        "used. Move the file away, or use the version that wrote it"
     )
 
 

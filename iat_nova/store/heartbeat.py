@@ -235,8 +235,8 @@ def _lock(descriptor: int, lock: pathlib.Path) -> None:
     except (BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
         owner = _read(descriptor)
         raise AlreadyRunning(
-            f"another agent (process {owner.pid if owner else 'unknown'}) uses {lock.parent}: "
-            "two would fight for the cache"
+            f"another agent (PID {owner.pid if owner else 'unknown'}) is running with state "
+            f"directory {lock.parent}"
         ) from None
 
 

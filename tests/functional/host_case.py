@@ -15,7 +15,7 @@ class HostCase:
     """Mixed into a test case: starts the daemons once a class, writes each test's nova.conf.
 
     `guests`, of `demo_host`, and `switch`, arguments of ovs-vsctl, say what is on the host;
-    `dedicated` are its processors for pinned guests, `shared` those for others, `options` are
+    `dedicated` are its CPUs for pinned guests, `shared` those for others, `options` are
     those of [iat] in every test.
     """
 

@@ -61,7 +61,7 @@ class OvsTestCase(unittest.TestCase):
 
 
 def affinity_of_pmd_threads(pid):
-    """Return the processors on which the kernel lets the PMD threads of a process run."""
+    """Return the CPUs on which the kernel lets the PMD threads of a process run."""
     cpus = set()
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         if (task / "comm").read_text().startswith("pmd-"):

@@ -80,7 +80,7 @@ class OvsDaemons:
             "dpdk-init": "true",
             "dpdk-socket-mem": str(memory_mb),
             "dpdk-extra": "--no-pci --in-memory",
-            # Idle PMD threads sleep, so that tests do not burn whole processors. Open vSwitch
+            # Idle PMD threads sleep, so that tests do not burn whole CPUs. Open vSwitch
             # 3.1 knows the first name, later releases the second.
             "pmd-maxsleep": "500",
             "pmd-sleep-max": "500",

@@ -83,7 +83,7 @@ class AgentTest(HostCase):
         return log
 
     def test_who_was_found(self) -> None:
-        """Every guest with its priority, its processors and how it meets the network."""
+        """Every guest with its priority, its CPUs and how it meets the network."""
         agent = self.start(self.configure())
         self.until(lambda reader: "web" in self.names(reader), "the first decision")
         tenants = {tenant["name"]: tenant for tenant in self.ask("tenants")}
@@ -120,7 +120,7 @@ class AgentTest(HostCase):
         self.end(agent)
 
     def test_ovsdb_is_followed(self) -> None:
-        """Another PMD mask moves the stack to other processors."""
+        """Another PMD mask moves the stack to other CPUs."""
         agent = self.start(self.configure())
         self.until(lambda reader: "web" in self.names(reader), "the first decision")
         self.addCleanup(self.set_pmd_mask, demo_host.PMD_CPU_MASK)
@@ -131,7 +131,7 @@ class AgentTest(HostCase):
             stack = next(t for t in inventory.domains[0].tenants if t.id == "stack")
             return stack.cpus == (2,)
 
-        self.until(moved, "the stack on processor 2 alone")
+        self.until(moved, "the stack on CPU 2 alone")
         self.end(agent)
 
     def set_pmd_mask(self, mask: str) -> None:
@@ -163,7 +163,7 @@ class AgentTest(HostCase):
         policy.write_text("parameters:\n  interval: 250ms\n")
         agent.send_signal(signal.SIGHUP)
         self.until(lambda reader: reader.status().status.interval_s == 0.25, "the new interval")
-        self.assertIn("the old one stays", self.end(agent))
+        self.assertIn("keeping previous policy", self.end(agent))
 
     def test_ended_while_a_policy_is_rendered(self) -> None:
         """SIGTERM does not wait for a template without end: the agent ends at once, in order."""

@@ -38,7 +38,7 @@ def frames_of(name: str) -> int:
     return sum(int((folder / f"{way}_packets").read_text()) for way in ("rx", "tx"))
 
 
-@unittest.skipIf(len(_CPUS) < 2, "pins move between two processors; this machine has one")
+@unittest.skipIf(len(_CPUS) < 2, "pins move between two CPUs; this machine has one")
 class QemuTest(LibvirtCase):
     """One daemon for each test: its first question to QEMU is what takes the time."""
 

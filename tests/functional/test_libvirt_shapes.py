@@ -79,7 +79,7 @@ class ShapesTest(LibvirtCase):
         self.assertEqual((2, 3), self.guest("a").dedicated_cpus)
 
     def test_floating_forms(self):
-        """Guests with a set, with none, and with a shared set of one processor all float."""
+        """Guests with a set, with none, and with a shared set of one CPU all float."""
         self.create("set", cpuset="0-3")
         self.create("any")
         self.create("one", tune=shapes.cputune({0: "3", 1: "3"}))
@@ -91,7 +91,7 @@ class ShapesTest(LibvirtCase):
                 )
 
     def test_same_processor_twice(self):
-        """Of two guests pinned to one processor the first keeps it; both are warned."""
+        """Of two guests pinned to one CPU the first keeps it; both are warned."""
         meta = shapes.metadata("x", extra_specs={"hw:cpu_policy": "dedicated"})
         for name in ("first", "later"):
             self.create(name, vcpus=1, meta=meta, tune=shapes.cputune({0: "4"}))
@@ -104,11 +104,11 @@ class ShapesTest(LibvirtCase):
         self.assertIn("first", guests["later"].warnings[0])
 
     def test_processor_off_line(self):
-        """A guest keeps the processors that are on-line and names the other."""
+        """A guest keeps the CPUs that are online and names the other."""
         self.create("a", meta=shapes.metadata("a"), tune=shapes.cputune({0: "4", 1: "7"}))
         (guest,) = (g for g in self.source.guests(ONLINE - {7}) if g.name == "a")
         self.assertEqual((4,), guest.dedicated_cpus)
-        self.assertIn("off-line", guest.warnings[0])
+        self.assertIn("offline", guest.warnings[0])
 
     def test_every_attachment(self):
         """Each form that Nova writes is found after libvirt has read and written it again."""

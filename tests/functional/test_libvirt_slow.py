@@ -72,7 +72,7 @@ class SlowTest(LibvirtCase):
         self.addCleanup(self.daemon.resume)
         stale = self.guests()
         self.assertEqual(NAMES, set(stale))
-        self.assertIn("hangs", self.source.warnings[0])
+        self.assertIn("not responding", self.source.warnings[0])
         self.assertIn("stale", stale["test"].warnings[-1])
 
     def test_changes_without_an_event(self):

@@ -94,7 +94,7 @@ class OvsDatabaseTest(OvsTestCase):
         self.assertEqual(1, self.hints - before)
 
     def test_kernel_datapath(self):
-        """A switch in the kernel has no processors of its own, whatever the configuration says."""
+        """A switch in the kernel has no CPUs of its own, whatever the configuration says."""
         self.start()
         self.set("dpdk-init=true", "pmd-cpu-mask=0x2")
         self.until(lambda switch: switch.pmd_cpus)
@@ -112,7 +112,7 @@ class OvsDatabaseTest(OvsTestCase):
         text = "\n".join(switch.warnings)
         self.assertIn("options:n_rxq_desc 'lots' is not a number", text)
         self.assertIn("'zz' is not a hexadecimal mask", text)
-        self.assertIn("the PMD threads' processors are unknown", text)
+        self.assertIn("the PMD threads' CPUs are unknown", text)
         self.assertEqual(((), UUID), (switch.pmd_cpus, switch.ports[1].vm_uuid))
 
     def test_where_it_forwards_must_be_told_once(self):

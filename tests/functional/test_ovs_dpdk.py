@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real OVS-DPDK: PMD threads on real processors and a vhost-user port."""
+"""A real OVS-DPDK: PMD threads on real CPUs and a vhost-user port."""
 
 import os
 
@@ -43,7 +43,7 @@ class DpdkTest(OvsTestCase):
         self.assertEqual(cpus, pmd.parse_rxq_show(text))
 
     def test_lifetime(self):
-        """The stack's processors follow the mask, then what ovs-vswitchd chooses without one."""
+        """The stack's CPUs follow the mask, then what ovs-vswitchd chooses without one."""
         switch = self.until(lambda switch: switch and len(switch.ports) == 2)
         self.assertEqual({"br-int": "netdev"}, switch.bridges)
         self.assertEqual(("pmd-rxq-show", (self.last,)), (switch.pmd_source, switch.pmd_cpus))

@@ -30,13 +30,13 @@ class Seen:
 
     at_s: float
     ddio: WayMask
-    cpus: dict[int, WayMask]  # of each processor of the socket: the mask of its class
+    cpus: dict[int, WayMask]  # of each CPU of the socket: the mask of its class
 
 
 class Feeder:
     """Runs a scenario's server behind socket 0 of a lab until `close`; a context manager.
 
-    `seen` holds what the registers showed at each of the guest's waits, by socket; the processors
+    `seen` holds what the registers showed at each of the guest's waits, by socket; the CPUs
     of a socket are numbered in a row, as the lab numbers them. A failure ends the feeder and is
     raised by `close`.
     """

@@ -29,13 +29,13 @@ VARIABLE = "IAT_NOVA_RDT_LAB"
 TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "600"))
 BUDGET_S = float(os.environ.get("IAT_NOVA_LAB_BUDGET_S", "2400"))
 FIRST_BOOT_S = 240  # it may install packages and fetch a kernel
-# Until a guest runs our code. While it boots, dozens of processors that wait for each other's
+# Until a guest runs our code. While it boots, dozens of CPUs that wait for each other's
 # interrupts may get nowhere on a busy machine of two; then another guest is tried.
 BEGIN_S = 240
 BEGUN = "begun"  # what a guest makes in the share then
 _NOT_BEGUN = -1  # a status no program has
 
-# The emulator runs the guest's processors on several threads and may execute code that the kernel
+# The emulator runs the guest's CPUs on several threads and may execute code that the kernel
 # has just patched: the breakpoint it patches with is then met when its handler is gone already.
 # That ends a boot, or a later mount of resctrl, now and then; no fault of what is tested.
 _EMULATOR_FAULT = "Oops: int3"

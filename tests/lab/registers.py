@@ -18,7 +18,7 @@ _DDIO, _WRITES, _CBM, _CHA, _CHA_WORDS = 16, 17, 32, 128, 16
 class Registers:
     """The file at a path; made where missing, so that it may be opened before the guest starts.
 
-    `socket` counts from 0, as do processors and classes.
+    `socket` counts from 0, as do CPUs and classes.
     """
 
     def __init__(self, path):
@@ -43,12 +43,12 @@ class Registers:
         return self._get(_at(socket, _CBM + number))
 
     def pqr_assoc(self, cpu):
-        """Return (class, RMID) of a processor."""
+        """Return (class, RMID) of a CPU."""
         word = self._get(_CPU + cpu * _CPU_WORDS)
         return word >> 32, word & 0x3FF
 
     def add_core(self, cpu, *counts):
-        """Add to a processor's instructions, cycles, LLC references and LLC misses."""
+        """Add to a CPU's instructions, cycles, LLC references and LLC misses."""
         for place, count in enumerate(counts, start=1):
             self._add(_CPU + cpu * _CPU_WORDS + place, count)
 

@@ -90,7 +90,7 @@ def described(scenario):
 
 
 def _masks(moment):
-    """Return the masks of all processors at a moment."""
+    """Return the masks of all CPUs at a moment."""
     return tuple(moment.cpus.values())
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's process in the lab's guest.
 
-Kills, foreign hands, processors that go, guests that come: IAT_NOVA_LAB_* set how many. A class for
+Kills, foreign hands, CPUs that go, guests that come: IAT_NOVA_LAB_* set how many. A class for
 each guest, so that two may run at a time.
 """
 

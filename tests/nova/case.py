@@ -42,7 +42,7 @@ class Picture:
         return next((one for one in self.inventory.facts.guests if one.uuid == uuid), None)
 
     def tenant(self, uuid: str) -> Tenant | None:
-        """Return the tenant a guest with processors of its own is."""
+        """Return the tenant a guest with CPUs of its own is."""
         return next((one for one in self.tenants if one.uuid == uuid), None)
 
     def own(self, kind: TenantKind) -> Tenant | None:

@@ -58,7 +58,7 @@ def why_not() -> str | None:
     if os.geteuid() != 0:
         return "a real Nova with QEMU guests needs root"
     if len(os.sched_getaffinity(0)) < 2:
-        return "a dedicated and a shared processor make two; this machine has one"
+        return "a dedicated and a shared CPU make two; this machine has one"
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     absent = [program for program in _PROGRAMS if shutil.which(program, path=path) is None]
     if absent:
@@ -82,7 +82,7 @@ def until(condition: Callable[[], T], what: str, deadline_s: float = DEADLINE_S)
 class Cloud:
     """A running cloud; `start` it once, `close` ends it and leaves nothing.
 
-    `dedicated` and `shared` are the processors Nova may use; Open vSwitch's PMD threads go onto the
+    `dedicated` and `shared` are the CPUs Nova may use; Open vSwitch's PMD threads go onto the
     shared one when `pmd` asks for them. `no_dpdk` tells why there is no DPDK.
     """
 
@@ -215,7 +215,7 @@ class Cloud:
 
     @contextlib.contextmanager
     def pmd(self) -> Iterator[None]:
-        """Have the PMD threads, if any, on the shared processor."""
+        """Have the PMD threads, if any, on the shared CPU."""
         key = "pmd-cpu-mask"
         self._vsctl("set", "Open_vSwitch", ".", f"other_config:{key}={hex(1 << self.shared)}")
         try:

@@ -86,7 +86,7 @@ class NovaTest(client.ClientTests, rally.RallyTests, withdraw.WithdrawTests):
         self.assertEqual(3, self.seen().mask_of(first).count)
         one = {f"resources:{WAYS}": "1"}
         self.assertIn("No valid host was found", self.refused("one-more", one))
-        # Neither processors nor memory were in the way, and what was given back is there again.
+        # Neither CPUs nor memory were in the way, and what was given back is there again.
         self.delete(self.boot({}))
         self.delete(first)
         self.boot(one)
@@ -104,7 +104,7 @@ class NovaTest(client.ClientTests, rally.RallyTests, withdraw.WithdrawTests):
     # -------------------------------------------------------------------- shapes
 
     def assert_own(self, uuid, priority, *, io=False, model=DeviceModel.NONE):
-        """The guest has the dedicated processor and ways of its own."""
+        """The guest has the dedicated CPU and ways of its own."""
         picture = self.seen()
         tenant = picture.tenant(uuid)
         self.assertEqual(
@@ -116,7 +116,7 @@ class NovaTest(client.ClientTests, rally.RallyTests, withdraw.WithdrawTests):
             self.assertFalse(any(picture.masks[tenant.id] & mask for mask in others))
 
     def assert_floats(self, uuid):
-        """The guest is one of the pool, on the shared processor."""
+        """The guest is one of the pool, on the shared CPU."""
         picture = self.seen()
         self.assertIsNone(picture.tenant(uuid))
         pool = picture.own(TenantKind.POOL)
@@ -138,7 +138,7 @@ class NovaTest(client.ClientTests, rally.RallyTests, withdraw.WithdrawTests):
         self.assert_own(self.boot(PINNED), Priority.BE)
 
     def test_pinned_by_resources(self):
-        """The other way to ask Placement for a processor of one's own."""
+        """The other way to ask Placement for a CPU of one's own."""
         self.assert_own(self.boot(PC | {"resources:PCPU": "1"}), Priority.PC)
 
     def test_pinned_by_its_image(self):
@@ -146,7 +146,7 @@ class NovaTest(client.ClientTests, rally.RallyTests, withdraw.WithdrawTests):
         self.assert_own(self.boot(PC, image=PINNING), Priority.PC)
 
     def test_emulator_threads_on_the_shared_set(self):
-        """QEMU's own threads elsewhere: the guest keeps its processor alone."""
+        """QEMU's own threads elsewhere: the guest keeps its CPU alone."""
         uuid = self.boot(PINNED | PC | {"hw:emulator_threads_policy": "share"})
         self.assert_own(uuid, Priority.PC)
         self.assertEqual((self.cloud.shared,), self.seen().guest(uuid).emulator_cpus)
@@ -163,7 +163,7 @@ class NovaTest(client.ClientTests, rally.RallyTests, withdraw.WithdrawTests):
         self.assert_floats(self.boot(BE))
 
     def test_floating_with_a_numa_topology(self):
-        """Nova pins it to a set of one processor, which does not make it pinned."""
+        """Nova pins it to a set of one CPU, which does not make it pinned."""
         uuid = self.boot({"hw:numa_nodes": "1"})
         (pin,) = self.domain(uuid).findall("cputune/vcpupin")
         self.assertEqual(str(self.cloud.shared), pin.get("cpuset"))
@@ -212,7 +212,7 @@ class NovaTest(client.ClientTests, rally.RallyTests, withdraw.WithdrawTests):
         self.assert_own(uuid, Priority.PC, io=True, model=DeviceModel.SLICING)
 
     def test_vhost_user(self):
-        """A port of OVS-DPDK: the guest on its processor, the PMD threads on theirs."""
+        """A port of OVS-DPDK: the guest on its CPU, the PMD threads on theirs."""
         if self.cloud.no_dpdk:
             self.skipTest(self.cloud.no_dpdk)
         port = self.port(
@@ -297,9 +297,9 @@ class NovaTest(client.ClientTests, rally.RallyTests, withdraw.WithdrawTests):
                 self.assertLessEqual(statistics.median(values), WITHIN_S, distribution(values))
 
     def test_when_resized(self):
-        """A guest that floated has a processor and ways of its own with its new flavor."""
+        """A guest that floated has a CPU and ways of its own with its new flavor."""
         # Last by its name among those that boot: after a resize on the same host nova-compute
-        # counts the processor as used until its next look at its resources, a minute later.
+        # counts the CPU as used until its next look at its resources, a minute later.
         uuid = self.boot(BE)
         self.assert_floats(uuid)
         flavor = self.flavor("large", PINNED | PC)

@@ -114,7 +114,7 @@ class DomainsTest(NovaCase):
         self.assertEqual((), tenant.warnings)
 
     def test_dedicated_by_the_image(self):
-        """The image alone may ask for dedicated processors."""
+        """The image alone may ask for dedicated CPUs."""
         guest = pinned("one", 4, extra_specs={}, image_properties={"hw_cpu_policy": "dedicated"})
         self.assertEqual((4,), self.boot(guest)["vm-one"].cpus)
 
@@ -132,7 +132,7 @@ class DomainsTest(NovaCase):
         self.assertEqual(("vm-mixed",), tenants["pool"].members)
 
     def test_numa_without_pinning(self):
-        """A guest with a NUMA topology floats over its cell, even where that is one processor."""
+        """A guest with a NUMA topology floats over its cell, even where that is one CPU."""
         tenants = self.boot(
             shape("wide", 2, {"hw:numa_nodes": "1"},
                   pins={0: [0, 1], 1: [0, 1]}, emulator=[0, 1], cell=0),

@@ -19,7 +19,7 @@ class BenchLoop(Lister):
     """Measure what an iteration of the loop costs on this machine, in microseconds.
 
     Medians, and the 99th percentile of the overhead: everything in an iteration that is neither
-    the bare reads of the processors' counters (floor) nor a write. Without --hardware, software
+    the bare reads of the CPUs' counters (floor) nor a write. Without --hardware, software
     events are counted and masks are written to hardware in memory. With --hardware auto, the
     counters are those the agent would take here, and masks and DDIO's ways are really changed while
     it runs: it is refused beside a running agent and on a host whose cache somebody else allocates,
@@ -31,7 +31,7 @@ examples:
   iat-nova bench loop                                    everything; takes minutes
   iat-nova bench loop --tenants 16 --iterations 200      one size, quickly
   iat-nova bench loop -f json > loop.json
-  iat-nova bench loop --hardware auto                    on this host's counters and masks; be root
+  iat-nova bench loop --hardware auto                    on this host's counters and masks; as root
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -87,7 +87,7 @@ examples:
         except HardwareError as error:
             if parsed_args.hardware:
                 raise Failure(
-                    f"this host's hardware cannot be driven now: {error}; `iat-nova doctor` tells "
+                    f"this host's hardware cannot be driven now: {error}; `iat-nova doctor` shows "
                     "more, and without --hardware the loop is measured with software events"
                 ) from error
             raise Failure(f"the counters cannot be opened: {error}") from error

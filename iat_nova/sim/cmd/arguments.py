@@ -20,7 +20,7 @@ def percent(text: str) -> float:
     except ValueError:
         share = 0.0
     if not 0.001 <= share <= 1.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0.1 to 100")
+        raise argparse.ArgumentTypeError(f"invalid percentage {text!r}: expected 0.1 to 100")
     return share
 
 

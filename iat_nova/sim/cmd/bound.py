@@ -146,7 +146,9 @@ def _share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        raise Failure(f"--be-loss: {text!r} is no share: give 5% or 0.05", EXIT_USAGE)
+        raise Failure(
+            f"invalid --be-loss {text!r}: expected a share such as 5% or 0.05", EXIT_USAGE
+        )
     return value
 
 

@@ -43,7 +43,7 @@ examples:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument("names", metavar="NAME", nargs="*", help="a figure; default: all")
-        parser.add_argument("--list", action="store_true", help="tell which figures there are")
+        parser.add_argument("--list", action="store_true", help="list the figures there are")
         parser.add_argument(
             "--out",
             metavar="DIR",

@@ -193,5 +193,7 @@ def _positive(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number of seconds")
+        raise argparse.ArgumentTypeError(
+            f"invalid time {text!r}: expected a positive number of seconds"
+        )
     return value

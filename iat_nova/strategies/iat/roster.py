@@ -62,7 +62,7 @@ class Roster:
 
     @property
     def host(self) -> str | None:
-        """The id of the host's class; None where every processor is somebody's."""
+        """The id of the host's class; None where every CPU is somebody's."""
         return next((m.id for m in self.members if m.kind is TenantKind.HOST), None)
 
     @property

@@ -60,7 +60,7 @@ def step(before: Layout, after: Layout, ledger: Ledger, counts_before: Allocatio
     if left:
         parts.append(f"out of DDIO's ways: {amounts.names(left)}")
     if entered:
-        parts.append(f"into them, having the least to lose: {amounts.names(entered)}")
+        parts.append(f"moved into DDIO's ways (fewest references): {amounts.names(entered)}")
     if not parts:
         parts.append(f"moved aside, to keep masks whole: {amounts.names(map(ledger.name, others))}")
     return Step(Action.SHUFFLE, "layout", "; ".join(parts))

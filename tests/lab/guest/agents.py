@@ -21,7 +21,7 @@ PINNED = {"hw:cpu_policy": "dedicated"}
 PC = PINNED | {"iat:priority": "PC", "iat:io": "true"}
 BE = PINNED | {"iat:priority": "BE"}
 PC_CPU = 4  # on the second socket, where there are two
-COMERS = {3: 2, 4: 3, 5: 5, 6: 6}  # guests that may come and go: number -> processor
+COMERS = {3: 2, 4: 3, 5: 5, 6: 6}  # guests that may come and go: number -> CPU
 
 
 class Forker:
@@ -49,7 +49,7 @@ def forker():
 
 
 class AgentCase(HostCase):
-    """Six guests, two that stay and four that come and go, on eight processors.
+    """Six guests, two that stay and four that come and go, on eight CPUs.
 
     With the default one their classes are seven of the machine's eight: others may take one.
     """
@@ -139,10 +139,10 @@ class AgentCase(HostCase):
         self.fail(f"not seen within {DEADLINE_S:.0f} s: {what}\n{self.log.read_text()}")
 
     def in_class(self, *cpus, yes=True):
-        """Wait until processors are in classes of ours, or in none."""
+        """Wait until CPUs are in classes of ours, or in none."""
         self.until(
             lambda: {REGISTERS.pqr_assoc(cpu)[0] != 0 for cpu in cpus} == {yes},
-            f"processors {cpus} {'in classes' if yes else 'in no class'} of ours",
+            f"CPUs {cpus} {'in classes' if yes else 'in no class'} of ours",
         )
 
     def status(self, field):

@@ -92,7 +92,7 @@ class CdpContract(Mounted, contract.AllocatorContract, unittest.TestCase):
         try:
             super().setUpClass()
         except subprocess.CalledProcessError:
-            raise unittest.SkipTest("this processor has no code and data prioritisation") from None
+            raise unittest.SkipTest("this CPU has no code and data prioritisation") from None
 
 
 class DdioContract(Mounted, contract.DdioContract, unittest.TestCase):
@@ -206,7 +206,7 @@ class Registered(Mounted, unittest.TestCase):
         self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0xC)),))
 
     def test_processors_come_and_go(self):
-        """A processor that went off-line and came back is put where it was."""
+        """A CPU that went offline and came back is put where it was."""
         domain = self.domains[-1]
         cpu = domain.cpus[-1]
         self.allocator.apply(domain.id, (ClassMask("a", domain.cpus, WayMask(3)),))
@@ -226,7 +226,7 @@ class Registered(Mounted, unittest.TestCase):
         self.assertEqual(((), (cpu,)), (inspection.foreign, inspection.reasserted))
 
     def test_offline_at_the_start(self):
-        """A processor that comes later is taken in."""
+        """A CPU that comes later is taken in."""
         cpu = max(TOPOLOGY.online())
         plug(cpu, False)
         try:
@@ -240,7 +240,7 @@ class Registered(Mounted, unittest.TestCase):
         self.assertEqual(0x3, REGISTERS.cbm(number, TOPOLOGY.package(cpu)))
 
     def test_a_socket_goes_and_comes(self):
-        """Off-line it is left alone; the kernel forgets its masks, and gets them again."""
+        """Offline it is left alone; the kernel forgets its masks, and gets them again."""
         if len(self.domains) < 2:
             self.skipTest("one cache domain only")
         wanted = self.apply_example()

@@ -31,7 +31,7 @@ class Calls(AgentCase, unittest.TestCase):
         self.config = self.configure(reconcile_s=3600.0)
 
     def test_one_call_a_processor_a_poll(self):
-        """Each poll reads each processor's group once, each socket's CHA once, and no more.
+        """Each poll reads each CPU's group once, each socket's CHA once, and no more.
 
         Meanwhile the agent opens no file, socket, counter or anything else that is a descriptor.
         """
@@ -68,7 +68,7 @@ class Calls(AgentCase, unittest.TestCase):
         return trace.read_text().splitlines()
 
     def watched(self):
-        """Return the processors of all tenants."""
+        """Return the CPUs of all tenants."""
         with HistoryReader(self.state / "history.sqlite") as reader:
             inventory = reader.latest_inventory()
         tenants = (one for domain in inventory.domains.values() for one in domain.tenants)

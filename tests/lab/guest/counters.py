@@ -57,11 +57,11 @@ class CountersContract:
         }
 
     def test_the_model_is_known(self):
-        """The lab's processor is found in the event tables."""
+        """The lab's CPU is found in the event tables."""
         self.assertEqual(events.SKYLAKE, MODEL)
 
     def test_cores(self):
-        """Each processor's own counts arrive, all four of them, and nobody else's."""
+        """Each CPU's own counts arrive, all four of them, and nobody else's."""
         before = self.read()
         for cpu in self.cpus:
             self.feed(cpu, 4_000_000 + cpu, 1_000_000 + cpu, 10_000 + cpu, 1_000 + cpu)
@@ -91,7 +91,7 @@ class CountersContract:
             self.assertEqual((180_000 * (socket + 1), 18_000), (hits, misses))
 
     def test_offline_and_back(self):
-        """A processor that goes is absent, and counts on from its totals when it comes back."""
+        """A CPU that goes is absent, and counts on from its totals when it comes back."""
         cpu = self.cpus[-1]
         self.feed(cpu, 100, 100, 100, 100)
         before = self.read().cores[cpu]
@@ -143,7 +143,7 @@ class Perf(CountersContract, unittest.TestCase):
         return PerfCounters(MODEL.core, SystemClock(), domains=domains)
 
     def test_pmus(self):
-        """The kernel shows one PMU a slice, and one processor of each socket to count."""
+        """The kernel shows one PMU a slice, and one CPU of each socket to count."""
         pmus = cha_pmus()
         self.assertEqual(18, len(pmus))
         self.assertEqual(tuple(first_cpus().values()), pmus[0].cpumask)
@@ -194,12 +194,12 @@ class MsrRegisters(CountersContract, unittest.TestCase):
         self.assertEqual(found, self.registers())
 
     def test_perf_is_not_robbed(self):
-        """Counters that perf uses on a processor are refused."""
+        """Counters that perf uses on a CPU are refused."""
         self.counters.close()
         perf = PerfCounters(MODEL.core, SystemClock())
         self.addCleanup(perf.close)
         perf.watch([0])
-        with self.assertRaisesRegex(HardwareError, "processor 0: counter . .*in use"):
+        with self.assertRaisesRegex(HardwareError, "CPU 0: counter . .*in use"):
             self.counters.watch([0])
 
 

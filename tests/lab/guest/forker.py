@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tests.lab.guest.forker``: starts what an operator types, without its start-up time.
 
-To import the agent, and the strategy it asks for, takes ten seconds on the lab's slow processors;
+To import the agent, and the strategy it asks for, takes ten seconds on the lab's slow CPUs;
 a fork of a process that has done so is there at once. The parent starts no thread, so its children
 are like any other process.
 Each line on stdin is a JSON object, `do` and its arguments; each answer is a JSON value.

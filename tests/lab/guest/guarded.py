@@ -61,7 +61,7 @@ class Writer:
 
 
 def write_for_ever(seed, begins):
-    """Change masks, processors and DDIO at random, as fast as it goes, until killed."""
+    """Change masks, CPUs and DDIO at random, as fast as it goes, until killed."""
     dice = random.Random(seed)
     backends, guard = make(counters=dice.choice(("perf", "msr")))
     domains = backends.allocator.domains()

@@ -21,7 +21,7 @@ class Registers(registers.Registers):
         super().__init__(path)
 
     def everything(self):
-        """Return what a restore must bring back: masks, DDIO's ways, classes of processors."""
+        """Return what a restore must bring back: masks, DDIO's ways, classes of CPUs."""
         sockets = sorted({cache.package for cache in TOPOLOGY.caches()})
         return {
             "cbm": [[self.cbm(n, s) for n in range(registers.CLASSES)] for s in sockets],
@@ -57,5 +57,5 @@ def unmount():
 
 
 def plug(cpu, on):
-    """Take a processor off-line or on-line."""
+    """Take a CPU offline or online."""
     Path(f"/sys/devices/system/cpu/cpu{cpu}/online").write_text("1" if on else "0")

@@ -110,7 +110,8 @@ class Others(AgentCase, unittest.TestCase):
         """Our groups go when somebody changes one of them."""
         self.disturbed(
             lambda: ResctrlFs().write(f"{PREFIX}1/schemata", "L3:0=1f\n"),
-            f"another hand is at work (until the next start): {PREFIX}1: L3:0 is 0x1f",
+            "conflicting change by another program (enforcement off until restart): "
+            f"{PREFIX}1: L3:0 is 0x1f",
         )
 
     def test_another_hand_on_the_register(self):
@@ -123,7 +124,11 @@ class Others(AgentCase, unittest.TestCase):
             msr.write(0, IIO_LLC_WAYS, 0x7E0)
 
         why = "domain 0: DDIO was left at 0x600 and is at 0x7e0"
-        self.disturbed(hand, f"another hand is at work (until the next start): {why}", again=hand)
+        self.disturbed(
+            hand,
+            f"conflicting change by another program (enforcement off until restart): {why}",
+            again=hand,
+        )
 
     def disturbed(self, hand, why, again=lambda: None):
         """An agent finds that a hand was at work, says so, and puts the host back, once."""

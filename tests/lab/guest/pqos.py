@@ -63,7 +63,7 @@ class OnPqos:
         return REGISTERS.pqr_assoc(cpu)[0] or None
 
     def test_offline_at_the_start(self):
-        """A processor that comes when libpqos runs is taken in, and given back in the end."""
+        """A CPU that comes when libpqos runs is taken in, and given back in the end."""
         self.allocator.close()  # libpqos is there once a process
         cpu = max(TOPOLOGY.online())
         plug(cpu, False)
@@ -105,7 +105,7 @@ class MsrContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
         self.assertRegex(shown, r"L3CA COS1 => MASK 0x1c\b")
 
     def test_processors_come_back(self):
-        """A processor that was off-line is put into its class again."""
+        """A CPU that was offline is put into its class again."""
         cpu = self.domain.cpus[-1]
         self.apply(ClassMask("a", (cpu,), WayMask(0x3)))
         plug(cpu, False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's process on a real kernel: killed, ended, processors and guests come and go."""
+"""The agent's process on a real kernel: killed, ended, CPUs and guests come and go."""
 
 import os
 import random
@@ -49,7 +49,7 @@ class Process(AgentCase, unittest.TestCase):
         self.assertGreaterEqual(changed, KILLS // 2)
 
     def test_processors_come_and_go(self):
-        """A processor that was off-line is in its class again, whosever it is."""
+        """A CPU that was offline is in its class again, whosever it is."""
         pid = self.working()
         for cpu in (PC_CPU, max(COMERS.values())):
             self.in_class(cpu)

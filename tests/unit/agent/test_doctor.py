@@ -44,7 +44,7 @@ class DoctorCase(test_restore.MachineCase):
         self.config.write_text("\n".join(["[iat]", *lines, "[compute]", "cpu_dedicated_set = 0-3"]))
 
     def guests(self, *cpus, more=""):
-        """Define guests with a vCPU on each of the processors."""
+        """Define guests with a vCPU on each of the CPUs."""
         domains = [
             DOMAIN.format(
                 name=f"instance-{number:08x}",
@@ -113,10 +113,10 @@ class Host(DoctorCase):
 
     def test_whose_rights(self):
         """Those of the service, which the first finding names; else it says that they are not."""
-        self.check("rights", "ok", "^of the service, whoever asks: user .* with .*CAP_PERFMON")
+        self.check("rights", "ok", "^of the service: user .* with .*CAP_PERFMON")
         remedy = "sudo iat-nova doctor"
         self.run_as.side_effect = rights.NotPossible("not root", remedy)
-        state = r"^of whoever asks \(not root\); the service has others: user .* with "
+        state = r"^of the current user \(not root\); the service has others: user .* with "
         self.check("rights", "note", state, f"^{remedy}$")
         self.run_as.side_effect = rights.NotPossible("no CAP_PERFMON")
         self.check("rights", "note", "no CAP_PERFMON")
@@ -156,7 +156,7 @@ class Around(DoctorCase):
         for cpu, siblings in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
             self.put(self.roots.cpus / f"cpu{cpu}/topology/thread_siblings_list", siblings)
         self.guests([0, 1], [2], [3])
-        pair = "instance-00000002 and instance-00000003 share cores: processors 2-3$"
+        pair = "instance-00000002 and instance-00000003 share cores: CPUs 2-3$"
         self.check("hyper-threads", "note", pair, "cpu_thread_policy")
 
     def test_no_libvirt(self):
@@ -190,7 +190,12 @@ class Around(DoctorCase):
     def test_after_a_crash(self):
         """A snapshot that nobody restored is found, and left there."""
         self.crash()
-        self.check("snapshot", "note", "without putting the host back", "^iat-nova restore$")
+        self.check(
+            "snapshot",
+            "note",
+            "without restoring the original hardware settings",
+            "^iat-nova restore$",
+        )
         self.assertTrue(self.settings().snapshot_path.exists())
         self.settings().snapshot_path.write_text("{}")
         self.check("snapshot", "impossible", "not a snapshot", "remove it", 1)

@@ -112,13 +112,11 @@ class JournalTest(unittest.TestCase):
         """Not at each iteration; while it lasts it is part of the status."""
         with self.assertLogs("iat_nova", "INFO") as log:
             for _ in range(3):
-                self.journal.problem(1.0, Code.COUNTERS_UNREADABLE, "processor 4: gone")
+                self.journal.problem(1.0, Code.COUNTERS_UNREADABLE, "CPU 4: gone")
                 self.journal.status(1.0, {}, None)
-            self.assertEqual(
-                ("processor 4: gone",), self.read(lambda r: r.status()).status.degraded
-            )
-            self.journal.solved(2.0, Code.COUNTERS_UNREADABLE, "processor 4 is back")
-            self.journal.solved(3.0, Code.COUNTERS_UNREADABLE, "processor 4 is back")
+            self.assertEqual(("CPU 4: gone",), self.read(lambda r: r.status()).status.degraded)
+            self.journal.solved(2.0, Code.COUNTERS_UNREADABLE, "CPU 4 is back")
+            self.journal.solved(3.0, Code.COUNTERS_UNREADABLE, "CPU 4 is back")
             self.journal.status(1.0, {}, None)
         self.assertEqual(2, len(log.output))
         self.assertEqual((), self.read(lambda r: r.status()).status.degraded)

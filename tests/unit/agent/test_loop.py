@@ -113,7 +113,7 @@ class Inventory:
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """One tenant on processor 4, more when the facts have guests."""
+    """One tenant on CPU 4, more when the facts have guests."""
 
     parameters: Parameters = Parameters()
     warnings: tuple = ()
@@ -367,7 +367,7 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(({}, SKYLAKE.ddio_found), self.seen)
         self.assertEqual(6, len(self.decisions()))
         self.assertEqual(2, len(self.masks()))  # one good one, and its end
-        self.assertIn("told to", self.status().status.reason)
+        self.assertIn("refused for a test", self.status().status.reason)
 
     def test_a_refused_write_is_tried_again(self) -> None:
         """After a pause; then the masks are there again."""
@@ -468,7 +468,7 @@ class AgentTest(unittest.TestCase):
         """Nothing is decided meanwhile; the problem is shown, and gone when it is."""
 
         def fail() -> None:
-            self.counters.error = "processor 4: no such device"
+            self.counters.error = "CPU 4: no such device"
 
         def mend() -> None:
             self.counters.error = None
@@ -767,9 +767,7 @@ class AgentTest(unittest.TestCase):
 
         self.run_for(9.0, lambda: None, unplug, lambda: None, count, lambda: None, plug)
         self.assertTrue(self.same)
-        self.assertEqual(
-            "cache domain 0: its processors are all off-line; it is left alone", self.told
-        )
+        self.assertEqual("cache domain 0: all CPUs offline; cache domain skipped", self.told)
         self.assertGreater(len(self.strategy.samples), self.count)
         self.assertEqual((None, ()), (self.status().status.reason, self.status().status.degraded))
 
@@ -795,7 +793,7 @@ class AgentTest(unittest.TestCase):
         """Told and tried again at the next look."""
 
         def refuse(cpus) -> None:
-            raise HardwareError("processor 4: counter 0 is in use")
+            raise HardwareError("CPU 4: counter 0 is in use")
 
         def fail() -> None:
             self.counters.watch = refuse
@@ -840,7 +838,9 @@ class AgentTest(unittest.TestCase):
         planned = [*[lambda: None] * 24, look]
         self.run_for(27.0, *planned)
         self.assertEqual((False, 0x600), self.seen)
-        self.assertRegex(" ".join(self.degraded), "domain 0: DDIO's knob has no effect: from 2 to")
+        self.assertRegex(
+            " ".join(self.degraded), "domain 0: changing the DDIO ways had no effect: from 2 to"
+        )
         self.assertEqual((True, ()), (self.resizable, self.status().status.degraded))
 
     def _refuse(self, domain, classes):

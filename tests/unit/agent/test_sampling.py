@@ -39,7 +39,7 @@ class SamplerTest(unittest.TestCase):
         return sampler.update(Counts(10.0 + seconds, after, {0: domains[1]}), known)[0]
 
     def test_l2_and_inbound_bytes_where_they_are_counted(self) -> None:
-        """Rates where every processor has a reading; None, never zero, where one has none."""
+        """Rates where every CPU has a reading; None, never zero, where one has none."""
         cores = {cpu: CoreCounts(1, 1, 1, 1) for cpu in (1, 2)}
         known = inventory(tenant("a", 1), tenant("b", 1, 2))
 
@@ -62,7 +62,7 @@ class SamplerTest(unittest.TestCase):
         self.assertIsNone(backwards.storage_in_bytes_per_s)
 
     def test_rates_are_sums_over_processors_divided_by_the_interval(self) -> None:
-        """Two processors, two seconds: half the sum of the differences."""
+        """Two CPUs, two seconds: half the sum of the differences."""
         sample = self.sample(
             {1: CoreCounts(10, 20, 30, 40), 2: CoreCounts(1, 1, 1, 1)},
             {1: CoreCounts(12, 26, 40, 42), 2: CoreCounts(3, 3, 3, 1)},
@@ -107,7 +107,7 @@ class SamplerTest(unittest.TestCase):
         self.assertIsNone(sample.ddio_hits_per_s)
 
     def test_a_newcomer_does_not_inherit_the_leavers_counts(self) -> None:
-        """What its processors counted for somebody else is nobody's rate."""
+        """What its CPUs counted for somebody else is nobody's rate."""
         sampler = Sampler()
         sampler.update(Counts(0.0, {1: CoreCounts(0, 0, 0, 0)}, {}), inventory(tenant("leaver", 1)))
         known = inventory(tenant("newcomer", 1))

@@ -30,7 +30,7 @@ class HostReaderTest(unittest.TestCase):
         self.read = wiring.host_reader(settings, allocator)
 
     def test_processors_that_come_later(self) -> None:
-        """Whoever was off-line at the start is in the domain once it is on-line."""
+        """Whoever was offline at the start is in the domain once it is online."""
         self.assertEqual((0, 1), self.read().domains[0].cpus)
         self.tree.plug(2)
         host = self.read()

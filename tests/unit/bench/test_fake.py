@@ -30,7 +30,7 @@ class HaswellInMemory(contract.AllocatorContract, unittest.TestCase):
 
 
 class SparseInMemory(contract.AllocatorContract, unittest.TestCase):
-    """A processor that takes masks with gaps."""
+    """A CPU that takes masks with gaps."""
 
     def make(self):
         return FakeAllocator((dataclasses.replace(SKYLAKE, sparse_masks=True),))

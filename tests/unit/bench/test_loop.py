@@ -21,7 +21,7 @@ from iat_nova.model import CacheDomain, WayMask
 
 
 def machine(processors=4):
-    """A machine with its own number of processors, in memory."""
+    """A machine with its own number of CPUs, in memory."""
     here = min(os.sched_getaffinity(0))
     domain = CacheDomain(
         id=3, cpus=tuple(range(processors)), ways=11, classes=8, ddio_found=WayMask(0x600)
@@ -51,7 +51,7 @@ class Loop(unittest.TestCase):
         self.assertEqual(0x600, one.ddio.read(3))
 
     def test_in_memory(self):
-        """Without a machine nothing bounds the processors."""
+        """Without a machine nothing bounds the CPUs."""
         stable, unstable = bench.rows((64,), (2,), ("stable", "unstable"), 3)
         self.assertEqual((64, 0.0, 1.0), (stable.tenants, stable.layouts, unstable.layouts))
         self.assertGreater(stable.decide_us, 0.0)
@@ -68,7 +68,7 @@ class Loop(unittest.TestCase):
         self.assertIn("the counters cannot be opened: no right", errors.getvalue())
 
     def test_without_ddio_counters(self):
-        """A host without DDIO's counters is measured on its processors'."""
+        """A host without DDIO's counters is measured on its CPUs'."""
         one = machine()
         uncore = mock.Mock(
             **{"watch.side_effect": HardwareError("no uncore"), "read.return_value": {}}
@@ -94,5 +94,5 @@ class Loop(unittest.TestCase):
             status = program.main(["bench", "loop", "--hardware", "auto"])
         self.assertEqual(1, status)
         self.assertIn(
-            "cannot be driven now: no resctrl; `iat-nova doctor` tells", errors.getvalue()
+            "cannot be driven now: no resctrl; `iat-nova doctor` shows", errors.getvalue()
         )

@@ -359,7 +359,7 @@ class TestOthers(CliCase):
                 with self.subTest(arguments):
                     status, _, err = self.run_it(*arguments)
                     self.assertEqual(1, status)
-                    self.assertIn("is no regular file", err)
+                    self.assertIn("is not a regular file", err)
 
     def test_top_once(self):
         """One screen for scripts, without escape sequences."""
@@ -426,7 +426,7 @@ class TestMisfortune(CliCase):
         for arguments in self.READERS:
             status, _, err = self.run_it(*arguments)
             self.assertEqual(1, status, arguments)
-            self.assertIn("no database", err)
+            self.assertIn("not a database", err)
 
     def test_damaged_records(self):
         """They are left out, and all commands say so; without any left they say that, too."""

@@ -27,7 +27,7 @@ class ReadBytes(unittest.TestCase):
         """Devices, pipes and folders are refused at once."""
         os.mkfifo(self.folder / "pipe")
         for path in ("/dev/zero", self.folder / "pipe", self.folder):
-            with self.subTest(path), self.assertRaisesRegex(OSError, "is no regular file"):
+            with self.subTest(path), self.assertRaisesRegex(OSError, "is not a regular file"):
                 files.read_bytes(path)
 
     def test_a_pipe_swapped_in(self):
@@ -46,7 +46,7 @@ class ReadBytes(unittest.TestCase):
 
         with mock.patch("os.stat", swap(os.stat)), mock.patch("os.fstat", swap(os.fstat)):
             self.assertEqual(b"12345", files.read_bytes(path))
-        with self.assertRaisesRegex(OSError, "is no regular file"):
+        with self.assertRaisesRegex(OSError, "is not a regular file"):
             files.read_bytes(path)
 
     def test_symbolic_links(self):

@@ -98,7 +98,7 @@ class EnforcerTest(unittest.TestCase):
         self.assertIsNone(self.allocator.class_of(5))
 
     def test_tenants_of_one_group_share_one_class(self) -> None:
-        """One class holds the processors of both."""
+        """One class holds the CPUs of both."""
         shared = Layout(WayMask(0x600), (Group((STACK.id, GUEST.id), WayMask(0x0F)),))
         effective = self.enforcer.apply(INVENTORY, shared)
         self.assertEqual({"stack": 0x0F}, self.allocator.effective(0))
@@ -224,7 +224,7 @@ class EnforcerTest(unittest.TestCase):
         self.ddio.read = offline
         self.assertEqual((), self.enforcer.foreign_ddio())
         self.ddio.read, self.allocator.apply = read, offline
-        with self.assertRaisesRegex(DomainOffline, "^cache domain 0: none of its .*on-line$"):
+        with self.assertRaisesRegex(DomainOffline, "^cache domain 0: none of its .*online$"):
             self.enforcer.apply(INVENTORY, layout(0x400, guest=0x00C))
         self.allocator.apply = apply
         self.enforcer.apply(INVENTORY, FIRST)
@@ -280,7 +280,7 @@ class GuardedTest(unittest.TestCase):
         self.assertEqual([0], self.guard.writes_at_protect)
 
     def test_a_further_domain_is_saved_before_its_first_write(self) -> None:
-        """A socket that was off-line when the snapshot was taken is in it, too."""
+        """A socket that was offline when the snapshot was taken is in it, too."""
         other = dataclasses.replace(SKYLAKE, id=1)
         domains = (SKYLAKE, other)
         self.guard.allocator = self.allocator = FakeAllocator(domains)
@@ -326,7 +326,7 @@ class GuardedTest(unittest.TestCase):
             raise HardwareError("jammed")
 
         self.allocator.apply = jammed
-        with self.assertRaisesRegex(HardwareError, "jammed; and what was there before"):
+        with self.assertRaisesRegex(HardwareError, "jammed; and the previous settings could not"):
             self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
         self.assertTrue(self.enforcer.wrote)
         self.enforcer.restore()

@@ -187,7 +187,7 @@ class Restore(MachineCase):
         self.assertRegex(err, "(?s)not restored: ddio msr.*allow_writes")
         self.assertTrue(self.settings().snapshot_path.exists())
         with (
-            self.assertRaisesRegex(HardwareError, "could not be put back"),
+            self.assertRaisesRegex(HardwareError, "could not restore the original"),
             wiring.machine(self.settings()).ours(),
         ):
             self.fail("started")
@@ -201,7 +201,7 @@ class Restore(MachineCase):
         with mock.patch("pathlib.Path.exists", side_effect=denied):
             status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
-        self.assertRegex(err, "snapshot.json: Permission denied; be root")
+        self.assertRegex(err, "snapshot.json: Permission denied; run as root")
 
     def test_while_an_agent_runs(self):
         """Refused: the agent's own end restores."""
@@ -263,9 +263,7 @@ class SocketOffline(MachineCase):
         self.plug()
         status, out, _ = self.run_it("restore")
         self.assertEqual(0, status)
-        self.assertRegex(
-            out, "(?s)domain 1: IIO_LLC_WAYS = 0x600.*processor 2: register 0x186 = 0x0"
-        )
+        self.assertRegex(out, "(?s)domain 1: IIO_LLC_WAYS = 0x600.*CPU 2: register 0x186 = 0x0")
         self.assert_as_found()
 
     def test_the_next_agent_restores_when_it_is_back(self):

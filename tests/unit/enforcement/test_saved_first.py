@@ -13,7 +13,7 @@ from iat_nova.hardware.shape import INDEX
 
 class SavedFirstTest(unittest.TestCase):
     def test_a_snapshot_before_counters_are_set_up(self) -> None:
-        """Also for processors that come, and after a restore, which takes the snapshot away."""
+        """Also for CPUs that come, and after a restore, which takes the snapshot away."""
         done: list[str] = []
 
         class Part(AllReachable):

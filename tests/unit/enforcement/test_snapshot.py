@@ -181,7 +181,7 @@ class Snapshots(Folder):
         self.assertEqual(("masks = 1", "ddio = 30"), self.make().restore().done)
 
     def test_what_came_later(self):
-        """Processors and sockets that come are added to the snapshot; what was saved stays."""
+        """CPUs and sockets that come are added to the snapshot; what was saved stays."""
         writer = self.make()
         self.masks.shape = self.ddio.shape = lambda saved: None
         self.masks.save = lambda: {"masks": {"0": 1}, "groups": ["theirs"]}
@@ -211,7 +211,7 @@ class Snapshots(Folder):
         restored = self.make().restore()
         self.assertEqual((("ddio = 2",), ("masks: the register is gone",)),
                          (restored.done, restored.failed))  # fmt: skip
-        with self.assertRaisesRegex(GuardError, "could not be put back.*the register is gone"):
+        with self.assertRaisesRegex(GuardError, "could not restore.*the register is gone"):
             self.make().protect()
         self.masks.broken = False
         self.assertEqual(("masks = 1",), self.make().restore().done)
@@ -438,7 +438,7 @@ class OneWriter(Folder):
         self.assertEqual("theirs", other.read_text())
         self.lock.unlink()
         os.mkfifo(self.lock)
-        with self.assertRaisesRegex(GuardError, "writer.lock: is no regular file"):
+        with self.assertRaisesRegex(GuardError, "writer.lock: is not a regular file"):
             self.enterContext(self.make().only_writer())
 
     def test_no_place_for_the_lock(self):

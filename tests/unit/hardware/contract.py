@@ -19,7 +19,7 @@ class AllocatorContract:
         raise NotImplementedError
 
     def class_of(self, cpu):
-        """Return something that tells apart the classes of processors; None: default class."""
+        """Return something that tells apart the classes of CPUs; None: default class."""
         raise NotImplementedError
 
     def setUp(self):
@@ -36,7 +36,7 @@ class AllocatorContract:
         return masks
 
     def classes(self, **masks):
-        """Return a class for each name, with one processor of the domain each."""
+        """Return a class for each name, with one CPU of the domain each."""
         return tuple(
             ClassMask(name, (cpu,), mask)
             for (name, mask), cpu in zip(masks.items(), self.domain.cpus, strict=False)
@@ -56,7 +56,7 @@ class AllocatorContract:
         self.check(before)
 
     def test_domains_tell_their_limits(self):
-        """A domain has processors, ways and classes, and the numbers fit each other."""
+        """A domain has CPUs, ways and classes, and the numbers fit each other."""
         for domain in self.allocator.domains():
             self.assertTrue(domain.cpus)
             self.assertGreaterEqual(domain.ways, 2)
@@ -74,7 +74,7 @@ class AllocatorContract:
         self.check({"a": a, "b": b})
 
     def test_processors_follow(self):
-        """Each processor is in its class, and the others in the default one."""
+        """Each CPU is in its class, and the others in the default one."""
         a, b = self.spans(2, 3)
         first, second = self.classes(a=a, b=b)
         self.apply(first, second)
@@ -86,7 +86,7 @@ class AllocatorContract:
         self.assertIsNotNone(self.class_of(second.cpus[0]))
 
     def test_processors_change_classes(self):
-        """Two classes can swap their processors."""
+        """Two classes can swap their CPUs."""
         a, b = self.spans(2, 3)
         first, second = self.classes(a=a, b=b)
         self.apply(first, second)
@@ -123,7 +123,7 @@ class AllocatorContract:
         self.assertEqual(count, len(self.apply(*many)))  # none was leaked
 
     def test_the_default_class(self):
-        """The default class takes a mask, costs no class of ours and owns no processors."""
+        """The default class takes a mask, costs no class of ours and owns no CPUs."""
         a, b = self.spans(2, 3)
         mine = self.classes(a=a)[0]
         default = ClassMask(DEFAULT_CLASS, self.domain.cpus, b)
@@ -174,12 +174,10 @@ class AllocatorContract:
                 self.refused(*self.classes(b=good, c=mask), text=text)
 
     def test_bad_processors_are_refused(self):
-        """A processor in two classes or of another domain is refused with a reason."""
+        """A CPU in two classes or of another domain is refused with a reason."""
         mask, cpu = self.spans(2)[0], self.domain.cpus[0]
-        self.refused(
-            ClassMask("a", (cpu,), mask), ClassMask("b", (cpu,), mask), text=f"processor {cpu}"
-        )
-        self.refused(ClassMask("a", (99999,), mask), text="processor 99999")
+        self.refused(ClassMask("a", (cpu,), mask), ClassMask("b", (cpu,), mask), text=f"CPU {cpu}")
+        self.refused(ClassMask("a", (99999,), mask), text="CPU 99999")
 
     def test_names_are_unique(self):
         """Two classes of one name are refused."""

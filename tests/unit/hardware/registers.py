@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers in memory behind `Msr`, with what a processor does when they are written."""
+"""Registers in memory behind `Msr`, with what a CPU does when they are written."""
 
 import errno
 import struct
@@ -10,10 +10,10 @@ SKX_CHAS = 18
 
 
 class FakeMsr(Msr):
-    """Two packages of Skylake-SP: `cpus` maps a processor to its package.
+    """Two packages of Skylake-SP: `cpus` maps a CPU to its package.
 
-    `core` and `box` set what counters read: (cpu, n) and (package, box, n). `off` are off-line
-    processors, `refuse` is an errno for writes, to `refusing` alone where processors are in it;
+    `core` and `box` set what counters read: (cpu, n) and (package, box, n). `off` are offline
+    CPUs, `refuse` is an errno for writes, to `refusing` alone where CPUs are in it;
     `stuck` registers take writes and keep their value.
     """
 
@@ -30,7 +30,7 @@ class FakeMsr(Msr):
         self.reads = 0
 
     def owner(self, cpu, register):
-        """Uncore registers belong to a package, the others to a processor."""
+        """Uncore registers belong to a package, the others to a CPU."""
         uncore = register == 0xC8B or 0xC90 <= register < 0xD90 or register >= 0xE00
         return ("package", self.cpus[cpu]) if uncore else ("cpu", cpu)
 

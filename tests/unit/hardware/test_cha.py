@@ -19,7 +19,7 @@ ICX_FORMATS = {"event": "config:0-7", "umask": "config:8-15,32-57", "edge": "con
 
 
 class Kernel:
-    """Hands out groups by (PMU type, processor), `most` of them where that is set."""
+    """Hands out groups by (PMU type, CPU), `most` of them where that is set."""
 
     def __init__(self):
         self.groups = {}
@@ -28,7 +28,7 @@ class Kernel:
 
     def open(self, events_, cpu):
         if cpu in self.off:
-            raise CpuOffline("off-line")
+            raise CpuOffline("offline")
         if len(self.groups) == self.most:
             raise HardwareError("Too many open files")
         group = self.groups[events_[0].type, cpu] = PipeGroup()
@@ -192,7 +192,7 @@ class Reading(unittest.TestCase):
         self.domains.assert_called_once_with()
 
     def test_the_kernel_moved_the_events(self):
-        """When another processor of the package counts, the open group goes on."""
+        """When another CPU of the package counts, the open group goes on."""
         reader = self.reader()
         self.pmus = [cha.Pmu("uncore_cha_0", 12, (1, 2), SKX_FORMATS)]
         reader.watch()

@@ -31,7 +31,7 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         return ddio, self.allocator.domains()[0]
 
     def test_packages_are_apart(self):
-        """Each package has its own register, reached through a processor that is on-line."""
+        """Each package has its own register, reached through a CPU that is online."""
         self.cpus.unplug(2)
         self.msr.off.add(2)
         self.ddio.write(1, WayMask(0x7C0))
@@ -39,11 +39,11 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         self.assertEqual([(3, IIO_LLC_WAYS, 0x7C0)], self.msr.writes)
 
     def test_processors_come_and_go(self):
-        """A socket is reached through processors that came later; without any it cannot be."""
+        """A socket is reached through CPUs that came later; without any it cannot be."""
         self.assertEqual(0x600, self.ddio.read(1))
         self.cpus.unplug(2)
         self.cpus.unplug(3)
-        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its processors is on-line"):
+        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its CPUs is online"):
             self.ddio.read(1)
         other = Resctrl(self.tree, self.cpus.topology)  # which has never seen that socket
         ddio = MsrDdio(self.msr, other.domains, self.cpus.topology)
@@ -55,7 +55,7 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         self.assertEqual(0x600, ddio.read(1))
 
     def test_one_look_an_access(self):
-        """Which processors are on-line is read once for each read and each write."""
+        """Which CPUs are online is read once for each read and each write."""
         self.ddio.read(0)
         topology = self.cpus.topology
         with mock.patch.object(topology, "online", wraps=topology.online) as looks:
@@ -164,7 +164,7 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
         """The kernel leaves it out: that is no mask that somebody moved."""
         del self.tree._masks[1]
         self.tree._show()
-        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its processors"):
+        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its CPUs"):
             self.ddio.read(1)
 
     def test_masks_restored(self):

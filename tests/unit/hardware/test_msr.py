@@ -49,7 +49,7 @@ class Registers(unittest.TestCase):
             self.assertEqual(b"\x00\x06", os.pread(file.fileno(), 2, 0xC8B))
 
     def test_descriptors_are_kept_and_given_back(self):
-        """A processor's file is opened once for each direction, and closed."""
+        """A CPU's file is opened once for each direction, and closed."""
         for cpu in range(3):
             (self.folder / str(cpu)).mkdir()
             (self.folder / f"{cpu}/msr").write_bytes(bytes(0x1000))
@@ -80,7 +80,7 @@ class Registers(unittest.TestCase):
             fake.write(0, msr.IIO_LLC_WAYS, 0x700)
 
     def test_a_register_that_is_not_there(self):
-        """A fault says that the processor has no such register."""
+        """A fault says that the CPU has no such register."""
         fake = FakeMsr({0: 0})
         with self.assertRaisesRegex(HardwareError, "no such register"):
             fake.read(0, 0xE00 + 0x10 * 20)
@@ -104,7 +104,7 @@ class WrapAround(unittest.TestCase):
 
 
 class Machine(unittest.TestCase):
-    """A test case with two packages of two processors."""
+    """A test case with two packages of two CPUs."""
 
     def setUp(self):
         folder = trees.folder(self)
@@ -116,7 +116,7 @@ class Machine(unittest.TestCase):
         self.msr.off.add(cpu)
 
     def plug(self, cpu):
-        """A processor comes back as after a reset."""
+        """A CPU comes back as after a reset."""
         self.cpus.plug(cpu)
         self.msr.off.discard(cpu)
         for owner, register in list(self.msr.values):
@@ -137,7 +137,7 @@ class CoreRegisters(Machine):
         return self.counters.read().cores.get(cpu)
 
     def test_programmed_and_read(self):
-        """Four selections for user and kernel, four reads a processor."""
+        """Four selections for user and kernel, four reads a CPU."""
         self.counters.watch([0, 2])
         self.assertEqual(
             [0x4300C0, 0x43003C, 0x434F2E, 0x43412E],
@@ -148,7 +148,7 @@ class CoreRegisters(Machine):
         self.assertEqual(8, self.msr.reads)
 
     def test_put_back(self):
-        """After close, and for processors no longer watched, all is as it was found."""
+        """After close, and for CPUs no longer watched, all is as it was found."""
         self.msr.set(0, msr.PERF_GLOBAL_CTRL, 0)
         self.msr.set(0, msr.PERFEVTSEL + 1, 0x1234)
         before = dict(self.msr.values)
@@ -163,7 +163,7 @@ class CoreRegisters(Machine):
     def test_counters_in_use(self):
         """A counter somebody uses is refused and left alone."""
         self.msr.set(1, msr.PERFEVTSEL + 3, 0x4300C4)
-        with self.assertRaisesRegex(HardwareError, "processor 1: counter 3 .*in use.*perf"):
+        with self.assertRaisesRegex(HardwareError, "CPU 1: counter 3 .*in use.*perf"):
             self.counters.watch([1])
         self.assertEqual(0, self.msr.get(1, msr.PERFEVTSEL))
 
@@ -208,7 +208,7 @@ class CoreRegisters(Machine):
             self.assertEqual([0, 0], [self.msr.get(cpu, msr.PERFEVTSEL) for cpu in (0, 2)])
 
     def test_offline_and_back(self):
-        """A processor that is gone is absent, and counts on after its return."""
+        """A CPU that is gone is absent, and counts on after its return."""
         self.counters.watch([0, 1])
         self.count(1, 100, 100, 100, 100)
         self.unplug(1)
@@ -318,7 +318,7 @@ class ChaRegisters(Machine):
         self.assertEqual(DomainCounts(1953, 18, None), reader.read()[0])
 
     def test_too_many_slices(self):
-        """More slices than the processor can have are refused."""
+        """More slices than the CPU can have are refused."""
         with self.assertRaisesRegex(HardwareError, "at most 28"):
             self.reader(slices=60)
 
@@ -338,7 +338,7 @@ class ChaRegisters(Machine):
         self.count(2, 0, 7, 1)
         reader.read()
         self.msr.set(2, 0xE01, 0x400036)
-        with self.assertRaisesRegex(HardwareError, "processor 2: CHA 0 counter 0 .*in use"):
+        with self.assertRaisesRegex(HardwareError, "CPU 2: CHA 0 counter 0 .*in use"):
             reader.watch()
         self.assertEqual({0}, reader.read().keys())
         self.msr.set(2, 0xE01, 0)
@@ -373,7 +373,7 @@ class ChaRegisters(Machine):
             self.assertEqual(frozen, self.msr.get(0, control))
 
     def test_another_processor_takes_over(self):
-        """When the processor that reads goes off-line, the package is read through the next."""
+        """When the CPU that reads goes offline, the package is read through the next."""
         reader = self.reader()
         reader.watch()
         self.count(0, 0, 100, 10)

@@ -38,7 +38,7 @@ class PipeGroup:
 
 
 class Kernel:
-    """Hands out `PipeGroup`s and knows which processors are on-line."""
+    """Hands out `PipeGroup`s and knows which CPUs are online."""
 
     def __init__(self, online=(0, 1)):
         self.online = set(online)
@@ -47,7 +47,7 @@ class Kernel:
 
     def open(self, _events, cpu):
         if cpu not in self.online:
-            raise perf_event.CpuOffline(f"processor {cpu} is off-line")
+            raise perf_event.CpuOffline(f"CPU {cpu} is offline")
         self.opened.append(cpu)
         self.groups[cpu] = PipeGroup()
         return self.groups[cpu]
@@ -142,7 +142,7 @@ class ScriptedReadings(unittest.TestCase):
 
 
 class OfflineProcessors(unittest.TestCase):
-    """A processor goes and comes back."""
+    """A CPU goes and comes back."""
 
     def setUp(self):
         self.kernel = Kernel()
@@ -189,7 +189,7 @@ class OfflineProcessors(unittest.TestCase):
         self.kernel.groups[0].fd = os.open("/dev/null", os.O_RDONLY)  # for close() to close
 
     def test_offline_at_the_start(self):
-        """A processor that is not there is absent and is tried again at the next watch."""
+        """A CPU that is not there is absent and is tried again at the next watch."""
         self.kernel.online.discard(2)
         self.counters.watch([1, 2])
         self.assertEqual({1}, self.counters.read().cores.keys())
@@ -218,7 +218,7 @@ class Watching(unittest.TestCase):
         self.assertEqual([True, False, False], [first[cpu].closed for cpu in range(3)])
 
     def test_totals_outlive_the_descriptors(self):
-        """A processor watched anew counts on from where it stopped."""
+        """A CPU watched anew counts on from where it stopped."""
         self.counters.watch([0])
         self.kernel.groups[0].say(10, 10, 1, 2, 3, 4)
         self.counters.read()
@@ -244,7 +244,7 @@ class Watching(unittest.TestCase):
         self.assertTrue(all(group.closed for group in self.kernel.groups.values()))
 
     def test_domains_go_along(self):
-        """The domains' counters are watched, read and closed with the processors'."""
+        """The domains' counters are watched, read and closed with the CPUs'."""
         self.counters.watch([0])
         self.kernel.groups[0].say(10, 10, 1, 2, 3, 4)
         self.assertEqual({0: DomainCounts(1, 2, None)}, self.counters.read().domains)
@@ -265,7 +265,7 @@ class RealKernel(unittest.TestCase):
         )
 
     def test_counts_grow(self):
-        """The first event, the task clock, grows with the processor's own time."""
+        """The first event, the task clock, grows with the CPU's own time."""
         cpu = min(os.sched_getaffinity(0))
         counters = PerfCounters(events.SOFTWARE, SystemClock())
         self.addCleanup(counters.close)
@@ -276,7 +276,7 @@ class RealKernel(unittest.TestCase):
         self.assertLess(readings[0].taken_at_s, readings[4].taken_at_s)
 
     def test_many_emulated_processors(self):
-        """512 emulated processors count on one real one and give every descriptor back."""
+        """512 emulated CPUs count on one real one and give every descriptor back."""
         cpu = min(os.sched_getaffinity(0))
         before = self.descriptors()
         counters = PerfCounters(events.SOFTWARE, SystemClock(), real_cpu=lambda _: cpu)
@@ -290,10 +290,10 @@ class RealKernel(unittest.TestCase):
         self.assertEqual(before, self.descriptors())
 
     def test_a_processor_that_cannot_be(self):
-        """A number beyond the kernel's processors is an error that names it."""
+        """A number beyond the kernel's CPUs is an error that names it."""
         counters = PerfCounters(events.SOFTWARE, SystemClock())
         self.addCleanup(counters.close)
-        with self.assertRaisesRegex(HardwareError, "processor 65535"):
+        with self.assertRaisesRegex(HardwareError, "CPU 65535"):
             counters.watch([65535])
 
     def test_an_unknown_event(self):
@@ -318,7 +318,7 @@ class RealKernel(unittest.TestCase):
 
 
 class Tables(unittest.TestCase):
-    """Which events belong to which processor."""
+    """Which events belong to which CPU."""
 
     def test_models(self):
         """Each generation is found by its model; a stranger gets nothing."""
@@ -349,9 +349,9 @@ class Tables(unittest.TestCase):
         self.assertEqual(0x10049033, value)
 
     def test_this_machine(self):
-        """The processor of the machine that runs the tests can be told."""
+        """The CPU of the machine that runs the tests can be told."""
         self.assertTrue(events.processor().vendor)
 
     def test_an_empty_cpuinfo(self):
-        """A processor of another architecture is a stranger, not an error."""
+        """A CPU of another architecture is a stranger, not an error."""
         self.assertIsNone(events.processor(Path("/dev/null")).known)

@@ -150,10 +150,10 @@ class Binding(unittest.TestCase):
         self.refused(Library(layout=L3caStrange), "pqos_l3ca is none of those known")
 
     def test_wrong_cores(self):
-        """A processor's entry that is another one's is refused."""
+        """A CPU's entry that is another one's is refused."""
         library = Library()
         library.cores = library.cores[1:] * 2
-        self.refused(library, "coreinfo of processor 0")
+        self.refused(library, "coreinfo of CPU 0")
 
     def test_no_capabilities(self):
         """A library that says nothing of the machine is refused."""
@@ -181,7 +181,7 @@ class Binding(unittest.TestCase):
         library = Library()
         pqos = self.open(library)
         library.fail["pqos_alloc_assoc_set"] = 5
-        with self.assertRaisesRegex(PqosError, r"\(processor 2 into class 5\): register or file"):
+        with self.assertRaisesRegex(PqosError, r"\(CPU 2 into class 5\): register or file"):
             pqos.set_class(2, 5)
 
     def test_no_library(self):
@@ -202,7 +202,7 @@ class Registers:
         self.fail_at = None
 
     def begin(self, cpus):
-        """Be initialised with these processors on-line: no other can be reached from then on."""
+        """Be initialised with these CPUs online: no other can be reached from then on."""
         self.cores = tuple(Core(cpu, 10 + cpu // 4) for cpu in sorted(cpus))
 
     def _change(self, text):
@@ -226,7 +226,7 @@ class Registers:
 
     def _known(self, cpu):
         if cpu not in (core.cpu for core in self.cores):
-            raise PqosError(f"processor {cpu}: bad parameter")
+            raise PqosError(f"CPU {cpu}: bad parameter")
 
     def set_class(self, cpu, number):
         self._known(cpu)
@@ -304,12 +304,12 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(0x7FF, self.registers.values[10][1])
 
     def test_classes_of_others(self):
-        """Classes processors are in already are not ours, nor are those processors."""
+        """Classes CPUs are in already are not ours, nor are those CPUs."""
         self.registers.classes[3] = 1
         self.assertEqual(7, self.allocator.domains()[0].classes)
         self.apply(a=((0,), 0x3))
         self.assertEqual((2, 1), (self.registers.classes[0], self.registers.classes[3]))
-        with self.assertRaisesRegex(HardwareError, "processor 3 is in class 1"):
+        with self.assertRaisesRegex(HardwareError, "CPU 3 is in class 1"):
             self.apply(a=((0, 3), 0x3))
 
     def test_a_bandwidth_limit_of_class_0(self):
@@ -329,7 +329,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(2, self.registers.classes[1])
 
     def test_a_domain_that_libpqos_does_not_know(self):
-        """A library that leaves out processors on-line: refused, and nothing is written."""
+        """A library that leaves out CPUs online: refused, and nothing is written."""
         self.registers.begin = lambda _cpus: None
         self.registers.cores = tuple(core for core in self.registers.cores if core.cpu > 3)
         before = self.state()
@@ -381,19 +381,19 @@ class MsrInterface(MsrCase, unittest.TestCase):
             self.allocator.domains()
 
     def test_foreign_changes(self):
-        """Masks and processors somebody moved are told and left."""
+        """Masks and CPUs somebody moved are told and left."""
         self.apply(a=((0, 1), 0x400))
         self.assertEqual((), self.allocator.inspect().foreign)
         self.registers.values[10][1] = 0x7
         self.registers.classes[1] = 5
         self.assertEqual(
-            ("class 1: L3:0 is 0x7, we wrote 0x400", "processor 1 was moved out of class 1"),
+            ("class 1: L3:0 is 0x7, we wrote 0x400", "CPU 1 was moved out of class 1"),
             self.allocator.inspect().foreign,
         )
         self.assertEqual(5, self.registers.classes[1])
 
     def test_processors_come_back(self):
-        """A processor that came back from being off-line is put into its class again."""
+        """A CPU that came back from being offline is put into its class again."""
         self.apply(a=((0, 1), 0x3))
         self.cpus.unplug(1)
         self.registers.classes[1] = 0
@@ -404,7 +404,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(1, self.registers.classes[1])
 
     def test_offline_at_the_start(self):
-        """libpqos is initialised anew when processors, or a socket, come later."""
+        """libpqos is initialised anew when CPUs, or a socket, come later."""
         for cpu in (2, 3, 4, 5, 6, 7):
             self.cpus.unplug(cpu)
         self.assertEqual([(0, 1)], [domain.cpus for domain in self.allocator.domains()])
@@ -427,14 +427,14 @@ class MsrInterface(MsrCase, unittest.TestCase):
         for cpu in (4, 5, 6, 7):
             self.cpus.unplug(cpu)
         self.assertEqual((), self.allocator.inspect().foreign)
-        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its processors is on-line"):
+        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its CPUs is online"):
             self.allocator.effective(1)
         self.cpus.plug(4)
         self.assertEqual((0, 1), tuple(domain.id for domain in self.allocator.domains()))
         self.assertEqual((4,), self.allocator.inspect().reasserted)
 
     def test_offline_when_saved(self):
-        """A processor that was off-line when the host was found ends in class 0."""
+        """A CPU that was offline when the host was found ends in class 0."""
         self.cpus.unplug(1)
         saved = json.loads(json.dumps(self.allocator.save()))
         self.assertNotIn("1", saved["classes"])
@@ -470,7 +470,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(found, self.state())
 
     def test_what_fails_keeps_nothing_else(self):
-        """A processor that cannot be put back does not keep the others and the masks from it."""
+        """A CPU that cannot be put back does not keep the others and the masks from it."""
         saved = json.loads(json.dumps(self.allocator.save()))
         self.apply(a=((0, 1), 0x3))
         self.registers.fail_at = 1
@@ -480,7 +480,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(0x7FF, self.registers.values[10][1])
 
     def test_restored_by_another_process(self):
-        """What was saved puts every mask and processor back, once."""
+        """What was saved puts every mask and CPU back, once."""
         self.registers.values[11][0] = 0x3F
         saved = json.loads(json.dumps(self.allocator.save()))
         found = self.state()
@@ -553,7 +553,7 @@ class OsInterface(unittest.TestCase):
         self.assertEqual([], self.opened)
 
     def test_offline_at_the_start(self):
-        """When a processor comes libpqos is initialised anew, beside its own groups."""
+        """When a CPU comes libpqos is initialised anew, beside its own groups."""
         self.tree.unplug(3)
         allocator = self.make()
         allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))

@@ -110,9 +110,9 @@ class Findings(HostCase):
         self.assertEqual((before, []), (self.tree.state(), self.msr.writes))
 
     def test_strange_processor(self):
-        """A processor without event tables is named with family and model."""
+        """A CPU without event tables is named with family and model."""
         self.be("strange")
-        self.check("processor", Level.MISSING, "E5-2650: .*family 6 model 45", "report")
+        self.check("CPU", Level.MISSING, "E5-2650: .*family 6 model 45", "report")
         self.assertEqual(Level.MISSING, self.findings()["perf"].level)
 
     def test_resctrl_not_mounted(self):
@@ -121,7 +121,7 @@ class Findings(HostCase):
         self.check("resctrl", Level.MISSING, "not mounted", "^mount -t resctrl resctrl ")
 
     def test_no_resctrl(self):
-        """A kernel or processor without resctrl is told from one where it is not mounted."""
+        """A kernel or CPU without resctrl is told from one where it is not mounted."""
         (self.roots.resctrl / "schemata").unlink()
         self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
         self.check("resctrl", Level.MISSING, "no cat_l3", "virtual machines have none")
@@ -183,7 +183,7 @@ class Findings(HostCase):
         """What the register says is split into state and remedy."""
         self.msr.off = {2}
         state = "0xc8b: read: No such device or address"
-        self.check("DDIO register 0xc8b", Level.MISSING, state, "off-line, or .*modprobe msr")
+        self.check("DDIO register 0xc8b", Level.MISSING, state, "offline, or .*modprobe msr")
 
     def test_no_sysfs(self):
         """What cannot be looked at is a finding of its own, and the rest is looked at."""
@@ -194,7 +194,7 @@ class Findings(HostCase):
 
     def test_perf_refused(self):
         """The kernel's refusal is shown with the setting and what to change."""
-        self.perf = "processor 0, perf event: denied (kernel.perf_event_paranoid = 3); sysctl it"
+        self.perf = "CPU 0, perf event: denied (kernel.perf_event_paranoid = 3); sysctl it"
         self.check("perf", Level.MISSING, r"denied \(kernel.perf_event_paranoid = 3\)", "sysctl")
 
     def test_no_cha(self):
@@ -203,7 +203,7 @@ class Findings(HostCase):
             pmu.rename(self.folder / pmu.name)
         self.check("CHA PMUs", Level.MISSING, "none", "^modprobe intel_uncore$")
         self.be("amd")
-        self.check("CHA PMUs", Level.MISSING, "only Intel's processors")
+        self.check("CHA PMUs", Level.MISSING, "only Intel's CPUs")
 
     def test_lock_of_libpqos(self):
         """A process that holds libpqos's lock is found without disturbing it."""
@@ -263,7 +263,7 @@ class Findings(HostCase):
             self.put(self.roots.cpus / f"cpu{cpu}/topology/thread_siblings_list", siblings)
         owner = {0: "a", 1: "b", 2: "b", 3: "b"}
         (one,) = probe.split_siblings(self.cpus.topology, owner)
-        self.assertEqual("a and b share cores: processors 0-1", one.state)
+        self.assertEqual("a and b share cores: CPUs 0-1", one.state)
         self.assertIn("cpu_thread_policy", one.remedy)
 
 
@@ -381,7 +381,7 @@ class Choosing(HostCase):
     def test_strange_processor(self):
         """Without event tables there is no guessing."""
         self.be("strange")
-        with self.assertRaisesRegex(HardwareError, "no event table for this processor .*E5-2650"):
+        with self.assertRaisesRegex(HardwareError, "no event table for this CPU .*E5-2650"):
             self.choose()
 
     def test_not_mounted(self):

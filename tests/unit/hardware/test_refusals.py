@@ -66,12 +66,12 @@ class Files(Case):
             IoAllocDdio(amd, lambda: (SKYLAKE,)).read(0)
 
     def test_no_sysfs(self):
-        """Without sysfs nothing is known of processors."""
+        """Without sysfs nothing is known of CPUs."""
         with self.refused("online: No such file.*is sysfs mounted"):
             Topology(self.folder / "none").online()
 
     def test_siblings_unknown(self):
-        """A processor whose core cannot be told is alone on it."""
+        """A CPU whose core cannot be told is alone on it."""
         self.assertEqual({7}, self.cpus.topology.siblings(7))
 
     def test_domains_that_sysfs_does_not_show(self):
@@ -80,7 +80,7 @@ class Files(Case):
         self.tree.mkdir("other")  # its files have the new number, the default group's the old
         text = (self.tree.root / "other/schemata").read_text()
         (self.tree.root / "schemata").write_text(text)
-        with self.refused("no cache domain with processors on-line"):
+        with self.refused("no cache domain with CPUs online"):
             Resctrl(self.tree, self.cpus.topology).domains()
 
     def test_a_pmu_that_vanishes(self):
@@ -98,7 +98,7 @@ class Files(Case):
     def test_a_snapshot_that_cannot_be_read(self):
         """Neither restored nor taken for absent."""
         (self.folder / "snapshot.json").mkdir()
-        with self.refused("snapshot.json: is no regular file"):
+        with self.refused("snapshot.json: is not a regular file"):
             self.guard().restore()
 
     def test_a_snapshot_that_cannot_be_removed(self):
@@ -142,18 +142,18 @@ class Registers(Case):
         self.msr = FakeMsr({0: 0, 1: 0})
 
     def test_an_owner_off_line(self):
-        """A register cannot be set without a processor to reach it by."""
-        with self.refused("0x38f: its owner is off-line"):
+        """A register cannot be set without a CPU to reach it by."""
+        with self.refused("0x38f: its owner is offline"):
             SavedRegisters(self.msr, lambda _: None).set(0, 0x38F, 1)
 
     def test_a_whole_socket_off_line(self):
         """DDIO's register is then out of reach."""
         cpus = trees.Cpus(self.folder / "cpus", packages=((20, 21),))
-        with self.refused("cache domain 0: none of its processors is on-line"):
+        with self.refused("cache domain 0: none of its CPUs is online"):
             MsrDdio(self.msr, lambda: (SKYLAKE,), cpus.topology).read(0)
 
     def test_a_right_that_is_taken_away(self):
-        """A CHA that refuses is told; one that went off-line is only absent."""
+        """A CHA that refuses is told; one that went offline is only absent."""
         model = events.SKYLAKE
         counted = ChaMsr(self.msr, model.cha_registers, model.cha, lambda: {0: 0}, slices=18)
         counted.watch()
@@ -173,7 +173,7 @@ class Perf(Case):
     EVENT = PerfEvent(4, 0xC0)
 
     def test_every_errno_has_advice(self):
-        """What the kernel says, on which processor, and what to do."""
+        """What the kernel says, on which CPU, and what to do."""
         for code, advice in (
             (errno.EMFILE, "LimitNOFILE"),
             (errno.ENOENT, "does not offer"),
@@ -182,10 +182,10 @@ class Perf(Case):
             (errno.E2BIG, "see perf_event_open"),
         ):
             text = str(perf_event._refusal(code, self.EVENT, 3))
-            self.assertRegex(text, f"^processor 3, perf event type 4 config 0xc0: .*; .*{advice}")
+            self.assertRegex(text, f"^CPU 3, perf event type 4 config 0xc0: .*; .*{advice}")
         gone = perf_event._refusal(errno.ENODEV, self.EVENT, 3)
         self.assertIsInstance(gone, perf_event.CpuOffline)
-        self.assertRegex(str(gone), "the processor is off-line$")
+        self.assertRegex(str(gone), "the CPU is offline$")
 
     def test_the_right_to_count(self):
         """Worded by the value found and the capabilities held: only what is missing is advised."""

@@ -112,7 +112,7 @@ class Applying(Tree, unittest.TestCase):
         self.allocator = self.make()
 
     def apply(self, domain=0, **classes):
-        """Each class: (processors, mask)."""
+        """Each class: (CPUs, mask)."""
         return self.allocator.apply(
             domain,
             tuple(
@@ -213,11 +213,11 @@ class Resctrls(Applying):
         self.assertEqual(("qemu-1-instance-vcpus_0-1",), self.allocator.foreign_groups())
 
     def test_foreign_processors_are_left_alone(self):
-        """A processor in somebody else's group is refused with the group's name."""
+        """A CPU in somebody else's group is refused with the group's name."""
         self.tree.mkdir("theirs")
         self.tree.write("theirs/cpus_list", "2-3")
         self.allocator.domains()
-        with self.assertRaisesRegex(HardwareError, "theirs: processors 2 are in this group"):
+        with self.assertRaisesRegex(HardwareError, "theirs: CPUs 2 are in this group"):
             self.apply(a=((1, 2), 0x3))
         self.assertEqual("theirs", self.class_of(2))
 
@@ -265,7 +265,7 @@ class Resctrls(Applying):
             allocator.effective(1)
 
     def test_unplugged_while_written(self):
-        """A processor that goes in the midst of it is left out, and joins when it is back."""
+        """A CPU that goes in the midst of it is left out, and joins when it is back."""
         self.apply(a=((0,), 0x3))
         write = self.tree.write
 
@@ -299,7 +299,7 @@ class Resctrls(Applying):
         self.assertEqual((f"{PREFIX}1",), self.groups())
 
     def test_a_refusal_stays_one(self):
-        """Nothing is tried again where no processor came or went."""
+        """Nothing is tried again where no CPU came or went."""
         self.tree.fail_at = 1
         with self.assertRaisesRegex(HardwareError, "Input/output error"):
             self.apply(a=((0,), 0x3))
@@ -330,7 +330,7 @@ class Resctrls(Applying):
 
 
 class Watching(Applying):
-    """Other hands, and processors that come and go."""
+    """Other hands, and CPUs that come and go."""
 
     def inspect(self):
         return self.allocator.inspect()
@@ -382,13 +382,13 @@ class Watching(Applying):
         self.assertEqual((f"{PREFIX}1 was removed",), self.inspect().foreign)
 
     def test_processors_moved(self):
-        """A processor somebody took out of, or put into, a group of ours is told."""
+        """A CPU somebody took out of, or put into, a group of ours is told."""
         self.apply(a=((0, 1), 0x3))
         self.tree.write(f"{PREFIX}1/cpus_list", "1-2")
-        self.assertEqual((f"{PREFIX}1: processors 0,2 were moved",), self.inspect().foreign)
+        self.assertEqual((f"{PREFIX}1: CPUs 0,2 were moved",), self.inspect().foreign)
 
     def test_unplugged_and_plugged(self):
-        """A processor that went and came back is put back, once."""
+        """A CPU that went and came back is put back, once."""
         self.apply(a=((0, 1), 0x3))
         self.tree.unplug(1)
         self.assertEqual(((), ()), (self.inspect().foreign, self.inspect().reasserted))
@@ -407,7 +407,7 @@ class Watching(Applying):
         self.assertEqual(((), (1,)), (inspection.foreign, inspection.reasserted))
 
     def test_offline_when_applied(self):
-        """A processor that is off-line when its class is applied joins when it comes."""
+        """A CPU that is offline when its class is applied joins when it comes."""
         self.allocator.domains()
         self.tree.unplug(1)
         self.assertIn(1, self.allocator.domains()[0].cpus)
@@ -418,7 +418,7 @@ class Watching(Applying):
         self.assertEqual("0-1", self.tree.cpus_list(f"{PREFIX}1"))
 
     def test_offline_at_the_start(self):
-        """Processors, and a socket, that come later are taken in."""
+        """CPUs, and a socket, that come later are taken in."""
         for cpu in (2, 3, 4, 5, 6, 7):
             self.tree.unplug(cpu)
         self.assertEqual([(0, 1)], [domain.cpus for domain in self.allocator.domains()])
@@ -440,7 +440,7 @@ class Watching(Applying):
         self.assertEqual(2, len(self.allocator.domains()))
         inspection = self.inspect()
         self.assertEqual(((), ()), (inspection.foreign, inspection.reasserted))
-        text = "^cache domain 1: none of its processors is on-line$"
+        text = "^cache domain 1: none of its CPUs is online$"
         before = self.tree.state()
         with self.assertRaisesRegex(DomainOffline, text):
             self.allocator.effective(1)
@@ -472,7 +472,7 @@ class Restoring(Applying):
         self.apply(0, b=((1, 2), 0x3C), **{DEFAULT_CLASS: ((), 0x7C0)})
 
     def test_restored(self):
-        """Masks and processors are those found; a second time does nothing."""
+        """Masks and CPUs are those found; a second time does nothing."""
         self.work()
         self.assertNotEqual(self.found, self.tree.state())
         self.assertEqual(4, len(self.allocator.restore(self.saved)))

@@ -204,7 +204,7 @@ class Switched(unittest.TestCase):
 
 
 class Wired(test_restore.MachineCase):
-    """The option, the guard, and the processors that have the register."""
+    """The option, the guard, and the CPUs that have the register."""
 
     def setUp(self):
         super().setUp()
@@ -267,7 +267,7 @@ class Wired(test_restore.MachineCase):
         """Ports without the switch, and words that are no address, are mistakes."""
         for text, wrong in (
             (f"dca_off_ports = {PORT}", "needs .*port_dca"),
-            ("port_dca = true\ndca_off_ports = eth0", "'eth0' is no PCI address"),
+            ("port_dca = true\ndca_off_ports = eth0", "invalid PCI address 'eth0'"),
             (f"dca_ports = {PORT}", "dca_ports needs .*port_dca"),
             (
                 f"port_dca = true\ndca_ports = {PORT}\ndca_off_ports = {PORT}",

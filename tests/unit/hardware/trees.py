@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""File trees that imitate a machine: sysfs's processors, and resctrl with what its kernel does."""
+"""File trees that imitate a machine: sysfs's CPUs, and resctrl with what its kernel does."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ def folder(case):
 
 
 def put_cpuid(devices, cpu, *, classes=16):
-    """Imitate a processor's file of the cpuid driver: Skylake's limits of CAT and MBA."""
+    """Imitate a CPU's file of the cpuid driver: Skylake's limits of CAT and MBA."""
     path = devices / str(cpu) / "cpuid"
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as file:
@@ -32,7 +32,7 @@ def put_cpuid(devices, cpu, *, classes=16):
 
 
 class Cpus:
-    """A tree like ``/sys/devices/system/cpu``; processors can be taken off-line and on-line."""
+    """A tree like ``/sys/devices/system/cpu``; CPUs can be taken offline and online."""
 
     def __init__(self, root, packages=((0, 1, 2, 3),), l3_ids=None, size="22528K"):
         self.root = root
@@ -49,7 +49,7 @@ class Cpus:
         self.topology = Topology(root)
 
     def domains(self):
-        """Return the L3 caches with processors on-line."""
+        """Return the L3 caches with CPUs online."""
         return tuple(self.ids[n] for n, cpus in self.packages.items() if self.on & set(cpus))
 
     def plug(self, cpu):
@@ -162,7 +162,7 @@ class KernelTree(ResctrlFs):
         self._put("cpus_list", format_cpus(parse_cpus(self.read("cpus_list")) | own))
 
     def unplug(self, cpu):
-        """Take a processor off-line: every group forgets it."""
+        """Take a CPU offline: every group forgets it."""
         self.cpus.unplug(cpu)
         for group in ("", *self.groups()):
             name = f"{group}/cpus_list"
@@ -183,13 +183,13 @@ class KernelTree(ResctrlFs):
         return parse_cpus(self.read(f"mon_groups/{name}/cpus_list"))
 
     def plug(self, cpu):
-        """Bring a processor on-line: it is in the default group."""
+        """Bring a CPU online: it is in the default group."""
         self.cpus.plug(cpu)
         self._domains()
         self._put("cpus_list", format_cpus(parse_cpus(self.read("cpus_list")) | {cpu}))
 
     def group_of(self, cpu):
-        """Return the group a processor is in, None for the default one."""
+        """Return the group a CPU is in, None for the default one."""
         for group in self.groups():
             if cpu in parse_cpus(self.read(f"{group}/cpus_list")):
                 return group
@@ -204,7 +204,7 @@ class KernelTree(ResctrlFs):
         }
 
     def _domains(self):
-        """Leave out cache domains that are off-line, and begin anew with those that came."""
+        """Leave out cache domains that are offline, and begin anew with those that came."""
         for group in ("", *self.groups()):
             name = f"{group}/schemata".lstrip("/")
             lines = []

@@ -87,7 +87,7 @@ class PlacementTest(unittest.TestCase):
         found = read(shapes.domain("a", run=1, vcpus="4294967295"))
         self.assertEqual(0, found.vcpus)
         self.assertIn(
-            "the number of vCPUs '4294967295' is no number up to 16384", found.warnings[1]
+            "invalid number of vCPUs '4294967295': expected a number up to 16384", found.warnings[1]
         )
         found = read(shapes.domain("a", run=1, cpuset="9" * 5000, vcpus="9" * 5000))
         self.assertEqual((0, set()), (found.vcpus, found.cpuset))

@@ -49,7 +49,7 @@ class ControlSocketTest(unittest.TestCase):
     def test_no_number_to_be_had(self):
         """A pipe is not waited for, no link is followed, and what is no number is named."""
         os.mkfifo(self.pid_file)
-        with self.assertRaisesRegex(OvsUnavailableError, "is no regular file"):
+        with self.assertRaisesRegex(OvsUnavailableError, "is not a regular file"):
             ovs.vswitchd_control(self.folder)
         self.pid_file.unlink()
         self.pid_file.symlink_to("/etc/passwd")

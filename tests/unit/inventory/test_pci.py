@@ -107,7 +107,7 @@ class SysfsTest(unittest.TestCase):
         self.assertEqual((), Pci(self.root / "nowhere").nics())
 
     def test_host(self):
-        """The host's facts name the processors that are on-line, and the NICs."""
+        """The host's facts name the CPUs that are online, and the NICs."""
         self.assertEqual((0, 1, 2, 5), online_cpus(self.root))
         host = read_host((), self.root)
         self.assertEqual((0, 1, 2, 5), host.online_cpus)

@@ -40,18 +40,18 @@ class OneGuestTest(unittest.TestCase):
         self.assertEqual((), found.warnings)
 
     def test_singleton_in_the_shared_set(self):
-        """A floating vCPU pinned to a cell's only shared processor is not dedicated."""
+        """A floating vCPU pinned to a cell's only shared CPU is not dedicated."""
         (found,) = place(guest("a", v0={4}, v1={3}))
         self.check(found, {4}, {3})
 
     def test_no_pins(self):
-        """Without pins a guest floats over its cpuset, or over all that is on-line."""
+        """Without pins a guest floats over its cpuset, or over all that is online."""
         floats, anywhere = place(guest("a", cpuset=frozenset({1, 2})), guest("b"))
         self.check(floats, (), {1, 2})
         self.check(anywhere, (), ONLINE)
 
     def test_a_single_cpuset_is_no_pin(self):
-        """`<vcpu cpuset>` of one processor pins nothing: it is the shared set."""
+        """`<vcpu cpuset>` of one CPU pins nothing: it is the shared set."""
         (found,) = place(guest("a", cpuset=frozenset({4})))
         self.check(found, (), {4})
 
@@ -76,7 +76,7 @@ class OneGuestTest(unittest.TestCase):
         self.check(found, {5}, {4})
 
     def test_promise_not_kept(self):
-        """A dedicated vCPU that libvirt pins to many processors floats, visibly."""
+        """A dedicated vCPU that libvirt pins to many CPUs floats, visibly."""
         (found,) = place((guest("a", v0={4}, v1={5, 6}), {"hw:cpu_policy": "dedicated"}))
         self.check(found, {4}, {5, 6})
         self.assertIn("vCPUs 1 should be dedicated", found.warnings[0])
@@ -88,10 +88,10 @@ class OneGuestTest(unittest.TestCase):
         self.assertIn("bogus", found.warnings[0])
 
     def test_off_line(self):
-        """A dedicated processor that is off-line is left out and named."""
+        """A dedicated CPU that is offline is left out and named."""
         (found,) = place(guest("a", v0={4}, v1={5}), online=ONLINE - {5})
         self.check(found, {4}, ())
-        self.assertIn("processor 5, which is off-line", found.warnings[0])
+        self.assertIn("CPU 5, which is offline", found.warnings[0])
 
     def test_all_off_line(self):
         """A floating guest with nothing left to run on says so."""
@@ -138,14 +138,14 @@ class WithoutDedicatedSetTest(unittest.TestCase):
         self.assertEqual({4, 5}, of_the_set.dedicated)
 
     def test_two_users(self):
-        """Two guests with a singleton on one processor, and nobody to tell: both float, warned."""
+        """Two guests with a singleton on one CPU, and nobody to tell: both float, warned."""
         found = place(guest("a", vcpus=1, v0={4}), guest("b", vcpus=1, v0={4}), cpusets=CpuSets())
         for placement, other in zip(found, ("b", "a"), strict=True):
             self.assertEqual((set(), {4}), (placement.dedicated, placement.floating))
             self.assertIn(f"pinned by {other} as well", placement.warnings[0])
 
     def test_wider_pin_counts_as_use(self):
-        """A processor in another guest's wider pin is not its sole user's."""
+        """A CPU in another guest's wider pin is not its sole user's."""
         found = place(
             guest("a", vcpus=1, v0={4}), guest("b", vcpus=1, v0={4, 5}), cpusets=CpuSets()
         )
@@ -154,7 +154,7 @@ class WithoutDedicatedSetTest(unittest.TestCase):
 
 class ConflictTest(unittest.TestCase):
     def test_first_started_keeps_it(self):
-        """Two claims on one processor: the first guest keeps it, the later floats, both warned."""
+        """Two claims on one CPU: the first guest keeps it, the later floats, both warned."""
         later, first = place(
             # Its UUID and its run sort the other way when compared as text.
             guest("a-later", run=10, v0={4}, v1={6}),
@@ -172,6 +172,6 @@ class ConflictTest(unittest.TestCase):
         self.assertEqual(2, len(found[0].warnings))
 
     def test_two_vcpus_of_one_guest(self):
-        """Two vCPUs of one guest on one processor are no conflict."""
+        """Two vCPUs of one guest on one CPU are no conflict."""
         (found,) = place(guest("a", v0={4}, v1={4}))
         self.assertEqual(({4}, set(), ()), (found.dedicated, found.floating, found.warnings))

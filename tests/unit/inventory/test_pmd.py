@@ -61,7 +61,7 @@ class ParseMaskTest(unittest.TestCase):
     @settings(derandomize=True, max_examples=50)
     @given(st.sets(st.integers(0, 600)))
     def test_round_trip(self, cpus):
-        """Every set of processors is read back from its mask."""
+        """Every set of CPUs is read back from its mask."""
         self.assertEqual(tuple(sorted(cpus)), pmd.parse_mask(hex(sum(1 << cpu for cpu in cpus))))
 
 
@@ -98,7 +98,7 @@ class ProcTestCase(unittest.TestCase):
 
 class ThreadsTest(ProcTestCase):
     def test_names(self):
-        """The processors are the decimal numbers in the names of ovs-vswitchd's PMD threads."""
+        """The CPUs are the decimal numbers in the names of ovs-vswitchd's PMD threads."""
         self.process(10, "ovs-vswitchd-dp", "pmd-c03/id:8", "pmd-c110/id:12", "revalidator7")
         self.assertEqual((3, 110), pmd.cpus_of_threads(self.proc))
 

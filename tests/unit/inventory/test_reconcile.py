@@ -152,9 +152,9 @@ class ReconcileTest(unittest.TestCase):
     def test_warnings_of_all_sources(self):
         """What is wrong with a source is seen in the facts; its guests stay."""
         guests, switch = Guests(guest()), Switch()
-        guests.warnings, switch.warnings = ("libvirt is away",), ("OVS is away",)
+        guests.warnings, switch.warnings = ("libvirt unavailable",), ("OVS unavailable",)
         facts = Inventory(guests, switch, self.pci, HOST).facts()
-        self.assertEqual(("libvirt is away", "OVS is away"), facts.warnings)
+        self.assertEqual(("libvirt unavailable", "OVS unavailable"), facts.warnings)
         self.assertEqual(1, len(facts.guests))
 
     def test_who_has_never_answered(self):

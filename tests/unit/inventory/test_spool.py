@@ -53,7 +53,7 @@ class SpoolTest(unittest.TestCase):
         with self.assertRaisesRegex(SpoolError, "u.json cannot be read: .*symbolic links"):
             self.spool.extra_specs_of("u")
         os.mkfifo(self.folder / "v.json")
-        with self.assertRaisesRegex(SpoolError, "v.json cannot be read: is no regular file"):
+        with self.assertRaisesRegex(SpoolError, "v.json cannot be read: is not a regular file"):
             self.spool.extra_specs_of("v")
 
     def test_unreadable(self):

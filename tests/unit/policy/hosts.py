@@ -37,7 +37,7 @@ TWO = HostFacts(
 
 
 def guest(name: str = "web", **facts: object) -> Guest:
-    """A best-effort guest with two dedicated processors unless told otherwise."""
+    """A best-effort guest with two dedicated CPUs unless told otherwise."""
     values: dict[str, object] = {
         "uuid": f"00000000-0000-0000-0000-{sum(name.encode()):012d}",
         "run": 1,

@@ -54,7 +54,7 @@ class ClassifyCase(unittest.TestCase):
 
 class WhoTest(ClassifyCase):
     def test_an_empty_host(self) -> None:
-        """Without guests all processors are the host's own, best effort."""
+        """Without guests all CPUs are the host's own, best effort."""
         self.assertEqual(["host"], list(self.tenants(facts())))
         host = self.tenants(facts())["host"]
         self.assertEqual((TenantKind.HOST, Priority.BE, False), (host.kind, host.priority, host.io))
@@ -62,7 +62,7 @@ class WhoTest(ClassifyCase):
         self.assertEqual(WayRequest(1, 1, 11), host.ways)
 
     def test_a_dedicated_guest(self) -> None:
-        """A guest with processors of its own is a tenant with all its facts."""
+        """A guest with CPUs of its own is a tenant with all its facts."""
         tenant = self.only(guest(attachments=(VF,), dedicated_cpus=(3, 2)))
         self.assertEqual(
             Tenant(
@@ -83,7 +83,7 @@ class WhoTest(ClassifyCase):
         )
 
     def test_floating_guests_are_one_pool(self) -> None:
-        """Guests without processors of their own share the pool, which lists them."""
+        """Guests without CPUs of their own share the pool, which lists them."""
         one = guest("a", dedicated_cpus=(), floating_cpus=(4, 5))
         two = guest("b", dedicated_cpus=(), floating_cpus=(5, 6), attachments=(VF,))
         tenants = self.tenants(facts(one, two))
@@ -95,7 +95,7 @@ class WhoTest(ClassifyCase):
         self.assertEqual((0, 1, 2, 3, 7), tenants["host"].cpus)
 
     def test_a_mixed_guest_is_in_both(self) -> None:
-        """Dedicated processors make a tenant, floating ones join the pool."""
+        """Dedicated CPUs make a tenant, floating ones join the pool."""
         mixed = guest(dedicated_cpus=(2,), floating_cpus=(6, 7), extra_specs={"iat:priority": "PC"})
         tenants = self.tenants(facts(mixed))
         self.assertEqual((2,), tenants["web"].cpus)
@@ -105,12 +105,12 @@ class WhoTest(ClassifyCase):
         self.assertEqual((), tenants["pool"].warnings)
 
     def test_emulator_threads_are_the_host_s(self) -> None:
-        """Processors of emulator threads alone stay with the host."""
+        """CPUs of emulator threads alone stay with the host."""
         tenants = self.tenants(facts(guest(emulator_cpus=(0,))))
         self.assertIn(0, tenants["host"].cpus)
 
     def test_open_vswitch_with_dpdk_is_the_stack(self) -> None:
-        """PMD processors are a tenant of special priority."""
+        """PMD CPUs are a tenant of special priority."""
         stack = self.tenants(facts(switch=dpdk_switch(1, 2)))["vswitch"]
         self.assertEqual(
             (TenantKind.STACK, Priority.STACK, True, DeviceModel.AGGREGATION, (1, 2)),
@@ -127,10 +127,10 @@ class WhoTest(ClassifyCase):
         self.assertIn("not managed", classified.reasons["stack"])
 
     def test_pmd_threads_that_nobody_found(self) -> None:
-        """A userspace datapath on unknown processors is told, with what the switch itself said."""
+        """A userspace datapath on unknown CPUs is told, with what the switch itself said."""
         switch = dataclasses.replace(dpdk_switch(), pmd_source=None, warnings=("no pmd-cpu-mask",))
         warnings = self.classify(facts(switch=switch)).warnings
-        self.assertIn("its PMD processors are not known", warnings[0])
+        self.assertIn("its PMD CPUs are not known", warnings[0])
         self.assertEqual("no pmd-cpu-mask", warnings[1])
 
     def test_no_pmd_threads(self) -> None:
@@ -166,12 +166,12 @@ class CollisionTest(ClassifyCase):
         tenants = self.tenants(facts(be, pc))
         self.assertEqual(((2,), (3, 4)), (tenants["a"].cpus, tenants["b"].cpus))
         self.assertEqual(
-            ("processor 3 is dedicated to b as well, which keeps it",), tenants["a"].warnings
+            ("CPU 3 is dedicated to b as well, which keeps it",), tenants["a"].warnings
         )
-        self.assertEqual(("processor 3 is dedicated to a as well",), tenants["b"].warnings)
+        self.assertEqual(("CPU 3 is dedicated to a as well",), tenants["b"].warnings)
 
     def test_the_stack_keeps_its_processors(self) -> None:
-        """A guest pinned to a PMD processor loses it."""
+        """A guest pinned to a PMD CPU loses it."""
         tenants = self.tenants(facts(guest(), switch=dpdk_switch(2)))
         self.assertEqual(((2,), (3,)), (tenants["vswitch"].cpus, tenants["web"].cpus))
         self.assertIn("dedicated to the stack as well", tenants["web"].warnings[0])
@@ -182,35 +182,35 @@ class CollisionTest(ClassifyCase):
         tenants = self.tenants(facts(guest(), floating))
         self.assertEqual((0, 1, 4, 5, 6, 7), tenants["pool"].cpus)
         self.assertEqual(
-            ("f may also run on processors 2-3, which are dedicated to others",),
+            ("f may also run on CPUs 2-3, which are dedicated to others",),
             tenants["pool"].warnings,
         )
         self.assertNotIn("host", tenants)
 
     def test_processors_off_line(self) -> None:
-        """A processor that went off-line is dropped with a warning."""
+        """A CPU that went offline is dropped with a warning."""
         host = dataclasses.replace(ONE, online_cpus=(0, 1, 2, 4, 5, 6, 7))
         tenants = self.tenants(facts(guest(), host=host))
         self.assertEqual((2,), tenants["web"].cpus)
-        self.assertEqual(("processors 3 are off-line",), tenants["web"].warnings)
+        self.assertEqual(("CPUs 3 are offline",), tenants["web"].warnings)
         self.assertNotIn(3, tenants["host"].cpus)
 
     def test_processors_in_no_domain(self) -> None:
-        """A processor whose cache is not managed is dropped with a warning."""
+        """A CPU whose cache is not managed is dropped with a warning."""
         host = dataclasses.replace(ONE, online_cpus=tuple(range(10)))
         tenant = self.tenants(facts(guest(dedicated_cpus=(2, 8, 9)), host=host))["web"]
-        self.assertEqual(((2,), ("processors 8-9 are in no cache domain",)),
+        self.assertEqual(((2,), ("CPUs 8-9 are in no cache domain",)),
                          (tenant.cpus, tenant.warnings))  # fmt: skip
 
     def test_guests_without_any_processor(self) -> None:
         """A guest that cannot be placed is named and does not stop the others."""
         for name, unplaced, reason in (
-            ("off-line", guest("x", dedicated_cpus=(40,)), "processors 40 are off-line"),
-            ("unknown", guest("x", dedicated_cpus=()), "no processors of it are known"),
+            ("offline", guest("x", dedicated_cpus=(40,)), "CPUs 40 are offline"),
+            ("unknown", guest("x", dedicated_cpus=()), "no CPUs of it are known"),
             (
                 "no shared left",
                 guest("x", dedicated_cpus=(), floating_cpus=(2, 3)),
-                "shared processors 2-3 are off-line or belong to others",
+                "shared CPUs 2-3 are offline or belong to others",
             ),
         ):
             with self.subTest(name):
@@ -411,7 +411,7 @@ class SocketTest(ClassifyCase):
         self.assertFalse(tenant.io)
         self.assertEqual(DeviceModel.SLICING, tenant.model)
         self.assertEqual(
-            ("0000:af:02.0 is on NUMA node 1, these processors are not: DDIO fills the other "
+            ("0000:af:02.0 is on NUMA node 1, these CPUs are not: DDIO fills the other "
              "socket's LLC",), tenant.warnings)  # fmt: skip
 
     def test_asked_for_all_the_same(self) -> None:
@@ -549,7 +549,7 @@ class AnyFactsTest(ClassifyCase):
     def test_every_processor_has_one_owner(
         self, guests: list[Guest], pmd: tuple[int, ...] | None, offline: set[int]
     ) -> None:
-        """On any host each on-line processor of a domain is in exactly one of its tenants."""
+        """On any host each online CPU of a domain is in exactly one of its tenants."""
         numbered = [dataclasses.replace(one, run=n) for n, one in enumerate(guests)]
         online = tuple(sorted(set(TWO.online_cpus) - offline))
         host = dataclasses.replace(TWO, online_cpus=online)

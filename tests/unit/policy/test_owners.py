@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose a processor is that several guests are pinned to."""
+"""Whose a CPU is that several guests are pinned to."""
 
 import dataclasses
 import unittest

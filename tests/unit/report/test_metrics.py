@@ -187,7 +187,7 @@ class MetricsTest(unittest.TestCase):
             stories.status(
                 mode="observe",
                 reasons=(Reason(Code.REFUSED, "a write was refused"),),
-                problems=(Reason(Code.SOURCE, "libvirt is away"), Reason("of-tomorrow", "?")),
+                problems=(Reason(Code.SOURCE, "libvirt unavailable"), Reason("of-tomorrow", "?")),
                 paused_until_s=math.inf,
             )
         )

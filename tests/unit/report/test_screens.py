@@ -84,7 +84,7 @@ class TestStatus(StoryCase):
                 "starting, no iteration yet (process 7, for 12 s): compiling\\x0a",
             ),
             (AgentNow(State.STARTING), "starting, no iteration yet;"),
-            (AgentNow(State.STOPPING, 7, 1.0), "stopping: process 7 puts the host back"),
+            (AgentNow(State.STOPPING, 7, 1.0), "stopping: process 7 restores the original"),
         ):
             view = self.view(agent=agent)
             self.assertIn(words, status.page(view, time.time()))

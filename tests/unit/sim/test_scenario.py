@@ -48,7 +48,7 @@ class TestProblems(unittest.TestCase):
         ),
         ("profile: xmem", "profile: [xmem]", "line 7: workloads.xmem.profile: found .*; allowed: "),
         ("cpus: [3]", "cpus: [18]", "line 7: workloads.xmem.cpus: found .*; allowed: .* 0 to 17"),
-        ("cpus: [3]", "cpus: [2]", "line 7: workloads.xmem.cpus: processor 2 runs vm already"),
+        ("cpus: [3]", "cpus: [2]", "line 7: workloads.xmem.cpus: CPU 2 runs vm already"),
         ("cpus: [3]", "cpus: [yes]", "line 7: workloads.xmem.cpus: found .*; allowed: a list of"),
         ("switch: ovs", "nic: nic7", "line 6: workloads.vm.nic: found .*; allowed: nic0"),
         (", switch: ovs", "", "line 6: workloads.vm: virtio-forward needs nic or switch"),

@@ -125,7 +125,7 @@ class TestScenario(unittest.TestCase):
         good = TEXT.format(cpu=2)
         for old, new, said in (
             ("socket: 0", "socket: 2", "nics.nic0.socket: found 2; allowed: 0, 1"),
-            ("cpus: [22]", "cpus: [36]", "allowed: a list of processors, 0 to 35"),
+            ("cpus: [22]", "cpus: [36]", "allowed: a list of CPUs, 0 to 35"),
             ("sockets: 2", "sockets: 2\nmachine: gold-6338", "sockets: allowed: 1 for gold-6338"),
         ):
             with self.assertRaisesRegex(ScenarioError, said):

@@ -40,7 +40,7 @@ class OnlyAgentTest(unittest.TestCase):
             text=True,
         ) as owner:
             self.assertEqual("held\n", owner.stdout.readline())
-            with self.assertRaisesRegex(heartbeat.AlreadyRunning, f"process {owner.pid}"):
+            with self.assertRaisesRegex(heartbeat.AlreadyRunning, f"PID {owner.pid}"):
                 self.enterContext(heartbeat.only_agent(self.lock))
             owner.stdin.close()
         with heartbeat.only_agent(self.lock):

@@ -484,7 +484,7 @@ class TestMisfortune(HistoryCase):
         with self.assertRaisesRegex(history_db.NoHistory, "empty"):
             HistoryReader(self.path)
         self.path.write_bytes(b"garbage " * 1000)
-        with self.assertRaisesRegex(history_db.HistoryError, "no database"):
+        with self.assertRaisesRegex(history_db.HistoryError, "not a database"):
             HistoryReader(self.path)
         with self.assertRaises(history_db.HistoryError):
             HistoryReader(self.folder)

@@ -226,7 +226,7 @@ class TestSimulateCompare(CliCase):
             with self.subTest(text):
                 status, _, err = self.run_it("simulate", "compare", "x", "--compression", text)
                 self.assertEqual(2, status)
-                self.assertIn("is no percentage from 0.1 to 100", err)
+                self.assertIn("expected 0.1 to 100", err)
 
     def test_nothing_to_compare(self):
         """Without a scenario it is said how to name one."""
@@ -279,7 +279,7 @@ class TestSimulateBound(CliCase):
         path = self.folder / "two.yaml"
         path.write_text(COMPARED)
         status, _, err = self.run_it("simulate", "bound", str(path), "--be-loss", "five")
-        self.assertEqual((2, True), (status, "give 5% or 0.05" in err))
+        self.assertEqual((2, True), (status, "expected a share such as 5% or 0.05" in err))
 
     def test_nobody_to_serve(self):
         """A scenario without a performance-critical guest is refused in one line."""

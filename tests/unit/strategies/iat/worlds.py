@@ -60,14 +60,14 @@ def guest(
 
 
 def host(ways: int = 1) -> Tenant:
-    """Every processor that nobody is known to own."""
+    """Every CPU that nobody is known to own."""
     return Tenant(
         "host", "host", TenantKind.HOST, Priority.BE, False, (8, 9), WayRequest(1, ways, 11)
     )
 
 
 def rates(references: float = 5 * M, misses: float = 1 * M, ipc: float = 1.0) -> Rates:
-    """What a tenant's processors did, at 2.3 G cycles a second."""
+    """What a tenant's CPUs did, at 2.3 G cycles a second."""
     return Rates(ipc * 2.3e9, 2.3e9, references, misses)
 
 
