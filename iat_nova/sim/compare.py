@@ -300,11 +300,12 @@ def performance(scenario: Scenario, results: Mapping[str, WorkloadResult], name:
 
 
 def moments_of(scenario: Scenario) -> list[float]:
-    """Return when something happens to the load: the start, events, guests that come or go."""
+    """Return when something happens: the start, events, guests that come or go, restarts."""
     stays = scenario.stays.values()
     return [
         0.0,
         *(event.at_s for event in scenario.events),
+        *scenario.restarts_s,
         *(at_s for stay in stays for at_s in (stay.arrives_s, stay.leaves_s)),
     ]
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -109,7 +111,21 @@ def _parts(checked: Checked) -> dict[str, Any]:
         "events": load_reader.events(checked, workloads, traffic, nics, machine),
         "masks": load_reader.masks(checked, workloads, machine),
         "random_masks": top.get("masks") == "random",
+        "restarts_s": _restarts(checked),
     }
+
+
+def _restarts(checked: Checked) -> tuple[float, ...]:
+    """Return when the agent is restarted."""
+    found = checked.value.get("restarts", ())
+    length_s = checked.value.get("length_s", math.inf)
+    for number, (before_s, at_s) in enumerate(itertools.pairwise((0.0, *found))):
+        if at_s <= before_s or at_s >= length_s:
+            checked.complain(
+                ("restarts", number),
+                "allowed: after the one before, and before the end",
+            )
+    return tuple(found)
 
 
 def _machine(checked: Checked) -> Machine:

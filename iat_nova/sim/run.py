@@ -31,6 +31,8 @@ from iat_nova.store.writer import History
 from iat_nova.strategies import registry as strategies
 from iat_nova.strategies.api import Strategy
 
+RESTART_S = 4.0  # from an agent's end to the first sample of the next, as measured in the lab
+
 Progress = Callable[[float, float], None]
 """Called with the emulated seconds done and their total."""
 
@@ -213,7 +215,12 @@ def run(
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="iat-nova-"))
             history_path = pathlib.Path(folder) / "history.sqlite"
         clock = _TellingClock(server, total_s, marks, progress)
-        _agent(scenario, name, server, clock, history_path, options or {}).run(total_s)
+        ends_s = [at_s for at_s in scenario.restarts_s if at_s < total_s] + [total_s]
+        for number, end_s in enumerate(ends_s):
+            if number:
+                clock.wait(threading.Event(), RESTART_S)
+            joined = _agent(scenario, name, server, clock, history_path, options or {}, not number)
+            joined.run(end_s)
         decided, inventory = _iterations(history_path)
     iterations = decided[0] if decided else []
     by_hand = [event.at_s for event in scenario.events if event.subject == DDIO]
@@ -251,8 +258,12 @@ def _agent(
     clock: Clock,
     history_path: str | os.PathLike[str],
     options: Mapping[str, Any],
+    first: bool,
 ) -> Agent:
-    """Join the real loop with the emulated hands and the scenario's tenants."""
+    """Join the real loop with the emulated hands and the scenario's tenants.
+
+    The `first` agent finds the scenario's masks; those after it find what was restored.
+    """
     facts = scenario.facts()
     standard = policy.default(facts.host)
     changes: dict[str, Any] = dict(scenario.policy)
@@ -271,11 +282,14 @@ def _agent(
         rules=strategies.rules(name),
     )
 
+    unmasked = dataclasses.replace(scenario, masks={})
     history = History(history_path, max_age_s=1e12, max_bytes=1 << 40, clock=server)
     return Agent(
         inventory=_Tenants(server),
         read_policy=lambda: chosen,
-        make_strategy=lambda numbers: _Found(strategies.make(name, numbers, options), scenario),
+        make_strategy=lambda numbers: _Found(
+            strategies.make(name, numbers, options), scenario if first else unmasked
+        ),
         counters=server,
         enforcer=_Enforcer(server, server, ports=server),
         journal=Journal(history, status),

@@ -165,7 +165,8 @@ class Scenario:
     workload (`random_masks`: laid out at random from the seed instead). `sampling`: 1 line in so
     many is simulated; `compression`: so much of each second is. `counter_noise`, 0..1: relative
     standard deviation of what each reading adds to a counter; `one_slice`: DDIO is counted in one
-    CHA and multiplied; None: as whoever runs it sees fit.
+    CHA and multiplied; None: as whoever runs it sees fit. `restarts_s`: when the agent is
+    restarted.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Scenario:
     counter_noise: float | None = None
     one_slice: bool | None = None
     stays: Mapping[str, Stay] = dataclasses.field(default_factory=dict)  # by UUID, if not for ever
+    restarts_s: tuple[float, ...] = ()
 
     @classmethod
     def load(cls, path: str | pathlib.Path) -> Scenario:

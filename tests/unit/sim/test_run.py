@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of a scenario under a strategy: windows between marks, what counts as a move."""
+"""Runs of a scenario under a strategy: windows between marks, moves, restarts."""
 
 import unittest
+from unittest import mock
 
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.run import run
+from iat_nova.sim.server import EmulatedServer
 from tests.unit.sim import scenes
 
 TEXT = (
@@ -48,3 +50,24 @@ class MovesTest(unittest.TestCase):
         held = {one.layout.lent is None for one in result.decisions}
         self.assertEqual({False}, held)
         self.assertEqual((), result.moves)
+
+
+class RestartTest(unittest.TestCase):
+    def test_the_host_is_as_found_until_the_next_agents_first_layout(self):
+        """Its first sample is four seconds later; it decides from nothing, masks included."""
+        text = TEXT + "restarts: [3s]\n"
+        masks = {}
+        allocate = EmulatedServer.apply
+
+        def apply(server, domain, classes):
+            masks[server.now()] = bool(classes)
+            return allocate(server, domain, classes)
+
+        with mock.patch.object(EmulatedServer, "apply", apply):
+            result = run(read_scenario(text, "test", "test.yaml"), "baseline", seconds=9.0)
+        starts = [one.at_s for one in result.decisions if one.iteration == 1]
+        self.assertEqual(2, len(starts))
+        self.assertAlmostEqual(7.0, starts[1], delta=0.3)
+        restored = [at_s for at_s, classes in masks.items() if not classes]
+        self.assertAlmostEqual(3.0, restored[0], delta=0.3)
+        self.assertFalse([at_s for at_s in masks if restored[0] < at_s < 7.0])

@@ -96,6 +96,8 @@ class TestProblems(unittest.TestCase):
             "64B}\nevents: [{at: 10s, set: xmem.duty, to: 9%}]",
             "line 10: events.0..at: the scenario is over then: its length is 10 s",
         ),
+        ("64B}", "64B}\nrestarts: [10s]", "line 10: restarts.0.: allowed: .* before the end"),
+        ("64B}", "64B}\nrestarts: [3s, 3s]", "line 10: restarts.1.: allowed: after the one before"),
         (
             "64B}",
             "64B}\nevents: [{at: 1s, set: vm.duty, to: 9%}]",
