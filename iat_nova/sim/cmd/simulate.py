@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from iat_nova.sim.run import Result
 
 
+SHOWN = 3  # columns of the table, which fits a terminal
+
+
 class SimulateList(Lister):
     """Show the scenarios that ship: for simulate run and simulate compare.
+
+    Their machines and files are in every format but the table.
 
     Needs the extra iat-nova[sim].
     """
@@ -28,6 +33,7 @@ class SimulateList(Lister):
     _epilog = """
 examples:
   iat-nova simulate list
+  iat-nova simulate list -f value -c scenario
 """
 
     def take_action(
@@ -41,16 +47,20 @@ examples:
                 f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
             ) from error
         scenarios = [Scenario.load(name) for name in shipped()]
-        return ("scenario", "title", "machine", "length_s", "file"), (
+        names = ("scenario", "title", "length_s", "machine", "file")
+        rows = (
             (
                 one.name,
                 one.title,
-                one.machine.name,
                 one.length_s,
+                one.machine.name,
                 str(SHIPPED / f"{one.name}.yaml"),
             )
             for one in scenarios
         )
+        if parsed_args.formatter != "table" or parsed_args.columns:
+            return names, rows
+        return names[:SHOWN], (row[:SHOWN] for row in rows)
 
 
 class SimulateRun(Page):

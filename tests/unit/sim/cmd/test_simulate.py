@@ -93,6 +93,13 @@ class TestSimulateList(CliCase):
         self.assertGreaterEqual(len(rows), 11)
         self.assertTrue(pathlib.Path(rows["leaky-dma"]["file"]).exists())
         self.assertIn("Leaky DMA", rows["leaky-dma"]["title"])
+        _, out, _ = self.run_it("simulate", "list", "-f", "value", "-c", "scenario", "-c", "file")
+        self.assertEqual(
+            {name: row["file"] for name, row in rows.items()},
+            dict(map(str.split, out.splitlines())),
+        )
+        _, out, _ = self.run_it("simulate", "list")
+        self.assertLess(max(map(len, out.splitlines())), 110)
 
 
 @mock.patch.object(pool, "executor", in_process.executor)
