@@ -27,7 +27,7 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 
-from iat_nova.layout import grouping, placement
+from iat_nova.layout import grouping, line, search
 from iat_nova.layout.grouping import Partition, Standing, Want
 from iat_nova.model import CacheDomain, Group, Layout, TenantKind, WayMask
 
@@ -76,7 +76,7 @@ def plan(
     held = _held(current)
     second = None
     for parts, on, cut in _divisions(domain, site, wants):
-        packing = placement.pack([part.ways for part in parts], on, site.clean)
+        packing = line.pack([part.ways for part in parts], on, site.clean)
         if not parts or (on.regular and packing is None):
             continue
         if site.avoid and packing is not None and _starved(parts, packing, site.clean):
@@ -124,7 +124,7 @@ def _held(current: Layout | None) -> dict[str, int]:
 
 def _divisions(
     domain: CacheDomain, site: _Site, wants: Sequence[Want]
-) -> Iterator[tuple[list[Partition], placement.Line, bool]]:
+) -> Iterator[tuple[list[Partition], line.Line, bool]]:
     """Yield what to try, best first: partitions, the line to lay them on, whether ways were cut."""
     if len({want.tenant for want in wants}) != len(wants):
         raise LayoutError(f"cache domain {domain.id}: a tenant is named twice")
@@ -134,9 +134,9 @@ def _divisions(
         raise LayoutError(
             f"cache domain {domain.id}: {domain.classes} class(es) of service leave none to tenants"
         )
-    lines = [placement.line(site.open_ways, domain.coerced_ways, True)]
+    lines = [line.line(site.open_ways, domain.coerced_ways, True)]
     if lines[0].breaks and domain.sparse_masks:
-        lines.append(placement.line(site.open_ways, domain.coerced_ways, False))
+        lines.append(line.line(site.open_ways, domain.coerced_ways, False))
     limit = min(limit, lines[0].units)
     total = lines[0].length
     divide = functools.partial(grouping.partitions, wants, limit=limit, min_ways=domain.min_ways)
@@ -150,7 +150,7 @@ def _divisions(
         yield from ((parts, on, True) for on in lines)
 
 
-def _starved(parts: Sequence[Partition], packing: placement.Packing, clean: int) -> bool:
+def _starved(parts: Sequence[Partition], packing: line.Packing, clean: int) -> bool:
     """Tell whether PC or the stack shares more with DDIO than for want of ways below it.
 
     They come first, so at the least their counts fill the line from below; where one shares more,
@@ -169,8 +169,8 @@ def _starved(parts: Sequence[Partition], packing: placement.Packing, clean: int)
 def _settle(
     site: _Site,
     parts: Sequence[Partition],
-    on: placement.Line,
-    packing: placement.Packing | None,
+    on: line.Line,
+    packing: line.Packing | None,
     held: Mapping[str, int],
 ) -> Layout | None:
     """Place the partitions; None when they do not fit.
@@ -179,23 +179,21 @@ def _settle(
     gaps and units, if that can be had, and otherwise a part of the search.
     """
     sizes = [part.ways for part in parts]
-    least = packing or placement.pack(
-        sizes, placement.line((1 << on.length) - 1, 0, True), site.clean
-    )
+    least = packing or line.pack(sizes, line.line((1 << on.length) - 1, 0, True), site.clean)
     if least is None:
         return None
     items = [
-        placement.Item(part.ways, _present(part, held), overlap if site.avoid else None)
+        search.Item(part.ways, _present(part, held), overlap if site.avoid else None)
         for part, overlap in zip(parts, least.overlaps, strict=True)
     ]
-    if placement.at_rest(items, on, site.ddio):
+    if search.at_rest(items, on, site.ddio):
         return _layout(site, parts, [item.held for item in items], exact=True)
     if packing is not None and not any(item.held for item in items):
         return _layout(site, parts, [on.mask(*span) for span in packing.spans], exact=True)
-    found = placement.search(items, on, site.ddio)
+    found = search.search(items, on, site.ddio)
     if found is None and packing is None and site.avoid:
         items = [dataclasses.replace(item, overlap=None) for item in items]
-        found = placement.search(items, on, site.ddio, weigh=True)
+        found = search.search(items, on, site.ddio, weigh=True)
     if found is not None:
         spans, exact = found
     elif packing is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from iat_nova.layout import placement
+from iat_nova.layout import line
 from iat_nova.model import DDIO, Group, Layout
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import State
@@ -96,5 +96,5 @@ def _regular(roster: Roster) -> bool:
     """Whether masks can have any number of ways anywhere."""
     domain = roster.domain
     open_ways = ((1 << domain.ways) - 1) & ~domain.reserved_ways
-    on = placement.line(open_ways, domain.coerced_ways, True)
+    on = line.line(open_ways, domain.coerced_ways, True)
     return not on.breaks and on.units == on.length

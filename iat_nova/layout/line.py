@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line of ways that masks may cover, and how masks fill it where nothing lies there yet.
+
+The ways stand in ascending order, with coerced ways as one unit (a mask has all of them or none)
+and breaks where reserved ways lie in between. `pack` finds the least overlap with DDIO in closed
+form; where masks lie already, `iat_nova.layout.search` finds the least disturbing places.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """The ways open to masks, numbered 0.. from the lowest.
+
+    `prefix[i]` is the mask of the first i ways. The unit of coerced ways lies at
+    `unit_low`..`unit_high` (exclusive); both equal the length when there is none. `breaks` are
+    the positions that a mask may not run across.
+    """
+
+    prefix: tuple[int, ...]
+    unit_low: int
+    unit_high: int
+    breaks: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        """The number of ways."""
+        return len(self.prefix) - 1
+
+    @property
+    def units(self) -> int:
+        """The number of masks that could lie here side by side."""
+        return self.length - max(0, self.unit_high - self.unit_low - 1)
+
+    @property
+    def regular(self) -> bool:
+        """Whether `pack` applies: no breaks, and coerced ways, if any, at the top."""
+        return not self.breaks and self.unit_high == self.length
+
+    def mask(self, start: int, end: int) -> int:
+        """Return the mask of the ways from `start` up to, not including, `end`."""
+        return self.prefix[end] ^ self.prefix[start]
+
+    def end(self, start: int, ways: int) -> int:
+        """Return where a mask of `ways` ways from `start` ends; 0 when it cannot lie there.
+
+        A mask too small for the unit takes all of it, and so has more ways than asked for.
+        """
+        end = start + ways
+        if self.unit_low < end < self.unit_high:
+            if start != self.unit_low:
+                return 0
+            end = self.unit_high
+        if end >= len(self.prefix) or self.unit_low < start < self.unit_high:
+            return 0
+        for position in self.breaks:
+            if start < position < end:
+                return 0
+        return end
+
+    def admits(self, mask: int, ways: int) -> bool:
+        """Tell whether `mask` is a place for `ways` ways."""
+        low = mask & -mask
+        start = (self.prefix[-1] & (low - 1)).bit_count()
+        end = self.end(start, ways)
+        return end > 0 and self.prefix[end] ^ self.prefix[start] == mask
+
+
+@functools.lru_cache(maxsize=64)
+def line(open_ways: int, coerced: int, broken: bool) -> Line:
+    """Return the line of `open_ways`; not `broken`: masks may run across gaps (sparse masks)."""
+    ways = [way for way in range(open_ways.bit_length()) if open_ways >> way & 1]
+    prefix = [0]
+    for way in ways:
+        prefix.append(prefix[-1] | 1 << way)
+    unit = [position for position, way in enumerate(ways) if coerced >> way & 1]
+    breaks = tuple(i for i in range(1, len(ways)) if broken and ways[i] != ways[i - 1] + 1)
+    low, high = (unit[0], unit[-1] + 1) if len(unit) > 1 else (len(ways), len(ways))
+    return Line(tuple(prefix), low, high, breaks)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Packing:
+    """A layout without regard to the present one: spans of positions, in the order given.
+
+    `overlaps` are the ways each shares with DDIO: lexicographically the least there is.
+    """
+
+    spans: tuple[tuple[int, int], ...]
+    overlaps: tuple[int, ...]
+
+
+def pack(sizes: Sequence[int], on: Line, clean: int) -> Packing | None:
+    """Place masks so that those early in `sizes` overlap DDIO least.
+
+    `clean`: DDIO's ways start at this position. None: the masks do not fit, or the line is not
+    regular. Filling from below in the given order is optimal: the first k masks hold the clean
+    ways as fully as k masks can, so the next one's overlap cannot be less. With a coerced unit at
+    the top, one mask owns it or none does, and below it the same holds: try each owner.
+    """
+    if not on.regular:
+        return None
+    length, unit = on.length, on.unit_high - on.unit_low
+    total = sum(sizes)
+    best = None
+    if total <= on.unit_low:
+        best = _fill(sizes, clean, None, length, length)
+        if not unit or not any(best.overlaps):
+            return best
+    for owner in range(len(sizes) - 1, -1, -1) if unit else ():
+        start = length - max(unit, sizes[owner])
+        if total - sizes[owner] <= start:
+            found = _fill(sizes, clean, owner, start, length)
+            if best is None or found.overlaps < best.overlaps:
+                best = found
+    return best
+
+
+def _fill(sizes: Sequence[int], clean: int, owner: int | None, start: int, end: int) -> Packing:
+    spans, overlaps = [], []
+    at = 0
+    for index, size in enumerate(sizes):
+        span = (start, end) if index == owner else (at, at + size)
+        if index != owner:
+            at += size
+        spans.append(span)
+        overlaps.append(span[1] - max(span[0], clean) if span[1] > clean else 0)
+    return Packing(tuple(spans), tuple(overlaps))
