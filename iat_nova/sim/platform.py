@@ -8,7 +8,8 @@ import time
 from iat_nova.agent.wiring import Machine
 from iat_nova.conf import ConfigError, Settings
 from iat_nova.sim import warm
-from iat_nova.sim.scenario import Scenario, ScenarioError
+from iat_nova.sim.reader import load_scenario
+from iat_nova.sim.scenario import ScenarioError
 from iat_nova.sim.server import EmulatedServer
 
 
@@ -16,7 +17,7 @@ def open_machine(settings: Settings) -> Machine:
     """Start the emulated server with the scenario of the settings. Raises `ConfigError`."""
     warm.warm()  # here a signal ends it at once; in the first iteration it would wait for all of it
     try:
-        scenario = Scenario.load(settings.emulated_scenario or "")
+        scenario = load_scenario(settings.emulated_scenario or "")
         # People look at the history of what runs before their eyes by the time on the wall.
         pace = settings.emulated_pace or None
         server = EmulatedServer(scenario, pace=pace, epoch_s=time.time())

@@ -6,11 +6,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import cattrs
 
+from iat_nova.common import files
 from iat_nova.model import (
     Attachment,
     AttachmentKind,
@@ -29,9 +31,37 @@ from iat_nova.policy.validate import validate
 from iat_nova.sim import load_reader
 from iat_nova.sim.checked import Checked
 from iat_nova.sim.machine import MACHINES, PROCESSORS_MAX, Choice, Io, Machine
-from iat_nova.sim.scenario import DiskSpec, NicSpec, Scenario, ScenarioError, Stay
+from iat_nova.sim.scenario import (
+    SHIPPED,
+    DiskSpec,
+    NicSpec,
+    Scenario,
+    ScenarioError,
+    Stay,
+    shipped,
+)
 from iat_nova.sim.workloads.profiles import PROFILES
 from iat_nova.strategies import registry as strategies
+
+
+def load_scenario(path: str | pathlib.Path) -> Scenario:
+    """Read a file, or by its bare name (no folder, no suffix) one that ships.
+
+    Raises `ScenarioError`.
+    """
+    source = pathlib.Path(path)
+    if not source.suffix and source.name == str(path):
+        source = SHIPPED / f"{path}.yaml"
+        if not source.exists():
+            raise ScenarioError(
+                f"no scenario {str(path)!r} ships; there are: {', '.join(shipped())}"
+            )
+    try:
+        text = files.read_bytes(source).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ScenarioError(f"{source}: cannot be read: {why}") from error
+    return read_scenario(text, name=source.stem, source=str(source))
 
 
 def read_scenario(text: str, name: str, source: str) -> Scenario:

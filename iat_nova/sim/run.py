@@ -22,6 +22,7 @@ from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.api import DomainCounts
 from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout
 from iat_nova.sim import nic
+from iat_nova.sim.reader import load_scenario
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
 from iat_nova.sim.workload_metrics import WorkloadMetrics
@@ -206,7 +207,7 @@ def run(
     `StrategyError`, `PolicyError`.
     """
     if not isinstance(scenario, Scenario):
-        scenario = Scenario.load(scenario)
+        scenario = load_scenario(scenario)
     name = strategy or scenario.strategy
     total_s = seconds or scenario.length_s
     server = EmulatedServer(scenario, seed)

@@ -31,7 +31,6 @@ import math
 import pathlib
 from collections.abc import Mapping
 
-from iat_nova.common import files
 from iat_nova.model import (
     CacheDomain,
     DcaPort,
@@ -192,28 +191,6 @@ class Scenario:
     one_slice: bool | None = None
     stays: Mapping[str, Stay] = dataclasses.field(default_factory=dict)  # by UUID, if not for ever
     restarts_s: tuple[float, ...] = ()
-
-    @classmethod
-    def load(cls, path: str | pathlib.Path) -> Scenario:
-        """Read a file, or by its bare name (no folder, no suffix) one that ships.
-
-        Raises `ScenarioError`.
-        """
-        from iat_nova.sim.reader import read_scenario  # noqa: PLC0415 - reader builds this class
-
-        source = pathlib.Path(path)
-        if not source.suffix and source.name == str(path):
-            source = SHIPPED / f"{path}.yaml"
-            if not source.exists():
-                raise ScenarioError(
-                    f"no scenario {str(path)!r} ships; there are: {', '.join(shipped())}"
-                )
-        try:
-            text = files.read_bytes(source).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise ScenarioError(f"{source}: cannot be read: {why}") from error
-        return read_scenario(text, name=source.stem, source=str(source))
 
     def facts(self, at_s: float = 0.0) -> Facts:
         """Return what an inventory of this host would show at a moment."""

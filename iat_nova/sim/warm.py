@@ -8,14 +8,14 @@ import threading
 import time
 
 from iat_nova.sim._compile import cache_folder
-from iat_nova.sim.scenario import Scenario
+from iat_nova.sim.reader import load_scenario
 from iat_nova.sim.server import EmulatedServer
 
 
 def warm() -> float:
     """Run a scenario for a moment, which compiles everything; return the seconds it took."""
     started = time.monotonic()
-    server = EmulatedServer(Scenario.load("quickstart"))
+    server = EmulatedServer(load_scenario("quickstart"))
     server.wait(threading.Event(), 0.001)
     server.watch([0])
     server.read_counts()

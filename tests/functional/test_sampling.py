@@ -6,7 +6,8 @@ import threading
 import unittest
 
 from iat_nova.sim import cache
-from iat_nova.sim.scenario import Scenario, shipped
+from iat_nova.sim.reader import load_scenario
+from iat_nova.sim.scenario import shipped
 from iat_nova.sim.server import EmulatedServer
 
 # So much of each scenario is simulated, evenly over its length, so that all its events happen.
@@ -37,7 +38,7 @@ class TestSampling(unittest.TestCase):
         """At one line in 32 the LLC's and DDIO's hit rates are within 2 points of all lines."""
         for name in shipped():
             with self.subTest(scenario=name):
-                scenario = Scenario.load(name)
+                scenario = load_scenario(name)
                 sampled, full = (hit_rates(scenario, sampling) for sampling in (32, 1))
                 for part, whole in zip(sampled, full, strict=True):
                     self.assertEqual(whole is None, part is None)

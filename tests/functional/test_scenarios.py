@@ -5,13 +5,13 @@ import dataclasses
 import unittest
 
 from iat_nova.model import Priority
+from iat_nova.sim.reader import load_scenario
 from iat_nova.sim.run import run
-from iat_nova.sim.scenario import Scenario
 
 
 def short(name, strategy, seconds, marks, compression=0.01):
     """Run a scenario that ships, with little of each second simulated."""
-    scenario = dataclasses.replace(Scenario.load(name), compression=compression)
+    scenario = dataclasses.replace(load_scenario(name), compression=compression)
     return run(scenario, strategy, seconds=seconds, marks=marks)
 
 

@@ -5,14 +5,14 @@ import dataclasses
 import unittest
 
 from iat_nova.model import Priority
+from iat_nova.sim.reader import load_scenario
 from iat_nova.sim.run import run
-from iat_nova.sim.scenario import Scenario
 
 
 class TestMoreTenantsThanWays(unittest.TestCase):
     def test_be_guests_share_and_pc_guests_do_not(self):
         """All fourteen have ways; the two PC guests alone, the BE guests together."""
-        scenario = Scenario.load("more-tenants-than-ways")
+        scenario = load_scenario("more-tenants-than-ways")
         result = run(dataclasses.replace(scenario, compression=0.01), seconds=4.0)
         tenants, layout = result.inventory.tenants, result.last.layout
         self.assertGreater(len(tenants), scenario.machine.llc_ways)
@@ -31,7 +31,7 @@ class TestMoreTenantsThanWays(unittest.TestCase):
 class TestTenantChurn(unittest.TestCase):
     def test_guests_come_and_go(self):
         """Who is there has ways within the loop's beat; who has left runs and receives no more."""
-        scenario = Scenario.load("tenant-churn")
+        scenario = load_scenario("tenant-churn")
         scenario = dataclasses.replace(scenario, compression=0.01)
         present = {}
         for seconds in (5.0, 22.5):
@@ -57,7 +57,7 @@ class TestTenantChurn(unittest.TestCase):
 class TestXmemGrows(unittest.TestCase):
     def test_only_the_operator_resizes_ddio(self):
         """DDIO has 2 ways until it gets 4 by hand; the strategy then moves the others' masks."""
-        scenario = dataclasses.replace(Scenario.load("xmem-grows"), compression=0.01)
+        scenario = dataclasses.replace(load_scenario("xmem-grows"), compression=0.01)
         result = run(scenario, "iat", seconds=20.0)
         found = {(one.at_s >= 15.0, one.layout.ddio.count) for one in result.decisions}
         self.assertEqual({(False, 2), (True, 4)}, found)
@@ -67,7 +67,7 @@ class TestXmemGrows(unittest.TestCase):
 class TestNoisyStorage(unittest.TestCase):
     def test_packets_recover_from_a_burst_alone_and_not_beside_storage(self):
         """After the first burst latency falls again; after the one beside storage it does not."""
-        scenario = dataclasses.replace(Scenario.load("noisy-storage"), compression=0.04)
+        scenario = dataclasses.replace(load_scenario("noisy-storage"), compression=0.04)
         marks = (5.0, 7.0, 10.0, 12.0, 15.0, 17.0, 20.0)
         result = run(scenario, "baseline", seconds=20.0, marks=marks)
         windows = {window.from_s: window.workloads["inspector"] for window in result.windows}

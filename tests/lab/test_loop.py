@@ -12,8 +12,8 @@ from pathlib import Path
 from iat_nova.hardware import limits
 from iat_nova.model import AttachmentKind
 from iat_nova.sim import warm
+from iat_nova.sim.reader import load_scenario
 from iat_nova.sim.run import run as emulate
-from iat_nova.sim.scenario import Scenario
 from iat_nova.store.reader import HistoryReader
 from tests.lab import lab
 from tests.lab.feeder import Feeder
@@ -125,7 +125,7 @@ class Loop(lab.GuestCase):
 
     def check(self, name, *, sockets):
         """Run a scenario; what the kernel did is what was decided, and as without a kernel."""
-        scenario = Scenario.load(name)
+        scenario = load_scenario(name)
         with tempfile.TemporaryDirectory(prefix="iat-nova-loop-") as folder:
             share = Path(folder)
             feeders = []

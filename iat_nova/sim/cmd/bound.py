@@ -98,7 +98,8 @@ examples:
         try:
             from iat_nova.sim import bound, pool  # noqa: PLC0415 - compiles
             from iat_nova.sim.bound_run import BoundError  # noqa: PLC0415
-            from iat_nova.sim.scenario import Scenario, ScenarioError  # noqa: PLC0415
+            from iat_nova.sim.reader import load_scenario  # noqa: PLC0415
+            from iat_nova.sim.scenario import ScenarioError  # noqa: PLC0415
         except ImportError as error:
             raise Failure(
                 f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
@@ -106,7 +107,7 @@ examples:
         found = []
         try:
             names = dict.fromkeys(parsed_args.scenarios)
-            scenarios = [_asked(Scenario.load(name), parsed_args) for name in names]
+            scenarios = [_asked(load_scenario(name), parsed_args) for name in names]
             be_loss = _share(parsed_args.be_loss)
             with pool.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 for scenario in scenarios:

@@ -133,7 +133,8 @@ examples:
     def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
         try:
             from iat_nova.sim import pool  # noqa: PLC0415 - compiles
-            from iat_nova.sim.scenario import Scenario, ScenarioError, shipped  # noqa: PLC0415
+            from iat_nova.sim.reader import load_scenario  # noqa: PLC0415
+            from iat_nova.sim.scenario import ScenarioError, shipped  # noqa: PLC0415
         except ImportError as error:
             raise Failure(
                 f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
@@ -145,7 +146,7 @@ examples:
             raise Failure("no scenario: name one or several, or give --all", EXIT_USAGE)
         try:
             most = parsed_args.compression
-            scenarios = [compressed(Scenario.load(name), most) for name in names]
+            scenarios = [compressed(load_scenario(name), most) for name in names]
             with pool.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 found = [self._compared(one, parsed_args, executor) for one in scenarios]
         except pool.PoolError as error:

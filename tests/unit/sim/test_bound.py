@@ -12,9 +12,8 @@ from iat_nova.sim import bound, compare, nvme, phases, sources
 from iat_nova.sim.bound_run import BoundError, Job, lay, measure, performances, space_of
 from iat_nova.sim.bound_search import add, unmanaged
 from iat_nova.sim.machine import LOONGSON_2K1000
-from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.reader import load_scenario, read_scenario
 from iat_nova.sim.run import run
-from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
 from tests.unit.sim import in_process
 
@@ -72,7 +71,7 @@ class RunTest(unittest.TestCase):
             [(unit.name, unit.priority) for unit in self.space.units],
         )
         self.assertEqual(("0000:5e:00.0",), self.space.ports)
-        far = space_of(Scenario.load("two-sockets-remote-vf"))
+        far = space_of(load_scenario("two-sockets-remote-vf"))
         self.assertEqual({0, 1}, {unit.socket for unit in far.units})
 
     def test_a_machine_without_ways(self):
@@ -194,7 +193,7 @@ class PhasesTest(unittest.TestCase):
 
     def test_too_many(self):
         """The shortest are taken together; what happens in one stays in its place."""
-        diurnal = Scenario.load("diurnal")
+        diurnal = load_scenario("diurnal")
         ends = phases.of(diurnal, 12)
         self.assertEqual((12, diurnal.length_s), (len(ends), ends[-1]))
         cut = phases.cut(diurnal, ends, 3.0)

@@ -9,9 +9,8 @@ import unittest
 
 from iat_nova.model import Priority
 from iat_nova.sim import compare, compare_chart
-from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.reader import load_scenario, read_scenario
 from iat_nova.sim.run import workload_result
-from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
 from iat_nova.sim.workload_metrics import WorkloadMetrics
 from tests.unit.sim import scenes
@@ -118,13 +117,13 @@ class CompareTest(unittest.TestCase):
 
     def test_every_guest_counts(self):
         """Those who come later, who leave before the end and who run on the other socket, too."""
-        churn = Scenario.load("tenant-churn")
+        churn = load_scenario("tenant-churn")
         self.assertEqual(["stays", "database"], compare.workloads_of(churn, Priority.PC))
         self.assertEqual(
             ["batch1", "batch2", "second-forwarder", "batch3"],
             compare.workloads_of(churn, Priority.BE),
         )
-        sockets = Scenario.load("two-sockets-remote-vf")
+        sockets = load_scenario("two-sockets-remote-vf")
         self.assertEqual(["near", "remote"], compare.workloads_of(sockets, Priority.PC))
         self.assertEqual(
             ["near-neighbour", "remote-neighbour"], compare.workloads_of(sockets, Priority.BE)
@@ -181,8 +180,8 @@ class CompareTest(unittest.TestCase):
 
     def test_coming_and_going_is_to_be_settled_like_an_event(self):
         """The stays' ends count beside the events; who stays for ever has none."""
-        churn = compare.moments_of(Scenario.load("tenant-churn"))
+        churn = compare.moments_of(load_scenario("tenant-churn"))
         self.assertLessEqual({0.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 50.0}, set(churn))
         self.assertEqual(0.0, compare.settle_s([10.0, 15.0, 20.0, 30.0], churn))
-        grows = compare.moments_of(Scenario.load("xmem-grows"))
+        grows = compare.moments_of(load_scenario("xmem-grows"))
         self.assertEqual([0.0, 5.0, 15.0], grows)

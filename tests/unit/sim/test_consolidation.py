@@ -10,8 +10,8 @@ import matplotlib.figure
 
 from iat_nova.model import WayMask
 from iat_nova.sim.figures import catalogue, claims, consolidation, definition
+from iat_nova.sim.reader import load_scenario
 from iat_nova.sim.run import run
-from iat_nova.sim.scenario import Scenario
 
 
 class TestStarts(unittest.TestCase):
@@ -118,7 +118,7 @@ class TestConsolidatedHost(unittest.TestCase):
 
     def test_the_database_leaves_ddios_ways(self):
         """It begins there, stays there under baseline and is out of them under IAT."""
-        scenario = dataclasses.replace(Scenario.load("consolidated-host"), compression=0.01)
+        scenario = dataclasses.replace(load_scenario("consolidated-host"), compression=0.01)
         for strategy, overlaps in (("baseline", True), ("iat", False)):
             result = run(scenario, strategy, seconds=1.0)
             (database,) = [one.id for one in result.inventory.tenants if one.name == "database"]

@@ -3,14 +3,14 @@
 
 import unittest
 
-from iat_nova.sim.scenario import Scenario
+from iat_nova.sim.reader import load_scenario
 from iat_nova.sim.server import EmulatedServer
 from tests.unit.hardware.contract import AllocatorContract, DdioContract
 
 
 class EmulatedAllocator(AllocatorContract, unittest.TestCase):
     def make(self):
-        self.server = EmulatedServer(Scenario.load("quickstart"))
+        self.server = EmulatedServer(load_scenario("quickstart"))
         return self.server
 
     def class_of(self, cpu):
@@ -19,5 +19,5 @@ class EmulatedAllocator(AllocatorContract, unittest.TestCase):
 
 class EmulatedDdio(DdioContract, unittest.TestCase):
     def make(self):
-        server = EmulatedServer(Scenario.load("quickstart"))
+        server = EmulatedServer(load_scenario("quickstart"))
         return server, server.domains()[0]

@@ -6,8 +6,8 @@ import tempfile
 import unittest
 
 from iat_nova.model import AttachmentKind
-from iat_nova.sim.reader import read_scenario
-from iat_nova.sim.scenario import Scenario, ScenarioError, shipped
+from iat_nova.sim.reader import load_scenario, read_scenario
+from iat_nova.sim.scenario import ScenarioError, shipped
 from iat_nova.sim.server import EmulatedServer
 
 GOOD = """\
@@ -173,14 +173,14 @@ class TestProblems(unittest.TestCase):
     def test_files_that_are_not_there(self):
         """An unknown name tells which ship; an unreadable file tells why."""
         with self.assertRaisesRegex(ScenarioError, "there are: .*quickstart"):
-            Scenario.load("quickstrat")
+            load_scenario("quickstrat")
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "none.yaml"
             with self.assertRaisesRegex(ScenarioError, "none.yaml: cannot be read"):
-                Scenario.load(path)
+                load_scenario(path)
             path.write_bytes(b"\xff\xfe\x00")
             with self.assertRaisesRegex(ScenarioError, "none.yaml: cannot be read"):
-                Scenario.load(path)
+                load_scenario(path)
 
 
 class TestShipped(unittest.TestCase):
@@ -190,12 +190,12 @@ class TestShipped(unittest.TestCase):
         """Each is right, and its machine can be built."""
         for name in shipped():
             with self.subTest(name):
-                self.assertEqual(0.0, EmulatedServer(Scenario.load(name)).now())
+                self.assertEqual(0.0, EmulatedServer(load_scenario(name)).now())
 
     def test_processors_of_guests_and_workloads_agree(self):
         """A workload runs on processors of one guest or of the switch."""
         for name in shipped():
-            scenario = Scenario.load(name)
+            scenario = load_scenario(name)
             owners = [{*g.dedicated_cpus, *g.floating_cpus} for g in scenario.guests]
             owners += [set(scenario.switch.pmd_cpus)] if scenario.switch else []
             for workload in scenario.workloads:
@@ -204,7 +204,7 @@ class TestShipped(unittest.TestCase):
 
     def test_facts_of_the_quick_start(self):
         """Its facts show six tenants as an inventory would."""
-        facts = Scenario.load("quickstart").facts()
+        facts = load_scenario("quickstart").facts()
         names = [guest.display_name for guest in facts.guests]
         self.assertEqual(["web", "router", "db", "batch", "dev"], names)
         web = facts.guests[0]

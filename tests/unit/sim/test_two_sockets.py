@@ -9,9 +9,9 @@ import unittest
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.model import WayMask
 from iat_nova.sim import cache
-from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.reader import load_scenario, read_scenario
 from iat_nova.sim.run import run
-from iat_nova.sim.scenario import Scenario, ScenarioError
+from iat_nova.sim.scenario import ScenarioError
 from iat_nova.sim.workloads import threads as th
 from iat_nova.store.reader import HistoryReader
 from tests.unit.sim import scenes
@@ -114,7 +114,7 @@ class TestScenario(unittest.TestCase):
 
     def test_facts(self):
         """A guest is on its processors' NUMA node, its VF on the card's."""
-        scenario = Scenario.load("two-sockets-remote-vf")
+        scenario = load_scenario("two-sockets-remote-vf")
         facts = scenario.facts()
         self.assertEqual(2, len(facts.host.domains))
         remote = next(guest for guest in facts.guests if guest.display_name == "remote")
@@ -135,7 +135,7 @@ class TestScenario(unittest.TestCase):
 class TestAgent(unittest.TestCase):
     def test_a_loop_a_socket(self):
         """The real loop decides for both sockets, the remote guest is warned of its far VF."""
-        scenario = dataclasses.replace(Scenario.load("two-sockets-remote-vf"), compression=0.002)
+        scenario = dataclasses.replace(load_scenario("two-sockets-remote-vf"), compression=0.002)
         with tempfile.TemporaryDirectory(prefix="iat-two-") as folder:
             path = pathlib.Path(folder) / "history.sqlite"
             run(scenario, seconds=4.0, history_path=path)
