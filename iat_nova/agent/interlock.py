@@ -30,7 +30,7 @@ Tell = Callable[[], tuple[str, ...]]
 """Looks, and tells what it found, one sentence each. May raise `HardwareError`."""
 
 
-class Restraint:
+class Interlock:
     """Holds the reasons for which the loop only observes; called from its thread.
 
     `observe` forbids every write from the start; `owners` names who else allocates cache,

@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from iat_nova.agent.interlock import Restraint
+from iat_nova.agent.interlock import Interlock
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.sampling import Sampler
 from iat_nova.common.clock import Clock
-from iat_nova.common.deadline import Patience
+from iat_nova.common.deadline import Deadline
 from iat_nova.common.last_good import LastGood
-from iat_nova.enforcement.ddio_check import DdioEffect
+from iat_nova.enforcement.ddio_check import DdioCheck
 from iat_nova.enforcement.enforcer import Effective, Enforcer
 from iat_nova.hardware.api import Counters, DomainOffline, HardwareError
 from iat_nova.layout import check
@@ -45,7 +45,7 @@ class ThreadDied(Exception):
     """A thread the loop relies on ended by an error nobody expected; the host is restored."""
 
 
-class TenantSource(Protocol):
+class FactsSource(Protocol):
     """What the loop needs of an inventory: `changed` is set whenever `facts` are worth a look."""
 
     changed: threading.Event
@@ -70,7 +70,7 @@ class Agent:
     def __init__(
         self,
         *,
-        inventory: TenantSource,
+        inventory: FactsSource,
         read_policy: Callable[[], Policy],
         policy: Policy | None = None,
         make_strategy: Callable[[Parameters], Strategy],
@@ -95,7 +95,7 @@ class Agent:
         self.clock = clock
         self.paused = paused
         self.disagreement = disagreement
-        self.restraint = Restraint(
+        self.interlock = Interlock(
             enforcer,
             journal,
             clock,
@@ -106,7 +106,7 @@ class Agent:
             missing=missing,
         )
         self._reload = threading.Event()
-        self._rereading: Patience[Policy] = Patience(POLICY_S, inventory.changed.set)
+        self._rereading: Deadline[Policy] = Deadline(POLICY_S, inventory.changed.set)
         self._stop = threading.Event()
         self._failure: str | None = None
         self._sampler = Sampler()
@@ -114,7 +114,7 @@ class Agent:
         self._states: dict[int, Any] = {}
         self._io: dict[str, bool] = {}
         self._classified = LastGood("the tenants", Classified({}, {}, (), {}))
-        self._effects: dict[int, DdioEffect] = {}
+        self._effects: dict[int, DdioCheck] = {}
         self._fixed: set[int] = set()  # domains whose knob of DDIO was found without effect
         self._polled_s = -math.inf
         self.policy = policy or read_policy()
@@ -162,12 +162,12 @@ class Agent:
         samples = self.poll()
         read_s = time.perf_counter() - started
         pause = self.paused()
-        if self.restraint.check():
+        if self.interlock.check():
             self.inventory.changed.set()
         if pause is None:
             for domain, sample in samples.items():
                 self._decide(self.tenants[domain], sample, read_s)
-        self.journal.status(self.clock.wall(), self.restraint.reasons, pause)
+        self.journal.status(self.clock.wall(), self.interlock.reasons, pause)
 
     def get_tenant_info(self) -> None:
         """Read the whole picture anew, classify it and watch its CPUs."""
@@ -183,7 +183,7 @@ class Agent:
             inventory = _ddio_fixed(seen) if domain in self._fixed else seen
             if self.tenants.get(domain) != inventory:
                 self.tenants[domain] = inventory
-        self.restraint.look(facts)
+        self.interlock.look(facts)
         self._compare_offer(facts)
         self._watch()
         warnings = self._warnings(facts, classified)
@@ -306,7 +306,7 @@ class Agent:
     def _verify_ddio(self, sample: Sample, effective: Effective | None) -> None:
         """Have the strategy know when DDIO does not follow its knob."""
         low = self.policy.parameters.threshold_miss_low_per_s
-        effect = self._effects.setdefault(sample.domain, DdioEffect(low))
+        effect = self._effects.setdefault(sample.domain, DdioCheck(low))
         verdict = effect.look(sample, effective.ddio if effective else None)
         if verdict is not None:
             self._fixed.add(sample.domain)
@@ -316,7 +316,7 @@ class Agent:
 
     def _write(self, inventory: DomainInventory, decision: Decision) -> Effective | None:
         """Put the layout on the hardware; None while only observing."""
-        if self.restraint.reasons:
+        if self.interlock.reasons:
             return None
         try:
             effective = self.enforcer.apply(inventory, decision.layout)
@@ -324,9 +324,9 @@ class Agent:
             self.inventory.changed.set()  # it went since we looked: look again
             return None
         except HardwareError as error:
-            self.restraint.refused(error)
+            self.interlock.refused(error)
             return None
-        self.restraint.accepted()
+        self.interlock.accepted()
         return effective
 
     def _end(self) -> None:
@@ -334,7 +334,7 @@ class Agent:
         self.journal.ending()
         if self._failure is not None:
             self.journal.problem(self.clock.wall(), Code.THREAD_DIED, self._failure)
-        self.restraint.restore()
+        self.interlock.restore()
         self.counters.close()
         self.journal.close(self.clock.wall())
 

@@ -15,7 +15,7 @@ from iat_nova import policy
 from iat_nova.agent import policy_file
 from iat_nova.agent.freshness import Freshness
 from iat_nova.agent.journal import Journal
-from iat_nova.agent.loop import Agent, TenantSource
+from iat_nova.agent.loop import Agent, FactsSource
 from iat_nova.agent.provider import ProviderFiles
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.common import plugins
@@ -272,7 +272,7 @@ def enforcer(hands: Machine) -> Enforcer:
 def agent(
     settings: Settings,
     hands: Machine,
-    source: TenantSource,
+    source: FactsSource,
     host: Callable[[], HostFacts],
     observer: Observer | None = None,
     heartbeat: Heartbeat | None = None,

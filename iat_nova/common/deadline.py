@@ -41,7 +41,7 @@ class _Question(Generic[T]):
         return self._answer[0]
 
 
-class Patience(Generic[T]):
+class Deadline(Generic[T]):
     """Asks one question at a time and waits for `timeout_s` seconds.
 
     An answer that comes later is that of the next `ask`: a slow server has a picture to give, too,

@@ -57,7 +57,7 @@ class _Trial:
     shares: list[float]  # since then
 
 
-class DdioEffect:
+class DdioCheck:
     """Watches one cache domain.
 
     Where fewer than `misses_matter_per_s` missed before a growth, it proves nothing.

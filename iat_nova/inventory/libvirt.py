@@ -15,7 +15,7 @@ from typing import Any
 import libvirt
 
 from iat_nova.common.clock import Clock, SystemClock
-from iat_nova.common.deadline import Patience
+from iat_nova.common.deadline import Deadline
 from iat_nova.inventory import pinning
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
@@ -39,19 +39,19 @@ class _Session:
         self.connection = connection
         self.reader = DomainReader(connection, self._note)
         self._clock = clock
-        self._patience: Patience[Reading] = Patience(answer_s, on_late)
+        self._deadline: Deadline[Reading] = Deadline(answer_s, on_late)
         self._begun_s = self._heard_s = clock.now()
 
     def ask(self) -> Reading:
         """Return the latest reading. Raises `TimeoutError`, `libvirt.libvirtError`."""
-        if not self._patience.asked:
+        if not self._deadline.asked:
             self._begun_s = self._heard_s = self._clock.now()
-        return self._patience.ask(self.reader.read)
+        return self._deadline.ask(self.reader.read)
 
     @property
     def busy(self) -> bool:
         """Whether a reading is under way, or waits to be taken."""
-        return self._patience.asked
+        return self._deadline.asked
 
     @property
     def silent_s(self) -> float:

@@ -30,7 +30,7 @@ from iat_nova.model import (
 from iat_nova.strategies.api import Rule
 from iat_nova.strategies.iat import change, fsm, invariants, own_demand, realloc, rebuild, shuffle
 from iat_nova.strategies.iat.ledger import Ledger
-from iat_nova.strategies.iat.presets import PRESETS, Switches
+from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.realloc import View
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import FsmState, State
@@ -76,19 +76,19 @@ class Controller:
         (number, rule.source.value, rule.target.value)
         for number, rule in sorted(fsm.NUMBERED.items())
     )
-    preset: ClassVar[Switches] = PRESETS["iat"]
+    preset: ClassVar[Features] = PRESETS["iat"]
 
     def __init__(
-        self, parameters: Parameters, switches: Switches | None = None, **changed: bool
+        self, parameters: Parameters, features: Features | None = None, **changed: bool
     ) -> None:
         self.parameters = parameters
-        self.switches = dataclasses.replace(switches or self.preset, **changed)
+        self.features = dataclasses.replace(features or self.preset, **changed)
         self._rosters: dict[int, Roster] = {}  # by domain; derived from the inventory alone
 
     @property
     def runs_machine(self) -> bool:
         """Whether the state machine runs; Core-only and I/O-iso do without it."""
-        return self.switches.resize_ddio or self.switches.shuffle
+        return self.features.resize_ddio or self.features.shuffle
 
     def initial(
         self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
@@ -103,7 +103,7 @@ class Controller:
             iteration=0,
             fsm=FsmState.LOW_KEEP,
             allocation=rebuild.start_allocation(
-                self._roster(inventory), self.parameters, self.switches
+                self._roster(inventory), self.parameters, self.features
             ),
             layout=layout,
         )
@@ -122,13 +122,13 @@ class Controller:
             or state.layout is None
             or state.members != roster.members
             or state.domain != inventory.domain
-            or rebuild.above_maximum(state, inventory.domain, self.parameters, self.switches)
+            or rebuild.above_maximum(state, inventory.domain, self.parameters, self.features)
         ):
             return self._adopt(state, roster, sample)
         changes, unseen = change.compare(reference, sample, roster.ids, self.parameters)
         held = state.retry_at_s is not None and sample.taken_at_s < state.retry_at_s
         due = changes or state.acted or state.retry_at_s is not None
-        idle = not (self.runs_machine or self.switches.resize_cores)
+        idle = not (self.runs_machine or self.features.resize_cores)
         if held or idle or not due:
             if unseen or (idle and changes):
                 judged = () if held else changes
@@ -137,7 +137,7 @@ class Controller:
         view = View(
             roster=roster,
             parameters=self.parameters,
-            switches=self.switches,
+            features=self.features,
             reference=reference,
             sample=sample,
             placed=state.layout,
@@ -169,7 +169,7 @@ class Controller:
 
     def _adopt(self, state: State, roster: Roster, sample: Sample) -> tuple[State, Decision]:
         """Tenants came, went or changed: lay out anew and start from this sample."""
-        adopted, steps = rebuild.adopt(state, roster, self.parameters, self.switches, sample)
+        adopted, steps = rebuild.adopt(state, roster, self.parameters, self.features, sample)
         ranking = dict(sample.tenants)
         placed = self._plan(roster, adopted, ranking, state.layout)
         moved = placed.moved_since(state.layout)
@@ -192,7 +192,7 @@ class Controller:
         recent = _recent(state, sample, False)
         if len(recent) >= self.parameters.mask_changes_per_minute:
             return self._hold(state, recent, sample, changes)
-        ledger = Ledger(view.roster, self.parameters, self.switches, state, sample)
+        ledger = Ledger(view.roster, self.parameters, self.features, state, sample)
         outcome = self._reallocate(state, view, ledger)
         ranking = shuffle.ranking(state.ranking, sample, self.parameters)
         try:
@@ -284,7 +284,7 @@ class Controller:
 
     def _check(self, roster: Roster, after: State) -> None:
         """Let nothing out that contradicts itself; who does not get here changed nothing."""
-        usable = rebuild.usable_ways(roster, self.switches, after.allocation.ddio_ways)
+        usable = rebuild.usable_ways(roster, self.features, after.allocation.ddio_ways)
         invariants.check(roster, usable, after)
 
     # ------------------------------------------------------------ how many ways
@@ -298,7 +298,7 @@ class Controller:
             self._act(target, transition, view, ledger)
         acted = ledger.allocation != state.allocation or transition is not None
         number, askers, waiting = self._exception(view, transition)
-        if self.switches.resize_cores:
+        if self.features.resize_cores:
             waiting += own_demand.serve(view, ledger, askers, free=not acted)
         return _Outcome(target, transition, number, waiting=waiting)
 
@@ -347,7 +347,7 @@ class Controller:
         pressed = tuple(
             tenant
             for tenant in tenants
-            if self.switches.resize_cores
+            if self.features.resize_cores
             and tenant not in overlapping
             and moves.own(tenant)
             and moves.rose(tenant, Quantity.MISSES)
@@ -364,7 +364,7 @@ class Controller:
     ) -> Layout:
         """Lay out the counts where they, or the ranking of those who share, changed."""
         counts_changed = ledger.allocation != state.allocation
-        reranked = ranking is not state.ranking and self.switches.shuffle
+        reranked = ranking is not state.ranking and self.features.shuffle
         shares = bool(view.placed.overlaps_ddio) or view.placed.grouped
         if counts_changed or (reranked and shares):
             return self._plan(view.roster, ledger.kept(state), ranking, view.placed)
@@ -396,8 +396,8 @@ class Controller:
             state.allocation.ddio_ways,
             wants,
             current.counted if current is not None else None,
-            avoid=self.switches.shuffle,
-            forbid=self.switches.avoid_ddio,
+            avoid=self.features.shuffle,
+            forbid=self.features.avoid_ddio,
         )
         return lend.lend(roster.domain, roster.host, placed)
 

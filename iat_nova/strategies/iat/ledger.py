@@ -15,7 +15,7 @@ from typing import NamedTuple
 from iat_nova.common import amounts
 from iat_nova.model import DDIO, Action, Allocation, CacheDomain, Parameters, Sample, Step
 from iat_nova.strategies.iat import demand
-from iat_nova.strategies.iat.presets import Switches
+from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.roster import Roster, is_best_effort
 from iat_nova.strategies.iat.state import Backoff, Cause, Grant, Member, State, Trial
 
@@ -55,13 +55,13 @@ class Ledger:
         self,
         roster: Roster,
         parameters: Parameters,
-        switches: Switches,
+        features: Features,
         state: State,
         sample: Sample,
     ) -> None:
         self.roster = roster
         self.parameters = parameters
-        self.switches = switches
+        self.features = features
         self.sample = sample
         self.ddio = state.allocation.ddio_ways
         self.counts = dict(state.allocation.tenants)
@@ -75,7 +75,7 @@ class Ledger:
     def usable(self) -> int:
         """The ways cores may hold: all but reserved ones, and but DDIO's where that is shut."""
         domain = self.roster.domain
-        shut = self.ddio if self.switches.avoid_ddio else 0
+        shut = self.ddio if self.features.avoid_ddio else 0
         return domain.ways - domain.reserved_ways.count - shut
 
     @property
@@ -132,7 +132,7 @@ class Ledger:
         before, grown = self.ddio, 0
         while grown < count and self.ddio < self.ddio_most:
             # DDIO's way costs somebody one only where its ways are shut to cores.
-            way = self._find_way(None) if self.switches.avoid_ddio else Way()
+            way = self._find_way(None) if self.features.avoid_ddio else Way()
             if way is None:
                 break
             self.ddio += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine may do: the paper's policies as switches of one controller."""
+"""What the machine may do: the paper's policies as features of one controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Switches:
+class Features:
     """What the controller may do. The paper's policies are presets of it.
 
     `avoid_ddio`: DDIO's ways are never given to cores, whatever that costs them (I/O-iso).
@@ -20,10 +20,10 @@ class Switches:
     avoid_ddio: bool = False
 
 
-PRESETS: Mapping[str, Switches] = {
-    "baseline": Switches(False, False, False, False),
-    "core-only": Switches(False, True, False, False),
-    "io-iso": Switches(False, True, False, True),
-    "iat": Switches(True, True, True, False),
+PRESETS: Mapping[str, Features] = {
+    "baseline": Features(False, False, False, False),
+    "core-only": Features(False, True, False, False),
+    "io-iso": Features(False, True, False, True),
+    "iat": Features(True, True, True, False),
 }
-"""The paper's comparison policies (section VI-A) as switches of one controller."""
+"""The paper's comparison policies (section VI-A) as features of one controller."""

@@ -15,7 +15,7 @@ from iat_nova.model import DDIO, Action, Layout, Parameters, Quantity, Sample
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.change import IoMoves, Moves
 from iat_nova.strategies.iat.ledger import Granted, Ledger
-from iat_nova.strategies.iat.presets import Switches
+from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import Cause, Grant, Trial
 
@@ -26,7 +26,7 @@ class View:
 
     roster: Roster
     parameters: Parameters
-    switches: Switches
+    features: Features
     reference: Sample
     sample: Sample
     placed: Layout  # before this iteration
@@ -35,8 +35,8 @@ class View:
 
     @property
     def may_resize_ddio(self) -> bool:
-        """Whether the switches and the machine let us set DDIO's ways."""
-        return self.switches.resize_ddio and self.roster.domain.ddio_resizable
+        """Whether the features and the machine let us set DDIO's ways."""
+        return self.features.resize_ddio and self.roster.domain.ddio_resizable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def core_demand(view: View, ledger: Ledger, reason: str, *, entering: bool) -> N
     On entering, and when another candidate's misses rise, a tenant is selected anew.
     """
     trial = ledger.trials.pop(Cause.CORE_DEMAND, None)
-    if not view.switches.resize_cores:
+    if not view.features.resize_cores:
         if entering:
             ledger.hold("layout", f"{reason}; tenants' ways may not be resized here")
         return
@@ -166,7 +166,7 @@ def reclaim(view: View, ledger: Ledger) -> None:
     """
     fall = view.parameters.reclaim_fall
     gone = list(demand.lapsed(ledger.grants, view.sample, fall))
-    if view.switches.resize_cores:
+    if view.features.resize_cores:
         cores = [grant for grant in gone if grant.subject != DDIO]
         stack = view.roster.stack.id if view.roster.stack is not None else None
         first = next((grant for grant in cores if grant.subject == stack), None)

@@ -10,7 +10,7 @@ from iat_nova.common import amounts
 from iat_nova.model import DDIO, Action, Allocation, CacheDomain, Parameters, Sample, Step
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.ledger import ddio_bounds
-from iat_nova.strategies.iat.presets import Switches
+from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.roster import Roster, is_best_effort
 from iat_nova.strategies.iat.state import Grant, Member, State, Trial
 
@@ -21,27 +21,27 @@ def found_ddio_ways(roster: Roster, parameters: Parameters) -> int:
     return found.count if found else ddio_bounds(roster.domain, parameters)[0]
 
 
-def start_allocation(roster: Roster, parameters: Parameters, switches: Switches) -> Allocation:
+def start_allocation(roster: Roster, parameters: Parameters, features: Features) -> Allocation:
     """Return the counts of a start: every tenant its initial ways, DDIO those found."""
     ddio_ways = found_ddio_ways(roster, parameters)
-    return Allocation(ddio_ways, demand.fit(roster, usable_ways(roster, switches, ddio_ways), {}))
+    return Allocation(ddio_ways, demand.fit(roster, usable_ways(roster, features, ddio_ways), {}))
 
 
 def above_maximum(
-    state: State, domain: CacheDomain, parameters: Parameters, switches: Switches
+    state: State, domain: CacheDomain, parameters: Parameters, features: Features
 ) -> int:
     """Return how many ways granted to DDIO lie above its maximum, which a new policy lowered.
 
     Ways that nobody granted were found there and stay.
     """
-    if not (switches.resize_ddio and domain.ddio_resizable):
+    if not (features.resize_ddio and domain.ddio_resizable):
         return 0
     above = state.allocation.ddio_ways - ddio_bounds(domain, parameters)[1]
     return max(0, min(above, sum(grant.subject == DDIO for grant in state.grants)))
 
 
 def adopt(
-    state: State, roster: Roster, parameters: Parameters, switches: Switches, sample: Sample
+    state: State, roster: Roster, parameters: Parameters, features: Features, sample: Sample
 ) -> tuple[State, tuple[Step, ...]]:
     """Return the state with the tenants of `roster`, and what changed.
 
@@ -51,9 +51,9 @@ def adopt(
     its maximum was lowered. What the unchanged were found to want, and what is on trial, goes on.
     """
     unchanged = {m.id for m in state.members if roster.by_id.get(m.id) == m}
-    ddio_ways, ddio_grants = _ddio(state, roster, parameters, switches)
-    fitted = demand.fit(roster, usable_ways(roster, switches, ddio_ways), state.allocation.tenants)
-    again = _Again(roster, dict(fitted), usable_ways(roster, switches, ddio_ways), unchanged)
+    ddio_ways, ddio_grants = _ddio(state, roster, parameters, features)
+    fitted = demand.fit(roster, usable_ways(roster, features, ddio_ways), state.allocation.tenants)
+    again = _Again(roster, dict(fitted), usable_ways(roster, features, ddio_ways), unchanged)
     grants = [g for g in state.grants if g.subject in unchanged]
     for grant in sorted((*grants, *ddio_grants), key=lambda each: each.at_s):
         again.repeat(grant)
@@ -75,7 +75,7 @@ def adopt(
 
 
 def _ddio(
-    state: State, roster: Roster, parameters: Parameters, switches: Switches
+    state: State, roster: Roster, parameters: Parameters, features: Features
 ) -> tuple[int, list[Grant]]:
     """Return DDIO's ways and which of them were granted."""
     ddio_ways = state.allocation.ddio_ways
@@ -86,7 +86,7 @@ def _ddio(
     if state.reference is None or by_hand or fixed_now:
         return found, []
     grants = [grant for grant in state.grants if grant.subject == DDIO]
-    above = above_maximum(state, roster.domain, parameters, switches)
+    above = above_maximum(state, roster.domain, parameters, features)
     return ddio_ways - above, grants[: len(grants) - above]
 
 
@@ -113,9 +113,9 @@ def _reference(state: State, sample: Sample, unchanged: Collection[str]) -> Samp
     return dataclasses.replace(sample, tenants={**sample.tenants, **kept})
 
 
-def usable_ways(roster: Roster, switches: Switches, ddio_ways: int) -> int:
+def usable_ways(roster: Roster, features: Features, ddio_ways: int) -> int:
     """Return how many ways cores may hold: DDIO's count where they are shut to them."""
-    shut = ddio_ways if switches.avoid_ddio else 0
+    shut = ddio_ways if features.avoid_ddio else 0
     return roster.domain.ways - roster.domain.reserved_ways.count - shut
 
 

@@ -381,7 +381,7 @@ class AgentTest(unittest.TestCase):
 
         def look() -> None:
             self.later = dict(self.allocator.effective(0))
-            self.reasons = dict(self.agent.restraint.reasons)
+            self.reasons = dict(self.agent.interlock.reasons)
             self.problems = self.agent.journal.latest.degraded
 
         nothing = lambda: None  # noqa: E731
@@ -664,13 +664,13 @@ class AgentTest(unittest.TestCase):
 
         def look() -> None:
             self.seen = dict(self.allocator.effective(0))
-            self.reasons = dict(self.agent.restraint.reasons)
+            self.reasons = dict(self.agent.interlock.reasons)
             owners.clear()
             self.inventory.changed.set()
 
         def look_again() -> None:
             self.later = dict(self.allocator.effective(0))
-            self.later_reasons = dict(self.agent.restraint.reasons)
+            self.later_reasons = dict(self.agent.interlock.reasons)
 
         planned = [lambda: None, come, look, look_again]
         self.run_for(6.0, *planned, other_owners=lambda: tuple(owners))

@@ -4,12 +4,12 @@
 import threading
 import unittest
 
-from iat_nova.common.deadline import Patience
+from iat_nova.common.deadline import Deadline
 
 LONG_S = 10.0
 
 
-class PatienceTest(unittest.TestCase):
+class DeadlineTest(unittest.TestCase):
     def setUp(self):
         self.release, self.late = threading.Event(), threading.Event()
         self.asked = []
@@ -19,61 +19,61 @@ class PatienceTest(unittest.TestCase):
         self.release.wait(LONG_S)
         return len(self.asked)
 
-    def give_up(self, patience, times=1):
+    def give_up(self, deadline, times=1):
         for _ in range(times):
             with self.assertRaises(TimeoutError):
-                patience.ask(self.slow)
+                deadline.ask(self.slow)
 
     def test_an_answer(self):
         """What the call returns is returned, and nobody is told of it."""
-        self.assertEqual(7, Patience(5.0, self.late.set).ask(lambda: 7))
+        self.assertEqual(7, Deadline(5.0, self.late.set).ask(lambda: 7))
         self.assertFalse(self.late.is_set())
 
     def test_an_error(self):
         """What the call raises is raised where it was asked."""
         with self.assertRaises(KeyError):
-            Patience(5.0).ask(lambda: {}["x"])
+            Deadline(5.0).ask(lambda: {}["x"])
 
     def test_one_question(self):
         """While one question is open no other is asked."""
-        self.give_up(Patience(0.01), times=3)
+        self.give_up(Deadline(0.01), times=3)
         self.assertEqual([1], self.asked)
         self.release.set()
 
     def test_a_late_answer(self):
         """An answer that comes late is told of, and is what the next one who asks gets."""
-        patience = Patience(0.01, self.late.set)
-        self.give_up(patience)
+        deadline = Deadline(0.01, self.late.set)
+        self.give_up(deadline)
         self.release.set()
         self.assertTrue(self.late.wait(LONG_S))
-        self.assertEqual((1, [1]), (patience.ask(self.slow), self.asked))
-        self.assertEqual((2, [1, 1]), (patience.ask(self.slow), self.asked))
+        self.assertEqual((1, [1]), (deadline.ask(self.slow), self.asked))
+        self.assertEqual((2, [1, 1]), (deadline.ask(self.slow), self.asked))
 
     def test_a_late_error(self):
         """An error that comes late is raised once."""
-        patience = Patience(0.01, self.late.set)
+        deadline = Deadline(0.01, self.late.set)
 
         def fail():
             self.release.wait(LONG_S)
             raise KeyError("x")
 
         with self.assertRaises(TimeoutError):
-            patience.ask(fail)
+            deadline.ask(fail)
         self.release.set()
         self.assertTrue(self.late.wait(LONG_S))
         with self.assertRaises(KeyError):
-            patience.ask(fail)
-        self.assertEqual(7, patience.ask(lambda: 7))
+            deadline.ask(fail)
+        self.assertEqual(7, deadline.ask(lambda: 7))
 
     def test_asked_meanwhile(self):
         """Whoever asked while the question was open is told to ask once more: it may be older."""
-        patience = Patience(0.01, self.late.set)
-        self.give_up(patience, times=2)
+        deadline = Deadline(0.01, self.late.set)
+        self.give_up(deadline, times=2)
         self.release.set()
         self.assertTrue(self.late.wait(LONG_S))
         self.late.clear()
-        patience.ask(self.slow)
+        deadline.ask(self.slow)
         self.assertTrue(self.late.is_set())
         self.late.clear()
-        patience.ask(self.slow)
+        deadline.ask(self.slow)
         self.assertFalse(self.late.is_set())

@@ -6,7 +6,7 @@ import random
 import unittest
 
 from iat_nova.bench.fake import SKYLAKE
-from iat_nova.enforcement.ddio_check import DWELL_S, DdioEffect
+from iat_nova.enforcement.ddio_check import DWELL_S, DdioCheck
 from iat_nova.model import (
     DomainInventory,
     Parameters,
@@ -28,7 +28,7 @@ class Plant:
     def __init__(self, share, traffic_per_s=20e6, noise=0.005, seed=1) -> None:
         self.share, self.traffic_per_s, self.noise = share, traffic_per_s, noise
         self.dice = random.Random(seed)
-        self.effect = DdioEffect(1e6)
+        self.effect = DdioCheck(1e6)
         self.at_s = 0.0
         self.ways = 2
         self.verdicts = []
@@ -58,7 +58,7 @@ class ClosedLoop(unittest.TestCase):
         inventory = DomainInventory(SKYLAKE, (GUEST,))
         controller = Controller(Parameters(), PRESETS["iat"])
         state = controller.initial(inventory, 0.0)
-        effect, ways, found_s = DdioEffect(1e6), [2], None
+        effect, ways, found_s = DdioCheck(1e6), [2], None
         for second in range(1, seconds):
             burst = second > 10
             share = share_of(ways[-1]) + dice.gauss(0, 0.003)
@@ -176,7 +176,7 @@ class EffectTest(unittest.TestCase):
 
     def test_without_counters(self) -> None:
         """No rates or no mask: nothing to compare."""
-        effect = DdioEffect(1e6)
+        effect = DdioCheck(1e6)
         for second in range(30):
             mask = None if second % 2 else WayMask(0x600)
             self.assertIsNone(effect.look(Sample(0, second, 1.0, {}), mask))

@@ -12,7 +12,7 @@ from unittest import mock
 
 from iat_nova import conf
 from iat_nova.agent import doctor, wiring
-from iat_nova.agent.interlock import Restraint
+from iat_nova.agent.interlock import Interlock
 from iat_nova.cmd import main as program
 from iat_nova.enforcement.enforcer import ForeignHand
 from iat_nova.enforcement.saved_first import SavedFirst
@@ -340,7 +340,7 @@ class Restrained(MachineCase):
         self.hands.enter_context(self.machine.ours())
         self.enforcer = wiring.enforcer(self.machine)
         self.journal, self.clock = Journal(), Clock()
-        self.restraint = Restraint(
+        self.interlock = Interlock(
             self.enforcer,
             self.journal,
             self.clock,
@@ -364,13 +364,13 @@ class Restrained(MachineCase):
         SavedFirst(mock.Mock(), self.machine.guard).watch((0,))
 
     def look(self, warnings=()):
-        self.restraint.look(Facts(HostFacts("h", (), ()), (), None, warnings))
+        self.interlock.look(Facts(HostFacts("h", (), ()), (), None, warnings))
 
     def test_a_source_that_warns(self):
         """What a source warns of is no reason to observe: the masks in force stay."""
         enforced = self.tree.state()
         self.look(("libvirt is unavailable",))
-        self.assertEqual({}, self.restraint.reasons)
+        self.assertEqual({}, self.interlock.reasons)
         self.assertEqual(enforced, self.tree.state())
 
     def test_a_group_that_began_to_monitor_meanwhile(self):
@@ -390,16 +390,16 @@ class Restrained(MachineCase):
         self.tree.fail_at = 1
         with self.assertRaises(HardwareError) as caught:
             self.enforce(0xC, 0x7C0)
-        self.restraint.refused(caught.exception)
+        self.interlock.refused(caught.exception)
         self.assert_as_found()
-        self.assertIn("refused", self.restraint.reasons)
+        self.assertIn("refused", self.interlock.reasons)
         self.assertRegex("\n".join(self.journal.told), "Input/output.*\n.*as it was found")
 
     def refused(self):
         """Have a write refused; the host is as it was found."""
         with self.assertRaises(HardwareError) as caught:
             self.enforce(0xC, 0x780)
-        self.restraint.refused(caught.exception)
+        self.interlock.refused(caught.exception)
         self.assert_as_found()
 
     def test_a_refusal_is_tried_again(self):
@@ -409,17 +409,17 @@ class Restrained(MachineCase):
             self.refused()
             again = words.moment(self.clock.wall() + pause_s)
             self.assertRegex(
-                self.restraint.reasons["refused"],
+                self.interlock.reasons["refused"],
                 rf"^a write was refused \(tried again at {again}\): .*Input/output error",
             )
             self.clock.now_s += pause_s - 0.1
-            self.restraint.check()
-            self.assertIn("refused", self.restraint.reasons)
+            self.interlock.check()
+            self.assertIn("refused", self.interlock.reasons)
             self.clock.now_s += 0.1
-            self.restraint.check()
-            self.assertEqual({}, self.restraint.reasons)
+            self.interlock.check()
+            self.assertEqual({}, self.interlock.reasons)
         self.assertEqual(0xC, self.enforce(0xC, 0x780).tenants["g/1"])
-        self.restraint.accepted()
+        self.interlock.accepted()
         self.assertEqual({}, self.journal.problems)
 
     @contextlib.contextmanager
@@ -445,21 +445,21 @@ class Restrained(MachineCase):
         """Wherever it comes, the host is as found at once, and all is written the next time."""
         codes = (errno.ENOSPC, errno.EIO, errno.EBUSY, errno.EINVAL)
         for step, code in zip(range(1, 30), itertools.cycle(codes)):
-            self.restraint.restore()
+            self.interlock.restore()
             try:
                 with self.failing(step, code):
                     self.enforce(0x3, 0x7C0)
                     self.enforce(0xC, 0x780)
             except HardwareError as error:
-                self.restraint.refused(error)
+                self.interlock.refused(error)
                 self.assert_as_found()
                 self.clock.now_s += 600.0
-                self.restraint.check()
-                self.assertEqual({}, self.restraint.reasons, step)
+                self.interlock.check()
+                self.assertEqual({}, self.interlock.reasons, step)
             else:
                 break
             self.assertEqual(0x780, self.enforce(0xC, 0x780).ddio)
-            self.restraint.accepted()
+            self.interlock.accepted()
         self.assertEqual(7, step)  # six changes
 
     def test_a_restore_that_is_refused_for_a_while(self):
@@ -467,24 +467,24 @@ class Restrained(MachineCase):
         self.msr.refuse = errno.EIO
         with self.assertRaises(HardwareError) as caught:
             self.enforce(0xC, 0x780)
-        self.restraint.refused(caught.exception)
+        self.interlock.refused(caught.exception)
         self.clock.now_s += 10.0
-        self.restraint.check()
+        self.interlock.check()
         again = words.moment(self.clock.wall() + 20.0)
-        self.assertIn(f"tried again at {again}): ", self.restraint.reasons["refused"])
+        self.assertIn(f"tried again at {again}): ", self.interlock.reasons["refused"])
         self.assertIn("not-restored", self.journal.problems)
         self.msr.refuse = None
         self.clock.now_s += 20.0
-        self.restraint.check()
-        self.assertEqual({}, self.restraint.reasons)
+        self.interlock.check()
+        self.assertEqual({}, self.interlock.reasons)
         self.assert_as_found()
 
     def test_a_refusal_that_would_last(self):
         """What no time mends is not tried again."""
-        self.restraint.refused(LastingRefusal("this port does not take it"))
+        self.interlock.refused(LastingRefusal("this port does not take it"))
         self.clock.now_s += 1e6
-        self.restraint.check()
-        self.assertRegex(self.restraint.reasons["refused"], r"\(until the next start\): this port")
+        self.interlock.check()
+        self.assertRegex(self.interlock.reasons["refused"], r"\(until the next start\): this port")
 
     def unmount(self):
         self.fresh = trees.KernelTree(self.folder / "fresh", self.cpus)
@@ -498,21 +498,21 @@ class Restrained(MachineCase):
     def test_unmounted(self):
         """Said at the next iteration; DDIO is put back too; mounted again, all is written again."""
         self.unmount()
-        self.assertFalse(self.restraint.check())
+        self.assertFalse(self.interlock.check())
         reason = rf"^resctrl is not mounted; mount -t resctrl resctrl {self.tree.root}$"
-        self.assertRegex(self.restraint.reasons["resctrl-unmounted"], reason)
+        self.assertRegex(self.interlock.reasons["resctrl-unmounted"], reason)
         self.assertEqual(0x600, self.msr.get(0, 0xC8B))
         self.assertFalse(self.settings().snapshot_path.exists())
         self.look()
-        self.assertEqual(["resctrl-unmounted"], [*self.restraint.reasons])
+        self.assertEqual(["resctrl-unmounted"], [*self.interlock.reasons])
         self.assertEqual(["resctrl-unmounted"], [*self.journal.problems])
         self.mount()
-        self.assertTrue(self.restraint.check())
+        self.assertTrue(self.interlock.check())
         self.look()
-        self.assertEqual(({}, {}), (self.restraint.reasons, self.journal.problems))
+        self.assertEqual(({}, {}), (self.interlock.reasons, self.journal.problems))
         self.machine.allocator.domains()  # as each look at the host does
         self.assertEqual(0xC, self.enforce(0xC, 0x7C0).tenants["g/1"])
-        self.restraint.restore()
+        self.interlock.restore()
         self.assert_as_found()
 
     def test_unmounted_before_a_write(self):
@@ -520,15 +520,15 @@ class Restrained(MachineCase):
         self.unmount()
         with self.assertRaises(HardwareError) as caught:
             self.enforce(0xC, 0x7C0)
-        self.restraint.refused(caught.exception)
-        self.assertEqual(["resctrl-unmounted"], [*self.restraint.reasons])
+        self.interlock.refused(caught.exception)
+        self.assertEqual(["resctrl-unmounted"], [*self.interlock.reasons])
 
     def test_a_socket_that_went(self):
         """The host is not called as found while its register is out of reach."""
         for cpu in (0, 1):
             self.tree.unplug(cpu)
             self.msr.off.add(cpu)
-        self.restraint.restore()
+        self.interlock.restore()
         self.assertIn(
             "not yet as it was found: ddio msr: IIO", self.journal.problems["not-restored offline"]
         )
@@ -545,7 +545,7 @@ class Restrained(MachineCase):
         """Found at the next look; our group goes with the change."""
         self.tree.write("iat-nova.1/schemata", "L3:0=7f\n")
         self.look()
-        self.assertIn("L3:0 is 0x7f, we wrote 0x3", self.restraint.reasons["conflicting-change"])
+        self.assertIn("L3:0 is 0x7f, we wrote 0x3", self.interlock.reasons["conflicting-change"])
         self.assert_as_found()
 
     def test_a_foreign_change_of_ddio(self):
@@ -568,9 +568,9 @@ class Restrained(MachineCase):
         with self.assertRaises(ForeignHand) as caught:
             self.enforce(0xC, 0x780)
         self.assertEqual(0x400, self.msr.get(0, 0xC8B))
-        self.restraint.refused(caught.exception)
+        self.interlock.refused(caught.exception)
         self.assertIn(
-            "DDIO was left at 0x7c0 and is at 0x400", self.restraint.reasons["conflicting-change"]
+            "DDIO was left at 0x7c0 and is at 0x400", self.interlock.reasons["conflicting-change"]
         )
         self.assert_as_found()
 

@@ -22,10 +22,10 @@ from iat_nova.strategies.iat.presets import PRESETS
 
 class MakeTest(unittest.TestCase):
     def test_every_preset_is_the_controller_with_its_switches(self) -> None:
-        """The paper's comparison policies differ in switches only."""
-        for name, switches in PRESETS.items():
+        """The paper's comparison policies differ in features only."""
+        for name, features in PRESETS.items():
             strategy = strategies.make(name, Parameters())
-            self.assertEqual(switches, strategy.switches)
+            self.assertEqual(features, strategy.features)
 
     def test_an_unknown_name(self) -> None:
         """What there is is listed."""

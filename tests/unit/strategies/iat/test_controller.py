@@ -8,7 +8,7 @@ import unittest
 
 from iat_nova.model import Action, Allocation, Decision, Parameters, Priority, WayMask
 from iat_nova.strategies.iat.controller import Controller
-from iat_nova.strategies.iat.presets import PRESETS, Switches
+from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant
 from tests.unit.strategies.iat.worlds import (
     M,
@@ -134,12 +134,12 @@ class TestIoDemand(unittest.TestCase):
 class TestShutWays(unittest.TestCase):
     """DDIO grows while its ways are shut to cores: each of its ways costs somebody one."""
 
-    SHUT = Switches(True, True, True, True)
+    SHUT = Features(True, True, True, True)
 
     def test_best_effort_makes_room(self) -> None:
         """Idle ways first, then a BE tenant's, then there are none."""
         story = Story(
-            (guest("pc", PC, 5, io=True), guest("be", BE, 3, least=2)), switches=self.SHUT
+            (guest("pc", PC, 5, io=True), guest("be", BE, 3, least=2)), features=self.SHUT
         ).settled()
         story.second(misses=5 * M)
         self.assertEqual((3, 3), (story.ddio, story.ways("be")))
@@ -154,7 +154,7 @@ class TestShutWays(unittest.TestCase):
         tied = domain(3, ddio=1, coerced_ways=WayMask(0x3))
         parameters = Parameters(ddio_ways_min=1)
         story = Story(
-            (guest("a", io=True, ways=1),), ways=tied, switches=self.SHUT, parameters=parameters
+            (guest("a", io=True, ways=1),), ways=tied, features=self.SHUT, parameters=parameters
         ).settled()
         decision = story.second(misses=5 * M)
         self.assertEqual([(Action.HOLD, "layout")], actions(decision))
@@ -249,7 +249,7 @@ class TestOwnDemand(unittest.TestCase):
         """Two ways that cut the miss rate stay, the third that does not goes."""
         for preset in ("iat", "core-only", "io-iso"):
             with self.subTest(preset=preset):
-                story = Story((guest("x", PC, 2), guest("v", io=True)), switches=PRESETS[preset])
+                story = Story((guest("x", PC, 2), guest("v", io=True)), features=PRESETS[preset])
                 story.settled()
                 self.assertEqual(2, exception_of(story.second(self.HUNGRY)))
                 self.assertEqual(3, story.ways("x"))
@@ -356,9 +356,9 @@ class TestOwnDemand(unittest.TestCase):
 class TestPresets(unittest.TestCase):
     """What a policy may do, it does; what not, not."""
 
-    def _press(self, switches: Switches) -> Story:
+    def _press(self, features: Features) -> Story:
         story = Story(
-            (stack(2), guest("vf", PC, 2, io=True), guest("be", BE, 5)), switches=switches
+            (stack(2), guest("vf", PC, 2, io=True), guest("be", BE, 5)), features=features
         ).settled()
         for second in range(4):
             story.second(
@@ -385,7 +385,7 @@ class TestPresets(unittest.TestCase):
 
     def test_io_iso_cuts_best_effort_when_ddio_is_widened_by_hand(self) -> None:
         """Another hand's DDIO ways are adopted, and 7 ways remain for cores."""
-        story = Story((guest("pc", PC, 5), guest("be", BE, 4)), switches=PRESETS["io-iso"])
+        story = Story((guest("pc", PC, 5), guest("be", BE, 4)), features=PRESETS["io-iso"])
         story.settled()
         story.retell(ddio_found=WayMask(0x780))
         decision = story.second()
@@ -395,10 +395,10 @@ class TestPresets(unittest.TestCase):
 
     def test_variants_of_figures_10_and_12(self) -> None:
         """Without resize_ddio DDIO stays; without resize_cores the tenants' counts stay."""
-        fixed_ddio = self._press(Switches(False, True, True, False))
+        fixed_ddio = self._press(Features(False, True, True, False))
         self.assertEqual({2}, {d.allocation.ddio_ways for d in fixed_ddio.decisions})
         self.assertGreater(fixed_ddio.ways("stack"), 2)
-        fixed_cores = Story((stack(2), guest("be")), switches=Switches(True, False, True, False))
+        fixed_cores = Story((stack(2), guest("be")), features=Features(True, False, True, False))
         fixed_cores.settled()
         fixed_cores.second({"be": rates(9 * M, 6 * M, 0.5)}, misses=3 * M)
         self.assertEqual((3, 2), (fixed_cores.ddio, fixed_cores.ways("be")))

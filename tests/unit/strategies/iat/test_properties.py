@@ -24,7 +24,7 @@ from iat_nova.model import (
 from iat_nova.store import records
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.ledger import ddio_bounds
-from iat_nova.strategies.iat.presets import PRESETS, Switches
+from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import FsmState, State
 from tests.unit.strategies.iat import plant
@@ -40,8 +40,8 @@ SETTINGS = hypothesis.settings(
 
 LEVELS = st.sampled_from((0.0, 3e4, 1e6, 1.04e6, 3e6, 1e7, 4e7))
 SWITCHES = st.sampled_from(
-    (*PRESETS.values(), Switches(False, True, True, False), Switches(True, False, True, False),
-     Switches(True, True, True, True), Switches(True, True, False, False))
+    (*PRESETS.values(), Features(False, True, True, False), Features(True, False, True, False),
+     Features(True, True, True, True), Features(True, True, False, False))
 )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ class TestEveryWorld(unittest.TestCase):
             self.assertLessEqual(len(layout.groups), cache.classes)
             placed = [tenant for group in layout.groups for tenant in group.tenants]
             self.assertCountEqual([tenant.id for tenant in inventory.tenants], placed)
-            if controller.switches.avoid_ddio:
+            if controller.features.avoid_ddio:
                 self.assertEqual((), layout.overlaps_ddio)
 
     def counts_stay_in_their_bounds(self, world: tuple[Controller, Told]) -> None:
@@ -171,7 +171,7 @@ class TestEveryWorld(unittest.TestCase):
             before, now = state.allocation.ddio_ways, decision.allocation.ddio_ways
             self.assertLessEqual(now, max(before, most))
             self.assertGreaterEqual(now, min(before, least))
-            if not (controller.switches.resize_ddio and inventory.domain.ddio_resizable):
+            if not (controller.features.resize_ddio and inventory.domain.ddio_resizable):
                 self.assertEqual(before, now)
             self.assertEqual(set(), {g.subject for g in after.grants} - {*roster.ids, "ddio"})
 
@@ -180,7 +180,7 @@ class TestEveryWorld(unittest.TestCase):
         controller, steps = world
         for _, inventory, _, _, decision in steps:
             cache, layout = inventory.domain, decision.layout
-            if not controller.switches.shuffle or cache.coerced_ways:
+            if not controller.features.shuffle or cache.coerced_ways:
                 continue  # coerced ways come as a block; the layout's own tests cover them
             best_effort = {t.id for t in inventory.tenants if t.priority is Priority.BE}
             if all(set(g.tenants) & best_effort or not g.mask & layout.ddio for g in layout.groups):
@@ -224,7 +224,7 @@ class TestEveryWorld(unittest.TestCase):
         """A fresh controller decides the same, also from what was stored and read again."""
         controller, steps = world
         for state, inventory, sample, after, decision in steps:
-            fresh = Controller(controller.parameters, controller.switches)
+            fresh = Controller(controller.parameters, controller.features)
             self.assertEqual((after, decision), fresh.step(state, inventory, sample))
 
             def again(value: object) -> object:
@@ -233,7 +233,7 @@ class TestEveryWorld(unittest.TestCase):
 
             stored = (again(state), again(inventory), again(sample))
             self.assertEqual((state, inventory, sample), stored)
-            replayed = Controller(controller.parameters, controller.switches).step(*stored)  # type: ignore[arg-type]
+            replayed = Controller(controller.parameters, controller.features).step(*stored)  # type: ignore[arg-type]
             self.assertEqual(decision, replayed[1])
             self.assertEqual(decision, again(decision))
 

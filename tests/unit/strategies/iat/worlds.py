@@ -22,7 +22,7 @@ from iat_nova.model import (
     WayRequest,
 )
 from iat_nova.strategies.iat.controller import Controller
-from iat_nova.strategies.iat.presets import PRESETS, Switches
+from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.state import State
 
 M = 1e6
@@ -88,12 +88,12 @@ class Story:
         tenants: tuple[Tenant, ...],
         *,
         ways: CacheDomain | None = None,
-        switches: Switches = PRESETS["iat"],
+        features: Features = PRESETS["iat"],
         parameters: Parameters | None = None,
         layout: Layout | None = None,
         **first: Rates,
     ) -> None:
-        self.controller = Controller(parameters or Parameters(), switches)
+        self.controller = Controller(parameters or Parameters(), features)
         self.inventory = DomainInventory(ways or domain(), tenants)
         self.at_s = 0.0
         self.rates: dict[str, Rates] = {t.id: QUIET for t in tenants} | first
