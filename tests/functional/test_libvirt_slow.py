@@ -86,7 +86,9 @@ class SlowTest(LibvirtCase):
         for _ in range(REREAD_PARTS):
             found = {domain.name: domain.pins for domain in reader.read().domains}
             changed.append(sum(found[name] != pins[name] for name in found))
-        self.assertEqual((REREAD_LEAST, GUESTS), (changed[0], changed[-1]))
+        # libvirt's order is chance: the driver's own guest, which stays, may be among the first
+        self.assertIn(changed[0], (REREAD_LEAST - 1, REREAD_LEAST))
+        self.assertEqual(GUESTS, changed[-1])
 
     def sees_the_name(self):
         return self.guest(f"guest-{GUESTS - 1}").display_name == "other"
