@@ -20,7 +20,7 @@ from iat_nova.policy import PolicyError
 from iat_nova.report import escape
 from iat_nova.sim.cmd.arguments import compressed, take_time, take_workers
 from iat_nova.sim.cmd.bound import FOLDER
-from iat_nova.strategies.registry import BUILT_IN, StrategyError
+from iat_nova.strategies.registry import BUILT_IN, StrategyError, find
 
 if TYPE_CHECKING:
     from iat_nova.sim.compare import Comparison, Row, TenantRow
@@ -145,6 +145,8 @@ examples:
         if not names:
             raise Failure("no scenario: name one or several, or give --all", EXIT_USAGE)
         try:
+            for strategy in (*(parsed_args.strategy or ()), parsed_args.against):
+                find(strategy)  # a wrong name is told before anything is compiled and run
             most = parsed_args.compression
             scenarios = [compressed(load_scenario(name), most) for name in names]
             with pool.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
