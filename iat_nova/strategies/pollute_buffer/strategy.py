@@ -149,7 +149,7 @@ class PolluteBuffer:
         if often:
             plan = plans.found(inventory.domain, self.parameters.ddio_ways_min)
             plan = self._with_promises(plan, inventory, sample)
-            words = f"{why} after {lasted_s:.0f} s: all as found until it lasts {calm_s:.0f} s"
+            words = f"{why} after {lasted_s:.0f} s: no trials before one lasts {calm_s:.0f} s"
         fresh = dataclasses.replace(
             _afresh(state), load_since_s=sample.taken_at_s, calm_s=float(calm_s), plan=plan
         )
@@ -170,7 +170,7 @@ class PolluteBuffer:
         looks = judge.mean(state.trial_looks, now, count)
         gain = judge.gain(inventory.tenants, state.looks, looks)
         seen = dataclasses.replace(state, trial_looks=looks, trial_counted=count)
-        if suffers := _suffers(seen) or _lender_loses(seen):
+        if suffers := _suffers(seen):
             return self._undo(seen, inventory, sample, gain, f"{suffers} would lose too much")
         if gain > PAYS_AT_ONCE or (count == TRIAL_LOOKS and gain > PAYS):
             return self._keep(seen, inventory, sample, gain)
@@ -235,6 +235,7 @@ class PolluteBuffer:
         return after, (*steps, Step(Action.SHUFFLE, move.subject, f"tried: {move.words}"))
 
     def _move(self, state: State, inventory: DomainInventory) -> Move | None:
+        """Return the next move worth a trial, if the search has not cost enough already."""
         if state.base is None or state.trials >= TRIALS or state.failed >= FAILURES:
             return None
         if state.lost > LOSES:
@@ -279,12 +280,13 @@ class PolluteBuffer:
         now = judge.look(inventory.tenants, sample)
         if why and judge.other_load(inventory.tenants, state.looks, now):
             return self._another_load(state, inventory, sample, why)
-        if sample.taken_at_s < state.wait_until_s or not (why or overdue):
+        plan = self._called_in(seen, inventory, sample) if why or overdue else seen.plan
+        called_in = plan != seen.plan  # which waits for nothing
+        if not called_in and (sample.taken_at_s < state.wait_until_s or not (why or overdue)):
             return seen, ()
         reason = why or "nothing was tried for long"
         step = Step(Action.HOLD, "layout", f"{reason}: measuring anew")
-        plan = self._called_in(seen, inventory, sample)
-        if plan != seen.plan:
+        if called_in:
             return _afresh(dataclasses.replace(seen, plan=plan)), (step,)
         return _looked(_afresh(seen), inventory, sample), (step,)
 
@@ -298,23 +300,18 @@ class PolluteBuffer:
 
 
 def _suffers(state: State) -> str | None:
-    """Return a confined tenant that a smaller buffer, on trial, slows too much."""
-    assert state.trial is not None
-    if state.trial.plan.buffer >= min(state.plan.buffer, plans.BUFFER_WAYS):
-        return None
-    for tenant in sorted(state.trial.plan.confined):
-        before, after = state.looks.get(tenant), state.trial_looks.get(tenant)
-        if before and after and after.speed < (1.0 - SUFFERS) * before.speed:
-            return tenant
-    return None
+    """Return a tenant that the move on trial slows too much, whatever all others gain.
 
-
-def _lender_loses(state: State) -> str | None:
-    """Return a tenant that loses, in the trial, by ways it was promised and others fill."""
+    A confined one that a smaller buffer slows; one whose promised ways others fill.
+    """
     assert state.trial is not None
-    for tenant in sorted(state.trial.plan.lenders):
+    trial = state.trial.plan
+    limits = dict.fromkeys(trial.lenders, LENT)
+    if trial.buffer < min(state.plan.buffer, plans.BUFFER_WAYS):
+        limits = dict.fromkeys(trial.confined, SUFFERS) | limits
+    for tenant, share in sorted(limits.items()):
         before, after = state.looks.get(tenant), state.trial_looks.get(tenant)
-        if before and after and after.speed < (1.0 - LENT) * before.speed:
+        if before and after and after.speed < (1.0 - share) * before.speed:
             return tenant
     return None
 
