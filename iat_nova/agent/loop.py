@@ -307,7 +307,8 @@ class Agent:
         """Have the strategy know when DDIO does not follow its knob."""
         low = self.policy.parameters.threshold_miss_low_per_s
         effect = self._effects.setdefault(sample.domain, DdioCheck(low))
-        verdict = effect.look(sample, effective.ddio if effective else None)
+        readers = {one.id for one in self.tenants[sample.domain].tenants if one.io}
+        verdict = effect.look(sample, effective.ddio if effective else None, readers)
         if verdict is not None:
             self._fixed.add(sample.domain)
             self.tenants[sample.domain] = _ddio_fixed(self.tenants[sample.domain])

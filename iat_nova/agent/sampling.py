@@ -55,26 +55,37 @@ def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_
         if rates is not None:
             tenants[tenant.id] = rates
     domain = inventory.domain.id
-    uncore = [
+    hits, misses, memory, writes = (
         _rate(old, new, per_s)
         for old, new in zip(
             before.domains.get(domain, _NO_COUNTS),
             after.domains.get(domain, _NO_COUNTS),
             strict=True,
         )
-    ]
-    inbound = [
+    )
+    storage, network = (
         _rate(old, new, per_s)
         for old, new in zip(
             before.inbound.get(domain, _NEITHER),
             after.inbound.get(domain, _NEITHER),
             strict=True,
         )
-    ]
-    return Sample(domain, after.taken_at_s, interval_s, tenants, *uncore, *inbound)
+    )
+    return Sample(
+        domain,
+        after.taken_at_s,
+        interval_s,
+        tenants,
+        ddio_hits_per_s=hits,
+        ddio_misses_per_s=misses,
+        memory_bytes_per_s=memory,
+        storage_in_bytes_per_s=storage,
+        network_in_bytes_per_s=network,
+        ddio_writes_per_s=writes,
+    )
 
 
-_NO_COUNTS = (None, None, None)
+_NO_COUNTS = (None, None, None, None)
 _NEITHER = (None, None)
 
 

@@ -8,6 +8,9 @@ A growth is a trial when it should matter: many misses, some hits (who never hit
 ways may well not help), steady traffic. The share of misses before is compared with the mean over a
 dwell time after the last growth. A knob that was seen to work once is trusted from then on; what
 cannot be told stays untold. Pure: no clock, no I/O.
+
+Where nobody counts which lines hit (AMD), the LLC misses of who reads them, a line, stand for the
+share: a line that was put out before it was read costs its reader a miss.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from iat_nova.model import Sample, WayMask
 
@@ -32,18 +35,23 @@ DEVIATIONS = 6.0  # of a sample, told by few: a larger move is not the load's ow
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ineffective:
-    """The verdict: what was tried and what came of it. Shares are misses of all, 0 to 1."""
+    """The verdict: what was tried and what came of it. Shares are misses of all, 0 to 1.
+
+    `of_readers`: misses of the readers, a line that devices wrote.
+    """
 
     ways_before: int
     ways_after: int
     share_before: float
     share_after: float
+    of_readers: bool = False
 
     def __str__(self) -> str:
         """Say it for the operator."""
+        whose = "misses of who reads them" if self.of_readers else "misses"
         return (
             f"changing the DDIO ways had no effect: from {self.ways_before} to {self.ways_after} "
-            f"ways, misses went from {self.share_before:.1%} to {self.share_after:.1%} of inbound "
+            f"ways, {whose} went from {self.share_before:.1%} to {self.share_after:.1%} of inbound "
             "writes; original mask restored until the next start or reload of the policy"
         )
 
@@ -69,23 +77,26 @@ class DdioCheck:
         self._trial: _Trial | None = None
         self._works = False
 
-    def look(self, sample: Sample, after: WayMask | None) -> Ineffective | None:
+    def look(
+        self, sample: Sample, after: WayMask | None, readers: Collection[str] = ()
+    ) -> Ineffective | None:
         """Take a sample and DDIO's mask from now on (None: unknown); tell when there is no effect.
 
-        The mask of the call before was in force while the sample was taken.
+        The mask of the call before was in force while the sample was taken; an empty one, with
+        which devices fill any way, is nothing to compare with. `readers`: the tenants with I/O.
         """
-        before, self._ways = self._ways, None if after is None else after.count
-        hits, misses = sample.ddio_hits_per_s, sample.ddio_misses_per_s
-        if self._works or before is None or self._ways is None or hits is None or misses is None:
+        before, self._ways = self._ways, after.count if after else None
+        traffic, misses = sample.inbound_lines_per_s, _misses(sample, readers)
+        if self._works or before is None or self._ways is None or traffic is None or misses is None:
             self._trial = None
             return None
-        traffic = hits + misses
         share = misses / traffic if traffic else 0.0
         if self._trial is not None:
             verdict = self._judge(self._trial, sample.taken_at_s, before, traffic, share)
             if verdict is not None:
                 self._trial = None
-                return verdict
+                of_readers = sample.ddio_misses_per_s is None
+                return dataclasses.replace(verdict, of_readers=of_readers)
         if self._ways < before:
             self._trial = None
         elif self._ways > before:
@@ -116,6 +127,14 @@ class DdioCheck:
         elif abs(trial.share - after) < _still(trial.shares) and ways - trial.ways >= LEAST_WAYS:
             return Ineffective(trial.ways, ways, trial.share, after)
         return None
+
+
+def _misses(sample: Sample, readers: Collection[str]) -> float | None:
+    """Return the misses by which DDIO is judged, None where there are no such counts."""
+    if sample.ddio_misses_per_s is not None:
+        return sample.ddio_misses_per_s
+    known = [sample.tenants[one].misses_per_s for one in readers if one in sample.tenants]
+    return sum(known) if len(known) == len(readers) > 0 else None
 
 
 def _still(shares: Sequence[float]) -> float:

@@ -39,11 +39,16 @@ class CoreCounts(NamedTuple):
 
 
 class DomainCounts(NamedTuple):
-    """Counts of one cache domain since some fixed moment; None: there is no such counter."""
+    """Counts of one cache domain since some fixed moment; None: there is no such counter.
+
+    `ddio_writes`: lines that devices wrote to the domain's socket, where nobody counts which of
+    them hit (AMD). With several LLCs in a socket nobody tells either which of them took a line.
+    """
 
     ddio_hits: int | None  # write updates
     ddio_misses: int | None  # write allocates
     memory_bytes: int | None
+    ddio_writes: int | None = None
 
 
 class L2Counts(NamedTuple):
@@ -135,7 +140,13 @@ class DdioWays(Protocol):
     """The ways into which inbound I/O may allocate."""
 
     def read(self, domain: int) -> WayMask | None:
-        """Return DDIO's mask in a domain, None where it cannot be told."""
+        """Return DDIO's mask in a domain, None where it cannot be told.
+
+        Empty where devices may fill any way and have none of their own.
+        """
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
-        """Set DDIO's mask and return it as read back. Raises `HardwareError`."""
+        """Set DDIO's mask and return it as read back. Raises `HardwareError`.
+
+        The empty mask only where `read` gave it.
+        """

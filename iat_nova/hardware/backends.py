@@ -13,6 +13,7 @@ from iat_nova.hardware.cha import ChaPerf, cha_pmus
 from iat_nova.hardware.cha_msr import ChaMsr
 from iat_nova.hardware.ddio import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.events import SOFTWARE, Model
+from iat_nova.hardware.fabric import FabricPerf, fabric_pmu
 from iat_nova.hardware.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.msr_counters import MsrCounters
 from iat_nova.hardware.perf import DomainReader, PerfCounters
@@ -93,11 +94,14 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
     def complete(domain: CacheDomain) -> CacheDomain:
         if domain.id not in found:
             found[domain.id] = ddio.mask_of(domain)
+        # The kernel takes the highest class for devices, and refuses while a group has it.
+        spared = isinstance(ddio, IoAllocDdio) and ddio.state() == "disabled"
         return dataclasses.replace(
             domain,
+            classes=max(1, domain.classes - int(spared)),
             ddio_found=found[domain.id],
             ddio_resizable=not isinstance(ddio, FixedDdio),
-            ddio_counters=reader is not None,
+            ddio_counters=isinstance(reader, ChaPerf | ChaMsr),
         )
 
     allocator = _allocator(host, cat_choice.chosen, complete)
@@ -146,7 +150,7 @@ def restorers(host: Host) -> dict[str, Restorable]:
     parts["ddio msr"] = MsrDdio(host.msr, host.resctrl.domains, host.topology)
     parts[PORT_DCA] = RootPorts((), host.roots.pci)
     parts["ddio io_alloc"] = IoAllocDdio(host.fs, host.resctrl.domains)
-    if host.model is not None:
+    if host.model is not None and host.model.core_registers:
         parts[CORE_COUNTERS] = MsrCounters(host.msr, host.model.core, host.topology, SystemClock())
         if host.model.cha_registers is not None:
             parts[CHA_COUNTERS] = _cha_registers(host, host.model, 1, 1)
@@ -216,9 +220,13 @@ def _ddio(
         reasons.append(f"msr: {refused}")
     if wanted in ("auto", "io_alloc"):
         alloc = IoAllocDdio(host.fs, domains)
-        if alloc.state() != "not supported":
+        if shut := alloc.shut():
+            each = ", ".join(map(str, shut))
+            reasons.append(f"io_alloc: devices are kept out of cache domain {each} (io_alloc_cbm)")
+        elif alloc.state() != "not supported":
             return alloc, Choice("ddio", "io_alloc", f"resctrl offers it ({alloc.state()})")
-        reasons.append("io_alloc: this kernel or CPU has none")
+        else:
+            reasons.append("io_alloc: this kernel or CPU has none")
     why = "; ".join(reasons) or "asked for"
     if wanted not in ("auto", "none"):
         raise HardwareError(f"ddio_interface = {wanted} cannot be had: {why}")
@@ -277,28 +285,47 @@ def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None
     model, pmus = host.model, cha_pmus(host.roots.pmus)
     if wanted.counters == "software" or model is None:
         return None, Choice(role, "none", "no event table for this CPU")
-    if wanted.counters in ("auto", "perf"):
-        if pmus:
-            reader = ChaPerf(
-                model.cha,
-                lambda: {cpu: one.id for one in host.topology.caches() for cpu in one.cpus},
-                slices=wanted.cha_slices,
-                find=lambda: cha_pmus(host.roots.pmus),
-            )
-            return reader, Choice(role, "perf", f"the kernel's {len(pmus)} CHA PMUs")
+    if model.cha is None:
+        return _fabric_counters(host, model)
+    if wanted.counters == "msr":
+        return _cha_by_registers(host, model, len(pmus), wanted.cha_slices)
+    if not pmus:
         return None, Choice(role, "none", "no uncore_cha PMU (modprobe intel_uncore)")
+    reader = ChaPerf(
+        model.cha,
+        lambda: {cpu: one.id for one in host.topology.caches() for cpu in one.cpus},
+        slices=wanted.cha_slices,
+        find=lambda: cha_pmus(host.roots.pmus),
+    )
+    return reader, Choice(role, "perf", f"the kernel's {len(pmus)} CHA PMUs")
+
+
+def _cha_by_registers(
+    host: Host, model: Model, slices: int, counted: int | None
+) -> tuple[DomainReader | None, Choice]:
+    role = "ddio counters"
     if model.cha_registers is None:
         why = f"no table of CHA registers for {model.name} (counters_interface = perf)"
         return None, Choice(role, "none", why)
-    if not pmus:
+    if not slices:
         why = "only uncore_cha PMUs give the number of slices (modprobe intel_uncore)"
         return None, Choice(role, "none", why)
-    return _cha_registers(host, model, len(pmus), wanted.cha_slices), Choice(
-        role, "msr", "asked for"
+    return _cha_registers(host, model, slices, counted), Choice(role, "msr", "asked for")
+
+
+def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, Choice]:
+    """Count what devices write on a CPU that does not tell hits from misses."""
+    role, without = "ddio counters", "this CPU does not count hits and misses of devices"
+    if fabric_pmu(host.roots.pmus) is None:
+        return None, Choice(role, "none", f"no amd_df PMU (modprobe amd_uncore); {without}")
+    reader = FabricPerf(
+        model.fabric, host.topology.caches, find=lambda: fabric_pmu(host.roots.pmus)
     )
+    return reader, Choice(role, "perf", f"amd_df: lines that devices write, by socket; {without}")
 
 
 def _cha_registers(host: Host, model: Model, slices: int, counted: int | None) -> ChaMsr:
+    assert model.cha is not None
     assert model.cha_registers is not None
     return ChaMsr(
         host.msr,
@@ -322,6 +349,11 @@ def _counters(
             "CPU to the project"
         )
     if wanted == "msr":
+        if not host.model.core_registers:
+            raise HardwareError(
+                f"counters_interface = msr: {host.model.name} is counted through the kernel only; "
+                "[iat] counters_interface = perf"
+            )
         counters = MsrCounters(host.msr, host.model.core, host.topology, clock, reader)
         return counters, Choice("counters", "msr", "asked for")
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))

@@ -73,10 +73,11 @@ def cha_pmus(root: Path = DEVICES) -> tuple[Pmu, ...]:
         match = re.fullmatch(r"uncore_cha_(\d+)", folder.name)
         if match:
             found.append((int(match[1]), folder))
-    return tuple(_pmu(folder) for _, folder in sorted(found))
+    return tuple(read_pmu(folder) for _, folder in sorted(found))
 
 
-def _pmu(folder: Path) -> Pmu:
+def read_pmu(folder: Path) -> Pmu:
+    """Return the PMU of a folder of sysfs. Raises `HardwareError`."""
     try:
         number, formats = _lasting(folder, folder.stat().st_ino)
         cpumask = tuple(sorted(parse_cpus((folder / "cpumask").read_text())))
@@ -118,7 +119,7 @@ class ChaPerf:
         self._slices = slices
         self._find = find
         self._open_group = open_group
-        self._boxes: dict[tuple[str, int], _Box] = {}  # by PMU and domain
+        self._boxes: dict[tuple[str, int], Box] = {}  # by PMU and domain
         self._factor = (1, 1)
 
     def watch(self) -> None:
@@ -149,7 +150,7 @@ class ChaPerf:
                 group = self._open_group([pmu.event(term) for term in terms], cpu)
             except CpuOffline:
                 continue
-            self._boxes[key] = _Box(group, len(terms))
+            self._boxes[key] = Box(group, len(terms))
 
     def read(self) -> Mapping[int, DomainCounts]:
         """Return the running totals by domain, scaled to all slices."""
@@ -183,8 +184,11 @@ def counts(total: Sequence[int], hits: int, factor: tuple[int, int]) -> DomainCo
     )
 
 
-class _Box:
-    """The group of one slice in one package, with totals scaled by running time."""
+class Box:
+    """The group of one slice, or one PMU, in one package, with totals scaled by running time.
+
+    `lost`: its counts have ended, as its CPU went offline.
+    """
 
     def __init__(self, group: OpenGroup, events: int) -> None:
         self.group = group

@@ -21,7 +21,7 @@ Domains = Callable[[], tuple[CacheDomain, ...]]
 
 
 def _ways(domain: CacheDomain) -> int:
-    """Return the bits of IIO_LLC_WAYS that are ways; what the others mean is not documented."""
+    """Return the mask of all ways; what IIO_LLC_WAYS's other bits mean is not documented."""
     return (1 << domain.ways) - 1
 
 
@@ -114,8 +114,10 @@ class IoAllocDdio(AllReachable):
 
     Devices then use the highest class of service, whose masks are in ``io_alloc_cbm``. Only
     devices that use PCIe TPH are steered, and nobody counts their hits and misses. While it is
-    disabled nobody can tell where I/O goes (`read` gives None); the first `write` enables it.
-    Masks of a cache that is offline are gone: the kernel begins anew with it.
+    disabled, and where a mask has all ways, they may fill any: `read` then gives the empty mask,
+    as they have no ways of their own, and writing that lets them be so again. The first `write` of
+    another mask enables it, for all domains. Masks of a cache that is offline are gone: the kernel
+    begins anew with it.
     """
 
     shape = staticmethod(
@@ -139,21 +141,35 @@ class IoAllocDdio(AllReachable):
             return "not supported"
 
     def read(self, domain: int) -> WayMask | None:
-        """Return the devices' mask, None while io_alloc is not enabled."""
+        """Return the devices' mask; empty where they may fill all ways, None without io_alloc."""
         return self.mask_of(limits.find(self._domains(), domain))
 
     def mask_of(self, domain: CacheDomain) -> WayMask | None:
         """Return the devices' mask in a domain the caller has at hand."""
-        return self._mask(domain.id) if self.state() == "enabled" else None
+        state = self.state()
+        if state != "enabled":
+            return None if state == "not supported" else WayMask(0)
+        mask = self._mask(domain.id)
+        return mask if mask != _ways(domain) else WayMask(0)
+
+    def shut(self) -> tuple[int, ...]:
+        """Return the domains whose caches an operator has closed to devices: masks of no way."""
+        if self.state() != "enabled":
+            return ()
+        return tuple(domain for domain, mask in self._masks().items() if not mask)
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Enable io_alloc if need be and set the mask; return it as read back."""
-        limits.check_ddio(limits.find(self._domains(), domain), mask)
+        found = limits.find(self._domains(), domain)
+        if mask:
+            limits.check_ddio(found, mask)
         with self._fs.locked():
             if self.state() != "enabled":
+                if not mask:
+                    return mask
                 self._fs.put(self._name("io_alloc"), "1")
-            self._fs.put(self._name("io_alloc_cbm"), f"{domain}={mask:x}")
-        return self._mask(domain)
+            self._fs.put(self._name("io_alloc_cbm"), f"{domain}={mask or _ways(found):x}")
+        return self.mask_of(found) or WayMask(0)
 
     def _mask(self, domain: int) -> WayMask:
         masks = self._masks()

@@ -2,7 +2,9 @@
 """What to count on which CPU: the event tables, chosen by model.
 
 Sources: Intel SDM volume 3, "Architectural performance monitoring" (core events); Intel's
-uncore reference manuals and perfmon tables of each generation (CHA events and registers).
+uncore reference manuals and perfmon tables of each generation (CHA events and registers); for AMD
+Linux, tools/perf/pmu-events/arch/x86/amdzen4 and amdzen5, which follow AMD's processor programming
+references.
 An unknown model gets none of them: a wrong event counts something, silently.
 """
 
@@ -65,13 +67,23 @@ class ChaRegisters:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Model:
-    """A CPU generation: its name, events and registers."""
+    """A CPU generation: its name, events and registers.
+
+    `fabric` lists AMD's events of the data fabric: lines that devices wrote, an event for each IO
+    root complex of a socket. No event of AMD tells which of them hit.
+    """
 
     name: str
     core: CoreEvents
-    cha: ChaEvents
-    cha_registers: ChaRegisters | None  # None: only through the kernel's PMUs
+    cha: ChaEvents | None = None  # None: DDIO's hits and misses cannot be counted
+    cha_registers: ChaRegisters | None = None  # None: only through the kernel's PMUs
     ddio_msr: bool = True  # IIO_LLC_WAYS 0xC8B exists
+    fabric: tuple[Mapping[str, int], ...] = ()
+
+    @property
+    def core_registers(self) -> bool:
+        """Whether the core events can be counted by writing registers of Intel's architecture."""
+        return self.core is INTEL_ARCHITECTURAL
 
 
 INTEL_ARCHITECTURAL = CoreEvents(
@@ -81,6 +93,18 @@ INTEL_ARCHITECTURAL = CoreEvents(
         PerfEvent(PERF_TYPE_RAW, 0x003C),  # CPU_CLK_UNHALTED.THREAD_P; fixed counter 1
         PerfEvent(PERF_TYPE_RAW, 0x4F2E),  # LONGEST_LAT_CACHE.REFERENCE
         PerfEvent(PERF_TYPE_RAW, 0x412E),  # LONGEST_LAT_CACHE.MISS
+    ),
+)
+
+AMD_ZEN = CoreEvents(
+    "amd-zen",
+    (
+        PerfEvent(PERF_TYPE_RAW, 0x00C0),  # ex_ret_instr
+        PerfEvent(PERF_TYPE_RAW, 0x0076),  # ls_not_halted_cyc
+        PerfEvent(PERF_TYPE_RAW, 0x0964),  # l2_cache_req_stat.ic_dc_miss_in_l2: goes to the L3
+        # ls_any_fills_from_sys.dram_io_all, 0x44 umask 0x48: fills from memory or devices of any
+        # node. Those from another L3 of the socket (umask 0x14) are no misses of the machine.
+        PerfEvent(PERF_TYPE_RAW, 0x4844),
     ),
 )
 
@@ -137,6 +161,27 @@ SAPPHIRE_RAPIDS = Model(
 )
 GRANITE_RAPIDS = Model("Granite Rapids", INTEL_ARCHITECTURAL, _ICX_CHA, None)
 
+
+def _upstream_writes(roots: int) -> tuple[Mapping[str, int], ...]:
+    # 64-byte beats from IO root complex n of the local socket: event 0x81f + n * 0x40 of amd_df.
+    return tuple({"event": 0x81F + root * 0x40, "umask": 0x7FF} for root in range(roots))
+
+
+# local_socket_upstream_write_beats_iom0 to 3 of amdzen4/data-fabric.json, and
+# local_socket_upstream_write_data_beats_io_0 to 7 of amdzen5/data-fabric.json.
+ZEN_4 = Model("EPYC, Zen 4", AMD_ZEN, ddio_msr=False, fabric=_upstream_writes(4))
+ZEN_5 = Model("EPYC, Zen 5", AMD_ZEN, ddio_msr=False, fabric=_upstream_writes(8))
+
+# Servers of families 0x19 and 0x1a: the Zen generations in
+# arch/x86/kernel/cpu/amd.c; Genoa 0x10, Siena and Bergamo 0xa0, Turin 0x00 and 0x10.
+_AMD_MODELS: Mapping[tuple[int, int], Model] = {
+    (0x19, 0x1): ZEN_4,
+    (0x19, 0xA): ZEN_4,
+    (0x1A, 0x0): ZEN_5,
+    (0x1A, 0x1): ZEN_5,
+}
+"""By family, and model without its lowest four bits."""
+
 # Family 6 models, arch/x86/include/asm/intel-family.h.
 _INTEL_MODELS = {
     0x55: SKYLAKE,
@@ -163,6 +208,8 @@ class Processor:
         """The generation's events and registers; None for a CPU we have no table for."""
         if self.vendor == "GenuineIntel" and self.family == 6:
             return _INTEL_MODELS.get(self.model)
+        if self.vendor == "AuthenticAMD":
+            return _AMD_MODELS.get((self.family, self.model >> 4))
         return None
 
 

@@ -17,6 +17,7 @@ from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha import cha_pmus
 from iat_nova.hardware.ddio import IoAllocDdio
+from iat_nova.hardware.fabric import fabric_pmu
 from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.pqos_lib import load
@@ -177,7 +178,7 @@ def _foreign(host: Host, name: str) -> Finding:
 
 
 def _msr(host: Host) -> list[Finding]:
-    if host.model is None:
+    if host.model is None or not host.model.core_registers:
         state = "of no use: no registers are known on this CPU"
         return [Finding("msr driver", Level.MISSING, state)]
     if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
@@ -212,7 +213,10 @@ def _io_alloc(host: Host) -> list[Finding]:
     state = IoAllocDdio(host.fs, host.resctrl.domains).state()
     if state == "not supported":
         return [Finding("io_alloc", Level.MISSING, "not offered (AMD's way, Linux 6.19)")]
-    return [Finding("io_alloc", Level.OK, state)]
+    state += "; devices take the highest class of service" + (
+        " once a strategy confines them" if state == "disabled" else ""
+    )
+    return [Finding("io_alloc", Level.OK, f"{state}; only those that use PCIe TPH are steered")]
 
 
 def _perf(host: Host) -> list[Finding]:
@@ -230,10 +234,23 @@ def _cha(host: Host) -> list[Finding]:
         cpus = format_cpus(pmus[0].cpumask)
         return [Finding("CHA PMUs", Level.OK, f"{len(pmus)} slices, counted on CPUs {cpus}")]
     if host.processor.vendor != "GenuineIntel":
-        state = "none: only Intel's CPUs count DDIO's hits and misses"
-        return [Finding("CHA PMUs", Level.MISSING, state)]
+        return _fabric(host)
     state = "none: DDIO's hits and misses cannot be counted through the kernel"
     return [Finding("CHA PMUs", Level.MISSING, state, "modprobe intel_uncore")]
+
+
+def _fabric(host: Host) -> list[Finding]:
+    """Tell what is known of inbound I/O on a CPU of another maker than Intel."""
+    state = "none: only Intel's CPUs count DDIO's hits and misses"
+    found = [Finding("CHA PMUs", Level.MISSING, state)]
+    if host.model is None or not host.model.fabric:
+        return found
+    pmu = fabric_pmu(host.roots.pmus)
+    if pmu is None:
+        state = "none: what devices write cannot be counted"
+        return [*found, Finding("amd_df PMU", Level.MISSING, state, "modprobe amd_uncore")]
+    state = f"lines that devices write, by socket, counted on CPUs {format_cpus(pmu.cpumask)}"
+    return [*found, Finding("amd_df PMU", Level.OK, state)]
 
 
 def _pqos_library() -> list[Finding]:

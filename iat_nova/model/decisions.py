@@ -45,6 +45,8 @@ class Sample:
 
     A tenant whose counters could not be read is absent from `tenants`; DDIO rates are None
     where the machine has no such counters. Hits are write updates, misses write allocates.
+    Where nobody counts which lines hit (AMD), both are None and `ddio_writes_per_s` has all lines
+    that devices wrote to the domain's socket; elsewhere that is None.
     Inbound bytes are what devices write to this socket, as the IIO stacks' counters tell by port
     (UNC_IIO_DATA_REQ_OF_CPU.MEM_WRITE.PART0 to 3): storage's reads, and packets received. None
     where nobody counts them; of our back ends, only the emulated server does so far.
@@ -59,6 +61,14 @@ class Sample:
     memory_bytes_per_s: float | None = None
     storage_in_bytes_per_s: float | None = None
     network_in_bytes_per_s: float | None = None
+    ddio_writes_per_s: float | None = None
+
+    @property
+    def inbound_lines_per_s(self) -> float | None:
+        """Lines that devices wrote, hit or missed; None where nobody counts them."""
+        if self.ddio_hits_per_s is None or self.ddio_misses_per_s is None:
+            return self.ddio_writes_per_s
+        return self.ddio_hits_per_s + self.ddio_misses_per_s
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -170,7 +170,9 @@ class CacheDomain:
     `coerced_ways`: ways that come together, so that a mask with one of them takes all (Skylake
     ties the two I/O ways: 0x400 reads back 0x600). Zero: none. `reserved_ways` are never
     touched. `ddio_found` is the DDIO mask found on the hardware before the first write;
-    None when it cannot be read. `dca_ports`: the root ports that the operator lets be switched.
+    None when it cannot be read, no way at all where devices are confined to none and may fill all
+    (resctrl's io_alloc while disabled). `ddio_counters`: DDIO's hits and misses are counted, and
+    apart. `dca_ports`: the root ports that the operator lets be switched.
     """
 
     id: int  # L3 id

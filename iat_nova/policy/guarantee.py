@@ -78,7 +78,11 @@ def of_domain(
 def _ddio_most(domain: CacheDomain, parameters: Parameters, usable: int) -> int:
     if domain.ddio_resizable:
         return min(parameters.ddio_ways_max, usable)
-    return domain.ddio_found.count if domain.ddio_found else min(parameters.ddio_ways_min, usable)
+    return (
+        min(parameters.ddio_ways_min, usable)
+        if domain.ddio_found is None
+        else domain.ddio_found.count
+    )
 
 
 def of_host(

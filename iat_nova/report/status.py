@@ -6,8 +6,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from iat_nova.common import amounts as figures
-from iat_nova.model import Sample
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, waymap, words
 from iat_nova.report.view import DomainView, View, agent_words, mode, paused_until_s
@@ -104,14 +102,6 @@ def pause_reason(view: View) -> str | None:
     return view.now.status.paused_reason if view.now else None
 
 
-def ddio_rates(sample: Sample) -> str:
-    """Return DDIO's hits and misses a second."""
-    if sample.ddio_hits_per_s is None or sample.ddio_misses_per_s is None:
-        return "no counters"
-    hits = figures.rate(sample.ddio_hits_per_s)
-    return f"hits {hits}, misses {figures.rate(sample.ddio_misses_per_s)}"
-
-
 def _agent(view: View, wall_s: float) -> str:
     if view.now is None or not view.recorded:
         told = escape.plain(agent_words(view))
@@ -134,8 +124,8 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
     lines = [
         _field(
             title,
-            f"{state}, DDIO {figures.ways(ddio.count)} {ddio}, "
-            + ddio_rates(domain.latest.iteration.sample),
+            f"{state}, DDIO {words.ddio_place(ddio)}, "
+            + words.inbound(domain.latest.iteration.sample),
         ),
         _field(
             "",
@@ -174,6 +164,7 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         ],
         "ddio_hits_per_s": latest.sample.ddio_hits_per_s,
         "ddio_misses_per_s": latest.sample.ddio_misses_per_s,
+        "ddio_writes_per_s": latest.sample.ddio_writes_per_s,
         "way_map": waymap.text(domain.layout, domain.inventory),
         "exact": domain.layout.exact,
         "grouped": domain.layout.grouped,

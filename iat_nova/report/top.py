@@ -154,8 +154,8 @@ def _domain_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
     ddio = domain.ddio or domain.layout.ddio
     state = words.phase(latest.decision.phase)
     text = (
-        f" domain {cache.id}{of}   {state}   DDIO {figures.ways(ddio.count)} {ddio}"
-        f"{_asked(ddio, domain.layout.ddio)}   {status.ddio_rates(latest.sample)}"
+        f" domain {cache.id}{of}   {state}   DDIO {words.ddio_place(ddio)}"
+        f"{_asked(ddio, domain.layout.ddio)}   {words.inbound(latest.sample)}"
     )
     drawn = _map(domain.layout, domain.inventory, screen.width - 2, screen)
     gap = [""] if screen.height >= ROOMY else []

@@ -18,7 +18,9 @@ from iat_nova.model import (
     Layout,
     Parameters,
     Quantity,
+    Sample,
     Step,
+    WayMask,
 )
 from iat_nova.report import escape, waymap
 from iat_nova.store.records import Iteration, Settings
@@ -305,20 +307,31 @@ def _inputs_block(iteration: Iteration, inventory: DomainInventory) -> list[str]
                 "~ddio" if tenant.id in overlapping else "",
             )
         )
-    hits, misses = sample.ddio_hits_per_s, sample.ddio_misses_per_s
-    ddio = (
-        "no counters"
-        if hits is None or misses is None
-        else (f"hits {figures.rate(hits)}, misses {figures.rate(misses)}")
-    )
+    ddio = inbound(sample)
+    place = f"{layout.ddio} ({figures.ways(layout.ddio.count)})" if layout.ddio else "in any way"
     if layout.dca_off:
         ddio += f", off at root ports {', '.join(layout.dca_off)}"
     return [
         f"What was measured over {sample.interval_s:.2f} s, "
         + ("with the ways before the decision" if before else "beside the ways after the decision"),
-        f"  DDIO {layout.ddio} ({figures.ways(layout.ddio.count)}): {ddio}",
+        f"  DDIO {place}: {ddio}",
         *columns(rows, "llrrrrrrl"),
     ]
+
+
+def ddio_place(mask: WayMask) -> str:
+    """Return where devices write: ``2 ways 0x600``."""
+    return f"{figures.ways(mask.count)} {mask}" if mask else "in any way"
+
+
+def inbound(sample: Sample) -> str:
+    """Return what devices wrote, in figures: DDIO's hits and misses, where they are told apart."""
+    hits, misses = sample.ddio_hits_per_s, sample.ddio_misses_per_s
+    if hits is not None and misses is not None:
+        return f"hits {figures.rate(hits)}, misses {figures.rate(misses)}"
+    if sample.ddio_writes_per_s is not None:
+        return f"writes {figures.rate(sample.ddio_writes_per_s)}, hits not known"
+    return "no counters"
 
 
 def _thresholds_block(parameters: Parameters) -> list[str]:

@@ -8,17 +8,20 @@ written with pread and pwrite, so the same code serves beside the guest and, thr
 import os
 import struct
 
-SOCKETS, CLASSES, SLICES = 4, 16, 18
+SOCKETS, CLASSES, SLICES, ROOTS = 16, 16, 18, 8
+LINE, RMID_UNIT = 64, 65536  # bytes: of an inbound line, of a monitoring count
 _BYTES = (4096 + SOCKETS * 4096) * 8
 _CPU, _CPU_WORDS = 128, 16
+_FABRIC, _FABRIC_WORDS = 2304, 64
 _SOCKET, _SOCKET_WORDS = 4096, 4096
-_DDIO, _WRITES, _CBM, _CHA, _CHA_WORDS = 16, 17, 32, 128, 16
+_DDIO, _WRITES, _QOS_CFG, _EXT_CFG, _CBM, _MBA, _CHA, _CHA_WORDS = 16, 17, 18, 19, 32, 64, 128, 16
+_RMID, _RMID_WORDS = 1024, 4
 
 
 class Registers:
     """The file at a path; made where missing, so that it may be opened before the guest starts.
 
-    `socket` counts from 0, as do CPUs and classes.
+    `socket` counts from 0, as do CPUs and classes: Intel's sockets, AMD's L3 caches.
     """
 
     def __init__(self, path):
@@ -33,6 +36,19 @@ class Registers:
     def ddio_ways(self, socket=0):
         """Return IIO_LLC_WAYS, 0xC8B."""
         return self._get(_at(socket, _DDIO))
+
+    def cdp(self, socket=0):
+        """Tell whether code and data prioritisation is on: class n has registers 2n, 2n + 1."""
+        return bool(self._get(_at(socket, _QOS_CFG)) & 1)
+
+    def io_alloc(self, socket=0):
+        """Return the mask of devices, that of the highest class; None while io_alloc is off."""
+        on = self._get(_at(socket, _EXT_CFG)) & 2
+        return self.cbm(CLASSES - 1, socket) if on else None
+
+    def mba(self, number, socket=0):
+        """Return the word of a class that limits memory bandwidth."""
+        return self._get(_at(socket, _MBA + number))
 
     def mask_writes(self, socket=0):
         """Return how often the guest wrote a mask of CAT or DDIO."""
@@ -58,13 +74,25 @@ class Registers:
             for place, count in enumerate((write_hits, write_misses, read_hits, read_misses)):
                 self._add(_at(socket, _CHA + cha * _CHA_WORDS + place), count // SLICES)
 
+    def add_dma(self, write_lines=0, read_lines=0, *, package=0, root=0):
+        """Add an IO root complex's DMA; AMD only. `package` counts sockets."""
+        for place, count in enumerate((write_lines, read_lines)):
+            self._add(_FABRIC + package * _FABRIC_WORDS + root * 4 + place, count)
+
+    def set_rmid(self, rmid, occupancy=0, total=0, local=0, *, socket=0):
+        """Set what a monitoring id has counted, in units of 64 KiB."""
+        for place, count in enumerate((occupancy, total, local), start=1):
+            self._put(_at(socket, _RMID + rmid * _RMID_WORDS + place), count)
+
     def _get(self, word):
         return struct.unpack("<Q", os.pread(self._fd, 8, word * 8))[0]
 
     def _add(self, word, count):
         if count:
-            value = (self._get(word) + count) % (1 << 64)
-            os.pwrite(self._fd, struct.pack("<Q", value), word * 8)
+            self._put(word, (self._get(word) + count) % (1 << 64))
+
+    def _put(self, word, value):
+        os.pwrite(self._fd, struct.pack("<Q", value), word * 8)
 
 
 def _at(socket, word):

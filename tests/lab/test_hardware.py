@@ -6,7 +6,7 @@ resctrl and through both interfaces of libpqos; back ends are killed while they 
 each guest, so that two may run at a time.
 """
 
-from tests.lab.lab import GuestCase
+from tests.lab.lab import NEW_KERNEL, GuestCase
 
 MODULES = ("counters", "allocation", "pqos", "guarded")
 
@@ -25,3 +25,14 @@ class TwoSockets(GuestCase):
     def test_hardware(self):
         """All back ends."""
         self.guest(*MODULES, least=100, sockets=2)
+
+
+class Amd(GuestCase):
+    """An EPYC with two L3 caches a socket, on two sockets, under the newer kernel."""
+
+    def test_hardware(self):
+        """All back ends it has: resctrl, io_alloc, perf on cores and data fabric; the guard."""
+        options = ("--cpu", "amd", "--ccx", "2")
+        self.guest(
+            "amd", "guarded.Killed", least=33, kernel=NEW_KERNEL, options=options, sockets=2, cpus=8
+        )

@@ -84,6 +84,8 @@ def _zone(domain: CacheDomain, ways: int) -> WayMask:
 def _below_ddio(domain: CacheDomain) -> WayMask:
     """Return the open ways below DDIO's, and below those that come together with DDIO's."""
     ddio = _ddio(domain)
+    if not ddio:  # devices have no ways of their own
+        return open_ways(domain)
     if ddio.overlaps(domain.coerced_ways):
         ddio = WayMask(ddio | domain.coerced_ways)
     return WayMask(open_ways(domain) & ((1 << max(0, ddio.lowest)) - 1))

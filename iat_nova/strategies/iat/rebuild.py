@@ -16,9 +16,12 @@ from iat_nova.strategies.iat.state import Grant, Member, State, Trial
 
 
 def found_ddio_ways(roster: Roster, parameters: Parameters) -> int:
-    """Return how many ways DDIO has before we touch it: as found, else the policy's minimum."""
+    """Return how many ways DDIO has before we touch it: as found, else the policy's minimum.
+
+    None where devices may fill all ways: those are not DDIO's own.
+    """
     found = roster.domain.ddio_found
-    return found.count if found else ddio_bounds(roster.domain, parameters)[0]
+    return found.count if found is not None else ddio_bounds(roster.domain, parameters)[0]
 
 
 def start_allocation(roster: Roster, parameters: Parameters, features: Features) -> Allocation:

@@ -54,8 +54,13 @@ class View:
 
     @property
     def inbound(self) -> float:
-        """What devices fill: lines a second."""
-        return self.sample.ddio_misses_per_s or 0.0
+        """What devices fill: lines a second. Where hits are not told, all that they write."""
+        missed = self.sample.ddio_misses_per_s
+        return (self.sample.inbound_lines_per_s if missed is None else missed) or 0.0
+
+    def inbound_above(self, plan: Plan) -> float:
+        """Return what devices fill of the topmost ways alone: nothing where they fill any way."""
+        return self.inbound if plan.ddio else 0.0
 
     def misses(self, tenant: str) -> float:
         """Return a tenant's LLC misses a second; 0 while it sleeps."""
@@ -114,7 +119,8 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
             on_ddio=True,
             clear=True,
         )
-        expected = view.relief(critical, view.fills(view.best_effort) + view.inbound)
+        kept_out = view.fills(view.best_effort) + view.inbound_above(plan)
+        expected = view.relief(critical, kept_out)
         words = "best-effort tenants into the topmost ways, critical ones without I/O out of them"
         yield expected, Move("layout", apart, words)
     elif polluters and plan.clear and plan.on_ddio:
@@ -123,7 +129,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         yield view.relief(critical, view.fills(polluters)), Move("layout", changed, words)
     if not plan.clear:
         clear = dataclasses.replace(plan, clear=True)
-        expected = view.relief(critical - view.readers, view.inbound)
+        expected = view.relief(critical - view.readers, view.inbound_above(plan))
         yield expected, Move("layout", clear, "critical tenants without I/O out of DDIO's ways")
     else:
         everything = open_ways(view.inventory.domain).count
@@ -206,17 +212,28 @@ def _saved(before: int, after: int) -> float:
 
 
 def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
-    """Give DDIO two ways more while inbound lines miss and who reads them is stalled."""
-    missed, numbers = view.sample.ddio_misses_per_s, view.parameters
-    if missed is None or not view.inventory.domain.ddio_resizable:
+    """Give DDIO two ways more while inbound lines miss and who reads them is stalled.
+
+    Where devices may fill any way, confine them first. Where hits are not told, what a trial shows
+    must do.
+    """
+    missed, numbers, domain = view.inbound, view.parameters, view.inventory.domain
+    if view.sample.inbound_lines_per_s is None or not domain.ddio_resizable:
         return
-    readers, ways = view.readers, view.inventory.domain.ways
+    readers, ways = view.readers, domain.ways
+    if not plan.ddio:
+        if missed > numbers.threshold_miss_low_per_s:
+            yield view.relief(view.ids - readers, missed), _ddio_move(plan, numbers.ddio_ways_min)
+        return
     more = min(plan.ddio + 2, numbers.ddio_ways_max, ways)
-    fits = room.fits(view.inventory.domain, plan.own, more)
+    fits = room.fits(domain, plan.own, more)
     if missed > numbers.threshold_miss_low_per_s and more > plan.ddio and fits:
         read = view.fills(readers)
         lost = min(1.0, view.inbound / read) if read else 0.0  # of what they miss: packets
         yield view.stake(readers) * lost, _ddio_move(plan, more)
+    if domain.ddio_found == 0:
+        back = dataclasses.replace(_ddio_move(plan, 0), words="devices fill any way again")
+        yield view.stake(readers), back
     less = max(plan.ddio - 2, numbers.ddio_ways_min)
     if less < plan.ddio:
         rest = _saved(ways - plan.ddio, ways - less)

@@ -75,7 +75,7 @@ class Move:
 
 def found(domain: CacheDomain, ddio_least: int) -> Plan:
     """Return the plan of a host as it was found: nobody confined."""
-    ddio = domain.ddio_found.count if domain.ddio_found else ddio_least
+    ddio = domain.ddio_found.count if domain.ddio_found is not None else ddio_least
     return Plan(frozenset(), BUFFER_WAYS, ddio)
 
 

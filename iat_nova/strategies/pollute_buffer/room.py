@@ -7,8 +7,8 @@ shared ones as well, from below and from above::
     way 0   | own of C | own of A |        shared        | own of B | DDIO |   the highest
               C: own     A: own and shared                 B: shared, own, and DDIO's
 
-With one such tenant, DDIO's ways are shared like all others. Where masks may have holes, everybody
-reaches.
+With one such tenant, DDIO's ways are shared like all others. Masks are unbroken also where the
+hardware takes others (AMD): one picture for all hosts.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def fits(domain: CacheDomain, own: Sequence[Own], ddio: int) -> bool:
 
 def reaching(domain: CacheDomain, own: Sequence[Own]) -> frozenset[str]:
     """Return who may fill shared ways besides its own."""
-    return frozenset(one.tenant for one in (own if domain.sparse_masks else own[:2]))
+    return frozenset(one.tenant for one in own[:2])
 
 
 def shared(domain: CacheDomain, own: Sequence[Own], ddio: int) -> WayMask:
@@ -104,7 +104,7 @@ def mask(
         below = max(mine.lowest - open_to_all.count, mine.highest + 1 - most)
         top = min(open_ways(domain).highest + 1, below + most)
         return WayMask.span(below, top - below)
-    return WayMask(mine | open_to_all) if domain.sparse_masks else mine
+    return mine
 
 
 def _own_mask(domain: CacheDomain, own: Sequence[Own], ddio: int, tenant: str) -> WayMask:

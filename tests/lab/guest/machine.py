@@ -22,10 +22,12 @@ class Registers(registers.Registers):
 
     def everything(self):
         """Return what a restore must bring back: masks, DDIO's ways, classes of CPUs."""
-        sockets = sorted({cache.package for cache in TOPOLOGY.caches()})
+        sockets = range(len(TOPOLOGY.caches()))
         return {
             "cbm": [[self.cbm(n, s) for n in range(registers.CLASSES)] for s in sockets],
             "ddio": [self.ddio_ways(s) for s in sockets],
+            "io_alloc": [self.io_alloc(s) for s in sockets],
+            "cdp": [self.cdp(s) for s in sockets],
             "classes": {cpu: self.pqr_assoc(cpu)[0] for cpu in sorted(TOPOLOGY.online())},
         }
 

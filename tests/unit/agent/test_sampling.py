@@ -99,6 +99,16 @@ class SamplerTest(unittest.TestCase):
         self.assertEqual(5.0, sample.ddio_misses_per_s)
         self.assertIsNone(sample.memory_bytes_per_s)
 
+    def test_lines_of_which_nobody_knows_whether_they_hit(self) -> None:
+        """All that devices wrote is known, hits and misses are absent."""
+        before = DomainCounts(None, None, None, 100)
+        sample = self.sample({}, {}, [], (before, before._replace(ddio_writes=500)))
+        self.assertEqual((None, None), (sample.ddio_hits_per_s, sample.ddio_misses_per_s))
+        self.assertEqual((200.0, 200.0), (sample.ddio_writes_per_s, sample.inbound_lines_per_s))
+        apart = self.sample({}, {}, [], (DomainCounts(0, 0, None), DomainCounts(6, 4, None)))
+        self.assertEqual((None, 5.0), (apart.ddio_writes_per_s, apart.inbound_lines_per_s))
+        self.assertIsNone(self.sample({}, {}, []).inbound_lines_per_s)
+
     def test_a_domain_nobody_counts(self) -> None:
         """A domain absent from the reading gives absent rates."""
         sampler = Sampler()

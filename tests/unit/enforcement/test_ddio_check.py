@@ -32,6 +32,11 @@ class Plant:
         self.at_s = 0.0
         self.ways = 2
         self.verdicts = []
+        self.readers = {"a", "b"}
+
+    def sample(self, traffic: float, share: float) -> Sample:
+        """Return what is counted now."""
+        return Sample(0, self.at_s, 1.0, {}, traffic * (1 - share), traffic * share)
 
     def run(self, seconds: int, grow_to: int = 0) -> None:
         """Let seconds pass; the controller gives a way each until `grow_to`."""
@@ -39,9 +44,10 @@ class Plant:
             share = min(1.0, max(0.0, self.share(self.ways) + self.dice.gauss(0, self.noise)))
             traffic = self.traffic_per_s * (1 + self.dice.gauss(0, 0.02))
             self.at_s += 1.0
-            sample = Sample(0, self.at_s, 1.0, {}, traffic * (1 - share), traffic * share)
+            sample = self.sample(traffic, share)
             self.ways = min(self.ways + 1, grow_to) if grow_to else self.ways
-            verdict = self.effect.look(sample, WayMask.span(11 - self.ways, self.ways))
+            mask = WayMask.span(11 - self.ways, self.ways)
+            verdict = self.effect.look(sample, mask, self.readers)
             if verdict is not None:
                 self.verdicts.append((self.at_s, verdict))
 
@@ -89,6 +95,55 @@ class ClosedLoop(unittest.TestCase):
             found_s, ways = self.run_loop(lambda ways: 0.4 - 0.04 * (ways - 2), seed)
             self.assertIsNone(found_s)
             self.assertGreater(max(ways), 3)
+
+
+class Readers(Plant):
+    """The same where hits and misses cannot be told apart: the readers' misses tell instead."""
+
+    def sample(self, traffic: float, share: float) -> Sample:
+        """Half of the misses are the readers'; each of two has a part."""
+        rates = {name: Rates(2e9, 2e9, 9e6, traffic * share / 2) for name in ("a", "b")}
+        other = {"c": Rates(2e9, 2e9, 9e6, 5e6)}
+        return Sample(0, self.at_s, 1.0, rates | other, ddio_writes_per_s=traffic)
+
+
+class ReadersTest(unittest.TestCase):
+    """AMD: no event tells which lines hit."""
+
+    def test_a_knob_without_effect(self) -> None:
+        """It is told whose misses did not move."""
+        for seed in range(50):
+            plant = Readers(lambda ways: 0.4, seed=seed)
+            plant.run(5)
+            plant.run(4, grow_to=6)
+            plant.run(60)
+            ((_, verdict),) = plant.verdicts
+            self.assertRegex(str(verdict), "misses of who reads them went from 4?[0-9.]+%")
+
+    def test_a_knob_that_works(self) -> None:
+        """Never accused."""
+        for seed in range(50):
+            plant = Readers(lambda ways: 0.4 - 0.03 * (ways - 2), seed=seed)
+            plant.run(5)
+            plant.run(40, grow_to=6)
+            self.assertEqual([], plant.verdicts)
+
+    def test_to_be_confined_is_no_growth(self) -> None:
+        """From any way into two of them: with that nothing can be compared."""
+        plant = Readers(lambda ways: 0.4)
+        plant.ways = 0
+        plant.run(5)
+        plant.run(4, grow_to=2)
+        plant.run(60)
+        self.assertEqual([], plant.verdicts)
+
+    def test_a_reader_that_is_not_counted(self) -> None:
+        """A part of the misses is no measure."""
+        plant = Readers(lambda ways: 0.4)
+        plant.readers = {"a", "b", "asleep"}
+        plant.run(5)
+        plant.run(60, grow_to=6)
+        self.assertEqual([], plant.verdicts)
 
 
 class EffectTest(unittest.TestCase):

@@ -141,24 +141,38 @@ class AmdTree(trees.KernelTree):
 class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
     """AMD's knob, enabled."""
 
+    no_way = True
+
     def make(self):
         self.cpus = trees.Cpus(self.folder / "cpu", packages=((0, 1), (2, 3)))
         self.tree = AmdTree(self.folder / "resctrl", self.cpus)
         self.tree.write("info/L3/io_alloc", "1")
+        self.tree.write("info/L3/io_alloc_cbm", "0=c000")
         self.tree.changes.clear()
         self.allocator = Resctrl(self.tree, self.cpus.topology)
         return IoAllocDdio(self.tree, self.allocator.domains), self.allocator.domains()[0]
 
     def test_disabled_and_enabled(self):
-        """While disabled nothing is known; the first write enables it, restore disables it."""
+        """While disabled devices fill any way; the first write enables it, restore disables it."""
         self.tree.write("info/L3/io_alloc", "0")
         saved = json.loads(json.dumps(self.ddio.save()))
-        self.assertIsNone(self.ddio.read(0))
+        self.assertEqual(0, self.ddio.read(0))
+        self.assertEqual(0, self.ddio.write(0, WayMask(0)))
+        self.assertEqual("disabled", self.ddio.state())
         self.assertEqual(0xC000, self.ddio.write(0, WayMask(0xC000)))
-        self.assertEqual(0xFFFF, self.ddio.read(1))
+        self.assertEqual(0, self.ddio.read(1))
+        self.assertEqual(0xFFFF, self.tree._masks[1])
+        self.assertEqual(0, self.ddio.write(0, WayMask(0)))
+        self.assertEqual(0xFFFF, self.tree._masks[0])
         self.ddio.restore(saved)
         self.assertEqual("disabled", self.ddio.state())
         self.assertEqual((), self.ddio.restore(saved))
+
+    def test_closed_by_an_operator(self):
+        """A cache that devices may not fill at all is told."""
+        self.assertEqual((), self.ddio.shut())
+        self.tree.write("info/L3/io_alloc_cbm", "1=0")
+        self.assertEqual((1,), self.ddio.shut())
 
     def test_a_domain_off_line(self):
         """The kernel leaves it out: that is no mask that somebody moved."""
@@ -182,7 +196,7 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
         self.tree.fail_at = 1
         with self.assertRaisesRegex(HardwareError, "Input/output error"):
             self.ddio.restore(saved)
-        self.assertEqual((0xFFFF, 0xF000), (self.ddio.read(0), self.ddio.read(1)))
+        self.assertEqual((0xC000, 0xF000), (self.ddio.read(0), self.ddio.read(1)))
 
     def test_the_class_is_taken(self):
         """The kernel's refusal is passed on in its words."""

@@ -84,6 +84,13 @@ class HostCase(unittest.TestCase):
             f"model name\t: {name}\n\nprocessor\t: 1\n",
         )
 
+    def put_fabric(self):
+        pmu = self.roots.pmus / "amd_df"
+        self.put(pmu / "type", "14\n")
+        self.put(pmu / "cpumask", "0,2\n")
+        self.put(pmu / "format/event", "config:0-7,32-37\n")
+        self.put(pmu / "format/umask", "config:8-15,24-27\n")
+
     def host(self):
         return probe.Host(self.roots, fs=self.tree, msr=self.msr)
 
@@ -204,6 +211,9 @@ class Findings(HostCase):
         self.check("CHA PMUs", Level.MISSING, "none", "^modprobe intel_uncore$")
         self.be("amd")
         self.check("CHA PMUs", Level.MISSING, "only Intel's CPUs")
+        self.check("amd_df PMU", Level.MISSING, "cannot be counted", "^modprobe amd_uncore$")
+        self.put_fabric()
+        self.check("amd_df PMU", Level.OK, "by socket, counted on CPUs 0,2")
 
     def test_lock_of_libpqos(self):
         """A process that holds libpqos's lock is found without disturbing it."""
@@ -349,15 +359,36 @@ class Choosing(HostCase):
         self.assertNotIn("msr writes", self.findings())
 
     def test_io_alloc(self):
-        """AMD's knob is taken where it is offered, and where it lies is not known while off."""
+        """AMD's knob is taken where it is offered; while off devices fill any way.
+
+        The class that devices take once it is on is not given to tenants before either.
+        """
         self.tree = AmdTree(self.folder / "amd", self.cpus)
         self.be("amd")
-        made = self.choose(counters="software")
-        self.assertEqual("io_alloc", self.chosen(made)["ddio"])
-        self.assertEqual("none", self.chosen(made)["ddio counters"])
-        domain = made.allocator.domains()[0]
-        self.assertIsNone(domain.ddio_found)
-        self.assertEqual((True, False), (domain.ddio_resizable, domain.ddio_counters))
+        self.put_fabric()
+        made = self.choose()
+        self.assertEqual(
+            {"cat": "resctrl", "ddio": "io_alloc", "counters": "perf", "ddio counters": "perf"},
+            self.chosen(made),
+        )
+        self.assertIn("does not count hits and misses", made.choices[3].why)
+        for _ in "off", "on":
+            domain = made.allocator.domains()[1]
+            self.assertEqual((0, 15), (domain.ddio_found, domain.classes))
+            self.assertEqual((True, False), (domain.ddio_resizable, domain.ddio_counters))
+            made.ddio.write(0, WayMask(0xC000))
+
+    def test_io_alloc_closed(self):
+        """Where an operator keeps devices out of a cache altogether, that is left so."""
+        self.tree = AmdTree(self.folder / "amd", self.cpus)
+        self.tree.write("info/L3/io_alloc", "1")
+        self.tree.write("info/L3/io_alloc_cbm", "1=0")
+        self.be("amd")
+        made = self.choose()
+        self.assertEqual(("none", "none"), tuple(self.chosen(made).values())[1::2])
+        self.assertIn("kept out of cache domain 1 (io_alloc_cbm)", made.choices[1].why)
+        with self.assertRaisesRegex(HardwareError, "through the kernel only"):
+            self.choose(counters="msr")
 
     def test_registers_on_request(self):
         """Counters by register are used only when asked for, and are guarded."""

@@ -270,7 +270,7 @@ class MetricsTest(unittest.TestCase):
         burst = stories.burst(1, stories.NIGHT)
         burst = dataclasses.replace(
             burst,
-            sample=dataclasses.replace(burst.sample, memory_bytes_per_s=1e9),
+            sample=dataclasses.replace(burst.sample, memory_bytes_per_s=1e9, ddio_writes_per_s=1e6),
             effective={**burst.effective, DDIO: burst.decision.layout.ddio},
         )
         seen = observer(burst, names=("be1", "be2", "be3"))

@@ -51,7 +51,8 @@ def measured(machine: EmulatedServer, warm_s: float, seconds: float) -> tuple[di
     before, first = machine.read().domains[0], machine.metrics()
     run(machine, seconds)
     after, last = machine.read().domains[0], machine.metrics()
-    ddio = {name: getattr(after, name) - getattr(before, name) for name in after._fields}
+    counted = [name for name in after._fields if getattr(after, name) is not None]
+    ddio = {name: getattr(after, name) - getattr(before, name) for name in counted}
     names = ("work", "packets", "dropped", "offered", "misses", "references", "access_cycles",
              "accesses", "latency_ns", "instructions", "cycles")  # fmt: skip
     workloads = {

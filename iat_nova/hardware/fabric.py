@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What devices write, on AMD: lines counted where they enter a socket's data fabric.
+
+One PMU of the kernel, ``amd_df``, counts for each socket; its events are `events.Model.fabric`. No
+event tells lines that hit in an L3 from those that did not, nor which L3 of a socket took them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from iat_nova.hardware.api import DomainCounts, HardwareError
+from iat_nova.hardware.cha import DEVICES, Box, Pmu, read_pmu
+from iat_nova.hardware.perf import OpenGroup
+from iat_nova.hardware.perf_event import CpuOffline, Group, PerfEvent, allow_descriptors
+from iat_nova.hardware.topology import Cache
+
+
+def fabric_pmu(root: Path = DEVICES) -> Pmu | None:
+    """Return the kernel's PMU of the data fabric, None where there is none."""
+    folder = root / "amd_df"
+    return read_pmu(folder) if folder.is_dir() else None
+
+
+class FabricPerf:
+    """`perf.DomainReader` on amd_df: `DomainCounts.ddio_writes` of every domain of a socket.
+
+    `caches` tells the cache domains online. A socket whose group could not be opened, was lost, or
+    ran less than half of an interval is absent, with all its domains.
+    """
+
+    def __init__(
+        self,
+        events: Sequence[Mapping[str, int]],
+        caches: Callable[[], Sequence[Cache]],
+        *,
+        find: Callable[[], Pmu | None] = fabric_pmu,
+        open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = Group,
+    ) -> None:
+        self._events = events
+        self._caches = caches
+        self._find = find
+        self._open_group = open_group
+        self._boxes: dict[int, Box] = {}  # by package
+        self._domains: dict[int, int] = {}  # domain -> package
+
+    def watch(self) -> None:
+        """Open what is not open yet. Raises `HardwareError`."""
+        for package, box in list(self._boxes.items()):
+            if box.lost:
+                box.group.close()
+                del self._boxes[package]
+        pmu = self._find()
+        if pmu is None:
+            raise HardwareError(f"{DEVICES}: no amd_df PMU; load the driver: modprobe amd_uncore")
+        caches = self._caches()
+        self._domains = {cache.id: cache.package for cache in caches}
+        package_of = {cpu: cache.package for cache in caches for cpu in cache.cpus}
+        allow_descriptors(len(pmu.cpumask) * len(self._events))
+        for cpu in pmu.cpumask:
+            if cpu not in package_of or package_of[cpu] in self._boxes:
+                continue
+            try:
+                group = self._open_group([pmu.event(terms) for terms in self._events], cpu)
+            except CpuOffline:
+                continue
+            self._boxes[package_of[cpu]] = Box(group, len(self._events))
+
+    def read(self) -> Mapping[int, DomainCounts]:
+        """Return the running totals by domain: each has those of its socket."""
+        readings = {package: box.read() for package, box in self._boxes.items()}
+        return {
+            domain: DomainCounts(None, None, None, sum(values))
+            for domain, package in self._domains.items()
+            if (values := readings.get(package)) is not None
+        }
+
+    def close(self) -> None:
+        """Give all descriptors back."""
+        while self._boxes:
+            self._boxes.popitem()[1].group.close()
