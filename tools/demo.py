@@ -52,7 +52,8 @@ def _demonstrate() -> int:
     history = ("history.sqlite", "history.sqlite-wal", "history.sqlite-shm")
     for name in (*history, "pause.json", "report.html"):
         (RUN / name).unlink(missing_ok=True)
-    shutil.rmtree(RUN / "sys", ignore_errors=True)
+    for name in ("sys", "holds"):
+        shutil.rmtree(RUN / name, ignore_errors=True)
     RUN.mkdir(exist_ok=True)
     demo_host.write_sysfs(RUN / "sys")
     with contextlib.ExitStack() as stack:

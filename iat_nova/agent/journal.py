@@ -20,6 +20,7 @@ from iat_nova.model import (
     Decision,
     DomainInventory,
     Facts,
+    Hold,
     Layout,
     Parameters,
     Sample,
@@ -79,6 +80,7 @@ class Journal:
         facts: Facts,
         inventories: Mapping[int, DomainInventory],
         warnings: tuple[Reason, ...],
+        reasons: Mapping[str, str] | None = None,
     ) -> None:
         """Record a new picture of the host; nothing but its time when it is the last one again."""
         self._freshness.looked()
@@ -89,7 +91,7 @@ class Journal:
             return
         self._last_picture = picture
         self._inventories = picture[1]
-        self._inventory_id = self._history.inventory(wall_s, facts, picture[1])
+        self._inventory_id = self._history.inventory(wall_s, facts, picture[1], reasons)
         self._observer.inventory(picture[1])
 
     def iteration(
@@ -163,6 +165,17 @@ class Journal:
             self._status, parameters=parameters, interval_s=parameters.interval_s
         )
         self._watchdog.expect_every(parameters.interval_s)
+
+    def holds(self, wall_s: float, holds: tuple[Hold, ...]) -> None:
+        """Note which tenants a person holds now; tell which holds began and ended."""
+        before = self._status.holds
+        for hold in holds:
+            if hold not in before:
+                self._tell(wall_s, "info", f"held: {words.held(hold)}")
+        for hold in before:
+            if all(hold.tenant != one.tenant for one in holds):
+                self._tell(wall_s, "info", f"no longer held: {hold.name}")
+        self._status = dataclasses.replace(self._status, holds=holds)
 
     def status(self, wall_s: float, observing: Mapping[Code, str], pause: Pause | None) -> None:
         """Refresh what the agent says of itself: every iteration, so that its age is known."""

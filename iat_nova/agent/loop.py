@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from iat_nova.agent.holding import Holding
 from iat_nova.agent.interlock import Interlock
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.sampling import Sampler
@@ -29,7 +30,15 @@ from iat_nova.enforcement.enforcer import Effective, Enforcer
 from iat_nova.hardware.api import Counters, DomainOffline, HardwareError
 from iat_nova.layout import check
 from iat_nova.layout.plan import LayoutError
-from iat_nova.model import CacheDomain, Decision, DomainInventory, Facts, Parameters, Sample
+from iat_nova.model import (
+    CacheDomain,
+    Decision,
+    DomainInventory,
+    Facts,
+    Hold,
+    Parameters,
+    Sample,
+)
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy, PolicyError
 from iat_nova.store.pause import Pause
@@ -57,6 +66,7 @@ class FactsSource(Protocol):
 class Agent:
     """Joins the parts and holds the controller's state of every cache domain.
 
+    `holds` returns the tenants a person holds, and at how many ways.
     `disagreement` tells where Placement is offered something else than the host can keep.
     `read_policy` reads the policy anew and raises `PolicyError`; `policy` is what it returned to
     whoever has asked it already; `make_strategy` makes the strategy for its parameters; `paused`
@@ -79,6 +89,7 @@ class Agent:
         journal: Journal,
         clock: Clock,
         paused: Callable[[], Pause | None],
+        holds: Callable[[], tuple[Hold, ...]] = tuple,
         disagreement: Callable[[Policy, Facts], str | None] = lambda policy, facts: None,
         observe: bool = False,
         other_owners: Callable[[], tuple[str, ...]] = tuple,
@@ -94,6 +105,7 @@ class Agent:
         self.journal = journal
         self.clock = clock
         self.paused = paused
+        self.holding = Holding(holds, journal, clock)
         self.disagreement = disagreement
         self.interlock = Interlock(
             enforcer,
@@ -164,6 +176,8 @@ class Agent:
         pause = self.paused()
         if self.interlock.check():
             self.inventory.changed.set()
+        if self.holding.changed:
+            self.inventory.changed.set()
         if pause is None:
             for domain, sample in samples.items():
                 self._decide(self.tenants[domain], sample, read_s)
@@ -176,7 +190,7 @@ class Agent:
             self._read_policy_again()
         facts = self.inventory.facts()
         classified = self._classify(facts)
-        for domain, seen in classified.domains.items():
+        for domain, seen in self.holding.apply(classified.domains).items():
             if self._offline(seen.domain, facts):
                 self.tenants.pop(domain, None)
                 continue
@@ -187,7 +201,8 @@ class Agent:
         self._compare_offer(facts)
         self._watch()
         warnings = self._warnings(facts, classified)
-        self.journal.inventory(self.clock.wall(), facts, self.tenants, warnings)
+        wall_s = self.clock.wall()
+        self.journal.inventory(wall_s, facts, self.tenants, warnings, classified.reasons)
 
     def _classify(self, facts: Facts) -> Classified:
         """Apply the policy; after an error what it made of the last picture stays."""
@@ -273,6 +288,7 @@ class Agent:
         wall_s = self.clock.wall()
         self.journal.iteration(wall_s, before, sample, decision, effective, timings_us)
         self._verify_ddio(sample, effective)
+        self.holding.verify(inventory, decision.layout)
 
     def _step(self, inventory: DomainInventory, sample: Sample) -> tuple[Any, Decision] | None:
         """Return from which state the strategy decided what; None when it failed.

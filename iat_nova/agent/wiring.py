@@ -39,6 +39,7 @@ from iat_nova.inventory.spool import Spool
 from iat_nova.model import HostFacts, Parameters
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
+from iat_nova.store.holds import Holds
 from iat_nova.store.pause import PauseFile
 from iat_nova.store.records import Status
 from iat_nova.store.writer import History
@@ -313,7 +314,7 @@ def agent(
         phases=strategies.phases(settings.strategy),
         rules=strategies.rules(settings.strategy),
     )
-    pause = PauseFile(settings.state_dir)
+    pause, holds = PauseFile(settings.state_dir), Holds(settings.state_dir)
     return Agent(
         inventory=source,
         read_policy=read_policy,
@@ -326,6 +327,7 @@ def agent(
         ),
         clock=hands.clock,
         paused=lambda: pause.current(hands.clock.wall()),
+        holds=lambda: holds.current(hands.clock.wall()),
         disagreement=ProviderFiles(settings).disagreement,
         observe=settings.mode == "observe",
         other_owners=hands.owners,

@@ -24,6 +24,7 @@ from iat_nova.report import escape, words
 from iat_nova.report.view import View, agent_words, gather
 from iat_nova.store.database import HistoryError, NoHistory
 from iat_nova.store.heartbeat import State, look
+from iat_nova.store.holds import Holds
 from iat_nova.store.pause import PauseFile
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import RecordError
@@ -134,14 +135,16 @@ class Command(command.Command):  # type: ignore[misc]
     def view(self, parsed_args: argparse.Namespace) -> View:
         """Look at the newest of everything; note in the exit status when that is not now."""
         folder = self.state_dir(parsed_args)
-        pause, agent = PauseFile(folder).current(time.time()), look(folder / LOCK)
+        now_s = time.time()
+        pause, agent = PauseFile(folder).current(now_s), look(folder / LOCK)
+        holds = Holds(folder).current(now_s)
         try:
             with self.history(parsed_args) as reader:
-                view = gather(reader, pause, agent=agent)
+                view = gather(reader, pause, agent=agent, holds=holds)
         except NoHistory:
             if not agent.alive:
                 raise
-            view = View("", None, (), (), pause, agent)
+            view = View("", None, (), (), pause, agent, holds=holds)
         self._status = EXITS[agent.state]
         return view
 

@@ -11,10 +11,11 @@ import shutil
 import time
 from typing import Any
 
-from iat_nova.cmd import arguments
+from iat_nova.cmd import arguments, guests
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
 from iat_nova.model import DomainInventory
-from iat_nova.report import words
+from iat_nova.report import account, words
+from iat_nova.report.account import Account
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import RecordError, Settings
 
@@ -24,13 +25,20 @@ _LATEST = 50  # decisions among which one is sought that did more than change th
 
 
 class Explain(Page):
-    """Explain why: what was measured, the thresholds, the transition, what moved and why.
+    """Explain a decision, or why a guest has the ways it has.
 
-    Without TIME the last decision that gave, took or moved ways. With TIME the decision in force at
-    that moment: the last such one, not after it. A mere change of state is shown where none is.
+    Without argument the last decision that gave, took or moved ways. With TIME the decision in
+    force at that moment: the last such one, not after it. A mere change of state is shown where
+    none is. It shows what was measured, the thresholds, the transition, what moved and why.
+
+    With GUEST: its class and the rule that chose it, what it may have and has, who gave and took
+    its ways and when, why it has no more, and what would help.
     """
 
     _epilog = """
+GUEST is a UUID or its begin (8 digits), a name, or the name libvirt has (instance-0000002a);
+also vswitch, pool, host. One whose name looks like a time is named by its UUID.
+
 TIME is one of:
   03:12  03:12:05                  the last time it was so late
   2026-11-21  2026-11-21T03:12:05  a date, a moment (local time unless it names an offset)
@@ -40,6 +48,7 @@ TIME is one of:
 examples:
   iat-nova explain
   iat-nova explain 03:12
+  iat-nova explain web
   iat-nova explain --verify '#1234'
   iat-nova explain -f json -10m
 """
@@ -48,7 +57,7 @@ examples:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         arguments.take_times(parser)
-        parser.add_argument("time", nargs="?", metavar="TIME", help="see below")
+        parser.add_argument("time", nargs="?", metavar="TIME|GUEST", help="see below")
         parser.add_argument("--domain", type=int, metavar="N", help="only this cache domain")
         parser.add_argument(
             "--exact",
@@ -64,8 +73,10 @@ examples:
 
     def page(self, parsed_args: argparse.Namespace) -> str:
         """Word the decision."""
-        recorded, inventory, settings = self._find(parsed_args)
         width = min(shutil.get_terminal_size().columns, 120) if self.colour else 80
+        if (told := self._account(parsed_args)) is not None:
+            return account.page(told, time.time(), width=width, colour=self.colour)
+        recorded, inventory, settings = self._find(parsed_args)
         text = words.explain(
             recorded.iteration, inventory, settings, width=width, colour=self.colour
         )
@@ -76,11 +87,26 @@ examples:
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the decision as data."""
+        if (told := self._account(parsed_args)) is not None:
+            return account.record(told)
         recorded, inventory, settings = self._find(parsed_args)
         data = words.as_data(recorded.iteration, inventory, settings)
         if parsed_args.verify:
             data["verified"] = self._verify(recorded, inventory, settings) is None
         return data
+
+    def _account(self, parsed_args: argparse.Namespace) -> Account | None:
+        """Return what is known of a guest, if that is asked for."""
+        what = parsed_args.time
+        if what is None or _NUMBER.fullmatch(what) or is_time(what):
+            return None
+        if parsed_args.verify or parsed_args.exact:
+            raise Failure(f"{what!r} names a guest; --verify and --exact want a time", EXIT_USAGE)
+        seen = self.view(parsed_args)
+        self.warn_if_stale(seen)
+        with self.history(parsed_args) as reader:
+            subject, picture = guests.anywhere(reader, what)
+            return account.give(reader, seen, subject, picture)
 
     def _find(
         self, parsed_args: argparse.Namespace
@@ -128,6 +154,15 @@ examples:
             if getattr(was, name) != getattr(now, name)
         ]
         return "DIFFERENT\n" + "\n".join(parts)
+
+
+def is_time(text: str) -> bool:
+    """Tell whether a text is a time as `moment` reads it."""
+    try:
+        moment(text, time.time())
+    except Failure:
+        return False
+    return True
 
 
 def moment(text: str, now_s: float) -> float:

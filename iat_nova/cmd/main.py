@@ -24,6 +24,8 @@ first steps:
   iat-nova tenants             who was found, how attached, which ways
   iat-nova top                 the same, live
   iat-nova explain             why the last decision was taken
+  iat-nova explain GUEST       why a guest has the ways it has
+  iat-nova decisions           what was decided lately
   iat-nova help tenants        options and examples of a command
 
 exit status:
@@ -37,11 +39,14 @@ exit status:
 
 COMMANDS = {
     "advise": "iat_nova.cmd.advise:Advise",
+    "decisions": "iat_nova.cmd.decisions:Decisions",
     "doctor": "iat_nova.cmd.host:Doctor",
     "explain": "iat_nova.cmd.explain:Explain",
+    "hold": "iat_nova.cmd.hold:HoldCommand",
     "pause": "iat_nova.cmd.pause:PauseCommand",
     "policy check": "iat_nova.cmd.policy:PolicyCheck",
     "provider-config": "iat_nova.cmd.provider_config:ProviderConfig",
+    "release": "iat_nova.cmd.hold:Release",
     "report": "iat_nova.cmd.report:Report",
     "restore": "iat_nova.cmd.host:Restore",
     "resume": "iat_nova.cmd.pause:Resume",

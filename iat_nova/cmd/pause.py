@@ -51,21 +51,14 @@ examples:
         """Write the file."""
         now_s = time.time()
         until_s = now_s + parsed_args.seconds if parsed_args.seconds else math.inf
-        folder = _existing(self.state_dir(parsed_args))
-        PauseFile(folder).write(Pause(now_s, until_s, parsed_args.reason, _who()))
+        folder = existing(self.state_dir(parsed_args))
+        PauseFile(folder).write(Pause(now_s, until_s, parsed_args.reason, who()))
         end = "until `iat-nova resume`" if math.isinf(until_s) else f"until {words.moment(until_s)}"
-        if self._agent_runs(folder):
+        if agent_runs(self, folder):
             self.app.stdout.write(f"The masks are held {end}.\n")
             return 0
         self.app.stdout.write(f"No agent is seen running here; one that starts is paused {end}.\n")
         return EXIT_NOT_RUNNING
-
-    def _agent_runs(self, folder: pathlib.Path) -> bool:
-        try:
-            return look(folder / LOCK).alive
-        except OSError as error:
-            self.note(f"{folder / LOCK}: {error.strerror}")
-            return False
 
 
 class Resume(Command):
@@ -78,7 +71,7 @@ example:
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Remove the file."""
-        file = PauseFile(_existing(self.state_dir(parsed_args)))
+        file = PauseFile(existing(self.state_dir(parsed_args)))
         pause = file.current(time.time())
         file.clear()
         if pause is None:
@@ -90,7 +83,17 @@ example:
         return 0
 
 
-def _existing(folder: pathlib.Path) -> pathlib.Path:
+def agent_runs(command: Command, folder: pathlib.Path) -> bool:
+    """Tell whether an agent is at work with this state directory."""
+    try:
+        return look(folder / LOCK).alive
+    except OSError as error:
+        command.note(f"{folder / LOCK}: {error.strerror}")
+        return False
+
+
+def existing(folder: pathlib.Path) -> pathlib.Path:
+    """Return the state directory. Raises `Failure` where there is none."""
     if not folder.is_dir():
         raise Failure(f"there is no state directory {folder}; name it with --state-dir")
     return folder
@@ -110,7 +113,7 @@ def duration(text: str) -> float:
     return seconds
 
 
-def _who() -> str:
+def who() -> str:
     """Return the name of the person, also behind sudo."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()

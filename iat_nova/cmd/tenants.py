@@ -43,7 +43,10 @@ examples:
         columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if parsed_args.long else ())
         if parsed_args.formatter == "table" and not parsed_args.long:
             # An identity is for programs; the table is to fit a screen.
-            columns = tuple(c for c in columns if c != "uuid" or c in parsed_args.columns)
+            tenants = (one for domain in seen.domains for one in domain.inventory.tenants)
+            left_out = {"uuid"} if any(one.ways.held for one in tenants) else {"uuid", "held"}
+            left_out.difference_update(parsed_args.columns)
+            columns = tuple(column for column in columns if column not in left_out)
         apart = parsed_args.formatter == "table" and "uuid" not in columns
         rows = [
             self._row(parsed_args, columns, values)

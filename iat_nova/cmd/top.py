@@ -23,6 +23,7 @@ from iat_nova.report import escape, top
 from iat_nova.report.view import NOBODY, View, gather
 from iat_nova.store.database import NoHistory
 from iat_nova.store.heartbeat import look
+from iat_nova.store.holds import Holds
 from iat_nova.store.pause import PauseFile
 from iat_nova.store.reader import HistoryReader
 
@@ -107,7 +108,7 @@ class Scene:
         self.wait_for_history = False
         self.agent = NOBODY
         self._folder = folder
-        self._pause = PauseFile(folder)
+        self._pause, self._holds = PauseFile(folder), Holds(folder)
         self._wanted = domain
         self._number = 0
         self._view: View | None = None
@@ -120,7 +121,8 @@ class Scene:
         try:
             with HistoryReader(self._folder / "history.sqlite") as reader:
                 pause = self._pause.current(time.time())
-                self._view = gather(reader, pause, agent=self.agent)
+                held = self._holds.current(time.time())
+                self._view = gather(reader, pause, agent=self.agent, holds=held)
                 for domain in self._view.domains:
                     number = domain.inventory.domain.id
                     self._traces.setdefault(number, top.Trace(number)).look(reader, domain)

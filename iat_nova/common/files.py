@@ -12,9 +12,11 @@ spool, and the folders of the service's user, in which root looks too.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 MOST_BYTES = 4 << 20  # a policy or scenario is a few KiB
@@ -43,6 +45,23 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, *, follow: bool = True)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"is larger than {most} bytes", str(path))
     return content
+
+
+def replace_text(path: Path, text: str, mode: int = 0o644) -> None:
+    """Put a file in the place of another at once: who reads it sees all or nothing of the text.
+
+    Raises `OSError`.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, mode)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
 
 
 def _open(path: str | Path, flags: int) -> int:

@@ -41,6 +41,7 @@ from iat_nova.model.facts import (
 )
 from iat_nova.model.tenants import (
     DomainInventory,
+    Hold,
     Priority,
     Tenant,
     TenantKind,
@@ -65,6 +66,7 @@ __all__ = [
     "Facts",
     "Group",
     "Guest",
+    "Hold",
     "HostFacts",
     "Layout",
     "Mempool",

@@ -41,6 +41,7 @@ class Code(enum.StrEnum):
     POLICY_WARNING = "policy-warning"
     TENANTS = "tenants"
     PLACEMENT_OFFER = "placement-offer"
+    HOLD_NOT_KEPT = "hold-not-kept"
 
 
 MEANINGS = {
@@ -72,6 +73,8 @@ MEANINGS = {
     Code.POLICY_WARNING: "The policy has something that looks unintended.",
     Code.TENANTS: "Guests, CPUs or guarantees conflict with one another.",
     Code.PLACEMENT_OFFER: "``provider.yaml`` offers Placement what this host cannot keep, or less.",
+    Code.HOLD_NOT_KEPT: "What ``iat-nova hold`` asked for is not there: it does not fit, or the "
+    "strategy does not keep it.",
 }
 """What each code means, as the operator's pages list it (reStructuredText)."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections import Counter
 
 from iat_nova.model.facts import CacheDomain, DeviceModel
@@ -31,13 +32,38 @@ class TenantKind(enum.StrEnum):
 class WayRequest:
     """How many ways a tenant starts with and between which bounds it moves.
 
-    `promised`: of the least, what its flavor promises it (``iat:llc_ways``); 0: nothing.
+    `promised`: of the least, what its flavor promises it (``iat:llc_ways``); 0: nothing. `held`: a
+    person holds it at so many ways (`Hold`): least and most are the same.
     """
 
     min: int = 1
     initial: int = 2
     max: int = 11
     promised: int = 0
+    held: bool = False
+
+    @property
+    def kept(self) -> int:
+        """The ways that are to be its own, as promised or held; 0: none."""
+        return self.min if self.held else self.promised
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hold:
+    """So many ways for one tenant for a while, as a person asked: no more, no fewer.
+
+    `tenant` is a guest's UUID (so it outlives a restart of the guest), or ``stack``, ``host``,
+    ``pool``; `name` what people call it. Times are of the wall clock; `until_s` is infinite when
+    only `release` ends it. `ways` 0: what was asked cannot be read, and `reason` tells why.
+    """
+
+    tenant: str
+    name: str
+    ways: int
+    since_s: float
+    until_s: float = math.inf
+    reason: str = ""
+    by: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,6 +93,11 @@ class Tenant:
     def uuid(self) -> str | None:
         """The guest's UUID; None for the stack, the host and the pool."""
         return self.id.partition("/")[0] if self.kind is TenantKind.GUEST else None
+
+    @property
+    def key(self) -> str:
+        """What stays when a guest is started again: its UUID; the id of all others."""
+        return self.uuid or self.id
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             events=reader.events(EVENTS, axis.begin_s),
             damage=reader.damage,  # after all else was read
             moment=words.moment,
+            held=words.held,
             cpu_ranges=format_cpus,
         )
     )

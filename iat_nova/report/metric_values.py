@@ -206,6 +206,12 @@ def tenant_info(seen: Observed) -> Iterator[Sample]:
         yield (*labels, *texts, str(tenant.io).lower()), 1
 
 
+def held(seen: Observed) -> Iterator[Sample]:
+    """Yield at how many ways a person holds a tenant."""
+    for _, tenant, labels in shown(seen):
+        yield labels, tenant.ways.min if tenant.ways.held else 0
+
+
 def tenant(
     value: Callable[[Iteration, str], float | None],
 ) -> Callable[[Observed], Iterator[Sample]]:

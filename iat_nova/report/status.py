@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
+from iat_nova.model import Hold
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, waymap, words
-from iat_nova.report.view import DomainView, View, agent_words, mode, paused_until_s
+from iat_nova.report.view import DomainView, View, agent_words, in_force, mode, pause
 from iat_nova.store.heartbeat import State
 
 _INDENT = 12
@@ -19,8 +21,11 @@ def page(view: View, wall_s: float, *, width: int = 80, colour: bool = False) ->
     lines = [
         _field("agent", _agent(view, wall_s)),
         _field("data", f"{words.duration(view.now.age_s)} old" if view.now else "none"),
-        _field("paused", pause_words(view, wall_s)),
+        _field("paused", escape.plain(pause_words(view, wall_s))),
     ]
+    for number, hold in enumerate(view.holds):
+        told = escape.plain(hold_words(view, hold, wall_s))
+        lines.append(_field("held" if not number else "", told))
     degraded = _degraded(view)
     for number, text in enumerate(degraded or ("nothing",)):
         lines.append(_field("degraded" if not number else "", escape.plain(text)))
@@ -36,7 +41,8 @@ def page(view: View, wall_s: float, *, width: int = 80, colour: bool = False) ->
 def record(view: View) -> dict[str, Any]:
     """Return the status as plain values."""
     said = view.now.status if view.now else None
-    until_s = paused_until_s(view)
+    paused = pause(view)
+    until_s = paused.until_s if paused else None
     return {
         "host": view.hostname or None,
         "mode": mode(view),
@@ -47,9 +53,10 @@ def record(view: View) -> dict[str, Any]:
         "state_age_s": round(view.agent.age_s, 3) if view.agent.age_s is not None else None,
         "waits_for": view.agent.text or None if view.agent.state is State.STARTING else None,
         "data_age_s": round(view.now.age_s, 3) if view.now else None,
-        "paused": until_s is not None,
+        "paused": paused is not None,
         "paused_until_s": until_s if until_s is not None and math.isfinite(until_s) else None,
-        "paused_reason": pause_reason(view),
+        "paused_reason": (paused.reason or None) if paused else None,
+        "holds": [_hold_record(view, hold) for hold in view.holds],
         "degraded": list(_degraded(view)),
         "unreadable": view.damage,
         "problems": _plain(_problems(view)),
@@ -82,24 +89,20 @@ def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, str]]:
 
 def pause_words(view: View, wall_s: float) -> str:
     """Tell whether, how long and why the masks are held."""
-    until_s = paused_until_s(view)
-    if until_s is None:
-        return "no"
-    end = (
-        "until `iat-nova resume`"
-        if math.isinf(until_s)
-        else f"until {words.moment(until_s)} ({words.duration(until_s - wall_s)} left)"
-    )
-    reason = pause_reason(view)
-    by = f" by {escape.plain(view.pause.by)}" if view.pause and view.pause.by else ""
-    return f"{end}{by}" + (f": {escape.plain(reason)}" if reason else "")
+    paused = pause(view)
+    return "no" if paused is None else words.until(paused, "resume", wall_s)
 
 
-def pause_reason(view: View) -> str | None:
-    """Return why the masks are held; None where nobody said."""
-    if view.pause is not None:
-        return view.pause.reason or None
-    return view.now.status.paused_reason if view.now else None
+def hold_words(view: View, hold: Hold, wall_s: float) -> str:
+    """Tell at how many ways a person holds a tenant, and whether it is so."""
+    told = words.held(hold, wall_s)
+    return told if in_force(view, hold) else f"not in force: {told}"
+
+
+def _hold_record(view: View, hold: Hold) -> dict[str, Any]:
+    """Return a hold as plain values."""
+    until_s = hold.until_s if math.isfinite(hold.until_s) else None
+    return {**dataclasses.asdict(hold), "until_s": until_s, "in_force": in_force(view, hold)}
 
 
 def _agent(view: View, wall_s: float) -> str:

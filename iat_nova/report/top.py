@@ -132,8 +132,9 @@ def _header(seen: View, screen: Screen) -> list[str]:
     title = escape.fit(left, screen.width - len(clock)) + clock
     lines = [_styled(title, _TITLE, screen)]
     alarms = []
-    if view.paused_until_s(seen) is not None:
+    if view.pause(seen) is not None:
         alarms.append(f"masks held {status.pause_words(seen, time.time())}")
+    alarms += [f"held: {status.hold_words(seen, hold, time.time())}" for hold in seen.holds]
     if seen.now is not None and seen.running:
         said = seen.now.status
         alarms += [said.reason] if said.reason else []
@@ -207,6 +208,7 @@ def _tenant_line(domain: DomainView, tenant: Tenant, name: str) -> str:
     mask, ddio = domain.mask_of(tenant.id), domain.ddio
     rates = _rates(domain, tenant)
     shared = " ~ddio" if mask and ddio and mask.overlaps(ddio) else ""
+    shared += " held" if tenant.ways.held else ""
     shared += _asked(mask, domain.decided_mask(tenant.id))
     priority = tenant.priority + (" I/O" if tenant.io else "")
     ways, shown = (str(mask.count), str(mask)) if mask is not None else ("-", "-")

@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from iat_nova.model import DDIO, DomainInventory, Layout, Tenant, WayMask
+from iat_nova.model import DDIO, DomainInventory, Hold, Layout, Tenant, WayMask
 from iat_nova.report import words
 from iat_nova.store.heartbeat import AgentNow, State
 from iat_nova.store.pause import Pause
@@ -62,7 +62,7 @@ class DomainView:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """All that is known now. `pause`: the file's word, which the agent may not have seen yet.
+    """All that is known now. `pause`, `holds`: the files' words, which the agent may not have seen.
 
     `damage` tells what the history holds and could not be read.
     """
@@ -74,6 +74,7 @@ class View:
     pause: Pause | None = None
     agent: AgentNow = NOBODY
     damage: str | None = None
+    holds: tuple[Hold, ...] = ()
 
     @property
     def running(self) -> bool:
@@ -87,7 +88,11 @@ class View:
 
 
 def gather(
-    reader: HistoryReader, pause: Pause | None = None, events: int = 5, agent: AgentNow = NOBODY
+    reader: HistoryReader,
+    pause: Pause | None = None,
+    events: int = 5,
+    agent: AgentNow = NOBODY,
+    holds: tuple[Hold, ...] = (),
 ) -> View:
     """Look at the newest of everything. Raises what the reader raises."""
     inventory = reader.latest_inventory()
@@ -98,7 +103,7 @@ def gather(
         domains.append(DomainView(tenants, reader.latest(number), newest[0] if newest else None))
     said, told = reader.status(), tuple(reader.events(events))
     hostname = inventory.facts.host.hostname if inventory else ""
-    return View(hostname, said, tuple(domains), told, pause, agent, reader.damage)
+    return View(hostname, said, tuple(domains), told, pause, agent, reader.damage, holds)
 
 
 def agent_words(view: View) -> str:
@@ -131,20 +136,27 @@ def _ended(view: View) -> str:
     return "it ended properly" if clean else "unclean shutdown"
 
 
-def paused_until_s(view: View) -> float | None:
-    """Return until when the masks are held (infinite: until resumed); None: they are not."""
-    if view.pause is not None:
-        return view.pause.until_s
-    if view.now is not None and view.running:
-        return view.now.status.paused_until_s
-    return None
+def pause(view: View) -> Pause | None:
+    """Return the pause, by the file or else by what the agent said last; None: there is none."""
+    if view.pause is not None or view.now is None or not view.running:
+        return view.pause
+    said = view.now.status
+    if said.paused_until_s is None:
+        return None
+    return Pause(said.started_s, said.paused_until_s, said.paused_reason or "")
+
+
+def in_force(view: View, hold: Hold) -> bool:
+    """Tell whether a tenant has the bounds of a hold."""
+    tenants = (one for domain in view.domains for one in domain.inventory.tenants)
+    return any(one.key == hold.tenant and one.ways.held for one in tenants)
 
 
 def mode(view: View) -> str:
     """Return ``enforce``, ``observe``, ``paused``, or what an agent is that does not iterate."""
     if view.now is None or not view.running:
         return view.agent.state.value if view.agent.alive else "not running"
-    return "paused" if paused_until_s(view) is not None else view.now.status.mode
+    return "paused" if pause(view) is not None else view.now.status.mode
 
 
 TENANT_COLUMNS = (
@@ -158,6 +170,7 @@ TENANT_COLUMNS = (
     "domain",
     "ways",
     "mask",
+    "held",
     "overlaps_ddio",
     "warnings",
 )
@@ -201,6 +214,7 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "project": tenant.project,
         "members": list(tenant.members),
         "requested": f"{tenant.ways.min}/{tenant.ways.initial}/{tenant.ways.max}",
+        "held": tenant.ways.min if tenant.ways.held else None,
         "lent": domain.lent_to(tenant.id),
         "ipc": round(rates.ipc, 3) if rates else None,
         "references_per_s": _whole(rates.references_per_s) if rates else None,

@@ -15,6 +15,7 @@ from iat_nova.model import (
     Change,
     Decision,
     DomainInventory,
+    Hold,
     Layout,
     Parameters,
     Quantity,
@@ -23,6 +24,7 @@ from iat_nova.model import (
     WayMask,
 )
 from iat_nova.report import escape, waymap
+from iat_nova.store.pause import Pause
 from iat_nova.store.records import Iteration, Settings
 
 QUANTITY_NAMES: Mapping[Quantity, str] = {
@@ -79,14 +81,22 @@ class Names:
 
     def __call__(self, subject: str) -> str:
         """Return a tenant's name; the subject itself for DDIO, the layout and the unknown."""
-        return escape.plain(self._names.get(subject, subject))
+        return escape.plain(self.of(subject))
 
     def within(self, text: str) -> str:
         """Return a strategy's words, harmless, with names for the ids of tenants in them."""
+        return escape.plain(self.put_into(text))
+
+    def of(self, subject: str) -> str:
+        """Return the name as its owner chose it: for programs."""
+        return self._names.get(subject, subject)
+
+    def put_into(self, text: str) -> str:
+        """Return a strategy's words with names as their owners chose them: for programs."""
         for tenant, name in self._names.items():
             if _GUEST in tenant:  # words may hold the ids of all others by chance
                 text = text.replace(tenant, name)
-        return escape.plain(text)
+        return text
 
     def cut(self, subject: str, columns: int) -> str:
         """Return the name in at most that many columns; what tells guests apart stays."""
@@ -117,6 +127,25 @@ def duration(seconds: float) -> str:
             rest = whole % size // small_size
             return f"{whole // size} {name}" + (f" {rest} {small_name}" if rest else "")
     return f"{whole} s"
+
+
+def held(hold: Hold, wall_s: float | None = None) -> str:
+    """Tell of a hold: of whom, how many ways, until when, by whom, why."""
+    return f"{hold.name} at {figures.ways(hold.ways)} " + until(hold, "release", wall_s)
+
+
+def until(one: Hold | Pause, command: str, wall_s: float | None = None) -> str:
+    """Return ``until ... by eve: why``; `command` ends what has no end.
+
+    How long it lasts from `wall_s` on, where that is given.
+    """
+    if math.isinf(one.until_s):
+        text = f"until `iat-nova {command}`"
+    else:
+        text = f"until {moment(one.until_s)}"
+        text += f" ({duration(one.until_s - wall_s)} left)" if wall_s is not None else ""
+    text += f" by {one.by}" if one.by else ""
+    return f"{text}: {one.reason}" if one.reason else text
 
 
 def quantity(kind: Quantity, value: float) -> str:

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
 import os
 import pathlib
-import tempfile
 
 from iat_nova.common import files
 
@@ -62,17 +60,7 @@ class PauseFile:
         plain = dataclasses.asdict(pause)
         if math.isinf(pause.until_s):
             plain["until_s"] = None
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{NAME}.")
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                json.dump(plain, file)
-                file.write("\n")
-            os.chmod(name, 0o644)
-            os.replace(name, self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        files.replace_text(self.path, f"{json.dumps(plain)}\n")
 
     def clear(self) -> bool:
         """End the pause; False when there was none. Raises `OSError`."""

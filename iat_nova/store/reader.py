@@ -172,11 +172,15 @@ class HistoryReader:
         """Return an inventory by the id an iteration refers to."""
         return self._body("inventory", row, Inventory)
 
+    def inventories(self) -> Iterator[Inventory]:
+        """Yield the pictures of the host, the newest first."""
+        for (row,) in self._rows("SELECT id FROM inventory ORDER BY id DESC"):
+            if (found := self.inventory(row)) is not None:
+                yield found
+
     def latest_inventory(self) -> Inventory | None:
         """Return the newest picture of the host."""
-        rows = self._rows("SELECT id FROM inventory ORDER BY id DESC")
-        found = (self.inventory(row) for (row,) in rows)
-        return next((one for one in found if one is not None), None)
+        return next(self.inventories(), None)
 
     def settings(self, recorded: Recorded) -> Settings | None:
         """Return what was in force when an iteration was decided."""

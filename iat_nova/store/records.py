@@ -23,6 +23,7 @@ from iat_nova.model import (
     Decision,
     DomainInventory,
     Facts,
+    Hold,
     Layout,
     Parameters,
     Sample,
@@ -110,6 +111,7 @@ class Status:
     reasons: tuple[Reason, ...] = ()  # why it only observes
     paused_until_s: float | None = None  # wall clock; infinite: until resumed; None: not paused
     paused_reason: str | None = None
+    holds: tuple[Hold, ...] = ()  # in force
     problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on
     last_error: str | None = None
     stopped: bool = False  # it said goodbye
@@ -141,11 +143,15 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inventory:
-    """One full picture of the host and what the policy made of it, by domain id."""
+    """One full picture of the host and what the policy made of it, by domain id.
+
+    `reasons` tell why each tenant, and each member of the pool, is in its class, by their ids.
+    """
 
     wall_s: float
     facts: Facts
     domains: Mapping[int, DomainInventory]
+    reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

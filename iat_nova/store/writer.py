@@ -109,10 +109,16 @@ class History:
             self._dropped += 1
         self._iterations.append(_Queued(iteration, inventory, self._settings))
 
-    def inventory(self, wall_s: float, facts: Facts, domains: Mapping[int, DomainInventory]) -> int:
+    def inventory(
+        self,
+        wall_s: float,
+        facts: Facts,
+        domains: Mapping[int, DomainInventory],
+        reasons: Mapping[str, str] | None = None,
+    ) -> int:
         """Queue a new picture of the host and return the id by which iterations refer to it."""
         number = self._inventory[0] + 1 if self._inventory else 1
-        self._inventory = (number, Inventory(wall_s, facts, dict(domains)))
+        self._inventory = (number, Inventory(wall_s, facts, dict(domains), dict(reasons or {})))
         return number
 
     def event(self, wall_s: float, severity: str, text: str) -> None:

@@ -37,6 +37,7 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
+from iat_nova.model.reasons import Code, Reason
 from iat_nova.store.records import Inventory, Iteration, Status
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
@@ -44,6 +45,7 @@ from iat_nova.strategies.iat.fsm import NUMBERED
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant, State
 
 NIGHT = 1_795_230_000.0  # a moment on the wall clock
+REASON = Reason(Code.OTHER_OWNER, "because")
 
 PC = "6f9619ff-8b86-d011-b42d-00cf4fc964ff/3"
 BE = "0b6b2c1a-4b0e-4c8e-9a51-2c8d8e8f0a11/4"

@@ -205,6 +205,10 @@ def _difference(before: Member | None, after: Member) -> str | None:
         return "arrived"
     if before == after:
         return None
+    if after.ways.held and after.ways != before.ways:
+        return f"held at {amounts.ways(after.ways.min)}"
+    if before.ways.held and not after.ways.held:
+        return "no longer held"
     fields = [
         field.name
         for field in dataclasses.fields(Member)

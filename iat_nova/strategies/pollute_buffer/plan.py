@@ -91,7 +91,14 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
 
 
 def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
-    """Tell whether those who let others fill promised ways may fill as many themselves."""
+    """Tell whether those who let others fill promised ways may fill as many themselves.
+
+    Who is held lends none and has no more.
+    """
+    held = {one.id: one.ways.min for one in inventory.tenants if one.ways.held}
+    own = {one.tenant: one.ways for one in plan.own}
+    if any(own.get(tenant) != ways for tenant, ways in held.items()):
+        return False
     placed = layout(inventory, plan)
     masks = {one.tenant: placed.mask_of(one.tenant) for one in plan.lent}
     return all((mask := masks[one.tenant]) and mask.count >= one.ways for one in plan.lent)
@@ -139,7 +146,7 @@ def _filled(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
     """Return a tenant's mask, clean ways or not."""
     domain = inventory.domain
     if tenant.id in plan.owners:
-        reach = tenant.id not in plan.confined
+        reach = tenant.id not in plan.confined and not tenant.ways.held
         return _coerced(domain, room.mask(domain, plan.own, plan.ddio, tenant, reach=reach))
     everything = room.shared(domain, plan.own, plan.ddio)
     if tenant.id in plan.confined:

@@ -34,15 +34,15 @@ class Own:
 def promised(
     inventory: DomainInventory, ddio: int, stalled: Mapping[str, float]
 ) -> tuple[Own, ...]:
-    """Return the promises that there is room for, those of critical tenants first.
+    """Return the promises, and the holds, that there is room for, those of critical tenants first.
 
     The first two reach the shared ways: of equal priority, who is stalled most.
     """
     ranked = sorted(
-        (tenant for tenant in inventory.tenants if tenant.ways.promised),
+        (tenant for tenant in inventory.tenants if tenant.ways.kept),
         key=lambda t: (t.priority is Priority.BE, -stalled.get(t.id, 0.0), t.id),
     )
-    asked = [Own(t.id, max(t.ways.promised, inventory.domain.min_ways)) for t in ranked]
+    asked = [Own(t.id, max(t.ways.kept, inventory.domain.min_ways)) for t in ranked]
     classes = _classes(inventory)
     left = _free(inventory.domain, ddio)
     everybody = len(asked) == len(inventory.tenants) <= classes

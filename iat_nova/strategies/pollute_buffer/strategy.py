@@ -117,7 +117,8 @@ class PolluteBuffer:
         looks = judge.look(inventory.tenants, sample)
         stalled = {tenant: look.stalled for tenant, look in looks.items()}
         own = room.promised(inventory, ddio, stalled)
-        if _enough(plan.own, own):
+        held = any(tenant.ways.held for tenant in inventory.tenants)
+        if _enough(plan.own, own) and not held:
             own = plan.own
         fits = room.fits(inventory.domain, own, plan.ddio)
         return dataclasses.replace(plan, own=own, lent=(), ddio=plan.ddio if fits else ddio)

@@ -28,6 +28,7 @@ from iat_nova.model import (
     Facts,
     Group,
     Guest,
+    Hold,
     HostFacts,
     Layout,
     Parameters,
@@ -42,8 +43,10 @@ from iat_nova.model.reasons import Code
 from iat_nova.policy import Classified, PolicyError, Problem
 from iat_nova.store.pause import Pause
 from iat_nova.store.reader import HistoryReader
-from iat_nova.store.records import Status
+from iat_nova.store.records import Settings, Status
+from iat_nova.store.replay import replay
 from iat_nova.store.writer import History
+from iat_nova.strategies import registry
 from iat_nova.strategies.iat.state import FsmState, State
 from iat_nova.strategies.registry import StrategyError
 
@@ -315,6 +318,66 @@ class AgentTest(unittest.TestCase):
     def waited(self) -> float:
         """What the clock was asked to wait last."""
         return self.clock.asked_s
+
+    def held(self):
+        """The ways of the last iterations' first tenant, and at how many it was held."""
+        with contextlib.closing(HistoryReader(self.path)) as reader:
+            recorded = list(reader.between(0.0, 1e12, 0))
+            return [
+                (one.iteration.decision.allocation.tenants["first/1"], tenant.ways.held)
+                for one in recorded
+                for tenant in reader.inventory(one.iteration.inventory_id).domains[0].tenants
+                if tenant.id == "first/1"
+            ]
+
+    def test_a_hold_is_kept_from_the_next_iteration_until_it_ends(self) -> None:
+        """By the paper's machine; it is recorded with the tenants, so decisions are the same."""
+        asked = []
+        self.strategy = registry.make("iat", Parameters())
+        self.counters.watch({4})
+        hold = Hold("first", "db", 7, 1.8e9, 1.8e9 + 104.0, "import", "eve")
+        self.run_for(
+            7.0,
+            lambda: None,
+            lambda: None,
+            lambda: asked.append(hold),
+            holds=lambda: tuple(one for one in asked if self.clock.wall() < one.until_s),
+        )
+        self.assertEqual([(2, False)] * 3 + [(7, True)] * 1, self.held()[:4])
+        self.assertEqual((2, False), self.held()[-1])
+        self.assertEqual([2, 7, 2], [mask.count for mask in self.masks()[:-1]])
+        with contextlib.closing(HistoryReader(self.path)) as reader:
+            told = [event.text for event in reader.events(100)]
+            for one in reader.between(0.0, 1e12, 0):
+                inventory = reader.inventory(one.iteration.inventory_id).domains[0]
+                settings = Settings("iat", Parameters())
+                self.assertEqual(one.iteration.decision, replay(one.iteration, inventory, settings))
+        self.assertTrue(any("held: db at 7 ways until" in text for text in told), told)
+        self.assertIn("no longer held: db", told)
+
+    def test_a_hold_outlasts_the_agent(self) -> None:
+        """One that is there at the start is in the first layout."""
+        self.strategy = registry.make("iat", Parameters())
+        self.run_for(1.0, holds=lambda: (Hold("first", "db", 7, 1.8e9),))
+        self.assertEqual({(7, True)}, set(self.held()))
+        self.assertEqual(("db",), tuple(one.name for one in self.status().status.holds))
+
+    def test_a_hold_that_does_not_fit_is_told_and_the_rest_goes_on(self) -> None:
+        """So is one that the strategy does not keep; each is solved by its end."""
+        for ways, words in ((12, "cannot be held at 12 ways"), (7, "does not have the ways")):
+            asked = [Hold("first", "db", ways, 1.8e9)]
+            shown = []
+            self.run_for(
+                4.0,
+                lambda: None,
+                lambda shown=shown: shown.extend(self.agent.journal.latest.degraded),
+                asked.clear,
+                holds=lambda asked=asked: tuple(asked),
+            )
+            self.assertEqual(1, len(shown), shown)
+            self.assertIn(words, shown[0])
+            self.assertEqual((), self.status().status.degraded)
+            self.clock.now_s += 100
 
     def test_a_hint_has_the_picture_read_again(self) -> None:
         """Events say "look again"; a new guest is in the next decision."""

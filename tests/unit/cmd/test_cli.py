@@ -32,6 +32,7 @@ from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.explain import _in_force, moment
 from iat_nova.conf import LOCK
+from iat_nova.model import WayRequest
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.pause import PauseFile
 from iat_nova.store.records import Iteration
@@ -101,6 +102,7 @@ class TestTenants(CliCase):
                 "domain": 0,
                 "ways": 3,
                 "mask": "0x1c",
+                "held": None,
                 "overlaps_ddio": False,
                 "warnings": [],
             },
@@ -321,6 +323,142 @@ class TestPauseResume(CliCase):
                 self.assertEqual((1, True), (status, "/nonexistent; name it" in err), command)
 
 
+class TestHold(CliCase):
+    def test_shown_everywhere_until_released(self):
+        """By its display name, by libvirt's, by its UUID's begin: written, shown, released."""
+        self.tell()
+        for whom in ("pc1", "instance-00000003", "6f9619ff"):
+            status, out, err = self.run_it("hold", whom, "--ways=4", "--for=2h", "--reason=a\x1bb")
+            self.assertEqual((0, ""), (status, err))
+            self.assertIn("Held: pc1 at 4 ways until", out)
+            for command in ("status", ("top", "--once"), ("explain", "pc1")):
+                shown = self.run_it(*((command,) if isinstance(command, str) else command))[1]
+                self.assertIn("pc1 at 4 ways until", shown, command)
+                self.assertIn("a\\x1bb", shown, command)
+            (hold,) = json.loads(self.run_it("status", "-f", "json")[1])["holds"]
+            self.assertEqual(("pc1", 4, False), (hold["name"], hold["ways"], hold["in_force"]))
+            self.assertIn("Released: pc1.", self.run_it("release", whom)[1])
+            self.assertNotIn("held", self.run_it("status")[1])
+        self.assertIn("Nobody was held", self.run_it("release", "pc1")[1])
+        self.run_it("hold", "pc1", "--ways=4")
+        self.assertIn("until `iat-nova release`", self.run_it("status")[1])
+        self.assertIn("Released: pc1.", self.run_it("release", "--all")[1])
+
+    def test_in_force(self):
+        """What the agent has applied is told by every list."""
+        held = dataclasses.replace(
+            stories.inventory().tenants[1], ways=WayRequest(4, 4, 4, held=True)
+        )
+        inventory = stories.inventory()
+        tenants = (inventory.tenants[0], held, inventory.tenants[2])
+        with mock.patch.object(
+            stories, "inventory", lambda name: dataclasses.replace(inventory, tenants=tenants)
+        ):
+            self.tell()
+        self.run_it("hold", "pc1", "--ways=4")
+        self.assertRegex(self.run_it("status")[1], "held +pc1 at 4 ways until")
+        self.assertRegex(self.run_it("tenants")[1], r"pc1 .*\| 4 +\|")
+        self.assertRegex(self.run_it("top", "--once")[1], " pc1 .* held")
+        self.assertIn("iat-nova release pc1", self.run_it("explain", "pc1")[1])
+
+    def test_refused(self):
+        """What cannot be is said at once, and nothing is written."""
+        self.tell()
+        for arguments, status, words in (
+            (("pc1", "--ways=10"), 1, "9 can be held"),
+            (("nobody", "--ways=2"), 1, "there are pc1, vswitch, be1"),
+            (("pc1", "--ways=0"), 2, "positive whole number"),
+            (("pc1",), 2, "--ways"),
+            (("pc1", "--ways=2", "--for=soon"), 2, "invalid duration"),
+        ):
+            found, _, err = self.run_it("hold", *arguments)
+            self.assertEqual((status, True), (found, words in err), err)
+        self.assertFalse((self.folder / "holds").exists())
+
+    def test_no_agent(self):
+        """It waits for the next agent, and says so."""
+        self.tell(agent=stories.status(stopped=True))
+        status, out, _ = self.run_it("hold", "pc1", "--ways=4")
+        self.assertEqual((3, True), (status, "one that starts holds it" in out))
+
+
+class TestDecisions(CliCase):
+    def test_list_and_filters(self):
+        """By kind, guest, time and number; for programs with all fields."""
+        self.tell()
+        rows = json.loads(self.run_it("decisions", "-f", "json")[1])
+        self.assertEqual(["phase", "grow", "hold"] * 3, [row["kind"] for row in rows])
+        self.assertEqual([4, 5, 6], sorted({row["iteration"] for row in rows}))
+        grown = rows[1]
+        self.assertEqual(
+            ("ddio", 2, 3, "grow ddio 2 -> 3", True),
+            tuple(grown[key] for key in ("name", "ways_before", "ways_after", "what", "written")),
+        )
+        for arguments, count in (
+            (("--kind", "grow"), 3),
+            (("--kind", "grow", "--kind", "hold"), 6),
+            (("--guest", "pc1"), 3),
+            (("--guest", "vswitch"), 0),
+            (("--since=-6.5s",), 3),
+            (("--until=-7.5s",), 3),
+            (("--last", "2"), 2),
+            (("--domain", "1"), 0),
+        ):
+            found = json.loads(self.run_it("decisions", "-f", "json", *arguments)[1])
+            self.assertEqual(count, len(found), arguments)
+        last = json.loads(self.run_it("decisions", "-f", "json", "--last", "2")[1])
+        self.assertEqual(rows[-2:], last)
+        self.assertEqual(
+            "what", self.run_it("decisions", "-f", "csv", "-c", "what")[1].split()[0][1:-1]
+        )
+
+    def test_wrong_arguments(self):
+        """A mistake of the caller is named."""
+        self.tell()
+        for arguments in (
+            ("--kind", "grew"),
+            ("--since", "soon"),
+            ("--last", "0"),
+            ("-F", "-f", "yaml"),
+            ("-F", "-c", "colour"),
+        ):
+            self.assertEqual(2, self.run_it("decisions", *arguments)[0], arguments)
+
+
+class TestExplainGuest(CliCase):
+    def test_page(self):
+        """Who it is, what it may have and has, what happened, why not more."""
+        self.tell()
+        status, out, _ = self.run_it("explain", "pc1")
+        self.assertEqual(0, status)
+        for part in (
+            "Guest      pc1 (instance-00000003, 6f9619ff-8b86-d011-b42d-00cf4fc964ff)",
+            "flavor nfv.large",
+            "may have 2 to 8 ways, starts with 3",
+            "has 3 ways 0x1c",
+            "hold: no idle way",
+            "What would help",
+            "iat:llc_ways=4 in flavor nfv.large",
+            "iat-nova hold pc1 --ways 4",
+        ):
+            self.assertIn(part, out)
+        record = json.loads(self.run_it("explain", "pc1", "-f", "json")[1])
+        self.assertEqual(("pc1", True), (record["name"], record["here"]))
+        self.assertEqual(
+            (2, 3, 8), tuple(record["domains"][0][k] for k in ("least", "initial", "most"))
+        )
+
+    def test_nobody_and_several(self):
+        """Who is not there, and a name that several have, are errors that list who there is."""
+        self.tell()
+        for arguments, status, words in (
+            (("nobody",), 1, "nobody is called 'nobody' here"),
+            (("pc1", "--verify"), 2, "want a time"),
+        ):
+            found, _, err = self.run_it("explain", *arguments)
+            self.assertEqual((status, True), (found, words in err), err)
+
+
 class TestOthers(CliCase):
     def test_report(self):
         """The report is written where it is wanted."""
@@ -389,7 +527,6 @@ class TestOthers(CliCase):
             ("nonsense",),
             ("tenants", "--nonsense"),
             ("tenants", "-f", "nonsense"),
-            ("explain", "sometime"),
             ("top", "--interval", "0"),
             ("bench", "loop", "--tenants", "x"),
             ("simulate", "run"),

@@ -374,6 +374,25 @@ class PromiseTest(unittest.TestCase):
         assert run.state is not None
         self.assertEqual({"t0"}, run.state.plan.owners)
 
+    def test_who_is_held_has_so_many_ways_alone_and_no_others(self) -> None:
+        """Whatever is tried, busy or idle: more than it was promised, fewer than it would take."""
+        for ways, curve in ((3, FITS), (5, STREAM), (4, Curve(0.0, ()))):
+            free = promising(host((PC, curve), (PC, FITS), (BE, STREAM)), 2, 2, 0)
+            held = WayRequest(ways, ways, ways, promised=2, held=True)
+            first, *others = free.tenants
+            tenants = (dataclasses.replace(first, ways=held), *others)
+            loads = {t.id: load for t, load in zip(tenants, free.loads, strict=True)}
+            here = Host(DomainInventory(free.inventory.domain, tenants), loads, free.inbound)
+            run = Run()
+            run.on(free, 15)
+
+            def look(decision: Decision, here: Host = here, ways: int = ways) -> None:
+                check(here.inventory, decision.layout)
+                mask = decision.layout.mask_of("t0")
+                self.assertEqual((ways, ways), (mask and mask.count, alone(decision, "t0")))
+
+            run.on(here, 40, look)
+
     def test_one_promise_takes_its_ways_and_shares_the_others(self) -> None:
         """Who was promised two may fill all, the others all but these."""
         first = self.kept(promising(host((PC, FITS), (PC, FITS)), 2, 0))[0].layout

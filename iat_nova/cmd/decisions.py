@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova decisions."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from iat_nova.cmd import arguments, guests
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
+from iat_nova.cmd.explain import moment
+from iat_nova.report import escape, words
+from iat_nova.report.subjects import Subject
+from iat_nova.report.turns import KINDS, MOVE, Turn, Turns, concerns
+from iat_nova.store.reader import HistoryReader
+
+COLUMNS = ("time", "domain", "iteration", "what", "reason")
+FIELDS = ("wall_s", "kind", "subject", "name", "ways_before", "ways_after", "written")
+SCANNED = 256  # decisions at a time
+POLL_S = 0.5
+STREAMS = ("table", "json", "csv", "value")
+
+
+class Decisions(Lister):
+    """List what was decided, a line a step, the latest last.
+
+    Masks that moved while their counts stayed are listed with --guest or --kind move.
+    """
+
+    _epilog = f"""
+KIND: {", ".join(KINDS)}
+TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (so long ago)
+
+examples:
+  iat-nova decisions                          the last 25
+  iat-nova decisions --guest web --since=-1d
+  iat-nova decisions --kind grow --kind undo -f csv
+  iat-nova decisions -F                       the last ones, and new ones until Ctrl-C
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        arguments.take_times(parser)
+        parser.add_argument("--guest", metavar="GUEST", help="only what was done to this one")
+        parser.add_argument("--since", metavar="TIME", help="not before this time")
+        parser.add_argument("--until", metavar="TIME", help="not after this time")
+        parser.add_argument(
+            "--kind", action="append", choices=KINDS, metavar="KIND", help="only these; repeatable"
+        )
+        parser.add_argument("--domain", type=int, metavar="N", help="only this cache domain")
+        parser.add_argument(
+            "--last",
+            type=arguments.natural,
+            metavar="N",
+            help="at most so many; default: 25, without a bound with --since",
+        )
+        parser.add_argument(
+            "-F", "--follow", action="store_true", help="go on with new ones until Ctrl-C"
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return a row a step."""
+        columns = self._columns(parsed_args)
+        if parsed_args.formatter == "table" and self.app.stdout.isatty():
+            parsed_args.fit_width = True  # a reason may be longer than a line
+        if parsed_args.follow and parsed_args.formatter not in STREAMS:
+            raise Failure(f"--follow writes {', '.join(STREAMS)}", EXIT_USAGE)
+        with self.history(parsed_args) as reader:
+            wanted = self._wanted(parsed_args, reader)
+            newest = _newest(reader)
+            found = self._found(parsed_args, reader, wanted)
+        if parsed_args.follow:
+            self._follow(parsed_args, columns, found, wanted, newest)
+            return (), []
+        return columns, [self._cells(parsed_args, turn, columns) for turn in found]
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the list; what follows has been printed as it came."""
+        if not parsed_args.follow:
+            super().produce_output(parsed_args, column_names, data)
+        return self._status
+
+    def _columns(self, parsed_args: argparse.Namespace) -> tuple[str, ...]:
+        machine = parsed_args.formatter in (*MACHINE_FORMATS, "csv")
+        return (*COLUMNS, *FIELDS) if machine or parsed_args.columns else COLUMNS
+
+    def _wanted(
+        self, parsed_args: argparse.Namespace, reader: HistoryReader
+    ) -> Callable[[Turn], bool]:
+        """Return what tells whether a turn is asked for."""
+        subject: Subject | None = None
+        if parsed_args.guest is not None:
+            subject, _ = guests.anywhere(reader, parsed_args.guest)
+        kinds = parsed_args.kind or [kind for kind in KINDS if kind != MOVE or subject is not None]
+
+        def wanted(turn: Turn) -> bool:
+            return turn.kind in kinds and (subject is None or concerns(subject, turn))
+
+        return wanted
+
+    def _found(
+        self,
+        parsed_args: argparse.Namespace,
+        reader: HistoryReader,
+        wanted: Callable[[Turn], bool],
+    ) -> list[Turn]:
+        """Return the last turns of the period that are asked for, oldest first."""
+        now_s = time.time()
+        begin_s = moment(parsed_args.since, now_s) if parsed_args.since else -math.inf
+        end_s = moment(parsed_args.until, now_s) if parsed_args.until else math.inf
+        most = parsed_args.last or (math.inf if parsed_args.since else 25)
+        turns, found = Turns(reader), list[Turn]()
+        count, read = SCANNED, 0
+        while len(found) < most:
+            batch = reader.decisions(count, parsed_args.domain, begin_s, end_s)
+            for recorded in batch[read:]:
+                found += [one for one in reversed(turns.of(recorded)) if wanted(one)]
+            if len(batch) < count:
+                break
+            read, count = count, 4 * count
+        kept = found if math.isinf(most) else found[: int(most)]
+        return kept[::-1]
+
+    def _follow(
+        self,
+        parsed_args: argparse.Namespace,
+        columns: tuple[str, ...],
+        found: list[Turn],
+        wanted: Callable[[Turn], bool],
+        row: int,
+    ) -> None:
+        """Print turns as they come, until Ctrl-C."""
+        chosen = tuple(parsed_args.columns) or columns
+        if unknown := set(chosen) - set(columns):
+            raise Failure(f"no such column: {', '.join(sorted(unknown))}", EXIT_USAGE)
+        write = _writer(self.app.stdout, parsed_args.formatter, chosen)
+        try:
+            while True:
+                for turn in found:
+                    write(_values(turn))
+                self.app.stdout.flush()
+                time.sleep(POLL_S)
+                with self.history(parsed_args) as reader:
+                    found, row = _after(reader, row, parsed_args.domain, wanted)
+        except KeyboardInterrupt:
+            return
+
+    def _cells(
+        self, parsed_args: argparse.Namespace, turn: Turn, columns: tuple[str, ...]
+    ) -> tuple[object, ...]:
+        values = _values(turn)
+        return tuple(self.cell(parsed_args, values[column]) for column in columns)
+
+
+def _newest(reader: HistoryReader) -> int:
+    return max(
+        (one.row for number in reader.domains() if (one := reader.latest(number))), default=0
+    )
+
+
+def _after(
+    reader: HistoryReader, row: int, domain: int | None, wanted: Callable[[Turn], bool]
+) -> tuple[list[Turn], int]:
+    """Return the turns after a row of the history, and the newest row."""
+    newest = _newest(reader)
+    if newest < row:  # the history was begun anew
+        row = 0
+    turns = Turns(reader)
+    found = [
+        turn
+        for number in reader.domains()
+        if domain in (None, number)
+        for recorded in reader.newer(number, row, SCANNED)
+        if recorded.iteration.eventful
+        for turn in turns.of(recorded)
+        if wanted(turn)
+    ]
+    return sorted(found, key=lambda turn: turn.row), newest
+
+
+def _values(turn: Turn) -> dict[str, object]:
+    """Return a turn under the names of columns."""
+    return {
+        "time": words.moment(turn.wall_s),
+        "wall_s": turn.wall_s,
+        "domain": turn.domain,
+        "iteration": turn.iteration,
+        "kind": turn.kind,
+        "name": turn.name,
+        "subject": turn.subject,
+        "what": f"{turn.kind} {turn.name} {turn.ways}".rstrip(),
+        "ways_before": turn.ways_before,
+        "ways_after": turn.ways_after,
+        "reason": turn.reason,
+        "written": turn.written,
+    }
+
+
+def _writer(
+    stdout: Any, formatter: str, columns: tuple[str, ...]
+) -> Callable[[dict[str, object]], None]:
+    """Return what writes one turn, in a format that needs not know the others."""
+    if formatter == "json":
+        return lambda values: stdout.write(
+            f"{json.dumps({column: values[column] for column in columns})}\n"
+        )
+    if formatter == "csv":
+        rows = csv.writer(stdout)
+        rows.writerow(columns)
+        return lambda values: rows.writerow(_plain(values, columns))
+    widths = {"time": 19, "domain": 2, "iteration": 6, "what": 24}
+
+    def line(values: dict[str, object]) -> None:
+        cells = zip(_plain(values, columns), columns, strict=True)
+        fitted = (escape.fit(text, widths.get(name, escape.width(text))) for text, name in cells)
+        stdout.write(f"{' '.join(fitted).rstrip()}\n")
+
+    return line
+
+
+def _plain(values: dict[str, object], columns: tuple[str, ...]) -> Iterator[str]:
+    for column in columns:
+        value = values[column]
+        yield "" if value is None else escape.plain(str(value))

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova hold and iat-nova release."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+
+from iat_nova.cmd import guests
+from iat_nova.cmd.arguments import natural
+from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
+from iat_nova.cmd.pause import agent_runs, duration, existing, who
+from iat_nova.model import Hold
+from iat_nova.policy import holds
+from iat_nova.report import escape, words
+from iat_nova.store.holds import Holds
+
+
+class HoldCommand(Command):
+    """Hold a guest at a number of ways for a while: no more, no fewer.
+
+    All else goes on. It is shown by status, tenants, top and explain until it has run out or
+    `iat-nova release` ends it. It outlasts restarts of the agent and of the guest. What the others
+    have at least, and what flavors promise, comes first: a hold that does not fit is refused.
+    """
+
+    _epilog = """
+GUEST is a UUID or its begin (8 digits), a name, or the name libvirt has (instance-0000002a);
+also vswitch, pool, host.
+
+examples:
+  iat-nova hold db --ways 3 --for 2h --reason "nightly import"
+  iat-nova hold instance-0000002a --ways 1       until iat-nova release
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("guest", metavar="GUEST", help="whom")
+        parser.add_argument(
+            "--ways", type=natural, required=True, metavar="N", help="how many it has"
+        )
+        parser.add_argument(
+            "--for",
+            dest="seconds",
+            metavar="TIME",
+            type=duration,
+            help="release it after this time: 90s, 30m, 2h, 1d",
+        )
+        parser.add_argument("--reason", default="", help="why, for the others")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Write the file, if the hold fits."""
+        now_s = time.time()
+        until_s = now_s + parsed_args.seconds if parsed_args.seconds else math.inf
+        folder = existing(self.state_dir(parsed_args))
+        with self.history(parsed_args) as reader:
+            subject = guests.now(reader, parsed_args.guest)
+        if subject.floats or not subject.tenants:
+            raise Failure(
+                f"{subject.title} floats over shared CPUs: it has no ways of its own, but the "
+                "pool's (iat-nova hold pool)"
+            )
+        reason, ways = parsed_args.reason, parsed_args.ways
+        hold = Hold(subject.key, subject.name, ways, now_s, until_s, reason, who())
+        if (why := holds.why_not(hold, subject.tenants)) is not None:
+            raise Failure(f"{subject.title} cannot be held at {ways}: {escape.plain(why)}")
+        Holds(folder).write(hold)
+        self.app.stdout.write(f"Held: {escape.plain(words.held(hold))}.\n")
+        if agent_runs(self, folder):
+            return 0
+        self.app.stdout.write("No agent is seen running here; one that starts holds it.\n")
+        return EXIT_NOT_RUNNING
+
+
+class Release(Command):
+    """End what `iat-nova hold` began.
+
+    The guest's bounds are again those of the policy, from the next iteration on.
+    """
+
+    _epilog = """
+examples:
+  iat-nova release db
+  iat-nova release --all
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        whom = parser.add_mutually_exclusive_group(required=True)
+        whom.add_argument("guest", nargs="?", metavar="GUEST", help="whom")
+        whom.add_argument("--all", action="store_true", help="everybody who is held")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Remove the files."""
+        folder = Holds(existing(self.state_dir(parsed_args)))
+        held = folder.current(time.time())
+        found = held if parsed_args.all else self._found(parsed_args, held)
+        for hold in found:
+            folder.clear(hold.tenant)
+            since = words.duration(time.time() - hold.since_s)
+            by = f" by {escape.plain(hold.by)}" if hold.by else ""
+            name = escape.plain(hold.name)
+            self.app.stdout.write(f"Released: {name}. It was held{by} for {since}.\n")
+        if not found:
+            self.app.stdout.write("Nobody was held.\n" if not held else "It was not held.\n")
+        return 0
+
+    def _found(self, parsed_args: argparse.Namespace, held: tuple[Hold, ...]) -> tuple[Hold, ...]:
+        """Return whose hold is meant; the holds alone name those who are not here any more."""
+        text = parsed_args.guest
+        found = tuple(hold for hold in held if text in (hold.tenant, hold.name))
+        if len(found) == 1:
+            return found
+        with self.history(parsed_args) as reader:
+            subject, _ = guests.anywhere(reader, text)
+        return tuple(hold for hold in held if hold.tenant == subject.key)

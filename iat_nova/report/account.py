@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be said of one guest: why it has the ways it has, and what would change that."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from iat_nova.common import amounts as figures
+from iat_nova.common.cpulist import format_cpus
+from iat_nova.model import Action, Hold, Priority, Tenant, TenantKind, WayMask
+from iat_nova.policy import holds
+from iat_nova.policy.owners import guest_id
+from iat_nova.report import escape, view, waymap, words
+from iat_nova.report.subjects import Subject
+from iat_nova.report.turns import Turn, Turns, concerns
+from iat_nova.report.view import DomainView, View
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import Inventory
+
+SCANNED = 1000  # decisions of a domain among which its own are sought
+LATELY = 300  # iterations in which a decision is sought that wanted something and did not do it
+SHOWN = 10  # of its turns
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """A guest's share of one cache domain. `turns`: the newest first, each with what went along.
+
+    `refused`: the last time something was wanted for it and not done, None where nothing was.
+    """
+
+    seen: DomainView
+    tenant: Tenant
+    turns: tuple[tuple[Turn, tuple[Turn, ...]], ...]
+    refused: Turn | None
+
+    @property
+    def mask(self) -> WayMask | None:
+        """Its ways, as the machine has them where that was read back."""
+        return self.seen.mask_of(self.tenant.id)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Account:
+    """All of it. `here`: it was there in the latest picture; `reason`: why it is in its class."""
+
+    subject: Subject
+    view: View
+    here: bool
+    seen_s: float
+    reason: str | None
+    parts: tuple[Part, ...]
+
+    @property
+    def hold(self) -> Hold | None:
+        """What a person holds it at, whether it is so or not."""
+        keys = {self.subject.key, *(part.tenant.key for part in self.parts)}
+        return next((one for one in self.view.holds if one.tenant in keys), None)
+
+
+def give(reader: HistoryReader, seen: View, subject: Subject, picture: Inventory) -> Account:
+    """Return what the history tells of a guest that is in `picture`."""
+    guest = subject.guest
+    keys = [guest_id(guest)] if guest is not None else []
+    keys += [tenant.id for _, tenant in subject.tenants]
+    reason = next((picture.reasons[key] for key in keys if key in picture.reasons), None)
+    now = {domain.inventory.domain.id: domain for domain in seen.domains}
+    turns = Turns(reader)
+    parts = []
+    for inventory, tenant in subject.tenants:
+        number = inventory.domain.id
+        domain = now.get(number, DomainView(inventory, None, None))
+        if domain.latest is not None and tenant.id not in domain.inventory.names:
+            domain = DomainView(inventory, None, None)  # it is not there any more
+        parts.append(
+            Part(
+                domain,
+                tenant,
+                tuple(_turns(reader, turns, subject, number)),
+                _refused(reader, turns, subject, domain),
+            )
+        )
+    here = any(part.seen.latest is not None for part in parts)
+    return Account(subject, seen, here, picture.wall_s, reason, tuple(parts))
+
+
+def _turns(
+    reader: HistoryReader, turns: Turns, subject: Subject, domain: int
+) -> Iterator[tuple[Turn, tuple[Turn, ...]]]:
+    """Yield its newest turns, each with the others that gave or took ways by the same decision."""
+    count = 0
+    for recorded in reader.decisions(SCANNED, domain):
+        done = [one for one in turns.of(recorded) if one.kind != Action.HOLD]
+        its = [one for one in done if concerns(subject, one)]
+        others = tuple(one for one in done if one not in its and _changed(one))
+        for turn in its:
+            yield turn, others
+            count += 1
+            if count == SHOWN:
+                return
+
+
+def _changed(turn: Turn) -> bool:
+    return turn.ways_before is not None and turn.ways_before != turn.ways_after
+
+
+def _refused(
+    reader: HistoryReader, turns: Turns, subject: Subject, domain: DomainView
+) -> Turn | None:
+    """Return the last time something was wanted for it, lately, and not done or undone."""
+    if domain.latest is None:
+        return None
+    number = domain.inventory.domain.id
+    for recorded in reversed(reader.newer(number, domain.latest.row - LATELY, LATELY)):
+        for turn in turns.of(recorded):
+            if turn.kind in (Action.HOLD, Action.UNDO) and concerns(subject, turn):
+                return turn
+    return None
+
+
+# ------------------------------------------------------------------- why not more
+
+
+def why_not_more(account: Account) -> list[str]:
+    """Return what keeps it from having more ways now, the plainest first."""
+    return list(dict.fromkeys(text for part in account.parts for text in _why(account, part)))
+
+
+def _why(account: Account, part: Part) -> Iterator[str]:
+    tenant, mask, said = part.tenant, part.mask, account.view.now
+    if not account.here or mask is None:
+        yield "it does not run here now" if not account.here else "no ways were decided for it yet"
+        return
+    if account.subject.floats:
+        yield f"it floats over CPUs {format_cpus(tenant.cpus)} with the pool, whose ways these are"
+    if tenant.ways.held:
+        yield f"a person holds it at {figures.ways(tenant.ways.min)}"
+    elif mask.count >= tenant.ways.max:
+        yield f"{tenant.ways.max} is the most it may have"
+    if said is not None and said.status.reason:
+        yield f"the agent only observes: {said.status.reason}"
+    if view.pause(account.view) is not None:
+        yield "the masks are held (iat-nova pause)"
+    if part.refused is not None:
+        turn = part.refused
+        yield f"{words.moment(turn.wall_s)}: {turn.kind}: {turn.reason}"
+    if mates := _mates(part):
+        names = part.seen.inventory.names
+        yield f"it shares its ways with {figures.names(names.get(one, one) for one in mates)}"
+    yield from _demand(account, part)
+    if tenant.priority is Priority.BE and tenant.kind is not TenantKind.STACK:
+        yield "it is best effort: it gives ways to those who are served first"
+    yield from _room(part)
+
+
+def _demand(account: Account, part: Part) -> Iterator[str]:
+    """Tell how much it misses, and where that is too little for a decision."""
+    assert part.seen.latest is not None
+    rates = part.seen.latest.iteration.sample.tenants.get(part.tenant.id)
+    if rates is None:
+        yield "its counters could not be read: nothing is known of its demand"
+        return
+    text = (
+        f"{figures.rate(rates.misses_per_s)} LLC misses, {rates.miss_ratio:.1%} of its references"
+    )
+    said = account.view.now
+    floor = said.status.parameters.floor_references_per_s if said is not None else 0.0
+    if rates.misses_per_s < floor:
+        text += f": too few to count (floor_references {figures.rate(floor)})"
+    yield text
+
+
+def _room(part: Part) -> Iterator[str]:
+    """Tell which ways are idle, and who has more than its least."""
+    inventory, layout = part.seen.inventory, part.seen.layout
+    assert layout is not None
+    taken = 0
+    for group in layout.counted.groups:
+        taken |= group.mask
+    domain = inventory.domain
+    idle = ((1 << domain.ways) - 1) & ~(taken | domain.reserved_ways)
+    if idle:
+        yield f"cache domain {domain.id} has {figures.ways(idle.bit_count())} idle"
+        return
+    names, mates = inventory.names, {part.tenant.id, *_mates(part)}
+    spare = [
+        f"{names[one.id]} {mask.count} (least {one.ways.min})"
+        for one in inventory.tenants
+        if one.id not in mates
+        and one.priority is Priority.BE
+        and (mask := layout.mask_of(one.id)) is not None
+        and mask.count > one.ways.min
+    ]
+    could = (
+        f"could give: {figures.names(spare)}" if spare else "no best-effort tenant has any to give"
+    )
+    yield f"no way of cache domain {domain.id} is idle; {could}"
+
+
+def _mates(part: Part) -> list[str]:
+    layout = part.seen.layout
+    groups = layout.groups if layout is not None else ()
+    return [
+        one
+        for group in groups
+        if part.tenant.id in group.tenants
+        for one in group.tenants
+        if one != part.tenant.id
+    ]
+
+
+# ---------------------------------------------------------------- what would help
+
+
+def what_would_help(account: Account) -> list[str]:
+    """Return what a person could do so that it has more, each with its command or key."""
+    if not account.here:
+        return []
+    return list(dict.fromkeys(text for part in account.parts for text in _help(account, part)))
+
+
+def _help(account: Account, part: Part) -> Iterator[str]:
+    subject, tenant, mask = account.subject, part.tenant, part.mask
+    flavor = f"flavor {tenant.flavor}" if tenant.flavor else "its flavor"
+    if subject.floats:
+        assert subject.guest is not None
+        name = subject.guest.flavor or "its flavor"
+        yield f"CPUs of its own, hence ways of its own: hw:cpu_policy=dedicated in flavor {name}"
+        return
+    alone = part.seen.inventory.names.get(tenant.id) == subject.name
+    whom = shlex.quote(subject.name) if alone else subject.key
+    if tenant.ways.held:
+        yield f"iat-nova release {whom}"
+        return
+    if mask is None:
+        return
+    guest = tenant.kind is TenantKind.GUEST
+    wanted = mask.count + 1
+    if mask.count >= tenant.ways.max:
+        where = f"iat:llc_ways_max of {flavor}, or " if guest else ""
+        yield f"a higher {where}ways.max of class {tenant.class_name or 'default'} in the policy"
+    if guest and tenant.priority is Priority.BE:
+        yield f"iat:priority=PC in {flavor}: then others give to it"
+    if guest and wanted > tenant.ways.promised:
+        yield f"iat:llc_ways={wanted} in {flavor}: then it never has fewer"
+    hold = Hold(subject.key, subject.name, wanted, 0.0)
+    why = holds.why_not(hold, subject.tenants)
+    command = f"iat-nova hold {whom} --ways {wanted} --for 1h"
+    yield f"{command}: to see what it brings" if why is None else f"no hold at {wanted}: {why}"
+    if part.seen.layout is not None and part.seen.layout.grouped:
+        yield "fewer guests on this host: there are more than ways, or classes of service"
+
+
+# ------------------------------------------------------------------ words and data
+
+
+def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = False) -> str:
+    """Return the account in lines for a terminal."""
+    subject = account.subject
+    lines = [f"Guest      {subject.title}" if subject.guest else f"Tenant     {subject.title}"]
+    if subject.guest is not None:
+        owner = f", project {subject.guest.project}" if subject.guest.project else ""
+        lines.append(escape.plain(f"           flavor {subject.guest.flavor or 'unknown'}{owner}"))
+    if not account.here:
+        lines.append(f"           not here now; last seen {words.moment(account.seen_s)}")
+    lines.append(f"Class      {escape.plain(account.reason or 'the reason is not recorded')}")
+    if account.hold is not None:
+        told = words.held(account.hold, wall_s)
+        lines.append(f"Held       {escape.plain(told)}")
+    for part in account.parts:
+        lines += ["", *_part(part, width, colour)]
+    for title, texts in (
+        ("Why not more", why_not_more(account)),
+        ("What would help", what_would_help(account)),
+    ):
+        if texts:
+            lines += ["", title]
+            for text in texts:
+                first, *more = escape.wrap(escape.plain(text), width - 4, 3)
+                lines += [f"  - {first}", *(f"    {line}" for line in more)]
+    return "\n".join(lines)
+
+
+def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
+    tenant, mask, layout = part.tenant, part.mask, part.seen.layout
+    bounds = tenant.ways
+    kept = f", {bounds.promised} promised" if bounds.promised else ""
+    least = "" if bounds.min == bounds.max else f"{bounds.min} to "
+    yield (
+        f"Domain {part.seen.inventory.domain.id}   CPUs {format_cpus(tenant.cpus)}; may have "
+        f"{least}{figures.ways(bounds.max)}, starts with {bounds.initial}{kept}"
+    )
+    if mask is not None and layout is not None:
+        lent = part.seen.lent_to(tenant.id)
+        more = f", {lent} of them lent" if lent else ""
+        shared = ", shared with DDIO" if part.seen.ddio and mask.overlaps(part.seen.ddio) else ""
+        yield f"           has {figures.ways(mask.count)} {mask}{more}{shared}"
+        drawn = waymap.text(layout, part.seen.inventory, width=width - 11, colour=colour)
+        yield f"           {drawn}"
+    if not part.turns:
+        yield "What happened to its ways: nothing that is recorded"
+        return
+    yield "What happened to its ways"
+    for turn, others in part.turns:
+        ways = f" {turn.ways} way{'' if turn.ways == '1' else 's'}" if turn.ways else ""
+        text = f"#{turn.iteration} {turn.kind}{ways}: {turn.reason}"
+        also = "; ".join(f"{one.kind} {one.name} {one.ways}" for one in others)
+        text += f" (with: {also})" if also else ""
+        first, *rest = escape.wrap(escape.plain(text), width - 23, 4)
+        yield f"  {words.moment(turn.wall_s)}  {first}"
+        yield from (f"{'':23}{line}" for line in rest)
+
+
+def record(account: Account) -> dict[str, Any]:
+    """Return the account as plain values."""
+    subject, guest = account.subject, account.subject.guest
+    return {
+        "key": subject.key,
+        "name": subject.name,
+        "instance_name": guest.name if guest else None,
+        "flavor": guest.flavor if guest else None,
+        "project": guest.project if guest else None,
+        "here": account.here,
+        "seen_s": account.seen_s,
+        "reason": account.reason,
+        "hold": dataclasses.asdict(account.hold) if account.hold else None,
+        "domains": [_part_record(part) for part in account.parts],
+        "why_not_more": why_not_more(account),
+        "what_would_help": what_would_help(account),
+    }
+
+
+def _part_record(part: Part) -> dict[str, Any]:
+    return {
+        **view.tenant_row(part.seen, part.tenant),
+        "least": part.tenant.ways.min,
+        "initial": part.tenant.ways.initial,
+        "most": part.tenant.ways.max,
+        "promised": part.tenant.ways.promised,
+        "turns": [
+            {**turn_record(turn), "with": [turn_record(one) for one in others]}
+            for turn, others in part.turns
+        ],
+    }
+
+
+def turn_record(turn: Turn) -> dict[str, Any]:
+    """Return a turn as plain values."""
+    return {name: value for name, value in dataclasses.asdict(turn).items() if name != "row"}

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom a person means: a guest by UUID, name or libvirt's name; the switch, the pool, the host."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from iat_nova.model import DomainInventory, Guest, Tenant, TenantKind
+from iat_nova.report import escape
+from iat_nova.store.records import Inventory
+
+_BEGIN_OF_UUID = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
+_SHOWN_APART = re.compile(r"(.+) \(([0-9a-f]{8})\)")  # as `DomainInventory.names` writes it
+
+
+class Ambiguous(LookupError):
+    """Several are meant; the text lists them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Subject:
+    """One of those who share the cache, or a guest that floats with others (the pool).
+
+    `key` is a guest's UUID, else a tenant's id. `tenants`: what it is in each cache domain, the
+    pool where it floats; empty where none is known.
+    """
+
+    key: str
+    name: str
+    guest: Guest | None
+    tenants: tuple[tuple[DomainInventory, Tenant], ...]
+
+    @property
+    def floats(self) -> bool:
+        """Whether it has no ways of its own, but the pool's."""
+        return self.guest is not None and all(
+            tenant.kind is TenantKind.POOL for _, tenant in self.tenants
+        )
+
+    @property
+    def title(self) -> str:
+        """Its name, and what else tells it apart."""
+        if self.guest is None:
+            return escape.plain(self.name)
+        return escape.plain(f"{self.name} ({self.guest.name}, {self.key})")
+
+    def is_it(self, subject: str) -> bool:
+        """Tell whether a decision's subject is this one, in whichever run."""
+        if self.floats:
+            return any(subject == tenant.id for _, tenant in self.tenants)
+        return subject.partition("/")[0] == self.key
+
+
+def find(inventory: Inventory, text: str) -> Subject | None:
+    """Return whom a text means in a picture of the host; None: nobody. Raises `Ambiguous`."""
+    found = {one.key: one for one in everybody(inventory) if _means(text, one)}
+    exact = [one for one in found.values() if text.lower() == one.key]
+    if len(found) > 1 and not exact:
+        titles = "\n".join(f"  {one.title}" for one in found.values())
+        raise Ambiguous(f"{escape.plain(text)!r} may be any of these; name its UUID\n{titles}")
+    return next(iter(exact or found.values()), None)
+
+
+def everybody(inventory: Inventory) -> Iterator[Subject]:
+    """Yield all guests, then the tenants that are none."""
+    here = [
+        (seen, tenant) for _, seen in sorted(inventory.domains.items()) for tenant in seen.tenants
+    ]
+    for guest in inventory.facts.guests:
+        its = tuple(pair for pair in here if pair[1].uuid == guest.uuid)
+        if not its and guest.floating_cpus:
+            floats = set(guest.floating_cpus)
+            its = tuple(
+                pair
+                for pair in here
+                if pair[1].kind is TenantKind.POOL and floats.intersection(pair[1].cpus)
+            )
+        yield Subject(guest.uuid, guest.display_name, guest, its)
+    known = {guest.uuid for guest in inventory.facts.guests}
+    others = {tenant.key: tenant for _, tenant in here if tenant.key not in known}
+    for key, tenant in others.items():
+        its = tuple(pair for pair in here if pair[1].key == key)
+        yield Subject(key, tenant.name, None, its)
+
+
+def _means(text: str, one: Subject) -> bool:
+    names = {one.key, one.name, one.guest.name if one.guest else one.name}
+    if text in names or text.lower() == one.key:
+        return True
+    if apart := _SHOWN_APART.fullmatch(text):
+        return apart[1] == one.name and one.key.startswith(apart[2])
+    return bool(_BEGIN_OF_UUID.fullmatch(text.lower()) and one.key.startswith(text.lower()))

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions taken apart: a row for each thing that one did, as `iat-nova decisions` lists them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from iat_nova.model import DDIO, Action, DomainInventory, Layout, WayMask
+from iat_nova.report import words
+from iat_nova.report.subjects import Subject
+from iat_nova.store.reader import HistoryReader, Recorded
+from iat_nova.store.records import Iteration
+
+PHASE, MOVE = "phase", "move"
+KINDS = (*(action.value for action in Action), PHASE, MOVE)
+"""What a row may be: a strategy's action, a change of its phase, or ways that lie elsewhere now."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Turn:
+    """One thing that a decision did. `subject`: a tenant's id, ``ddio``, ``layout``.
+
+    Counts are of ways, None where they are not known or not meant.
+    """
+
+    row: int  # of the history
+    wall_s: float
+    domain: int
+    iteration: int
+    kind: str
+    subject: str
+    name: str
+    ways_before: int | None
+    ways_after: int | None
+    reason: str
+    written: bool
+
+    @property
+    def ways(self) -> str:
+        """The counts as ``2 -> 3``; one where it stayed; empty where none is known."""
+        counts = [str(one) for one in (self.ways_before, self.ways_after) if one is not None]
+        return " -> ".join(counts if self.ways_before != self.ways_after else counts[:1])
+
+
+class Turns:
+    """Takes apart what a reader returns; who has left is looked up in the inventory of then."""
+
+    def __init__(self, reader: HistoryReader) -> None:
+        self._reader = reader
+        self._known: dict[int, DomainInventory | None] = {}
+
+    def of(self, recorded: Recorded) -> list[Turn]:
+        """Return what a decision did, in its order."""
+        iteration = recorded.iteration
+        inventory = self._inventory(iteration)
+        return [] if inventory is None else list(_turns(recorded.row, iteration, inventory))
+
+    def _inventory(self, iteration: Iteration) -> DomainInventory | None:
+        number = iteration.inventory_id
+        if number not in self._known:
+            found = self._reader.inventory(number)
+            self._known[number] = found.domains.get(iteration.domain) if found else None
+        return self._known[number]
+
+
+def concerns(subject: Subject, turn: Turn) -> bool:
+    """Tell whether something was done to this one."""
+    return subject.is_it(turn.subject)
+
+
+def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterator[Turn]:
+    decision = iteration.decision
+    names = words.Names(inventory, iteration.former)
+
+    def turn(kind: str, subject: str, before: int | None, after: int | None, why: str) -> Turn:
+        return Turn(
+            row,
+            iteration.wall_s,
+            iteration.domain,
+            decision.iteration,
+            kind,
+            subject,
+            names.of(subject),
+            before,
+            after,
+            names.put_into(why),
+            iteration.effective is not None,
+        )
+
+    if decision.rule is not None or decision.phase != decision.phase_before:
+        why = "; ".join((words.state_change(decision), *decision.why))
+        yield turn(PHASE, "layout", None, None, why)
+    for step in decision.steps:
+        yield turn(step.action, step.subject, step.ways_before, step.ways_after, step.reason)
+    told = {step.subject for step in decision.steps if step.action is not Action.HOLD}
+    for subject in decision.moved:
+        if subject not in told:
+            before, after = iteration.layout_before, decision.layout
+            was, now = _mask(before, subject), _mask(after, subject)
+            counts = was and was.count, now and now.count
+            why = f"from {was or 'unknown ways'} to {now or 'none'}"
+            yield turn(MOVE, subject, *counts, why)
+
+
+def _mask(layout: Layout | None, subject: str) -> WayMask | None:
+    if layout is None:
+        return None
+    return layout.ddio if subject == DDIO else layout.mask_of(subject)

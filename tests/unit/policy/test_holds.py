@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person holds becomes a tenant's bounds where all others keep their least."""
+
+import dataclasses
+import unittest
+
+from iat_nova.model import Group, Hold, Layout, WayMask, WayRequest
+from iat_nova.policy import holds
+from tests.unit import stories
+
+UUID = stories.PC.partition("/")[0]
+
+
+def bounds(domains, key=UUID):
+    """The way bounds of a tenant."""
+    ((_, tenant),) = holds.of_tenant(domains, key)
+    return tenant.ways
+
+
+class TestApply(unittest.TestCase):
+    def setUp(self):
+        self.domains = {0: stories.inventory()}  # 11 ways; least: stack 1, PC 2, BE 1
+
+    def refusal(self, hold, domains=None):
+        held, refused = holds.apply(domains or self.domains, (hold,))
+        self.assertEqual(domains or self.domains, held)
+        return refused[hold]
+
+    def test_least_and_most_are_what_is_held(self):
+        """All else of the tenant stays, and so do the others."""
+        held, refused = holds.apply(self.domains, (Hold(UUID, "pc1", 9, 1.0),))
+        self.assertEqual({}, refused)
+        self.assertEqual(WayRequest(9, 9, 9, held=True), bounds(held))
+        self.assertEqual(9, bounds(held).kept)
+        self.assertEqual(WayRequest(1, 2, 8), bounds(held, "stack"))
+
+    def test_what_does_not_fit(self):
+        """The text counts what the others keep."""
+        text = self.refusal(Hold(UUID, "pc1", 10, 1.0))
+        self.assertEqual(
+            "cache domain 0 has 11 ways for tenants; the others keep vswitch 1, be1 1: "
+            "9 can be held",
+            text,
+        )
+
+    def test_holds_count_for_one_another(self):
+        """The earlier one is kept, whichever is named first."""
+        first = Hold(UUID, "pc1", 6, 1.0)
+        second = Hold("stack", "vswitch", 5, 2.0)
+        held, refused = holds.apply(self.domains, (second, first))
+        self.assertEqual(({second}, 6), (set(refused), bounds(held).min))
+        self.assertIn("pc1 6", refused[second])
+
+    def test_promises_come_first(self):
+        """Fewer ways than a flavor promises are not held."""
+        inventory = self.domains[0]
+        tenants = tuple(
+            dataclasses.replace(one, ways=WayRequest(4, 4, 8, 4)) if one.uuid == UUID else one
+            for one in inventory.tenants
+        )
+        domains = {0: dataclasses.replace(inventory, tenants=tenants)}
+        text = self.refusal(Hold(UUID, "pc1", 3, 1.0), domains)
+        self.assertEqual("its flavor promises it 4 (iat:llc_ways)", text)
+        held, _ = holds.apply(domains, (Hold(UUID, "pc1", 5, 1.0),))
+        self.assertEqual((4, 5), (bounds(held).promised, bounds(held).kept))
+
+    def test_masks_may_have_a_least(self):
+        """Some CPUs want two ways a mask: of everybody."""
+        domain = dataclasses.replace(self.domains[0].domain, min_ways=2)
+        domains = {0: dataclasses.replace(self.domains[0], domain=domain)}
+        self.assertIn("masks of 2 ways", self.refusal(Hold(UUID, "pc1", 1, 1.0), domains))
+        self.assertIn("7 can be held", self.refusal(Hold(UUID, "pc1", 8, 1.0), domains))
+
+    def test_both_domains_or_none(self):
+        """A guest on two sockets has the ways in each, or in none."""
+        small = dataclasses.replace(self.domains[0].domain, id=1, ways=6)
+        domains = {**self.domains, 1: dataclasses.replace(self.domains[0], domain=small)}
+        self.assertIn("domain 1", self.refusal(Hold(UUID, "pc1", 5, 1.0), domains))
+        held, _ = holds.apply(domains, (Hold(UUID, "pc1", 4, 1.0),))
+        self.assertEqual([4, 4], [one.ways.min for _, one in holds.of_tenant(held, UUID)])
+
+    def test_who_is_not_here(self):
+        """Its hold waits: it is neither applied nor wrong."""
+        self.assertEqual((self.domains, {}), holds.apply(self.domains, (Hold("u9", "x", 99, 1.0),)))
+
+    def test_kept(self):
+        """It has so many ways, and has them alone."""
+        held, _ = holds.apply(self.domains, (Hold(UUID, "pc1", 3, 1.0),))
+        ((_, tenant),) = holds.of_tenant(held, UUID)
+        layout = stories.layout(2)
+        self.assertIsNone(holds.kept(tenant, layout))
+        others = tuple(one for one in layout.groups if stories.PC not in one.tenants)
+        for mask, words in ((0x1E, "gives it 4"), (0x0E, "lets others fill")):
+            groups = (*others, Group((stories.PC,), WayMask(mask)))
+            self.assertIn(words, holds.kept(tenant, Layout(layout.ddio, groups)))

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom a person means, and what is told of them."""
+
+import contextlib
+import dataclasses
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from iat_nova.model import Guest, Parameters, Priority, TenantKind, WayRequest
+from iat_nova.report import account, subjects
+from iat_nova.report.view import gather
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import Inventory
+from iat_nova.store.writer import History
+from tests.unit import stories
+
+UUID = stories.PC.partition("/")[0]
+OTHER = "6f9619ff-0000-4000-8000-000000000000"
+
+
+def picture(*guests, tenants=None):
+    """An inventory with further guests."""
+    seen = stories.inventory()
+    if tenants is not None:
+        seen = dataclasses.replace(seen, tenants=tenants)
+    known = dataclasses.replace(stories.facts(), guests=(*stories.facts().guests, *guests))
+    return Inventory(stories.NIGHT, known, {0: seen}, {stories.PC: "class gold (flavor=nfv.large)"})
+
+
+def guest(**changes):
+    """Another guest, by default of the first one's name."""
+    plain = Guest(OTHER, 4, "instance-00000004", "pc1", "m1", {}, None, (), (6, 7))
+    return dataclasses.replace(plain, **changes)
+
+
+class TestFind(unittest.TestCase):
+    def test_names(self):
+        """UUID in either case, its begin, what the owner calls it, what libvirt does."""
+        for text in (UUID, UUID.upper(), UUID[:8], "pc1", "instance-00000003", "pc1 (6f9619ff)"):
+            self.assertEqual(UUID, subjects.find(picture(), text).key, text)
+        for text, key in (("vswitch", "stack"), ("stack", "stack")):
+            self.assertEqual(key, subjects.find(picture(), text).key)
+        for text in ("", "pc", "6f9619f", "PC1", "instance-3"):
+            self.assertIsNone(subjects.find(picture(), text), text)
+
+    def test_several(self):
+        """A name that several have is an error that lists them; what tells them apart is none."""
+        both = picture(guest())
+        for text in ("pc1", "6f9619ff"):
+            with self.assertRaises(subjects.Ambiguous) as caught:
+                subjects.find(both, text)
+            for part in (UUID, OTHER, "instance-00000003", "instance-00000004"):
+                self.assertIn(part, str(caught.exception))
+        for text in (UUID, "instance-00000003", "6f9619ff-8"):
+            self.assertEqual(UUID, subjects.find(both, text).key)
+        # one guest is called as another's instance
+        with self.assertRaises(subjects.Ambiguous):
+            subjects.find(picture(guest(display_name="instance-00000003")), "instance-00000003")
+
+    def test_floats(self):
+        """A guest without CPUs of its own is what the pool is where it floats."""
+        pool = dataclasses.replace(
+            stories.inventory().tenants[2], id="pool", name="pool", kind=TenantKind.POOL
+        )
+        tenants = (*stories.inventory().tenants[:2], pool)
+        found = subjects.find(picture(guest(), tenants=tenants), OTHER)
+        self.assertEqual(
+            (True, True, False), (found.floats, found.is_it("pool"), found.is_it(OTHER))
+        )
+        again = subjects.find(picture(), UUID)
+        self.assertTrue(again.is_it(f"{UUID}/9"))  # in another run
+        self.assertFalse(again.is_it("pool"))
+
+
+class TestAccount(unittest.TestCase):
+    def tell(self, tenant=None, *, counted=True, **status):
+        """Write a story with one tenant changed; return the account of somebody."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-account-"))
+        self.addCleanup(shutil.rmtree, folder)
+        clock = stories.SetClock()
+        history = History(folder / "history.sqlite", max_age_s=1e9, max_bytes=8 << 20, clock=clock)
+        history.status(stories.status(**status))
+        first = stories.inventory()
+        one = dataclasses.replace(first.tenants[1], **(tenant or {}))
+        there = picture(tenants=(first.tenants[0], one, first.tenants[2]))
+        row = history.inventory(clock.wall(), there.facts, there.domains, there.reasons)
+        for number in range(1, 6):
+            make = stories.burst if number == 4 else stories.quiet
+            iteration = make(number, stories.NIGHT + number, inventory_id=row)
+            if not counted:
+                sample = dataclasses.replace(iteration.sample, tenants={})
+                iteration = dataclasses.replace(iteration, sample=sample)
+            history.record(iteration)
+        self.assertTrue(history.flush(), history.problem)
+        history.close()
+        with contextlib.closing(HistoryReader(folder / "history.sqlite")) as reader:
+            latest = reader.latest_inventory()
+            return account.give(reader, gather(reader), subjects.find(latest, UUID), latest)
+
+    def test_the_rule_and_what_was_refused(self):
+        """The reason is that of the recorded picture; a hold of the strategy says why not more."""
+        told = self.tell()
+        page = account.page(told, stories.NIGHT + 9)
+        self.assertIn("Class      class gold (flavor=nfv.large)", page)
+        self.assertIn("hold: no idle way", page)
+        self.assertTrue(all(len(line) <= 80 for line in page.splitlines()), page)
+
+    def test_why_not_more(self):
+        """Each cause is told, and what would end it."""
+        held = WayRequest(3, 3, 3, held=True)
+        for changes, status, why, remedy in (
+            ({}, {}, "cache domain 0 has 3 ways idle", "llc_ways=4"),
+            ({"ways": WayRequest(1, 3, 3)}, {}, "3 is the most it may have", "iat:llc_ways_max"),
+            ({"ways": held}, {}, "a person holds it at 3 ways", "iat-nova release pc1"),
+            ({"priority": Priority.BE}, {}, "it is best effort", "iat:priority=PC"),
+            ({}, {"parameters": Parameters(floor_references_per_s=1e6)}, "too few to count", None),
+            ({}, {"mode": "observe", "reasons": (stories.REASON,)}, "only observes: because", None),
+        ):
+            told = self.tell(changes, **status)
+            self.assertIn(why, " ".join(account.why_not_more(told)), why)
+            self.assertIn(remedy or "", " ".join(account.what_would_help(told)), why)
+
+    def test_without_counters(self):
+        """What could not be measured is said, and is not taken for no demand."""
+        self.assertIn("could not be read", " ".join(account.why_not_more(self.tell(counted=False))))
+
+    def test_what_would_help_would_be_taken(self):
+        """A hold that is proposed fits; one that does not says why."""
+        self.assertIn(
+            "iat-nova hold pc1 --ways 4 --for", " ".join(account.what_would_help(self.tell()))
+        )
+        ways = WayRequest(3, 3, 9, 3)
+        first = stories.inventory().tenants[0]
+        with self.subTest("the switch has all others"):
+            patched = dataclasses.replace(first, ways=WayRequest(7, 7, 8))
+            self.addCleanup(setattr, stories, "inventory", stories.inventory)
+            whole = stories.inventory()
+            stories.inventory = lambda name="be1": dataclasses.replace(
+                whole, tenants=(patched, *whole.tenants[1:])
+            )
+            helps = " ".join(account.what_would_help(self.tell({"ways": ways})))
+            self.assertIn("no hold at 4: cache domain 0 has 11 ways", helps)
