@@ -85,12 +85,3 @@ class Reason:
 
     code: str
     text: str
-
-
-def reference() -> str:
-    """Return the documentation's table of the codes, as reStructuredText."""
-    lines = [".. list-table::", "   :header-rows: 1", "   :widths: 28 72", ""]
-    lines += ["   * - Code", "     - Meaning"]
-    for code in Code:
-        lines += [f"   * - ``{code}``", f"     - {MEANINGS[code]}"]
-    return "\n".join(lines) + "\n"

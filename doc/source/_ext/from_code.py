@@ -4,16 +4,16 @@
 import csv
 import re
 
+import metrics_reference
+import policy_reference
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 from sphinx.ext.graphviz import graphviz
 from sphinx.util.nodes import nested_parse_with_titles
 
-from iat_nova.model import reasons
+from iat_nova.model.reasons import MEANINGS, Code
 from iat_nova.nova import extra_specs
-from iat_nova.policy.reference import reference
-from iat_nova.report import metrics_reference
 from iat_nova.strategies.iat import fsm, own_demand
 from iat_nova.strategies.iat.state import FsmState
 
@@ -105,7 +105,7 @@ class PolicyReference(Directive):
 
     def run(self):
         node = nodes.container()
-        lines = StringList(reference().splitlines(), source="policy/schema.py")
+        lines = StringList(policy_reference.reference().splitlines(), source="policy/schema.py")
         nested_parse_with_titles(self.state, lines, node)
         return node.children
 
@@ -137,8 +137,11 @@ class ReasonCodes(Directive):
 
     def run(self):
         node = nodes.container()
-        lines = StringList(reasons.reference().splitlines(), source="reasons.py")
-        self.state.nested_parse(lines, self.content_offset, node)
+        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 28 72", ""]
+        lines += ["   * - Code", "     - Meaning"]
+        for code in Code:
+            lines += [f"   * - ``{code}``", f"     - {MEANINGS[code]}"]
+        self.state.nested_parse(StringList(lines, "reasons.py"), self.content_offset, node)
         return node.children
 
 

@@ -10,9 +10,9 @@ import docutils.core
 
 from iat_nova import policy
 from iat_nova.nova import extra_specs
-from iat_nova.policy.reference import reference
 from iat_nova.policy.render import FACTS
 from iat_nova.policy.schema import SCHEMA, WAYS_LIMIT
+from tests.unit import pages
 from tests.unit.policy.hosts import ONE
 
 
@@ -30,7 +30,7 @@ def leaves(schema: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple
 class ReferenceTest(unittest.TestCase):
     def test_complete(self) -> None:
         """Every key, extra spec and host fact is on the page."""
-        page = reference()
+        page = pages.extension("policy_reference").reference()
         for path, _ in leaves(SCHEMA):
             self.assertIn(".".join(path), page)
         for key in extra_specs.KEYS:
@@ -48,7 +48,9 @@ class ReferenceTest(unittest.TestCase):
 
     def test_valid_markup(self) -> None:
         """The page is reStructuredText without a warning."""
-        docutils.core.publish_doctree(reference(), settings_overrides={"halt_level": 2})
+        docutils.core.publish_doctree(
+            pages.extension("policy_reference").reference(), settings_overrides={"halt_level": 2}
+        )
 
     def test_every_key_is_described_with_an_example_that_works(self) -> None:
         """Examples and defaults are accepted where they are shown."""

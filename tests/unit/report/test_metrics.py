@@ -19,9 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from iat_nova.conf import ConfigError
 from iat_nova.model import DDIO, DomainInventory
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.report import exporter, metric_values, metrics, metrics_reference
+from iat_nova.report import exporter, metric_values, metrics
 from iat_nova.report.observed import Observer
-from tests.unit import stories
+from tests.unit import pages, stories
 
 HOSTILE = (
     'quote " brace } comma , equals =',
@@ -278,6 +278,7 @@ class MetricsTest(unittest.TestCase):
         troubles = tuple(Reason("source", f"trouble {n}") for n in range(20))
         seen.status(stories.status(problems=troubles))
         tenants = len(seen.now.inventories[0].tenants)
+        metrics_reference = pages.extension("metrics_reference")
         for metric in metrics.METRICS:
             most = metrics_reference.series(metric) * (
                 tenants if metrics_reference.scope(metric) == "tenant" else 1
@@ -288,10 +289,11 @@ class MetricsTest(unittest.TestCase):
 
     def test_names_follow_prometheus(self) -> None:
         """One prefix, units in names, counters end in _total, no name twice."""
+        page = pages.extension("metrics_reference").reference()
         names = [metric.name for metric in metrics.METRICS]
         self.assertEqual(len(set(names)), len(names))
         for metric in metrics.METRICS:
             self.assertTrue(metric.name.startswith("iat_nova_"))
             self.assertEqual(metric.kind == "counter", metric.name.endswith("_total"))
             self.assertTrue(metric.help.endswith("."), metric.name)
-            self.assertIn(f"``{metric.name}``", metrics_reference.reference())
+            self.assertIn(f"``{metric.name}``", page)
