@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from iat_nova.agent.journal import Journal
-from iat_nova.common.clock import Clock
 from iat_nova.model import DomainInventory, Hold, Layout
 from iat_nova.model.reasons import Code
 from iat_nova.policy import holds
@@ -15,12 +14,9 @@ from iat_nova.policy import holds
 class Holding:
     """The holds that are asked for, over the policy's bounds. `asked` may raise `OSError`."""
 
-    def __init__(
-        self, asked: Callable[[], tuple[Hold, ...]], journal: Journal, clock: Clock
-    ) -> None:
+    def __init__(self, asked: Callable[[], tuple[Hold, ...]], journal: Journal) -> None:
         self._asked = asked
         self._journal = journal
-        self._clock = clock
         self._known: tuple[Hold, ...] = ()
 
     @property
@@ -32,33 +28,29 @@ class Holding:
         """Return the tenants with the ways at which they are held, as far as these fit."""
         former, self._known = self._known, self._now()
         held, refused = holds.apply(domains, self._known)
-        wall_s = self._clock.wall()
         here = {one.key for seen in held.values() for one in seen.tenants if one.ways.held}
         for hold in former:
             if all(hold.tenant != one.tenant for one in self._known):
                 text = f"{hold.name} is not asked to be held any more"
-                self._journal.solved(wall_s, Code.HOLD_NOT_KEPT, text, hold.tenant)
+                self._journal.solved(Code.HOLD_NOT_KEPT, text, hold.tenant)
         for hold, why in refused.items():
             text = f"{hold.name} cannot be held at {hold.ways} ways: {why}"
-            self._journal.problem(wall_s, Code.HOLD_NOT_KEPT, text, hold.tenant)
-        self._journal.holds(wall_s, tuple(one for one in self._known if one.tenant in here))
+            self._journal.problem(Code.HOLD_NOT_KEPT, text, hold.tenant)
+        self._journal.holds(tuple(one for one in self._known if one.tenant in here))
         return held
 
     def verify(self, inventory: DomainInventory, layout: Layout) -> None:
         """Tell where a strategy does not give a tenant what it is held at."""
         if not self._known:
             return
-        wall_s = self._clock.wall()
         for tenant in inventory.tenants:
             if not tenant.ways.held:
                 continue
             problem = holds.kept(tenant, layout)
-            if problem is None:
-                text = f"{tenant.name} has the ways at which it is held"
-                self._journal.solved(wall_s, Code.HOLD_NOT_KEPT, text, tenant.key)
-            else:
-                text = f"{tenant.name} does not have the ways at which it is held: {problem}"
-                self._journal.problem(wall_s, Code.HOLD_NOT_KEPT, text, tenant.key)
+            if problem is not None:
+                problem = f"{tenant.name} does not have the ways at which it is held: {problem}"
+            over = f"{tenant.name} has the ways at which it is held"
+            self._journal.note(Code.HOLD_NOT_KEPT, problem, over, tenant.key)
 
     def _now(self) -> tuple[Hold, ...]:
         """Return the holds that are asked for; those of before while they cannot be read."""

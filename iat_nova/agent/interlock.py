@@ -11,6 +11,7 @@ start: it puts back once and fights nobody.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 from iat_nova.agent.journal import Journal
@@ -30,13 +31,30 @@ Tell = Callable[[], tuple[str, ...]]
 """Looks, and tells what it found, one sentence each. May raise `HardwareError`."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outside:
+    """What others did, or left undone, around the agent; each is asked when it matters.
+
+    `owners` names who else allocates cache, `changes` what another hand did to what is ours,
+    `unrestored` what an earlier end, or a restore of ours, could not reach because it was offline,
+    and still cannot; `missing` what is not there to write to (resctrl); it is asked at every
+    iteration.
+    """
+
+    owners: Tell = tuple
+    changes: Tell = tuple
+    unrestored: Tell = tuple
+    missing: Tell = tuple
+
+
+ALONE = Outside()
+"""Nobody else does anything."""
+
+
 class Interlock:
     """Holds the reasons for which the loop only observes; called from its thread.
 
-    `observe` forbids every write from the start; `owners` names who else allocates cache,
-    `changes` what another hand did to what is ours, `unrestored` what an earlier end, or a restore
-    of ours, could not reach because it was offline, and still cannot; `missing` what is not there
-    to write to (resctrl); it is asked at every iteration.
+    `observe` forbids every write from the start.
     """
 
     def __init__(
@@ -44,20 +62,14 @@ class Interlock:
         enforcer: Enforcer,
         journal: Journal,
         clock: Clock,
+        outside: Outside = ALONE,
         *,
         observe: bool = False,
-        owners: Tell = tuple,
-        changes: Tell = tuple,
-        unrestored: Tell = tuple,
-        missing: Tell = tuple,
     ) -> None:
         self._enforcer = enforcer
         self._journal = journal
         self._clock = clock
-        self._owners = owners
-        self._changes = changes
-        self._unrestored = unrestored
-        self._missing = missing
+        self._outside = outside
         self._retry = Retry()
         self._lasting = False
         self._refusal = ""
@@ -70,7 +82,7 @@ class Interlock:
 
     def check(self) -> bool:
         """See before an iteration what has begun or ended; whether all must be looked at anew."""
-        missing = "; ".join(self._missing())
+        missing = "; ".join(self._outside.missing())
         if missing and Code.RESCTRL_UNMOUNTED not in self._reasons:
             self._only_observe(Code.RESCTRL_UNMOUNTED, missing)
             self.restore()
@@ -90,45 +102,38 @@ class Interlock:
             self._wait(self._refusal)
             return
         del self._reasons[Code.REFUSED]
-        self._journal.tell(self._clock.wall(), "the write that was refused is tried again")
+        self._journal.tell("the write that was refused is tried again")
 
     def accepted(self) -> None:
         """A write was taken."""
-        self._journal.solved(self._clock.wall(), Code.REFUSED, "writes are taken again")
+        self._journal.solved(Code.REFUSED, "writes are taken again")
 
     def look(self, facts: Facts) -> None:
         """Look for other owners and foreign hands; put the host back where there are."""
         self._tell_unrestored()
         self._wait_for(facts.waiting_for)
+        problem = None
         try:
             self._look(facts)
         except HardwareError as error:
-            text = f"cannot see who else allocates cache here: {error}"
-            self._journal.problem(self._clock.wall(), Code.OWNERS_UNKNOWN, text)
-        else:
-            self._journal.solved(
-                self._clock.wall(), Code.OWNERS_UNKNOWN, "other owners can be seen again"
-            )
+            problem = f"cannot see who else allocates cache here: {error}"
+        self._journal.note(Code.OWNERS_UNKNOWN, problem, "other owners can be seen again")
 
     def _wait_for(self, sources: tuple[str, ...]) -> None:
         """Observe until each source has answered once: whose CPUs are whose is not known before."""
-        if sources:
-            text = f"waiting for the first answer of {' and of '.join(sources)}"
-            self._only_observe(Code.SOURCE_UNANSWERED, text)
-        elif self._reasons.pop(Code.SOURCE_UNANSWERED, None):
-            text = "every source has answered"
-            self._journal.solved(self._clock.wall(), Code.SOURCE_UNANSWERED, text)
+        text = f"waiting for the first answer of {' and of '.join(sources)}" if sources else ""
+        self._tell(Code.SOURCE_UNANSWERED, text, "every source has answered")
 
     def _look(self, facts: Facts) -> None:
         guests = ", ".join(sorted(guest.name for guest in facts.guests if guest.cachetune))
-        missing = "; ".join(self._missing())
+        missing = "; ".join(self._outside.missing())
         gone = "the other owner of cache has gone"
         tuned = f"libvirt allocates cache to {guests} (cachetune)" if guests else ""
         self._tell(Code.RESCTRL_UNMOUNTED, missing, "resctrl is mounted again")
         self._tell(Code.CACHETUNE, tuned, gone)
-        self._tell(Code.OTHER_OWNER, "" if missing else "; ".join(self._owners()), gone)
+        self._tell(Code.OTHER_OWNER, "" if missing else "; ".join(self._outside.owners()), gone)
         if not self._reasons:
-            changes = (*self._changes(), *self._enforcer.foreign_ddio())
+            changes = (*self._outside.changes(), *self._enforcer.foreign_ddio())
             if changes:
                 self._yield_to_hand("; ".join(changes))
         if self._reasons and self._enforcer.wrote:
@@ -139,22 +144,19 @@ class Interlock:
         if reason:
             self._only_observe(code, reason)
         elif self._reasons.pop(code, None):
-            self._journal.solved(self._clock.wall(), code, over)
+            self._journal.solved(code, over)
 
     def _tell_unrestored(self) -> None:
-        wall_s = self._clock.wall()
-        if left := self._unrestored():
-            text = f"the host is not yet as it was found: {'; '.join(left)}"
-            self._journal.problem(wall_s, Code.NOT_RESTORED, text, "offline")
-        else:
-            text = "what was offline at a restore has been restored, too"
-            self._journal.solved(wall_s, Code.NOT_RESTORED, text, "offline")
+        left = "; ".join(self._outside.unrestored())
+        problem = f"the host is not yet as it was found: {left}" if left else None
+        over = "what was offline at a restore has been restored, too"
+        self._journal.note(Code.NOT_RESTORED, problem, over, "offline")
 
     def refused(self, error: HardwareError) -> None:
         """Put the host back and only observe from now on: a write was refused, or came between."""
         if isinstance(error, ForeignHand):
             self._yield_to_hand(str(error))
-        elif missing := self._missing():
+        elif missing := self._outside.missing():
             self._only_observe(Code.RESCTRL_UNMOUNTED, "; ".join(missing))
         elif isinstance(error, LastingRefusal):
             self._lasting = True
@@ -181,15 +183,14 @@ class Interlock:
             left = self._enforcer.restore()
         except HardwareError as error:
             text = f"the hardware could not be restored: {error}; run `iat-nova restore`"
-            self._journal.problem(self._clock.wall(), Code.NOT_RESTORED, text)
+            self._journal.problem(Code.NOT_RESTORED, text)
             return False
-        text = "the hardware could be restored"
-        self._journal.solved(self._clock.wall(), Code.NOT_RESTORED, text)
+        self._journal.solved(Code.NOT_RESTORED, "the hardware could be restored")
         self._tell_unrestored()
         if wrote and not left:
-            self._journal.tell(self._clock.wall(), "the host is as it was found")
+            self._journal.tell("the host is as it was found")
         return True
 
     def _only_observe(self, code: Code, reason: str) -> None:
         self._reasons[code] = reason
-        self._journal.problem(self._clock.wall(), code, f"only observing: {reason}")
+        self._journal.problem(code, f"only observing: {reason}")

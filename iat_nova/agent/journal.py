@@ -14,6 +14,7 @@ from typing import Any
 
 from iat_nova.agent.freshness import Freshness
 from iat_nova.agent.watchdog import Watchdog
+from iat_nova.common.clock import Clock
 from iat_nova.enforcement.enforcer import Effective
 from iat_nova.model import (
     DDIO,
@@ -51,6 +52,7 @@ class Journal:
         self,
         history: History,
         status: Status,
+        clock: Clock,
         observer: Observer | None = None,
         watchdog: Watchdog | None = None,
         heartbeat: Heartbeat | None = None,
@@ -61,6 +63,7 @@ class Journal:
         self._freshness = freshness or Freshness()
         self._told_manager: str | None = None
         self._history = history
+        self._clock = clock
         self._observer = observer or Observer()
         self._status = status
         self._latest = status
@@ -76,16 +79,16 @@ class Journal:
 
     def inventory(
         self,
-        wall_s: float,
         facts: Facts,
         inventories: Mapping[int, DomainInventory],
         warnings: tuple[Reason, ...],
         reasons: Mapping[str, str] | None = None,
     ) -> None:
         """Record a new picture of the host; nothing but its time when it is the last one again."""
+        wall_s = self._clock.wall()
         self._freshness.looked()
         self._observer.looked(wall_s)
-        self._warn(wall_s, warnings)
+        self._warn(warnings)
         picture = (facts, dict(inventories))
         if picture == self._last_picture:
             return
@@ -96,7 +99,6 @@ class Journal:
 
     def iteration(
         self,
-        wall_s: float,
         state: Any,
         sample: Sample,
         decision: Decision,
@@ -106,7 +108,7 @@ class Journal:
         """Record one domain's iteration and log it when it did something."""
         iteration = Iteration(
             sample.taken_at_s,
-            wall_s,
+            self._clock.wall(),
             decision.domain,
             self._inventory_id,
             state,
@@ -134,7 +136,14 @@ class Journal:
         subjects = {step.subject for step in decision.steps} - here
         return {one: name for one, name in before.names.items() if one in subjects}
 
-    def problem(self, wall_s: float, code: Code, text: str, subject: object = "") -> None:
+    def note(self, code: Code, problem: str | None, over: str, subject: object = "") -> None:
+        """Tell what is wrong now, or when nothing is (any more), that it is `over`."""
+        if problem:
+            self.problem(code, problem, subject)
+        else:
+            self.solved(code, over, subject)
+
+    def problem(self, code: Code, text: str, subject: object = "") -> None:
         """Tell that something is wrong: once, until it is `solved` or worded otherwise.
 
         `subject` tells apart what may be wrong more than once, such as cache domains.
@@ -142,22 +151,22 @@ class Journal:
         key = (code, str(subject))
         if self._problems.get(key) != text:
             self._problems[key] = text
-            self._tell(wall_s, "error", text)
+            self._tell("error", text)
 
-    def failed(self, wall_s: float, code: Code, text: str, subject: object = "") -> None:
+    def failed(self, code: Code, text: str, subject: object = "") -> None:
         """Tell of the exception that is being handled, its traceback once in the log."""
         if self._problems.get((code, str(subject))) != text:
             LOG.error("%s", escape.plain(text), exc_info=True)
-        self.problem(wall_s, code, text, subject)
+        self.problem(code, text, subject)
 
-    def solved(self, wall_s: float, code: Code, text: str, subject: object = "") -> None:
+    def solved(self, code: Code, text: str, subject: object = "") -> None:
         """Tell that a problem is over; nothing when there was none."""
         if self._problems.pop((code, str(subject)), None) is not None:
-            self._tell(wall_s, "info", text)
+            self._tell("info", text)
 
-    def tell(self, wall_s: float, text: str) -> None:
+    def tell(self, text: str) -> None:
         """Tell something that is no problem: started, policy reloaded, paused."""
-        self._tell(wall_s, "info", text)
+        self._tell("info", text)
 
     def settings(self, parameters: Parameters) -> None:
         """Note that decisions rest on these numbers from now on."""
@@ -166,20 +175,20 @@ class Journal:
         )
         self._watchdog.expect_every(parameters.interval_s)
 
-    def holds(self, wall_s: float, holds: tuple[Hold, ...]) -> None:
+    def holds(self, holds: tuple[Hold, ...]) -> None:
         """Note which tenants a person holds now; tell which holds began and ended."""
         before = self._status.holds
         for hold in holds:
             if hold not in before:
-                self._tell(wall_s, "info", f"held: {words.held(hold)}")
+                self._tell("info", f"held: {words.held(hold)}")
         for hold in before:
             if all(hold.tenant != one.tenant for one in holds):
-                self._tell(wall_s, "info", f"no longer held: {hold.name}")
+                self._tell("info", f"no longer held: {hold.name}")
         self._status = dataclasses.replace(self._status, holds=holds)
 
-    def status(self, wall_s: float, observing: Mapping[Code, str], pause: Pause | None) -> None:
+    def status(self, observing: Mapping[Code, str], pause: Pause | None) -> None:
         """Refresh what the agent says of itself: every iteration, so that its age is known."""
-        self._own_problems(wall_s)
+        self._own_problems()
         problems = [Reason(code, text) for (code, _), text in self._problems.items()]
         problems += self._warnings
         self._latest = dataclasses.replace(
@@ -195,18 +204,13 @@ class Journal:
         self._tell_manager()
         self._history.status(self._latest)
 
-    def _own_problems(self, wall_s: float) -> None:
+    def _own_problems(self) -> None:
         """Tell what keeps us from recording, or from seeing the host; the loop goes on."""
-        told = (
-            (Code.HISTORY_UNWRITABLE, self._history.problem, "the history is recorded again"),
-            (Code.HEARTBEAT_UNWRITABLE, self._heartbeat.problem, "agent.lock is written again"),
-            (Code.INVENTORY_OLD, self._freshness.problem, "the host is looked at again"),
-        )
-        for code, problem, solved in told:
-            if problem is None:
-                self.solved(wall_s, code, solved)
-            else:
-                self.problem(wall_s, code, problem)
+        problem = self._history.problem
+        self.note(Code.HISTORY_UNWRITABLE, problem, "the history is recorded again")
+        problem = self._heartbeat.problem
+        self.note(Code.HEARTBEAT_UNWRITABLE, problem, "agent.lock is written again")
+        self.note(Code.INVENTORY_OLD, self._freshness.problem, "the host is looked at again")
 
     def _tell_manager(self) -> None:
         """Tell the service manager: ready after the first iteration, then alive after each."""
@@ -234,24 +238,24 @@ class Journal:
         self._watchdog.stopping()
         self._heartbeat.stopping()
 
-    def close(self, wall_s: float) -> None:
+    def close(self) -> None:
         """Say goodbye and write what is left."""
-        self._tell(wall_s, "info", "agent stopped")
+        self._tell("info", "agent stopped")
         last_error = self._status.last_error
         self._history.status(dataclasses.replace(self._latest, last_error=last_error, stopped=True))
         self._history.close()
         self._watchdog.close()
 
-    def _warn(self, wall_s: float, warnings: tuple[Reason, ...]) -> None:
+    def _warn(self, warnings: tuple[Reason, ...]) -> None:
         """Tell the warnings that are new and keep all of them for the status."""
         for warning in warnings:
             if warning not in self._warnings:
-                self._tell(wall_s, "warning", warning.text)
+                self._tell("warning", warning.text)
         self._warnings = warnings
 
-    def _tell(self, wall_s: float, severity: str, text: str) -> None:
+    def _tell(self, severity: str, text: str) -> None:
         LOG.log(_LEVELS[severity], "%s", escape.plain(text))  # guests choose their names
-        self._history.event(wall_s, severity, text)
+        self._history.event(self._clock.wall(), severity, text)
         self._observer.event(severity)
         if severity == "error":
             self._status = dataclasses.replace(self._status, last_error=text)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from iat_nova.agent.holding import Holding
-from iat_nova.agent.interlock import Interlock
+from iat_nova.agent.interlock import ALONE, Interlock, Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.sampling import Sampler
 from iat_nova.common.clock import Clock
@@ -71,9 +71,7 @@ class Agent:
     `read_policy` reads the policy anew and raises `PolicyError`; `policy` is what it returned to
     whoever has asked it already; `make_strategy` makes the strategy for its parameters; `paused`
     tells whether an operator holds the present masks.
-    `observe` forbids every write from the start; `other_owners` names who else allocates cache,
-    `foreign_changes` what another hand did to what is ours, `unrestored` what is offline and not
-    restored yet, `missing` what is not there to be written to.
+    `observe` forbids every write from the start; `outside` tells what others do.
     `tenants` is the last picture by cache domain.
     """
 
@@ -92,10 +90,7 @@ class Agent:
         holds: Callable[[], tuple[Hold, ...]] = tuple,
         disagreement: Callable[[Policy, Facts], str | None] = lambda policy, facts: None,
         observe: bool = False,
-        other_owners: Callable[[], tuple[str, ...]] = tuple,
-        foreign_changes: Callable[[], tuple[str, ...]] = tuple,
-        unrestored: Callable[[], tuple[str, ...]] = tuple,
-        missing: Callable[[], tuple[str, ...]] = tuple,
+        outside: Outside = ALONE,
     ) -> None:
         self.inventory = inventory
         self.read_policy = read_policy
@@ -105,18 +100,9 @@ class Agent:
         self.journal = journal
         self.clock = clock
         self.paused = paused
-        self.holding = Holding(holds, journal, clock)
+        self.holding = Holding(holds, journal)
         self.disagreement = disagreement
-        self.interlock = Interlock(
-            enforcer,
-            journal,
-            clock,
-            observe=observe,
-            owners=other_owners,
-            changes=foreign_changes,
-            unrestored=unrestored,
-            missing=missing,
-        )
+        self.interlock = Interlock(enforcer, journal, clock, outside, observe=observe)
         self._reload = threading.Event()
         self._rereading: Deadline[Policy] = Deadline(POLICY_S, inventory.changed.set)
         self._stop = threading.Event()
@@ -181,7 +167,7 @@ class Agent:
         if pause is None:
             for domain, sample in samples.items():
                 self._decide(self.tenants[domain], sample, read_s)
-        self.journal.status(self.clock.wall(), self.interlock.reasons, pause)
+        self.journal.status(self.interlock.reasons, pause)
 
     def get_tenant_info(self) -> None:
         """Read the whole picture anew, classify it and watch its CPUs."""
@@ -201,18 +187,13 @@ class Agent:
         self._compare_offer(facts)
         self._watch()
         warnings = self._warnings(facts, classified)
-        wall_s = self.clock.wall()
-        self.journal.inventory(wall_s, facts, self.tenants, warnings, classified.reasons)
+        self.journal.inventory(facts, self.tenants, warnings, classified.reasons)
 
     def _classify(self, facts: Facts) -> Classified:
         """Apply the policy; after an error what it made of the last picture stays."""
         last = self._classified
         classified = last.update(lambda: self.policy.classify(facts, self._io))
-        wall_s = self.clock.wall()
-        if last.problem:
-            self.journal.problem(wall_s, Code.CLASSIFICATION_FAILED, last.problem)
-        else:
-            self.journal.solved(wall_s, Code.CLASSIFICATION_FAILED, "the policy is applied again")
+        self.journal.note(Code.CLASSIFICATION_FAILED, last.problem, "the policy is applied again")
         self._io = dict(classified.io)
         return classified
 
@@ -230,33 +211,27 @@ class Agent:
         """Tell when Placement is offered something else than this host can keep."""
         if facts.warnings:
             return  # a source is silent: what the host can offer is not known now
-        wall_s = self.clock.wall()
-        if (text := self.disagreement(self.policy, facts)) is not None:
-            self.journal.problem(wall_s, Code.PLACEMENT_OFFER, text)
-        else:
-            self.journal.solved(wall_s, Code.PLACEMENT_OFFER, "provider.yaml agrees with this host")
+        problem = self.disagreement(self.policy, facts)
+        self.journal.note(Code.PLACEMENT_OFFER, problem, "provider.yaml agrees with this host")
 
     def _offline(self, domain: CacheDomain, facts: Facts) -> bool:
         """Whether a whole domain is offline: it is left alone until it is back."""
         gone = set(domain.cpus).isdisjoint(facts.host.online_cpus)
-        if gone:
-            text = f"cache domain {domain.id}: all CPUs offline; cache domain skipped"
-            self.journal.problem(self.clock.wall(), Code.DOMAIN_OFFLINE, text, domain.id)
-        else:
-            text = f"cache domain {domain.id}: CPUs are online again"
-            self.journal.solved(self.clock.wall(), Code.DOMAIN_OFFLINE, text, domain.id)
+        name = f"cache domain {domain.id}"
+        problem = f"{name}: all CPUs offline; cache domain skipped" if gone else None
+        over = f"{name}: CPUs are online again"
+        self.journal.note(Code.DOMAIN_OFFLINE, problem, over, domain.id)
         return gone
 
     def _watch(self) -> None:
         """Count on the CPUs of all tenants; what cannot be counted stays without rates."""
         tenants = (one for known in self.tenants.values() for one in known.tenants)
+        problem = None
         try:
             self.counters.watch({cpu for tenant in tenants for cpu in tenant.cpus})
         except HardwareError as error:
-            text = f"counters unavailable for some CPUs: {error}"
-            self.journal.problem(self.clock.wall(), Code.NOT_ALL_COUNTED, text)
-        else:
-            self.journal.solved(self.clock.wall(), Code.NOT_ALL_COUNTED, "counters available again")
+            problem = f"counters unavailable for some CPUs: {error}"
+        self.journal.note(Code.NOT_ALL_COUNTED, problem, "counters available again")
 
     def poll(self) -> dict[int, Sample]:
         """Read the counters; empty when they cannot be read or at the first reading."""
@@ -264,10 +239,9 @@ class Agent:
         try:
             samples = self._sampler.update(self.counters.read(), self.tenants)
         except HardwareError as error:
-            self.journal.problem(self.clock.wall(), Code.COUNTERS_UNREADABLE, str(error))
+            self.journal.problem(Code.COUNTERS_UNREADABLE, str(error))
             return {}
-        text = "the counters can be read again"
-        self.journal.solved(self.clock.wall(), Code.COUNTERS_UNREADABLE, text)
+        self.journal.solved(Code.COUNTERS_UNREADABLE, "the counters can be read again")
         return samples
 
     def _decide(self, inventory: DomainInventory, sample: Sample, read_s: float) -> None:
@@ -285,8 +259,7 @@ class Agent:
             "decide": (decided - started) * 1e6,
             "write": (written - decided) * 1e6,
         }
-        wall_s = self.clock.wall()
-        self.journal.iteration(wall_s, before, sample, decision, effective, timings_us)
+        self.journal.iteration(before, sample, decision, effective, timings_us)
         self._verify_ddio(sample, effective)
         self.holding.verify(inventory, decision.layout)
 
@@ -307,16 +280,15 @@ class Agent:
             check.check(inventory, decision.layout)
         except LayoutError as error:
             text = f"cache domain {domain}: {error}; keeping previous masks"
-            self.journal.problem(self.clock.wall(), Code.LAYOUT_IMPOSSIBLE, text, domain)
+            self.journal.problem(Code.LAYOUT_IMPOSSIBLE, text, domain)
             return None
         except Exception as error:  # noqa: BLE001 - see above
             text = f"cache domain {domain}: the strategy failed, keeping previous masks: {error!r}"
-            self.journal.failed(self.clock.wall(), Code.STRATEGY_FAILED, text, domain)
+            self.journal.failed(Code.STRATEGY_FAILED, text, domain)
             return None
         self._states[domain] = after
         for code in (Code.LAYOUT_IMPOSSIBLE, Code.STRATEGY_FAILED):
-            text = f"cache domain {domain}: decided again"
-            self.journal.solved(self.clock.wall(), code, text, domain)
+            self.journal.solved(code, f"cache domain {domain}: decided again", domain)
         return state, decision
 
     def _verify_ddio(self, sample: Sample, effective: Effective | None) -> None:
@@ -329,7 +301,7 @@ class Agent:
             self._fixed.add(sample.domain)
             self.tenants[sample.domain] = _ddio_fixed(self.tenants[sample.domain])
             text = f"cache domain {sample.domain}: {verdict}"
-            self.journal.problem(self.clock.wall(), Code.DDIO_NO_EFFECT, text, sample.domain)
+            self.journal.problem(Code.DDIO_NO_EFFECT, text, sample.domain)
 
     def _write(self, inventory: DomainInventory, decision: Decision) -> Effective | None:
         """Put the layout on the hardware; None while only observing."""
@@ -350,17 +322,16 @@ class Agent:
         """Leave the hardware as it was found and close what is open."""
         self.journal.ending()
         if self._failure is not None:
-            self.journal.problem(self.clock.wall(), Code.THREAD_DIED, self._failure)
+            self.journal.problem(Code.THREAD_DIED, self._failure)
         self.interlock.restore()
         self.counters.close()
-        self.journal.close(self.clock.wall())
+        self.journal.close()
 
     def _read_policy_again(self) -> None:
         """Take the policy as it is on disk now; the old one stays when that is broken.
 
         It is read in a thread of its own: what takes long is taken when it is there.
         """
-        wall_s = self.clock.wall()
         if not self._rereading.asked:
             self._reload.clear()
         try:
@@ -370,17 +341,18 @@ class Agent:
             return
         except (PolicyError, StrategyError) as error:
             text = f"policy reload failed, keeping previous policy: {error}"
-            self.journal.problem(wall_s, Code.POLICY_INVALID, text)
+            self.journal.problem(Code.POLICY_INVALID, text)
             return
         self.policy = policy
         self._effects.clear()
         for domain in self._fixed:
-            text = f"cache domain {domain}: DDIO is tried"
-            self.journal.solved(wall_s, Code.DDIO_NO_EFFECT, text, domain)
+            self.journal.solved(
+                Code.DDIO_NO_EFFECT, f"cache domain {domain}: DDIO is tried", domain
+            )
         self._fixed.clear()
         self.journal.settings(self.policy.parameters)
-        self.journal.solved(wall_s, Code.POLICY_INVALID, "the policy is valid again")
-        self.journal.tell(wall_s, "policy reloaded")
+        self.journal.solved(Code.POLICY_INVALID, "the policy is valid again")
+        self.journal.tell("policy reloaded")
 
 
 def _ddio_fixed(inventory: DomainInventory) -> DomainInventory:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from iat_nova import policy
 from iat_nova.agent import policy_file
 from iat_nova.agent.freshness import Freshness
+from iat_nova.agent.interlock import Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, FactsSource
 from iat_nova.agent.provider import ProviderFiles
@@ -323,17 +324,20 @@ def agent(
         counters=SavedFirst(hands.counters, hands.guard) if hands.guard else hands.counters,
         enforcer=enforcer(hands),
         journal=Journal(
-            history, status, observer, Watchdog(), heartbeat, Freshness(settings.reconcile_s)
+            history,
+            status,
+            hands.clock,
+            observer,
+            Watchdog(),
+            heartbeat,
+            Freshness(settings.reconcile_s),
         ),
         clock=hands.clock,
         paused=lambda: pause.current(hands.clock.wall()),
         holds=lambda: holds.current(hands.clock.wall()),
         disagreement=ProviderFiles(settings).disagreement,
         observe=settings.mode == "observe",
-        other_owners=hands.owners,
-        foreign_changes=hands.inspect,
-        unrestored=hands.unrestored,
-        missing=hands.missing,
+        outside=Outside(hands.owners, hands.inspect, hands.unrestored, hands.missing),
     )
 
 

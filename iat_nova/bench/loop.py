@@ -262,7 +262,7 @@ class _Case:
         policy = _Policy(self.inventory)
         strategy = controller.Controller(PARAMETERS, PRESETS["iat"])
         strategy.step = self.step.wrap(strategy.step)  # type: ignore[method-assign]
-        journal = Journal(self.history, _status())
+        journal = Journal(self.history, _status(), self.clock)
         journal.iteration = self.record.wrap(journal.iteration)  # type: ignore[method-assign]
         journal.status = self.record.wrap(journal.status)  # type: ignore[method-assign]
         agent = Agent(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 
 from iat_nova.report import words
 
@@ -40,12 +39,7 @@ class Progress:
             self._told = done * 10 // total
             print(text, file=sys.stderr, flush=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Clear the line."""
         if self._live:
             sys.stderr.write("\r\x1b[K")

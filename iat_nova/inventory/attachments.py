@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
@@ -43,7 +44,7 @@ _Reader = Callable[[ElementTree.Element], Device]
 
 def _elements(domain: ElementTree.Element) -> Iterator[tuple[ElementTree.Element, _Reader]]:
     for element in domain.iterfind("devices/interface"):
-        yield element, _INTERFACES.get(element.get("type", ""), _unknown)
+        yield element, _interface
     for element in domain.iterfind("devices/hostdev"):
         if element.get("type") == "pci":  # usb, scsi, mdev do not reach the LLC by DDIO
             yield element, _hostdev
@@ -54,71 +55,33 @@ def _hostdev(element: ElementTree.Element) -> Device:
     return Device(Attachment(AttachmentKind.PCI, _pci_address(element, "hostdev")))
 
 
-def _vf(element: ElementTree.Element) -> Device:
-    address = _pci_address(element, "interface of type hostdev")
-    return Device(Attachment(AttachmentKind.VF, address, mac=_mac(element), port=_port(element)))
-
-
-def _macvtap(element: ElementTree.Element) -> Device:
-    """Name it by the device below (a VF's, in Nova's hands): `macvtapN` says nothing."""
-    source = _required(element, "source", "dev")
-    return Device(
-        Attachment(
-            AttachmentKind.MACVTAP,
-            source,
-            mac=_mac(element),
-            port=_port(element),
-            exclusive=_get(element, "source", "mode") == "passthrough",
-        ),
-        target=_get(element, "target", "dev"),
-    )
-
-
-def _vdpa(element: ElementTree.Element) -> Device:
-    node = _required(element, "source", "dev")
-    return Device(Attachment(AttachmentKind.VDPA, node, mac=_mac(element), port=_port(element)))
-
-
-def _vhost_user(element: ElementTree.Element) -> Device:
-    """Name it by its target, else by its socket, whose last part is the port's name in OVS."""
-    name = _get(element, "target", "dev") or _required(element, "source", "path").rpartition("/")[2]
-    return Device(
-        Attachment(AttachmentKind.VHOST_USER, name, mac=_mac(element), port=_port(element))
-    )
-
-
-def _tap(element: ElementTree.Element) -> Device:
-    """Read bridge, ethernet and network; `source bridge` is qbr... with the hybrid plug."""
+def _interface(element: ElementTree.Element) -> Device:
+    """Read an interface of any type."""
+    make = functools.partial(Attachment, mac=_mac(element), port=_port(element))
     target = _get(element, "target", "dev")
-    mac = _mac(element)
-    name = target or mac
-    if name is None:
-        raise _Unintelligible(f"an interface of type {element.get('type')} has no target device")
-    return Device(
-        Attachment(
-            AttachmentKind.TAP,
-            name,
-            mac=mac,
-            port=_port(element),
-            bridge=_get(element, "source", "bridge"),
-        ),
-        target=target,
-    )
-
-
-def _unknown(element: ElementTree.Element) -> Device:
-    raise _Unintelligible(f"an interface is of the unknown type '{element.get('type', '')}'")
-
-
-_INTERFACES: dict[str, _Reader] = {
-    "hostdev": _vf,
-    "direct": _macvtap,
-    "vdpa": _vdpa,
-    "vhostuser": _vhost_user,
-    "bridge": _tap,
-    "ethernet": _tap,
-    "network": _tap,
-}
+    match element.get("type", ""):
+        case "hostdev":
+            address = _pci_address(element, "interface of type hostdev")
+            return Device(make(AttachmentKind.VF, address))
+        case "direct":
+            # Named by the device below (a VF's, in Nova's hands): `macvtapN` says nothing.
+            below, mode = _required(element, "source", "dev"), _get(element, "source", "mode")
+            exclusive = mode == "passthrough"
+            return Device(make(AttachmentKind.MACVTAP, below, exclusive=exclusive), target)
+        case "vdpa":
+            return Device(make(AttachmentKind.VDPA, _required(element, "source", "dev")))
+        case "vhostuser":
+            # Else by its socket, whose last part is the port's name in OVS.
+            name = target or _required(element, "source", "path").rpartition("/")[2]
+            return Device(make(AttachmentKind.VHOST_USER, name))
+        case "bridge" | "ethernet" | "network" as kind:
+            tap = target or _mac(element)
+            if tap is None:
+                raise _Unintelligible(f"an interface of type {kind} has no target device")
+            bridge = _get(element, "source", "bridge")  # qbr... with the hybrid plug
+            return Device(make(AttachmentKind.TAP, tap, bridge=bridge), target)
+        case unknown:
+            raise _Unintelligible(f"an interface is of the unknown type '{unknown}'")
 
 
 def _get(element: ElementTree.Element, child: str, attribute: str) -> str | None:

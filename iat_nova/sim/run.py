@@ -293,7 +293,7 @@ def _agent(
         ),
         counters=server,
         enforcer=_Enforcer(server, server, ports=server),
-        journal=Journal(history, status),
+        journal=Journal(history, status, server),
         clock=clock,
         paused=lambda: None,
     )

@@ -10,7 +10,6 @@ import pathlib
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from iat_nova.store import database as db
@@ -60,12 +59,7 @@ class HistoryReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

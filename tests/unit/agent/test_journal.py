@@ -33,6 +33,7 @@ from iat_nova.store.records import Status
 from iat_nova.store.writer import History
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS
+from tests.unit import stories
 
 GUEST = Tenant("u/1", "web", TenantKind.GUEST, Priority.PC, True, (4,), WayRequest())
 INVENTORY = DomainInventory(SKYLAKE, (GUEST,))
@@ -47,7 +48,8 @@ class JournalTest(unittest.TestCase):
         # wall times of these tests are small numbers: nothing is too old
         self.history = History(self.path, max_age_s=1e12, max_bytes=1 << 24, clock=SystemClock())
         self.addCleanup(self.history.close)
-        self.journal = Journal(self.history, STATUS)
+        self.clock = stories.SetClock(1.0)
+        self.journal = Journal(self.history, STATUS, self.clock)
 
     def read(self, question):
         self.assertTrue(self.history.flush())
@@ -63,12 +65,12 @@ class JournalTest(unittest.TestCase):
         sample = Sample(0, float(number), 1.0, seen, 1e6, 1e5)
         after, decision = controller.step(before, inventory, sample)
         effective = Effective(dict.fromkeys(seen, WayMask(3)), WayMask(0x600))
-        self.journal.iteration(float(number), before, sample, decision, effective, {"read": 9.0})
+        self.journal.iteration(before, sample, decision, effective, {"read": 9.0})
         return after
 
     def test_one_line_a_decision_and_none_while_stable(self) -> None:
         """The first layout is news; the same sample again is not."""
-        self.journal.inventory(1.0, FACTS, {0: INVENTORY}, ())
+        self.journal.inventory(FACTS, {0: INVENTORY}, ())
         with self.assertLogs("iat_nova", "INFO") as log:
             state = self.step(1)
         self.assertEqual(1, len(log.output))
@@ -82,12 +84,12 @@ class JournalTest(unittest.TestCase):
 
     def test_who_left_is_named(self) -> None:
         """In the log, and in what `explain` reads later; also after several pictures."""
-        self.journal.inventory(1.0, FACTS, {0: INVENTORY}, ())
+        self.journal.inventory(FACTS, {0: INVENTORY}, ())
         state = self.step(1)
         empty = DomainInventory(SKYLAKE, ())
-        self.journal.inventory(2.0, FACTS, {0: empty}, ())
+        self.journal.inventory(FACTS, {0: empty}, ())
         other = dataclasses.replace(FACTS, warnings=("another picture",))
-        self.journal.inventory(3.0, other, {0: empty}, ())
+        self.journal.inventory(other, {0: empty}, ())
         with self.assertLogs("iat_nova", "INFO") as log:
             self.step(2, state, empty)
         self.assertIn("adopt web: left", log.output[0])
@@ -98,13 +100,13 @@ class JournalTest(unittest.TestCase):
 
     def test_the_same_picture_is_recorded_once(self) -> None:
         """Reconciling every minute does not fill the history with copies."""
-        for wall_s in (1.0, 2.0):
-            self.journal.inventory(wall_s, FACTS, {0: INVENTORY}, ())
+        for _ in range(2):
+            self.journal.inventory(FACTS, {0: INVENTORY}, ())
             self.step(1)
         first = self.read(lambda r: r.latest(0)).iteration.inventory_id
         other = DomainInventory(SKYLAKE, ())
-        self.journal.inventory(3.0, FACTS, {0: other}, ())
-        self.journal.inventory(4.0, FACTS, {0: INVENTORY}, ())
+        self.journal.inventory(FACTS, {0: other}, ())
+        self.journal.inventory(FACTS, {0: INVENTORY}, ())
         self.step(2)
         self.assertGreater(self.read(lambda r: r.latest(0)).iteration.inventory_id, first)
 
@@ -112,12 +114,12 @@ class JournalTest(unittest.TestCase):
         """Not at each iteration; while it lasts it is part of the status."""
         with self.assertLogs("iat_nova", "INFO") as log:
             for _ in range(3):
-                self.journal.problem(1.0, Code.COUNTERS_UNREADABLE, "CPU 4: gone")
-                self.journal.status(1.0, {}, None)
+                self.journal.problem(Code.COUNTERS_UNREADABLE, "CPU 4: gone")
+                self.journal.status({}, None)
             self.assertEqual(("CPU 4: gone",), self.read(lambda r: r.status()).status.degraded)
-            self.journal.solved(2.0, Code.COUNTERS_UNREADABLE, "CPU 4 is back")
-            self.journal.solved(3.0, Code.COUNTERS_UNREADABLE, "CPU 4 is back")
-            self.journal.status(1.0, {}, None)
+            self.journal.solved(Code.COUNTERS_UNREADABLE, "CPU 4 is back")
+            self.journal.solved(Code.COUNTERS_UNREADABLE, "CPU 4 is back")
+            self.journal.status({}, None)
         self.assertEqual(2, len(log.output))
         self.assertEqual((), self.read(lambda r: r.status()).status.degraded)
 
@@ -125,16 +127,16 @@ class JournalTest(unittest.TestCase):
         """Until the next picture is without it."""
         with self.assertLogs("iat_nova", "WARNING") as log:
             self.journal.inventory(
-                1.0, FACTS, {0: INVENTORY}, (Reason(Code.SOURCE, "libvirtd does not answer"),)
+                FACTS, {0: INVENTORY}, (Reason(Code.SOURCE, "libvirtd does not answer"),)
             )
             self.journal.inventory(
-                2.0, FACTS, {0: INVENTORY}, (Reason(Code.SOURCE, "libvirtd does not answer"),)
+                FACTS, {0: INVENTORY}, (Reason(Code.SOURCE, "libvirtd does not answer"),)
             )
         self.assertEqual(1, len(log.output))
-        self.journal.status(1.0, {}, None)
+        self.journal.status({}, None)
         self.assertIn("libvirtd", self.read(lambda r: r.status()).status.degraded[0])
-        self.journal.inventory(3.0, FACTS, {0: INVENTORY}, ())
-        self.journal.status(1.0, {}, None)
+        self.journal.inventory(FACTS, {0: INVENTORY}, ())
+        self.journal.status({}, None)
         self.assertEqual((), self.read(lambda r: r.status()).status.degraded)
 
     def test_a_picture_too_old_is_a_problem_until_the_next(self) -> None:
@@ -142,37 +144,36 @@ class JournalTest(unittest.TestCase):
         self.now_s = 100.0
         freshness = Freshness(60.0, now=lambda: self.now_s)
         observer = Observer()
-        journal = Journal(self.history, STATUS, observer, freshness=freshness)
-        journal.inventory(1.0, FACTS, {0: INVENTORY}, ())
+        journal = Journal(self.history, STATUS, self.clock, observer, freshness=freshness)
+        journal.inventory(FACTS, {0: INVENTORY}, ())
         self.now_s += 120.0
-        journal.status(2.0, {}, None)
+        journal.status({}, None)
         self.assertEqual((), journal.latest.problems)
         with self.assertLogs("iat_nova", "ERROR") as log:
             for _ in range(3):
                 self.now_s += 60.0
-                journal.status(3.0, {}, None)
+                journal.status({}, None)
         self.assertEqual(1, len(log.output))
         (problem,) = journal.latest.problems
         self.assertEqual(Code.INVENTORY_OLD, problem.code)
         self.assertIn("not looked at for 120 s", problem.text)
         self.assertEqual(1.0, observer.now.looked_s)
-        journal.inventory(4.0, FACTS, {0: INVENTORY}, ())
-        journal.status(5.0, {}, None)
+        self.clock.wall_s = 4.0
+        journal.inventory(FACTS, {0: INVENTORY}, ())
+        journal.status({}, None)
         self.assertEqual((), journal.latest.problems)
         self.assertEqual(4.0, observer.now.looked_s)
 
     def test_names_cannot_forge_lines(self) -> None:
         """A guest's name with a line break stays in its line."""
         with self.assertLogs("iat_nova", "WARNING") as log:
-            self.journal.inventory(
-                1.0, FACTS, {}, (Reason(Code.TENANTS, "guest x\nERROR all is lost"),)
-            )
+            self.journal.inventory(FACTS, {}, (Reason(Code.TENANTS, "guest x\nERROR all is lost"),))
         self.assertNotIn("\n", log.output[0])
 
     def test_why_nothing_is_written_is_in_the_status(self) -> None:
         """Observing and pausing give their reasons."""
         self.journal.status(
-            1.0, {Code.OBSERVE_CONFIGURED: "mode = observe"}, Pause(0.0, 99.0, "firmware")
+            {Code.OBSERVE_CONFIGURED: "mode = observe"}, Pause(0.0, 99.0, "firmware")
         )
         status = self.read(lambda r: r.status()).status
         self.assertEqual(("observe", "mode = observe"), (status.mode, status.reason))
@@ -182,8 +183,8 @@ class JournalTest(unittest.TestCase):
     def test_goodbye(self) -> None:
         """The last word says that the agent stopped, and keeps the last error."""
         with self.assertLogs("iat_nova", "INFO"):
-            self.journal.problem(1.0, Code.REFUSED, "refused")
-            self.journal.close(2.0)
+            self.journal.problem(Code.REFUSED, "refused")
+            self.journal.close()
         with HistoryReader(self.path) as reader:
             status = reader.status().status
         self.assertTrue(status.stopped)

@@ -13,6 +13,7 @@ import threading
 import unittest
 
 from iat_nova.agent.endings import Endings
+from iat_nova.agent.interlock import Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, ThreadDied
 from iat_nova.agent.watchdog import Watchdog
@@ -197,7 +198,7 @@ class AgentTest(unittest.TestCase):
             make_strategy=lambda parameters: self.strategy,
             counters=self.counters,
             enforcer=Enforcer(self.allocator, self.ddio),
-            journal=Journal(history, status, watchdog=self.watchdog),
+            journal=Journal(history, status, self.clock, watchdog=self.watchdog),
             clock=self.clock,
             paused=lambda: self.pause,
             **options,
@@ -736,7 +737,7 @@ class AgentTest(unittest.TestCase):
             self.later_reasons = dict(self.agent.interlock.reasons)
 
         planned = [lambda: None, come, look, look_again]
-        self.run_for(6.0, *planned, other_owners=lambda: tuple(owners))
+        self.run_for(6.0, *planned, outside=Outside(lambda: tuple(owners)))
         self.assertEqual(({}, {"other-owner": "theirs: somebody else allocates cache"}),
                          (self.seen, self.reasons))  # fmt: skip
         self.assertIn("first", self.later)
@@ -762,7 +763,7 @@ class AgentTest(unittest.TestCase):
             self.told_after = self.agent.journal.latest.degraded
 
         planned = [lambda: None, come, mend, look]
-        self.run_for(6.0, *planned, other_owners=lambda: tuple(owners))
+        self.run_for(6.0, *planned, outside=Outside(lambda: tuple(owners)))
         self.assertIn("first", self.masks_before)
         self.assertIn("run `iat-nova restore`", " ".join(self.told))
         self.assertEqual({}, self.masks_after)
@@ -786,7 +787,7 @@ class AgentTest(unittest.TestCase):
             self.after = len(self.allocator.writes)
 
         planned = [lambda: None, meddle, mend, lambda: None, look]
-        self.run_for(8.0, *planned, foreign_changes=lambda: tuple(changes))
+        self.run_for(8.0, *planned, outside=Outside(changes=lambda: tuple(changes)))
         self.assertEqual({}, self.seen)
         self.assertEqual(self.before, self.after)
         self.assertIn("we wrote 0xc", self.status().status.reason)
@@ -847,7 +848,7 @@ class AgentTest(unittest.TestCase):
             failing.clear()
             self.inventory.changed.set()
 
-        self.run_for(4.0, lambda: None, mend, foreign_changes=look)
+        self.run_for(4.0, lambda: None, mend, outside=Outside(changes=look))
         self.assertIn("0xc8b", self.status().status.last_error)
         self.assertEqual((), self.status().status.degraded)
         self.assertEqual(5, len(self.decisions()))

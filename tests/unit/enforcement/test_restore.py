@@ -12,7 +12,8 @@ from unittest import mock
 
 from iat_nova import conf
 from iat_nova.agent import doctor, wiring
-from iat_nova.agent.interlock import Interlock
+from iat_nova.agent.interlock import Interlock, Outside
+from iat_nova.agent.journal import Journal
 from iat_nova.cmd import main as program
 from iat_nova.enforcement.enforcer import ForeignHand
 from iat_nova.enforcement.saved_first import SavedFirst
@@ -298,22 +299,22 @@ class SocketOffline(MachineCase):
         self.assert_as_found()
 
 
-class Journal:
+class Told(Journal):
     """What was told."""
 
     def __init__(self):
         self.told = []
         self.problems = {}
 
-    def problem(self, wall_s, code, text, subject=""):
+    def problem(self, code, text, subject=""):
         self.problems[f"{code} {subject}".strip()] = text
         self.told.append(text)
 
-    def solved(self, wall_s, code, text, subject=""):
+    def solved(self, code, text, subject=""):
         if self.problems.pop(f"{code} {subject}".strip(), None):
             self.told.append(text)
 
-    def tell(self, wall_s, text):
+    def tell(self, text):
         self.told.append(text)
 
 
@@ -339,15 +340,17 @@ class Restrained(MachineCase):
         self.machine = wiring.machine(self.settings())
         self.hands.enter_context(self.machine.ours())
         self.enforcer = wiring.enforcer(self.machine)
-        self.journal, self.clock = Journal(), Clock()
+        self.journal, self.clock = Told(), Clock()
         self.interlock = Interlock(
             self.enforcer,
             self.journal,
             self.clock,
-            owners=self.machine.owners,
-            changes=self.machine.inspect,
-            unrestored=self.machine.unrestored,
-            missing=self.machine.missing,
+            Outside(
+                self.machine.owners,
+                self.machine.inspect,
+                self.machine.unrestored,
+                self.machine.missing,
+            ),
         )
         domain = self.machine.allocator.domains()[0]
         guest = Tenant("g/1", "g", TenantKind.GUEST, Priority.BE, False, (1,), WayRequest())

@@ -78,7 +78,7 @@ class ConfineTest(CliCase):
             make_strategy=lambda parameters: registry.make("confine", parameters),
             counters=counters,
             enforcer=test_agent.Enforcer(allocator, test_agent.FakeDdio()),
-            journal=Journal(history, status, self.observer),
+            journal=Journal(history, status, clock, self.observer),
             clock=clock,
             paused=lambda: None,
         ).run(clock.now() + 7.0)
