@@ -217,10 +217,9 @@ class Agent:
     def _offline(self, domain: CacheDomain, facts: Facts) -> bool:
         """Whether a whole domain is offline: it is left alone until it is back."""
         gone = set(domain.cpus).isdisjoint(facts.host.online_cpus)
-        name = f"cache domain {domain.id}"
-        problem = f"{name}: all CPUs offline; cache domain skipped" if gone else None
-        over = f"{name}: CPUs are online again"
-        self.journal.note(Code.DOMAIN_OFFLINE, problem, over, domain.id)
+        text = f"cache domain {domain.id}: all CPUs offline; cache domain skipped"
+        over = f"cache domain {domain.id}: CPUs are online again"
+        self.journal.note(Code.DOMAIN_OFFLINE, text if gone else None, over, domain.id)
         return gone
 
     def _watch(self) -> None:
