@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import astuple
 
@@ -160,7 +161,7 @@ def _facts(settings: Settings, domains: tuple[CacheDomain, ...]) -> Facts:
     """Read the full picture once."""
     source = wiring.inventory(
         settings,
-        lambda: read_host(domains, settings.sysfs_root),
+        lambda: read_host(domains, settings.sysfs_root, wall_s=time.time()),
         SystemClock(),
         answer_s=_ANSWER_S,
     )

@@ -168,6 +168,11 @@ class Journal:
         """Tell something that is no problem: started, policy reloaded, paused."""
         self._tell("info", text)
 
+    def policy_read(self) -> None:
+        """Note that the policy was read again as somebody asked, whatever came of it."""
+        reads = self._status.policy_reads + 1
+        self._status = dataclasses.replace(self._status, policy_reads=reads)
+
     def settings(self, parameters: Parameters) -> None:
         """Note that decisions rest on these numbers from now on."""
         self._status = dataclasses.replace(

@@ -21,9 +21,9 @@ from typing import Any, Protocol
 from iat_nova.agent.holding import Holding
 from iat_nova.agent.interlock import ALONE, Interlock, Outside
 from iat_nova.agent.journal import Journal
+from iat_nova.agent.policy_keeper import PolicyKeeper, Render
 from iat_nova.agent.sampling import Sampler
 from iat_nova.common.clock import Clock
-from iat_nova.common.deadline import Deadline
 from iat_nova.common.last_good import LastGood
 from iat_nova.enforcement.ddio_check import DdioCheck
 from iat_nova.enforcement.enforcer import Effective, Enforcer
@@ -40,13 +40,11 @@ from iat_nova.model import (
     Sample,
 )
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.policy import Classified, Policy, PolicyError
+from iat_nova.policy import Classified, Policy
 from iat_nova.store.pause import Pause
 from iat_nova.strategies.api import Strategy, check_decision
-from iat_nova.strategies.registry import StrategyError
 
 FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
-POLICY_S = 0.2  # for which the loop waits for a policy that is read again; later ones count too
 LEAST_SAMPLE_S = 0.05  # rates over less than this are noise, however often we are woken
 
 
@@ -69,8 +67,9 @@ class Agent:
     `holds` returns the tenants a person holds, and at how many ways.
     `disagreement` tells where Placement is offered something else than the host can keep.
     `read_policy` reads the policy anew and raises `PolicyError`; `policy` is what it returned to
-    whoever has asked it already; `make_strategy` makes the strategy for its parameters; `paused`
-    tells whether an operator holds the present masks.
+    whoever has asked it already; `render_policy` renders it for other facts of the host,
+    None: never; `make_strategy` makes the strategy for its parameters; `paused` tells whether an
+    operator holds the present masks.
     `observe` forbids every write from the start; `outside` tells what others do.
     `tenants` is the last picture by cache domain.
     """
@@ -81,6 +80,7 @@ class Agent:
         inventory: FactsSource,
         read_policy: Callable[[], Policy],
         policy: Policy | None = None,
+        render_policy: Render | None = None,
         make_strategy: Callable[[Parameters], Strategy],
         counters: Counters,
         enforcer: Enforcer,
@@ -93,7 +93,6 @@ class Agent:
         outside: Outside = ALONE,
     ) -> None:
         self.inventory = inventory
-        self.read_policy = read_policy
         self.make_strategy = make_strategy
         self.counters = counters
         self.enforcer = enforcer
@@ -103,8 +102,6 @@ class Agent:
         self.holding = Holding(holds, journal)
         self.disagreement = disagreement
         self.interlock = Interlock(enforcer, journal, clock, outside, observe=observe)
-        self._reload = threading.Event()
-        self._rereading: Deadline[Policy] = Deadline(POLICY_S, inventory.changed.set)
         self._stop = threading.Event()
         self._failure: str | None = None
         self._sampler = Sampler()
@@ -115,8 +112,14 @@ class Agent:
         self._effects: dict[int, DdioCheck] = {}
         self._fixed: set[int] = set()  # domains whose knob of DDIO was found without effect
         self._polled_s = -math.inf
-        self.policy = policy or read_policy()
-        self.strategy = make_strategy(self.policy.parameters)
+        first = policy or read_policy()
+        self.policies = PolicyKeeper(first, read_policy, render_policy, journal, inventory.changed)
+        self.strategy = make_strategy(first.parameters)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self.policies.policy
 
     def run(self, until_s: float = math.inf) -> None:
         """Run until `stop` or the clock's `until_s`, then leave the hardware as it was found."""
@@ -151,8 +154,7 @@ class Agent:
 
     def reload_policy(self) -> None:
         """Have the policy read again before the next iteration; callable from any thread."""
-        self._reload.set()
-        self.inventory.changed.set()
+        self.policies.ask()
 
     def iterate(self) -> None:
         """Poll, decide, write, record: one iteration over all cache domains."""
@@ -172,9 +174,8 @@ class Agent:
     def get_tenant_info(self) -> None:
         """Read the whole picture anew, classify it and watch its CPUs."""
         self.inventory.changed.clear()  # before reading: a hint during it is not lost
-        if self._reload.is_set() or self._rereading.asked:
-            self._read_policy_again()
         facts = self.inventory.facts()
+        self.policies.look(facts.host, self._use)
         classified = self._classify(facts)
         for domain, seen in self.holding.apply(classified.domains).items():
             if self._offline(seen.domain, facts):
@@ -326,32 +327,15 @@ class Agent:
         self.counters.close()
         self.journal.close()
 
-    def _read_policy_again(self) -> None:
-        """Take the policy as it is on disk now; the old one stays when that is broken.
-
-        It is read in a thread of its own: what takes long is taken when it is there.
-        """
-        if not self._rereading.asked:
-            self._reload.clear()
-        try:
-            policy = self._rereading.ask(self.read_policy)
-            self.strategy = self.make_strategy(policy.parameters)
-        except TimeoutError:
-            return
-        except (PolicyError, StrategyError) as error:
-            text = f"policy reload failed, keeping previous policy: {error}"
-            self.journal.problem(Code.POLICY_INVALID, text)
-            return
-        self.policy = policy
+    def _use(self, policy: Policy) -> None:
+        """Put another policy into force. Raises `StrategyError`."""
+        self.strategy = self.make_strategy(policy.parameters)
         self._effects.clear()
         for domain in self._fixed:
-            self.journal.solved(
-                Code.DDIO_NO_EFFECT, f"cache domain {domain}: DDIO is tried", domain
-            )
+            text = f"cache domain {domain}: DDIO is tried"
+            self.journal.solved(Code.DDIO_NO_EFFECT, text, domain)
         self._fixed.clear()
-        self.journal.settings(self.policy.parameters)
-        self.journal.solved(Code.POLICY_INVALID, "the policy is valid again")
-        self.journal.tell("policy reloaded")
+        self.journal.settings(policy.parameters)
 
 
 def _ddio_fixed(inventory: DomainInventory) -> DomainInventory:

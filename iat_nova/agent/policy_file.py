@@ -38,14 +38,23 @@ def load(path: str | Path | None, host: HostFacts) -> Policy:
     """Load a policy file, or the default policy when `path` is None. Raises `PolicyError`."""
     if path is None:
         return default(host)
+    return parse(read(path), host, str(path), render_limited)
+
+
+def again(policy: Policy, host: HostFacts) -> Policy:
+    """Render what a policy was made of for other facts. Raises `PolicyError`."""
+    return parse(policy.text, host, policy.source, render_limited)
+
+
+def read(path: str | Path) -> str:
+    """Return the text of a policy's file. Raises `PolicyError`."""
     try:
-        text = files.read_bytes(path).decode("utf-8-sig")
+        return files.read_bytes(path).decode("utf-8-sig")
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise PolicyError([Problem("", None, problem)], str(path)) from error
     except ValueError as error:  # no UTF-8, or a path that no file can have
         raise PolicyError([Problem("", None, f"cannot be read: {error}")], str(path)) from error
-    return parse(text, host, str(path), render_limited)
 
 
 def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered:
@@ -76,7 +85,7 @@ def _result(done: subprocess.CompletedProcess[bytes], cpu_s: int) -> Rendered:
     answer = json.loads(done.stdout)
     if "problems" in answer:
         raise PolicyError(Problem(*problem) for problem in answer["problems"])
-    return Rendered(answer["text"], tuple(answer["lines"]))
+    return Rendered(answer["text"], tuple(answer["lines"]), tuple(answer["asked"]))
 
 
 def _error(message: str) -> PolicyError:
@@ -94,7 +103,7 @@ def main(cpu_s: int) -> None:
     answer: dict[str, object]
     try:
         rendered = render(source, host)
-        answer = {"text": rendered.text, "lines": rendered.lines}
+        answer = {"text": rendered.text, "lines": rendered.lines, "asked": rendered.asked}
     except PolicyError as error:
         answer = {"problems": [(one.path, one.line, one.message) for one in error.problems]}
     except MemoryError:

@@ -320,6 +320,7 @@ def agent(
         inventory=source,
         read_policy=read_policy,
         policy=first,
+        render_policy=policy_file.again,
         make_strategy=make_strategy,
         counters=SavedFirst(hands.counters, hands.guard) if hands.guard else hands.counters,
         enforcer=enforcer(hands),
@@ -346,11 +347,13 @@ def host_reader(
     allocator: CacheAllocator,
     first: Callable[[], object] = tuple,
     ports: RootPorts | None = None,
+    clock: Clock | None = None,
 ) -> Callable[[], HostFacts]:
     """Return what reads the host's own facts, whenever it is called: CPUs come and go.
 
     `first` is called before each reading: what was left of an earlier agent must not be taken for
-    what this one found. `ports` are the root ports that strategies may switch.
+    what this one found. `clock` tells the time of day, `ports` are the root
+    ports that strategies may switch.
 
     Raises `HardwareError` where the cache domains cannot be read now; what it returns raises
     `OSError` where they cannot be read later.
@@ -368,6 +371,7 @@ def host_reader(
             dataclasses.replace(one, ddio_found=found.setdefault(one.id, one.ddio_found))
             for one in domains
         )
-        return read_host(tuple(as_found), settings.sysfs_root)
+        wall_s = (clock or SystemClock()).wall()
+        return read_host(tuple(as_found), settings.sysfs_root, wall_s=wall_s)
 
     return read

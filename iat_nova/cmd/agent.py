@@ -110,7 +110,7 @@ def _run(settings: Settings, observer: Observer, heartbeat: Heartbeat, endings: 
         level = logging.WARNING if one.denied else logging.INFO
         LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.why)
     with hands.ours():
-        host = wiring.host_reader(settings, hands.allocator, hands.finish, hands.ports)
+        host = wiring.host_reader(settings, hands.allocator, hands.finish, hands.ports, hands.clock)
         source = wiring.inventory(settings, host, hands.clock)
         agent = wiring.agent(settings, hands, source, host, observer, heartbeat)
         endings.attach(agent)

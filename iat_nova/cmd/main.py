@@ -47,6 +47,7 @@ COMMANDS = {
     "policy check": "iat_nova.cmd.policy:PolicyCheck",
     "provider-config": "iat_nova.cmd.provider_config:ProviderConfig",
     "release": "iat_nova.cmd.hold:Release",
+    "reload": "iat_nova.cmd.reload:Reload",
     "report": "iat_nova.cmd.report:Report",
     "restore": "iat_nova.cmd.host:Restore",
     "resume": "iat_nova.cmd.pause:Resume",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pathlib
 import socket
+import time
 
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.inventory.pci import Pci
@@ -17,9 +18,20 @@ def online_cpus(root: str | pathlib.Path = "/sys") -> tuple[int, ...]:
     return tuple(sorted(parse_cpus(text)))
 
 
-def read_host(domains: tuple[CacheDomain, ...], root: str | pathlib.Path = "/sys") -> HostFacts:
-    """Read what the kernel says now. Raises `OSError` where there is no sysfs at `root`."""
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def read_host(
+    domains: tuple[CacheDomain, ...], root: str | pathlib.Path = "/sys", *, wall_s: float
+) -> HostFacts:
+    """Read what the kernel says now, at `wall_s` of the wall clock.
+
+    Raises `OSError` where there is no sysfs at `root`.
+    """
+    local = time.localtime(wall_s)
     return HostFacts(
+        hour=local.tm_hour,
+        weekday=WEEKDAYS[local.tm_wday],
         hostname=socket.gethostname(),
         domains=domains,
         online_cpus=online_cpus(root),

@@ -220,6 +220,8 @@ def _guest(
         attachments=_attachments(domain, counters),
         cachetune=domain.cachetune,
         warnings=(*domain.warnings, *warnings, *place.warnings),
+        project_name=nova.project_name,
+        image_properties=nova.image_properties,
     )
 
 

@@ -29,6 +29,7 @@ class NovaMetadata:
     extra_specs: Mapping[str, str] | None = None
     image_properties: Mapping[str, str] | None = None
     warnings: tuple[str, ...] = ()
+    project_name: str | None = None
 
 
 def parse(domain: ElementTree.Element) -> NovaMetadata | None:
@@ -54,6 +55,7 @@ def parse(domain: ElementTree.Element) -> NovaMetadata | None:
         extra_specs=specs,
         image_properties={} if properties is None and specs is not None else properties,
         warnings=tuple(warnings),
+        project_name=(project.text or None) if project is not None else None,
     )
 
 

@@ -93,6 +93,8 @@ class Guest:
     attachments: tuple[Attachment, ...] = ()
     cachetune: bool = False  # libvirt itself allocates cache to it: observe only
     warnings: tuple[str, ...] = ()
+    project_name: str | None = None
+    image_properties: Mapping[str, str] | None = None  # None: unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -193,12 +195,18 @@ class CacheDomain:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What the policy template may ask about the host."""
+    """What the policy template may ask about the host.
+
+    `hour` (0 to 23) and `weekday` (``mon`` to ``sun``) are those of its local time; None where
+    nobody looked at a clock.
+    """
 
     hostname: str
     domains: tuple[CacheDomain, ...]
     online_cpus: tuple[int, ...]
     nics: tuple[Nic, ...] = ()
+    hour: int | None = None
+    weekday: str | None = None
 
     def domain_of(self, cpu: int) -> CacheDomain | None:
         """Return the cache domain of a CPU, None when it is in none."""

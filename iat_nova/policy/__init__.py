@@ -23,7 +23,7 @@ from iat_nova.policy.classify import Classified, classify
 from iat_nova.policy.compile import compile_policy
 from iat_nova.policy.document import read
 from iat_nova.policy.problems import PolicyError, Problem
-from iat_nova.policy.render import Rendered, render
+from iat_nova.policy.render import Rendered, facts, render
 from iat_nova.policy.rules import Rules
 from iat_nova.policy.validate import validate
 
@@ -37,18 +37,37 @@ class Policy:
     """A policy compiled for one host.
 
     `source` names the file; `warnings` hold what looks unintended in it (a class that is never
-    reached, more guaranteed ways than there are).
+    reached, more guaranteed ways than there are). `text` is the template it was made of,
+    `rendered` what became of it for `host`; `asked` are the facts on which that depends.
     """
 
     source: str
     parameters: Parameters
     rules: Rules
     warnings: tuple[Problem, ...] = ()
+    text: str = ""
+    rendered: str = ""
+    host: HostFacts | None = None
+    asked: tuple[str, ...] = ()
 
-    def classify(self, facts: Facts, io_before: Mapping[str, bool]) -> Classified:
+    def same(self, other: Policy) -> bool:
+        """Tell whether it says the same, of whatever it was made."""
+        return (self.parameters, self.rules) == (other.parameters, other.rules)
+
+    def changed_facts(self, host: HostFacts) -> tuple[str, ...]:
+        """Return which facts it depends on are others on a host than on the one it was made for."""
+        if self.host is None:
+            return ()
+        before, now = facts(self.host), facts(host)
+        changed = [name for name in self.asked if before[name] != now[name]]
+        if _widths(self.host) != _widths(host):  # of which bounds and sizes are made
+            changed.append("ways")
+        return tuple(dict.fromkeys(changed))
+
+    def classify(self, seen: Facts, io_before: Mapping[str, bool]) -> Classified:
         """Turn facts into tenants a cache domain. `io_before` is the last result's `io`."""
-        classified = classify(self.rules, facts, io_before)
-        promised = guarantee.warnings(facts, classified.domains, self.rules, self.parameters)
+        classified = classify(self.rules, seen, io_before)
+        promised = guarantee.warnings(seen, classified.domains, self.rules, self.parameters)
         return dataclasses.replace(classified, warnings=(*classified.warnings, *promised))
 
 
@@ -69,7 +88,8 @@ def parse(
     `iat_nova.agent.policy_file`.
     """
     try:
-        document = read(rendering(text, host))
+        rendered = rendering(text, host)
+        document = read(rendered)
         value, problems = validate(document)
         compiled = compile_policy(document, value, host)
         problems = [*document.problems, *problems, *compiled.problems]
@@ -77,7 +97,21 @@ def parse(
             raise PolicyError(sorted(problems, key=lambda problem: problem.line or 0))
     except PolicyError as error:
         raise PolicyError(error.problems, source) from None
-    return Policy(source, compiled.parameters, compiled.rules, compiled.warnings)
+    return Policy(
+        source,
+        compiled.parameters,
+        compiled.rules,
+        compiled.warnings,
+        text,
+        rendered.text,
+        host,
+        rendered.asked,
+    )
+
+
+def _widths(host: HostFacts) -> list[tuple[int, int, int | None]]:
+    """Return what the compiler asks of a host."""
+    return [(domain.id, domain.ways, domain.way_bytes) for domain in host.domains]
 
 
 def default_text() -> str:

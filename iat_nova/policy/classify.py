@@ -15,6 +15,7 @@ from iat_nova.model import (
     DomainInventory,
     Facts,
     Guest,
+    HostFacts,
     Priority,
     Tenant,
     TenantKind,
@@ -25,7 +26,7 @@ from iat_nova.model import (
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io, Wishes
 from iat_nova.policy.owners import POOL, STACK, Owners, guest_id, owners_of
-from iat_nova.policy.rules import ClassRule, Rules, WayBounds, model_of
+from iat_nova.policy.rules import Asked, ClassRule, Rules, WayBounds, model_of
 
 HOST = "host"
 
@@ -65,7 +66,10 @@ def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Class
     """Turn facts into tenants. `io_before` is `Classified.io` of the last call."""
     guests = sorted(facts.guests, key=lambda guest: (guest.display_name, guest_id(guest)))
     verdicts = {
-        guest_id(guest): _judge(rules, guest, io_before.get(guest_id(guest))) for guest in guests
+        guest_id(guest): _judge(
+            rules, guest, io_before.get(guest_id(guest)), _domains(guest, facts.host)
+        )
+        for guest in guests
     }
     important = {key for key, verdict in verdicts.items() if verdict.priority is Priority.PC}
     owners = owners_of(facts, guests, important)
@@ -91,10 +95,12 @@ def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Class
 # ---------------------------------------------------------------------- one guest
 
 
-def _judge(rules: Rules, guest: Guest, io_before: bool | None) -> _Verdict:
+def _judge(
+    rules: Rules, guest: Guest, io_before: bool | None, domains: tuple[int, ...]
+) -> _Verdict:
     known, source = _extra_specs(rules, guest)
     specs = known or {}
-    rule, why = _class_of(rules, guest, specs)
+    rule, why = _class_of(rules, Asked(guest, specs, domains))
     wishes = extra_specs.parse(specs)
     warnings = [*guest.warnings, *wishes.problems]
     if known is None and rule is rules.default:
@@ -126,9 +132,15 @@ def _extra_specs(rules: Rules, guest: Guest) -> tuple[Mapping[str, str] | None, 
     return rules.flavors.get(guest.flavor or ""), "the policy's flavors"
 
 
-def _class_of(rules: Rules, guest: Guest, specs: Mapping[str, str]) -> tuple[ClassRule, str]:
+def _domains(guest: Guest, host: HostFacts) -> tuple[int, ...]:
+    """Return the cache domains a guest's CPUs are in."""
+    cpus = {*guest.dedicated_cpus, *guest.floating_cpus}
+    return tuple(domain.id for domain in host.domains if not cpus.isdisjoint(domain.cpus))
+
+
+def _class_of(rules: Rules, asked: Asked) -> tuple[ClassRule, str]:
     for rule in rules.classes:
-        reason = rule.match.reason(guest, specs)
+        reason = rule.match.reason(asked)
         if reason is not None:
             return rule, reason
     return rules.default, "no class matches"

@@ -25,6 +25,9 @@ from iat_nova.policy.problems import Path, Problem, path_text
 from iat_nova.policy.render import facts
 from iat_nova.policy.rules import DEFAULT_CLASS, ClassRule, Match, Rules, WayBounds
 
+_WORDS = ("flavor", "project", "attachment", "model", "project_name", "instance", "domain")
+"""Conditions of a match whose values are words."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiled:
@@ -50,6 +53,7 @@ class _Compiler:
         self.warnings: list[Problem] = []
         known: dict[str, Any] = facts(host)
         self.ways: int | None = known["ways"]
+        self.domains = {str(domain.id) for domain in host.domains}
         self.widths = sorted({domain.ways for domain in host.domains})
         self.way_bytes: int | None = known["way_bytes"]
         self.reserved = WayMask(0)
@@ -259,22 +263,32 @@ class _Compiler:
         )
 
     def _match(self, value: dict[str, Any], path: Path) -> Match:
-        specs = {
-            name: tuple(self._texts(wanted, (*path, "extra_specs", name)))
-            for name, wanted in value.get("extra_specs", {}).items()
-        }
+        specs, properties = (
+            {
+                name: tuple(self._texts(wanted, (*path, kind, name)))
+                for name, wanted in value.get(kind, {}).items()
+            }
+            for kind in ("extra_specs", "image_properties")
+        )
         self._check_names(specs, (*path, "extra_specs"))
         words = {
-            name: tuple(self._texts(value[name], (*path, name)))
-            for name in ("flavor", "project", "attachment", "model")
-            if name in value
+            name: tuple(self._texts(value[name], (*path, name))) for name in _WORDS if name in value
         }
+        for number in words.get("domain", ()):
+            if self.domains and number not in self.domains:
+                self._warn((*path, "domain"), f"this host has no cache domain {number}")
+        barred = value.get("not")
         return Match(
             extra_specs=specs,
             flavor=words.get("flavor", ()),
             project=words.get("project", ()),
             attachment=tuple(AttachmentKind(word) for word in words.get("attachment", ())),
             model=tuple(DeviceModel(word) for word in words.get("model", ())),
+            image_properties=properties,
+            project_name=words.get("project_name", ()),
+            instance=words.get("instance", ()),
+            domain=words.get("domain", ()),
+            none_of=None if barred is None else self._match(barred, (*path, "not")),
         )
 
     def _texts(self, value: object, path: Path) -> Iterator[str]:

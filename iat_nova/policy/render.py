@@ -18,6 +18,7 @@ from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefine
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
+from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -33,6 +34,8 @@ FACTS: Mapping[str, str] = {
     "domains": "list of cache domains, each with id, cpus, ways, classes, min_ways, way_bytes",
     "nics": "list of network cards, each with address, name, numa_node, speed_gbps",
     "nic_speed_gbps": "speed of the fastest network card in Gb/s; none when unknown",
+    "hour": "hour of the host's local time, 0 to 23",
+    "weekday": "day of the host's local time: mon, tue, wed, thu, fri, sat, sun",
 }
 """What a template may ask, with a description of each name."""
 
@@ -61,11 +64,12 @@ _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 class Rendered:
     """The text after Jinja2; `lines[n]` is the file's line of rendered line n + 1.
 
-    `lines` is empty when that cannot be told.
+    `lines` is empty when that cannot be told. `asked`: the facts that the template asks for.
     """
 
     text: str
     lines: tuple[int, ...]
+    asked: tuple[str, ...] = ()
 
     def source_line(self, rendered: int) -> int | None:
         """Return the file's line of a rendered line (both from 1), None when unknown."""
@@ -87,6 +91,8 @@ def facts(host: HostFacts) -> dict[str, object]:
         "domains": host.domains,
         "nics": host.nics,
         "nic_speed_gbps": max(speeds, default=None),
+        "hour": host.hour,
+        "weekday": host.weekday,
     }
 
 
@@ -95,9 +101,10 @@ def render(source: str, host: HostFacts) -> Rendered:
     context = facts(host)
     plain = _generate(_Environment(), source, context)
     marked = _generate(_Environment(extensions=[_LineMarks]), source, context)
+    asked = tuple(sorted(find_undeclared_variables(_Environment().parse(source)) & FACTS.keys()))
     if _MARK.sub("", marked) != plain:
-        return Rendered(plain, ())
-    return Rendered(plain, tuple(_lines(marked)))
+        return Rendered(plain, (), asked)
+    return Rendered(plain, tuple(_lines(marked)), asked)
 
 
 class _Environment(SandboxedEnvironment):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from iat_nova.model import AttachmentKind, DeviceModel, Guest, Priority, WayMask
 from iat_nova.nova.extra_specs import Io
@@ -24,10 +24,20 @@ class WayBounds:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """A guest as conditions see it: `domains` are the cache domains its CPUs are in."""
+
+    guest: Guest
+    extra_specs: Mapping[str, str]
+    domains: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Match:
     """Conditions on a guest. All must hold; of the values within one, any. Empty: no condition.
 
-    Extra-spec values, flavors and projects may be globs (``*``, ``?``, ``[a-z]``).
+    Of those of `none_of` none may hold. Values are globs (``*``, ``?``, ``[a-z]``) but for
+    attachments, models and cache domains.
     """
 
     extra_specs: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
@@ -35,42 +45,57 @@ class Match:
     project: tuple[str, ...] = ()
     attachment: tuple[AttachmentKind, ...] = ()
     model: tuple[DeviceModel, ...] = ()
+    image_properties: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    project_name: tuple[str, ...] = ()
+    instance: tuple[str, ...] = ()
+    domain: tuple[str, ...] = ()
+    none_of: Match | None = None
 
-    def reason(self, guest: Guest, extra_specs: Mapping[str, str]) -> str | None:
+    def reason(self, asked: Asked) -> str | None:
         """Tell which values of the guest met the conditions, None when one was not met."""
         met = []
         for condition in self._conditions():
-            values = _answers(guest, extra_specs, condition)
-            hit = next((value for value in values if condition.accepts(value)), None)
+            hit = condition.hit(asked)
             if hit is None:
                 return None
             met.append(f"{condition.name}={hit}")
+        if self.none_of is not None:
+            barred = list(self.none_of._conditions())
+            if any(condition.hit(asked) is not None for condition in barred):
+                return None
+            met.append(f"not {', '.join(condition.name for condition in barred)}")
         return ", ".join(met) or "matches everyone"
 
     def covers(self, other: Match) -> bool:
         """Tell whether every guest that meets `other` surely meets this one too."""
-        theirs = {(c.extra_spec, c.name): c for c in other._conditions()}
+        theirs = {(c.kind, c.name): c for c in other._conditions()}
+        if self.none_of not in (None, other.none_of):
+            return False
         return all(
-            (mine.extra_spec, mine.name) in theirs
-            and mine.covers(theirs[mine.extra_spec, mine.name])
+            (mine.kind, mine.name) in theirs and mine.covers(theirs[mine.kind, mine.name])
             for mine in self._conditions()
         )
 
     def _conditions(self) -> Iterator[_Condition]:
-        for name, patterns in self.extra_specs.items():
-            yield _Condition(True, name, patterns)
-        for name in ("flavor", "project", "attachment", "model"):
-            if patterns := getattr(self, name):
-                yield _Condition(False, name, patterns)
+        for kind in ("extra_specs", "image_properties"):
+            for name, patterns in getattr(self, kind).items():
+                yield _Condition(kind, name, patterns)
+        for kind in _FACTS:
+            if patterns := getattr(self, kind):
+                yield _Condition(kind, kind, patterns)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Condition:
-    """One question to a guest: its extra spec of that name, or the fact of that name."""
+    """One question to a guest: a fact of it, or its extra spec or image property of that name."""
 
-    extra_spec: bool
+    kind: str
     name: str
     patterns: tuple[str, ...]
+
+    def hit(self, asked: Asked) -> str | None:
+        """Return the value that is accepted, None where there is none."""
+        return next((value for value in self._values(asked) if self.accepts(value)), None)
 
     def accepts(self, value: str) -> bool:
         return any(fnmatch.fnmatchcase(value, pattern) for pattern in self.patterns)
@@ -83,22 +108,26 @@ class _Condition:
             for theirs in other.patterns
         )
 
+    def _values(self, asked: Asked) -> Iterable[str]:
+        """Return what a guest has for this; nothing where that is not known."""
+        if self.kind in _FACTS:
+            return (value for value in _FACTS[self.kind](asked) if value is not None)
+        known = asked.extra_specs
+        if self.kind == "image_properties":
+            known = asked.guest.image_properties or {}
+        return (known[self.name],) if self.name in known else ()
 
-def _answers(
-    guest: Guest, extra_specs: Mapping[str, str], condition: _Condition
-) -> tuple[str, ...]:
-    """Return the values that a guest has for a condition; empty when it has none."""
-    if condition.extra_spec:
-        return (extra_specs[condition.name],) if condition.name in extra_specs else ()
-    match condition.name:
-        case "attachment":
-            return tuple(attachment.kind for attachment in guest.attachments)
-        case "model":
-            return (model_of(guest),)
-        case "flavor":
-            return (guest.flavor,) if guest.flavor is not None else ()
-        case _:
-            return (guest.project,) if guest.project is not None else ()
+
+# What conditions ask of a guest, in the order in which they are told.
+_FACTS: Mapping[str, Callable[[Asked], Iterable[str | None]]] = {
+    "flavor": lambda asked: (asked.guest.flavor,),
+    "project": lambda asked: (asked.guest.project,),
+    "attachment": lambda asked: (one.kind for one in asked.guest.attachments),
+    "model": lambda asked: (model_of(asked.guest),),
+    "project_name": lambda asked: (asked.guest.project_name,),
+    "instance": lambda asked: (asked.guest.display_name, asked.guest.name),
+    "domain": lambda asked: map(str, asked.domains),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

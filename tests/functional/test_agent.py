@@ -2,6 +2,7 @@
 """The agent as an operator runs it: real libvirtd, real ovsdb-server, an emulated machine."""
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -57,14 +58,19 @@ class AgentTest(HostCase):
             time.sleep(0.05)
         raise AssertionError(f"not seen within {DEADLINE_S:.0f} s: {what}")
 
-    def ask(self, *arguments: str):
-        """Run iat-nova and return its JSON."""
-        done = subprocess.run(
-            [BIN / "iat-nova", "--state-dir", self.folder / "state", *arguments, "-f", "json"],
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run iat-nova."""
+        return subprocess.run(
+            [BIN / "iat-nova", "--state-dir", self.folder / "state", *arguments],
             capture_output=True,
             text=True,
-            check=True,
+            check=False,
         )
+
+    def ask(self, *arguments: str):
+        """Run iat-nova and return its JSON."""
+        done = self.command(*arguments, "-f", "json")
+        self.assertEqual(0, done.returncode, done.stderr)
         return json.loads(done.stdout)
 
     def names(self, reader) -> set[str]:
@@ -149,21 +155,58 @@ class AgentTest(HostCase):
         self.assertFalse(self.history.exists())
 
     def test_a_broken_policy_is_not_reloaded(self) -> None:
-        """SIGHUP with a broken file keeps the old policy and shows the error; a mended one wins."""
+        """A reload fails with a broken file, which keeps the old policy; a mended one wins."""
         policy = self.folder / "policy.yaml"
         policy.write_text("parameters:\n  interval: 500ms\n")
         agent = self.start(self.configure(policy_file=policy))
         self.until(lambda reader: "web" in self.names(reader), "the first decision")
         policy.write_text("parameters:\n  interval: soon\n")
-        agent.send_signal(signal.SIGHUP)
-        self.until(
-            lambda reader: any("interval" in text for text in reader.status().status.degraded),
-            "the error in the status",
-        )
+        for _ in range(2):
+            refused = self.command("reload")
+            self.assertEqual(1, refused.returncode)
+            self.assertRegex(refused.stderr, r"reload failed, .*policy\.yaml: line 2: .*interval")
+        (problem,) = self.ask("status")["problems"]
+        self.assertEqual("policy-invalid", problem["code"])
         policy.write_text("parameters:\n  interval: 250ms\n")
-        agent.send_signal(signal.SIGHUP)
-        self.until(lambda reader: reader.status().status.interval_s == 0.25, "the new interval")
+        self.assertEqual(
+            (0, ""), (self.command("reload").returncode, self.command("reload").stderr)
+        )
+        self.assertEqual(0.25, self.ask("status")["interval_s"])
         self.assertIn("keeping previous policy", self.end(agent))
+
+    def test_a_hold_outlasts_agent_and_guest(self) -> None:
+        """It is applied at once, to the guest's next run, and at the agent's next start."""
+        for start in range(2):
+            agent = self.start(self.configure())
+            self.until(functools.partial(self.speaks, agent), "its first decision")
+            if not start:
+                done = self.command("hold", "instance-00000003", "--ways=3", "--reason=import")
+                self.assertEqual((0, ""), (done.returncode, done.stderr))
+                self.until(self.held, "db held")
+                domain = self.connection.lookupByName("instance-00000003")
+                domain.destroy()
+                self.until(lambda reader: "db" not in self.names(reader), "db gone")
+                domain.create()
+            self.until(self.held, "db held, again")
+            self.assertEqual(0, self.command("explain", "--verify").returncode)
+            account = self.ask("explain", "db")
+            self.assertEqual((True, 3), (account["here"], account["domains"][0]["ways"]))
+            self.assertRegex(account["reason"], "PC by extra spec")
+            self.end(agent)
+
+    def speaks(self, agent: subprocess.Popen[str], reader: HistoryReader) -> bool:
+        """Whether what was recorded last is this agent's."""
+        return reader.status().status.pid == agent.pid
+
+    def held(self, reader) -> bool:
+        """Whether the guest db has three ways, by its bounds and by its mask."""
+        latest = reader.latest(0)
+        if latest.iteration.wall_s < reader.status().status.started_s:
+            return False  # an earlier agent's
+        inventory = reader.inventory(latest.iteration.inventory_id).domains[0]
+        db = [one for one in inventory.tenants if one.name == "db" and one.ways.held]
+        masks = latest.iteration.effective or {}
+        return [masks[one.id].count for one in db if one.id in masks] == [3]
 
     def test_ended_while_a_policy_is_rendered(self) -> None:
         """SIGTERM does not wait for a template without end: the agent ends at once, in order."""

@@ -15,7 +15,10 @@ from tests.unit.test_docs import QUOTED
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "iat_nova"
 SOURCES = (
     *sorted((PACKAGE / "hardware").glob("*.py")),
-    *(PACKAGE / "agent" / f"{name}.py" for name in ("loop", "wiring", "doctor", "interlock")),
+    *(
+        PACKAGE / "agent" / f"{name}.py"
+        for name in ("loop", "wiring", "doctor", "interlock", "holding", "policy_keeper")
+    ),
     *(PACKAGE / "enforcement" / f"{name}.py" for name in ("enforcer", "snapshot")),
 )
 ERRORS = re.compile(r"\w*Error|HostTaken|CpuOffline|AlreadyRunning")

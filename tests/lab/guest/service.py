@@ -195,7 +195,7 @@ def stopped():
     POLICY.write_text(TEMPLATE)
     pid = enforcing()  # which it does with a policy only
     POLICY.write_text(ENDLESS)
-    systemctl("reload", NAME)
+    systemctl("reload", "--no-block", NAME)
     until(lambda: renders(pid), "the process that renders the policy")
     systemctl("stop", NAME)
     return [shown("Result"), found()]

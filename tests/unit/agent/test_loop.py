@@ -498,7 +498,7 @@ class AgentTest(unittest.TestCase):
 
         def look(policy) -> None:
             seen.append([one.code for one in self.agent.journal.latest.problems])
-            self.agent.policy = policy
+            self.agent.policies.policy = policy
             self.inventory.changed.set()
 
         class Broken(Policy):

@@ -100,7 +100,7 @@ class MetadataTest(unittest.TestCase):
         meta = shapes.metadata("web <1>", "iat.pc", {"iat:priority": "PC"}, {"hw_cpu_policy": "x"})
         nova = read(shapes.domain("a", run=1, meta=meta)).nova
         self.assertEqual(("web <1>", "iat.pc"), (nova.name, nova.flavor))
-        self.assertEqual(shapes.PROJECT, nova.project)
+        self.assertEqual((shapes.PROJECT, "p"), (nova.project, nova.project_name))
         self.assertEqual({"iat:priority": "PC"}, nova.extra_specs)
         self.assertEqual({"hw_cpu_policy": "x"}, nova.image_properties)
 

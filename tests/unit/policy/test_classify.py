@@ -297,6 +297,8 @@ class MatchTest(ClassifyCase):
             project="p1",
             extra_specs={"hw:mem_page_size": "1GB"},
             attachments=(VF,),
+            project_name="telco-a",
+            image_properties={"hw_vif_multiqueue_enabled": "true"},
         )
         for condition, met in (
             ('extra_specs: {"hw:mem_page_size": 1GB}', True),
@@ -311,6 +313,23 @@ class MatchTest(ClassifyCase):
             ("attachment: [tap, vdpa]", False),
             ("model: slicing", True),
             ("model: [aggregation, none]", False),
+            ('image_properties: {hw_vif_multiqueue_enabled: "true"}', True),
+            ("image_properties: {hw_vif_multiqueue_enabled: true}", True),
+            ('image_properties: {os_type: "*"}', False),
+            ("project_name: [core, telco-*]", True),
+            ("project_name: telco", False),
+            ("instance: web", True),
+            ("instance: instance-w*", True),
+            ("instance: db*", False),
+            ("domain: 0", True),
+            ("domain: [0, 1]", True),
+            ("domain: 1", False),
+            ("not: {instance: db*}", True),
+            ("not: {instance: web}", False),
+            ("not: {instance: db*, model: slicing}", False),
+            ("not: {instance: db*, project: p0}", True),
+            ("{flavor: vnf.*, not: {domain: 1}}", True),
+            ("{flavor: a, not: {domain: 1}}", False),
             ("{flavor: vnf.*, model: slicing}", True),
             ("{flavor: vnf.*, model: none}", False),
         ):
@@ -326,6 +345,46 @@ class MatchTest(ClassifyCase):
             with self.subTest(condition):
                 text = f"classes:\n- name: c\n  match: {{{condition}}}"
                 self.assertEqual("default", self.only(one, text).class_name)
+        for condition in ('project_name: "*"', 'image_properties: {os_type: "*"}'):
+            text = f"classes:\n- name: c\n  match: {{{condition}}}"
+            self.assertEqual("default", self.only(guest(), text).class_name)
+
+    def test_a_guest_on_two_sockets(self) -> None:
+        """It is in the class of either, in both; of another only by its CPUs."""
+        text = "classes:\n- {name: c, match: {domain: 1}}"
+        for cpus, expected in (((2, 3), "default"), ((10, 11), "c"), ((3, 10), "c")):
+            classified = self.classify(facts(guest(dedicated_cpus=cpus), host=TWO), text)
+            found = {
+                tenant.class_name
+                for inventory in classified.domains.values()
+                for tenant in inventory.tenants
+                if tenant.kind is TenantKind.GUEST
+            }
+            self.assertEqual({expected}, found)
+
+    def test_why_not(self) -> None:
+        """The reason names what was met and what was asked not to be."""
+        text = "classes:\n- {name: c, match: {domain: 0, not: {instance: db*, flavor: x}}}"
+        reasons = self.classify(facts(guest()), text).reasons
+        self.assertIn("class c (domain=0, not flavor, instance)", reasons[f"{guest().uuid}/1"])
+
+    def test_what_is_never_reached(self) -> None:
+        """A class that bars somebody leaves him to the next; one that bars nobody does not."""
+        for first, second, reached in (
+            ("{flavor: x, not: {domain: 1}}", "{flavor: x}", True),
+            ("{flavor: x}", "{flavor: x, not: {domain: 1}}", False),
+            ("{not: {domain: 1}}", "{flavor: x, not: {domain: 1}}", False),
+            ("{not: {domain: 1}}", "{flavor: x, not: {domain: 0}}", True),
+        ):
+            text = f"classes:\n- {{name: a, match: {first}}}\n- {{name: b, match: {second}}}"
+            warnings = [str(one) for one in policy.parse(text, TWO).warnings]
+            self.assertEqual(not reached, any("never reached" in one for one in warnings), text)
+
+    def test_no_such_domain(self) -> None:
+        """A policy may be of a whole fleet: a domain this host lacks is a warning."""
+        text = "classes:\n- {name: a, match: {domain: [0, 7]}}"
+        (warning,) = policy.parse(text, ONE).warnings
+        self.assertIn("classes[0].match.domain: this host has no cache domain 7", str(warning))
 
     def test_first_match_wins(self) -> None:
         """A guest falls into the first class it matches, and the reason tells why."""

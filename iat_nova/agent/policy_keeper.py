@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy in force: read again when asked to, rendered again when the host's facts change.
+
+Both take place in a thread of their own; what takes long counts when it is there. Rendered again is
+the text that was read last: a file that is being edited is not taken before somebody says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from iat_nova.agent.journal import Journal
+from iat_nova.common.deadline import Deadline
+from iat_nova.model import HostFacts
+from iat_nova.model.reasons import Code
+from iat_nova.policy import Policy, PolicyError
+from iat_nova.strategies.registry import StrategyError
+
+POLICY_S = 0.2  # for which the loop waits for a policy that is read again; later ones count too
+
+Render = Callable[[Policy, HostFacts], Policy]
+
+
+class PolicyKeeper:
+    """Holds the policy. `read` reads it anew, `render` renders what was read; None: never.
+
+    Both raise `PolicyError`. `changed` is set when there is something to look at.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        read: Callable[[], Policy],
+        render: Render | None,
+        journal: Journal,
+        changed: threading.Event,
+    ) -> None:
+        self.policy = policy
+        self._read = read
+        self._render = render
+        self._journal = journal
+        self._changed = changed
+        self._asked = threading.Event()
+        self._question: Deadline[Policy] = Deadline(POLICY_S, changed.set)
+        self._reading = False  # else it is rendered
+        self._refused_for: HostFacts | None = None  # for whom it could not be rendered
+
+    def ask(self) -> None:
+        """Have the policy read again at the next look; callable from any thread."""
+        self._asked.set()
+        self._changed.set()
+
+    def look(self, host: HostFacts, use: Callable[[Policy], None]) -> None:
+        """Take another policy where there is one; the old one stays where that is broken.
+
+        `use` puts it into force and may raise `StrategyError`.
+        """
+        if not self._question.asked:
+            if not (self._asked.is_set() or self._stale(host)):
+                return
+            self._reading = self._asked.is_set()
+            self._asked.clear()
+        try:
+            policy = self._question.ask(self._call(host))
+            if self._reading or not policy.same(self.policy):
+                use(policy)
+        except TimeoutError:
+            return
+        except (PolicyError, StrategyError) as error:
+            self._refuse(host, error)
+        else:
+            self._take(host, policy)
+
+    def _stale(self, host: HostFacts) -> bool:
+        """Tell whether the policy was rendered for other facts than the host has now."""
+        if self._render is None or host == self._refused_for:
+            return False
+        return bool(self.policy.changed_facts(host))
+
+    def _call(self, host: HostFacts) -> Callable[[], Policy]:
+        if self._reading or self._render is None:
+            return self._read
+        policy, render = self.policy, self._render
+        return lambda: render(policy, host)
+
+    def _refuse(self, host: HostFacts, error: Exception) -> None:
+        if self._reading:
+            self._journal.policy_read()
+            text = f"policy reload failed, keeping previous policy: {error}"
+        else:
+            self._refused_for = host
+            names = ", ".join(self.policy.changed_facts(host))
+            text = f"the host's facts changed ({names}), keeping previous policy: {error}"
+        self._journal.problem(Code.POLICY_INVALID, text)
+
+    def _take(self, host: HostFacts, policy: Policy) -> None:
+        before = self.policy
+        self.policy, self._refused_for = policy, None
+        self._journal.solved(Code.POLICY_INVALID, "the policy is valid again")
+        if self._reading:
+            self._journal.policy_read()
+            self._journal.tell("policy reloaded")
+        elif not policy.same(before):
+            names = ", ".join(before.changed_facts(host))
+            self._journal.tell(f"policy rendered again: the host's facts changed ({names})")

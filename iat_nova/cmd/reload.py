@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova reload."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import time
+
+from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
+from iat_nova.conf import LOCK
+from iat_nova.model.reasons import Code
+from iat_nova.report import escape
+from iat_nova.store.database import NoHistory
+from iat_nova.store.heartbeat import look
+from iat_nova.store.records import Status
+
+PATIENCE_S = 30.0  # a template may be rendered for 10 s
+POLL_S = 0.05
+
+
+class Reload(Command):
+    """Have the agent read its policy again, and tell whether it took it.
+
+    Ends with status 1 when it did not: the previous policy stays, and every error is shown. The
+    service's `systemctl reload` does this.
+    """
+
+    _epilog = """
+example:
+  iat-nova reload
+"""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Signal the agent and wait for its answer."""
+        agent = look(self.state_dir(parsed_args) / LOCK)
+        if not agent.alive or agent.pid is None:
+            raise Failure(
+                "no agent is seen running here; one that starts reads it", EXIT_NOT_RUNNING
+            )
+        before = self._said(parsed_args, agent.pid)
+        try:
+            os.kill(agent.pid, signal.SIGHUP)
+        except OSError as error:
+            why = f"{error.strerror}; run as root or as the agent's user"
+            raise Failure(f"process {agent.pid} cannot be signalled: {why}") from error
+        said = self._answer(parsed_args, agent.pid, before.policy_reads if before else 0)
+        refused = [one.text for one in said.problems if one.code == Code.POLICY_INVALID]
+        if refused:
+            raise Failure(escape.lines("\n".join(refused)))
+        self.app.stdout.write("The policy is reloaded.\n")
+        return 0
+
+    def _answer(self, parsed_args: argparse.Namespace, pid: int, reads: int) -> Status:
+        end_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end_s:
+            said = self._said(parsed_args, pid)
+            if said is not None and said.policy_reads > reads:
+                return said
+            time.sleep(POLL_S)
+        raise Failure(
+            f"process {pid} has not answered for {PATIENCE_S:g} s: `iat-nova status` and its log "
+            "tell what it waits for"
+        )
+
+    def _said(self, parsed_args: argparse.Namespace, pid: int) -> Status | None:
+        """Return what this agent said of itself last; None when it has not said anything."""
+        try:
+            with self.history(parsed_args) as reader:
+                now = reader.status()
+        except NoHistory:  # it starts
+            return None
+        return now.status if now is not None and now.status.pid == pid else None
