@@ -20,7 +20,7 @@ from typing import Any
 
 from iat_nova.common import files
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.shape import Shape, record, text, whole
+from iat_nova.hardware.shape import Shape, check, record, text, whole
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 BOOTLOADER = Path("/proc/sys/kernel/bootloader_type")
@@ -31,15 +31,10 @@ _FORMAT, _WITHOUT_CHECKSUM = 2, 1
 _ADVICE = "look at it, and remove it when the host is as it should be"
 
 
-def _parts(value: Any) -> None:
-    if not isinstance(value, dict):
-        raise ValueError("expected an object")
-
-
 _FIELDS: Mapping[str, Shape] = {
     "format": whole(_WITHOUT_CHECKSUM, _FORMAT),
     "boot": text(r".{1,64}", "a boot id"),
-    "parts": _parts,
+    "parts": {"type": "object", "title": "an object"},
 }
 _SHAPES = {
     _WITHOUT_CHECKSUM: record(_FIELDS),
@@ -108,13 +103,10 @@ class SnapshotFile:
     def _check(self, content: dict[str, Any]) -> None:
         """Raise `ValueError` unless all of the content is as it was written."""
         number = content.get("format")
-        _SHAPES[_WITHOUT_CHECKSUM if number == _WITHOUT_CHECKSUM else _FORMAT](content)
+        check(_SHAPES[_WITHOUT_CHECKSUM if number == _WITHOUT_CHECKSUM else _FORMAT], content)
         if number == _FORMAT and content["sha256"] != _checksum(content):
             raise ValueError("its checksum is of other content")
-        for name, saved in content["parts"].items():
-            shape = self._shapes.get(name)
-            if shape is not None:
-                record({name: shape})({name: saved})
+        check({"properties": self._shapes}, content["parts"])
 
     def _refusal(self, why: str) -> GuardError:
         return GuardError(f"{self._path}: not a snapshot, or a damaged one ({why}); {_ADVICE}")

@@ -35,7 +35,7 @@ class ChaMsr:
     a box that does not count for us is absent.
     """
 
-    shape = staticmethod(REGISTERS)
+    shape = REGISTERS
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class MsrDdio:
     it was seen not to), which only hit and miss rates answer.
     """
 
-    shape = staticmethod(mapping(NUMBER, HEX))
+    shape = mapping(NUMBER, HEX)
 
     def __init__(self, msr: Msr, domains: Domains, topology: Topology) -> None:
         self._msr = msr
@@ -120,13 +120,11 @@ class IoAllocDdio(AllReachable):
     begins anew with it.
     """
 
-    shape = staticmethod(
-        record(
-            {
-                "state": text("enabled|disabled|not supported", "a state of io_alloc"),
-                "masks": mapping(NUMBER, HEX),
-            }
-        )
+    shape = record(
+        {
+            "state": text("enabled|disabled|not supported", "a state of io_alloc"),
+            "masks": mapping(NUMBER, HEX),
+        }
     )
 
     def __init__(self, fs: ResctrlFs, domains: Domains) -> None:

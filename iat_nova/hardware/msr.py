@@ -144,12 +144,12 @@ def _check(register: int, allowed: Iterable[range]) -> None:
         raise ValueError(f"register {register:#x} is none of those this program may touch")
 
 
-def _writable(register: object) -> None:
-    if type(register) is not int or not any(register in numbers for numbers in _WRITABLE):
-        raise ValueError(f"expected a register this program may write, found {register!r}")
-
-
-REGISTERS = listing(row(INDEX, _writable, VALUE))
+_REGISTER = {
+    "title": "a register this program may write",
+    "type": "integer",
+    "anyOf": [{"minimum": numbers[0], "maximum": numbers[-1]} for numbers in _WRITABLE],
+}
+REGISTERS = listing(row(INDEX, _REGISTER, VALUE))
 """The shape of `save_registers`' rows: key, register, value."""
 
 

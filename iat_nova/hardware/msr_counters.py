@@ -42,7 +42,7 @@ class MsrCounters:
     `watch`. Totals never fall.
     """
 
-    shape = staticmethod(REGISTERS)
+    shape = REGISTERS
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ class Resctrl(AllReachable):
     not know (DDIO). What is offline is gone: the kernel begins anew with it.
     """
 
-    shape = staticmethod(resctrl_saved.SHAPE)
+    shape = resctrl_saved.SHAPE
 
     def __init__(
         self,

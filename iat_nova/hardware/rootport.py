@@ -45,11 +45,7 @@ class RootPorts(AllReachable):
     that is plugged out is gone with it.
     """
 
-    shape = staticmethod(
-        mapping(
-            text(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", "a PCI address"), whole(0, _BITS)
-        )
-    )
+    shape = mapping(text(_ADDRESS.pattern, "a PCI address"), whole(0, _BITS))
 
     def __init__(
         self,

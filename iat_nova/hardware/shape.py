@@ -1,108 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plain JSON values must look like before anything is done with them.
+"""What plain JSON values must look like before anything is done with them, as JSON Schema.
 
 A snapshot is applied to a production host's registers: every value in it is looked at first.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Mapping
 from typing import Any
 
-Shape = Callable[[Any], None]
-"""Looks at a value. Raises `ValueError`, which names the place in it and what was expected."""
+import jsonschema
 
-_MOST_SHOWN = 40
+from iat_nova.common.untrusted import shortened
+
+Shape = Mapping[str, Any]
+"""A JSON Schema; its ``title`` says in words what is expected."""
+
+_MOST_SHOWN = 120  # characters of what is wrong
 
 
 def text(pattern: str, expected: str) -> Shape:
     """Return the shape of a text that matches a pattern as a whole."""
-    compiled = re.compile(pattern)
-
-    def check(value: Any) -> None:
-        if not isinstance(value, str) or not compiled.fullmatch(value):
-            raise _expected(expected, value)
-
-    return check
+    return {"type": "string", "pattern": rf"\A(?:{pattern})\Z", "title": expected}
 
 
 def whole(least: int, most: int) -> Shape:
     """Return the shape of a whole number within bounds."""
-
-    def check(value: Any) -> None:
-        if type(value) is not int or not least <= value <= most:  # True is an int to isinstance
-            raise _expected(f"a whole number from {least} to {most}", value)
-
-    return check
+    title = f"a whole number from {least} to {most}"
+    return {"type": "integer", "minimum": least, "maximum": most, "title": title}
 
 
 def record(needed: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
     """Return the shape of an object with these keys, no others, some of which may be missing."""
-    shapes = {**needed, **(optional or {})}
-
-    def check(value: Any) -> None:
-        if not isinstance(value, dict):
-            raise _expected("an object", value)
-        if missing := needed.keys() - value.keys():
-            raise ValueError(f"{min(missing)}: missing")
-        if unknown := value.keys() - shapes.keys():
-            raise ValueError(f"{min(unknown)}: unknown")
-        for key, inner in value.items():
-            _at(key, shapes[key], inner)
-
-    return check
+    return {
+        "type": "object",
+        "properties": {**needed, **(optional or {})},
+        "required": list(needed),
+        "additionalProperties": False,
+    }
 
 
 def mapping(key: Shape, value: Shape) -> Shape:
     """Return the shape of an object whose keys and values are all alike."""
-
-    def check(whole_value: Any) -> None:
-        if not isinstance(whole_value, dict):
-            raise _expected("an object", whole_value)
-        for name, inner in whole_value.items():
-            key(name)
-            _at(name, value, inner)
-
-    return check
+    return {"type": "object", "propertyNames": key, "additionalProperties": value}
 
 
 def listing(item: Shape) -> Shape:
     """Return the shape of an array whose items are all alike."""
-
-    def check(value: Any) -> None:
-        if not isinstance(value, list):
-            raise _expected("an array", value)
-        for number, inner in enumerate(value):
-            _at(str(number), item, inner)
-
-    return check
+    return {"type": "array", "items": item}
 
 
 def row(*items: Shape) -> Shape:
     """Return the shape of an array with one item for each of these."""
-
-    def check(value: Any) -> None:
-        if not isinstance(value, list) or len(value) != len(items):
-            raise _expected(f"an array of {len(items)}", value)
-        for number, (shape, inner) in enumerate(zip(items, value, strict=True)):
-            _at(str(number), shape, inner)
-
-    return check
+    count = len(items)
+    return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
 
 
-def _at(place: str, shape: Shape, value: Any) -> None:
-    try:
-        shape(value)
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
+@functools.cache
+def _validators() -> Any:
+    standard = jsonschema.Draft202012Validator
+    # JSON Schema takes 1.0 for a whole number; Python takes True for one.
+    checker = standard.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    extend: Any = jsonschema.validators.extend
+    return extend(standard, type_checker=checker)
 
 
-def _expected(what: str, value: Any) -> ValueError:
-    shown = repr(value)
-    if len(shown) > _MOST_SHOWN:
-        shown = f"{shown[:_MOST_SHOWN]}..."
-    return ValueError(f"expected {what}, found {shown}")
+def check(shape: Shape, value: Any) -> None:
+    """Raise `ValueError`, which names the place in a value and what was expected there."""
+    for error in _validators()(shape).iter_errors(value):
+        place = "".join(f"{step}: " for step in error.absolute_path)
+        expected = error.schema.get("title")
+        why = f"expected {expected}, found {error.instance!r}" if expected else error.message
+        raise ValueError(place + shortened(why, _MOST_SHOWN))
 
 
 NUMBER = text(r"\d{1,6}", "a number")

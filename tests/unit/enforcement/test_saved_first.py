@@ -17,7 +17,7 @@ class SavedFirstTest(unittest.TestCase):
         done: list[str] = []
 
         class Part(AllReachable):
-            shape = staticmethod(INDEX)
+            shape = INDEX
 
             def save(self) -> int:
                 done.append("saved")

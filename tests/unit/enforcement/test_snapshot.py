@@ -21,7 +21,7 @@ from iat_nova.hardware.shape import INDEX, mapping, record, text
 class Part:
     """A piece of hardware: one number."""
 
-    shape = staticmethod(record({"value": INDEX}))
+    shape = record({"value": INDEX})
 
     def __init__(self, value=1, log=None, name=""):
         self.value = value
@@ -48,7 +48,7 @@ class Part:
 class Sockets:
     """A register in each of some sockets; those that are offline keep it, out of reach."""
 
-    shape = staticmethod(mapping(text(r"\d", "a socket"), INDEX))
+    shape = mapping(text(r"\d", "a socket"), INDEX)
 
     def __init__(self, **values):
         self.values = values
@@ -183,7 +183,7 @@ class Snapshots(Folder):
     def test_what_came_later(self):
         """CPUs and sockets that come are added to the snapshot; what was saved stays."""
         writer = self.make()
-        self.masks.shape = self.ddio.shape = lambda saved: None
+        self.masks.shape = self.ddio.shape = {}
         self.masks.save = lambda: {"masks": {"0": 1}, "groups": ["theirs"]}
         self.ddio.save = lambda: [[0, 0x186, 5]]
         writer.protect()

@@ -12,6 +12,7 @@ from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, Hardw
 from iat_nova.hardware.msr import MBA_THROTTLE
 from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.pqos_lib import Capability, Core, Interface, Pqos, PqosError
+from iat_nova.hardware.shape import check
 from iat_nova.model import WayMask
 from tests.unit.hardware import contract, trees
 from tests.unit.hardware.registers import FakeMsr
@@ -447,7 +448,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
     def test_a_socket_offline_at_the_end(self):
         """What it has stays in its registers, so it waits; the rest is restored, and stays so."""
         saved = json.loads(json.dumps(self.allocator.save()))
-        self.allocator.shape(saved)
+        check(self.allocator.shape, saved)
         found = self.state()
         self.apply(a=((0,), 0x3))
         self.allocator.apply(1, (ClassMask("b", (4,), WayMask(0xC)),))
@@ -458,7 +459,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(("class masks of cache 11", "classes of CPUs 4-7"), reach.places)
         self.assertTrue(other.restore(reach.now))
         later = json.loads(json.dumps(reach.later))
-        other.shape(later)
+        check(other.shape, later)
         for cpu in (4, 5, 6, 7):
             self.cpus.plug(cpu)
         other.apply(0, (ClassMask("c", (0,), WayMask(0x3)),))
@@ -538,7 +539,7 @@ class OsInterface(unittest.TestCase):
         """libpqos's groups begin with those of the default group."""
         self.tree.write("schemata", "MB:0=50\n")
         allocator = self.make()
-        allocator.shape(json.loads(json.dumps(allocator.save())))
+        check(allocator.shape, json.loads(json.dumps(allocator.save())))
         allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
         limits = {self.tree.other_lines(group)["MB"] for group in ("", *self.tree.groups())}
         self.assertEqual({"0=50"}, limits)
