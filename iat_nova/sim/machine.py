@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import pathlib
 from collections.abc import Mapping
+from typing import Any
+
+import cattrs
+import yaml
 
 from iat_nova.model import CacheDomain, WayMask
 
@@ -119,74 +124,20 @@ class Machine:
         )
 
 
-# The paper's testbed: 6 channels of DDR4-2666, 128 GB/s at its peak.
-GOLD_6140 = Machine(
-    name="gold-6140",
-    title="Xeon Gold 6140 (Skylake-SP, 18 cores, 24.75 MB LLC)",
-    cores=18,
-    frequency_hz=2.3e9,
-    l2_bytes=1 << 20,
-    l2_ways=16,
-    slices=18,
-    llc_ways=11,
-    ddio_ways=WayMask(0x600),
-    inclusive_ways=WayMask(0x003),
-    coerced_ways=WayMask(0x600),
-    memory_bytes_per_s=128e9,
-)
-GOLD_6148 = dataclasses.replace(
-    GOLD_6140,
-    name="gold-6148",
-    title="Xeon Gold 6148 (Skylake-SP, 20 cores, 27.5 MB LLC)",
-    cores=20,
-    slices=20,
-    frequency_hz=2.4e9,
-)
-# 8 channels of DDR4-3200, 205 GB/s at its peak. Ice Lake's LLC is non-inclusive as well; that its
-# two lowest ways are the shared ones is assumed from Skylake.
-GOLD_6338 = Machine(
-    name="gold-6338",
-    title="Xeon Gold 6338 (Ice Lake-SP, 32 cores, 48 MB LLC)",
-    cores=32,
-    frequency_hz=2.0e9,
-    l2_bytes=20 * 64 * 1024,
-    l2_ways=20,
-    slices=32,
-    llc_ways=12,
-    ddio_ways=WayMask(0xC00),
-    inclusive_ways=WayMask(0x003),
-    coerced_ways=WayMask(0),
-    memory_bytes_per_s=205e9,
-)
+def _read() -> Mapping[str, Machine]:
+    source = pathlib.Path(__file__).with_name("machines.yaml").read_text(encoding="utf-8")
+    given: dict[str, dict[str, Any]] = yaml.safe_load(source)
+    converter = cattrs.Converter(forbid_extra_keys=True)
+    converter.register_structure_hook(WayMask, lambda ways, _: WayMask(ways))
+    found = {}
+    for name, own in given.items():
+        model = {**given.get(own.pop("like", ""), {}), **own, "name": name}
+        found[name] = converter.structure(model, Machine)
+    return found
 
-# ADCA's platform: its L1 stands in the place of the private L2, its shared L2 in that of the LLC,
-# which takes in what cores miss and has neither CAT nor a mask for devices. Cycles of L2 and
-# the memory's latency are chosen: 20 cycles are usual at 800 MHz, and 150 ns for a controller of
-# that time. A channel of DDR3-533 peaks at 4.3 GB/s; that its controller reaches 1.6 of them is
-# calibrated on claim adca-7-dca.
-LOONGSON_2K1000 = Machine(
-    name="loongson-2k1000",
-    title="Loongson 2K1000 (2 cores, 1 MB shared L2)",
-    cores=2,
-    frequency_hz=0.8e9,
-    l2_bytes=32 << 10,
-    l2_ways=4,
-    slices=1,
-    llc_ways=16,
-    llc_sets_per_slice=1024,
-    llc_fills=True,
-    ddio_ways=WayMask(0xFFFF),
-    inclusive_ways=WayMask(0),
-    coerced_ways=WayMask(0),
-    memory_bytes_per_s=1.6e9,
-    l2_cycles=0.0,  # what an L1 hit takes is in the workloads' own cycles
-    llc_cycles=20.0,
-    peer_cycles=30.0,
-    memory_ns=150.0,
-    l1_bytes=0,
-    classes=1,
-)
 
-MACHINES: Mapping[str, Machine] = {
-    machine.name: machine for machine in (GOLD_6140, GOLD_6148, GOLD_6338, LOONGSON_2K1000)
-}
+MACHINES: Mapping[str, Machine] = _read()
+"""All machines by name, as ``machines.yaml`` has them."""
+
+GOLD_6140 = MACHINES["gold-6140"]
+"""The paper's testbed."""

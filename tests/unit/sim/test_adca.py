@@ -15,7 +15,7 @@ from iat_nova.sim.reader import read_scenario
 WAYS = 8
 # One set of eight ways, which has a monitor; one core with an L2 of one line.
 TINY = dataclasses.replace(
-    machine.LOONGSON_2K1000,
+    machine.MACHINES["loongson-2k1000"],
     cores=1,
     l2_bytes=64,
     l2_ways=1,

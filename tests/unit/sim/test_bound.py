@@ -11,7 +11,7 @@ from iat_nova.model import Priority, WayMask
 from iat_nova.sim import bound, compare, nvme, phases, sources
 from iat_nova.sim.bound_run import BoundError, Job, lay, measure, performances, space_of
 from iat_nova.sim.bound_search import add, unmanaged
-from iat_nova.sim.machine import LOONGSON_2K1000
+from iat_nova.sim.machine import MACHINES
 from iat_nova.sim.reader import load_scenario, read_scenario
 from iat_nova.sim.run import run
 from iat_nova.sim.server import EmulatedServer
@@ -76,7 +76,7 @@ class RunTest(unittest.TestCase):
 
     def test_a_machine_without_ways(self):
         """Where nothing can be laid out that is said."""
-        bare = dataclasses.replace(self.scenario, machine=LOONGSON_2K1000)
+        bare = dataclasses.replace(self.scenario, machine=MACHINES["loongson-2k1000"])
         with self.assertRaisesRegex(BoundError, "Loongson 2K1000 .* has no ways"):
             space_of(bare)
 
