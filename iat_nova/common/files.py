@@ -47,21 +47,35 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, *, follow: bool = True)
     return content
 
 
-def replace_text(path: Path, text: str, mode: int = 0o644) -> None:
+def replace_text(path: Path, text: str, mode: int = 0o644, *, durable: bool = False) -> None:
     """Put a file in the place of another at once: who reads it sees all or nothing of the text.
 
-    Raises `OSError`.
+    `durable`: and wait until it is on the disk. Raises `OSError`.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with open(handle, "w", encoding="utf-8") as file:
             file.write(text)
+            if durable:
+                file.flush()
+                os.fsync(handle)
         os.chmod(name, mode)
         os.replace(name, path)
+        if durable:
+            sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until what changed in a folder is on the disk. Raises `OSError`."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _open(path: str | Path, flags: int) -> int:

@@ -126,7 +126,7 @@ class SnapshotFile:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(new, self._path)
-            self._sync_folder()
+            files.sync_folder(self._path.parent)
         except OSError as error:
             raise GuardError(
                 f"{self._path}: {error.strerror}; without a snapshot nothing is written"
@@ -136,7 +136,7 @@ class SnapshotFile:
         """Remove the file where there is one. Raises `GuardError`."""
         try:
             self._path.unlink()
-            self._sync_folder()
+            files.sync_folder(self._path.parent)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -154,13 +154,6 @@ class SnapshotFile:
             return int(self._bootloader.read_text()) >> 4 == _KEXEC
         except (OSError, ValueError):
             return False
-
-    def _sync_folder(self) -> None:
-        fd = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

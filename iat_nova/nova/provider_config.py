@@ -9,12 +9,10 @@ it.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import pathlib
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -109,24 +107,8 @@ def write(path: str | os.PathLike[str], text: str) -> None:
     for other in sorted(target.parent.glob("*.yaml")):
         if other.name != target.name:
             _refuse_conflict(other, text)
-    # Nova reads *.yaml: the unfinished file is called differently.
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o644)  # Nova runs as another user
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(temporary, target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    # Nova reads *.yaml, which the unfinished file is not called, and runs as another user.
+    files.replace_text(target, text, durable=True)
 
 
 def _refuse_conflict(other: pathlib.Path, text: str) -> None:
