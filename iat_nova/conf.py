@@ -26,7 +26,7 @@ LOCK = "agent.lock"
 """In the state directory: held by its one agent, which says there what it does."""
 
 WRITER_LOCK = pathlib.Path("/run/iat-nova/writer.lock")
-"""Held by the one process that may write this host's cache masks, whatever its state directory.
+"""Held by the one process that may write this host's cache masks, with any state directory.
 
 Not in /run/lock: that is sticky where all may write, and the kernel then refuses root a file of
 the agent's user (fs.protected_regular).
@@ -222,7 +222,7 @@ class ConfigError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What the agent was told, checked once. Fields are the options of ``[iat]``."""
+    """The configuration, checked once. Fields are the options of ``[iat]``."""
 
     mode: str
     strategy: str
@@ -319,7 +319,7 @@ def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:
 
 
 def _check_file(name: str | os.PathLike[str]) -> None:
-    """Refuse what never ends; of a file that cannot be reached oslo.config tells."""
+    """Refuse what never ends; of a file that cannot be reached oslo.config reports."""
     try:
         files.check_regular(os.fspath(name))
     except (FileNotFoundError, PermissionError):

@@ -108,7 +108,7 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
 
 
 def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
-    """Return the groups libpqos made for our agent; what cannot be told `_left_behind` tells."""
+    """Return the groups libpqos made for our agent; `_left_behind` reports what is not known."""
     try:
         return wiring.groups_of_libpqos(wiring.guard(settings, host), host)
     except HardwareError:

@@ -23,7 +23,7 @@ class Endings:
     """Hands to the agent what others ask of it; what comes too early waits for it.
 
     `leave` ends the process where it stands: it is called where nothing has been written that
-    would have to be put back. It does not return.
+    would have to be restored. It does not return.
     """
 
     def __init__(self, leave: Callable[[], None]) -> None:

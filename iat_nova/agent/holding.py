@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person holds single tenants at (`iat-nova hold`): applied, told, and looked after."""
+"""What a person holds single tenants at (`iat-nova hold`): applied, reported, and looked after."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the agent may write, and if not, why: other owners of the cache, foreign hands, refusals.
+"""Whether the agent may write, and if not, why: other owners, conflicting changes, refusals.
 
-Whatever the reason, the host is put back as it was found: masks that no longer follow the guests
-fit them by chance only. While somebody else allocates cache, resctrl is not mounted, or a source
-has never answered since the start, nothing is written; that ends by itself. A refused write is
-tried again after growing pauses, as most of what refuses goes away: RMIDs that are all in use, a
-group that is busy. After a foreign hand on what is ours the agent only observes until its next
-start: it puts back once and fights nobody.
+For each of these reasons the host is restored as it was found: masks that no longer follow the
+guests fit them by chance only. While somebody else allocates cache, resctrl is not mounted, or a
+source has never answered since the start, nothing is written; that ends by itself. A refused write
+is tried again after growing pauses, as most of what refuses goes away: RMIDs that are all in use, a
+group that is busy. After a conflicting change of what is ours the agent only observes until its
+next start: it restores once and fights nobody.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ OBSERVING = (
 )
 
 Tell = Callable[[], tuple[str, ...]]
-"""Looks, and tells what it found, one sentence each. May raise `HardwareError`."""
+"""Looks, and returns what it found, one sentence each. May raise `HardwareError`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outside:
     """What others did, or left undone, around the agent; each is asked when it matters.
 
-    `owners` names who else allocates cache, `changes` what another hand did to what is ours,
+    `owners` names who else allocates cache, `changes` what another program did to what is ours,
     `unrestored` what an earlier end, or a restore of ours, could not reach because it was offline,
     and still cannot; `missing` what is not there to write to (resctrl); it is asked at every
     iteration.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loop tells: the log for who watches, the history for who asks later.
+"""What the loop reports: the log for who watches, the history for who asks later.
 
-One log line a decision that did something, none while stable. A problem is told once, when it
+One log line a decision that did something, none while stable. A problem is reported once, when it
 begins, and once when it ends; while it lasts it is part of every status.
 """
 
@@ -44,8 +44,8 @@ class Journal:
     """The loop's one voice; called from its thread only.
 
     `status` is what stays the same. `observer` keeps the latest of everything for the metrics,
-    `watchdog` tells the service manager, `heartbeat` whoever asks whether the agent is alive;
-    `freshness` tells when no new picture of the host has come for too long.
+    `watchdog` notifies the service manager, `heartbeat` informs who asks whether the agent is
+    alive; `freshness` says when no new picture of the host has come for too long.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Journal:
     def problem(self, code: Code, text: str, subject: object = "") -> None:
         """Tell that something is wrong: once, until it is `solved` or worded otherwise.
 
-        `subject` tells apart what may be wrong more than once, such as cache domains.
+        `subject` distinguishes what may be wrong more than once, such as cache domains.
         """
         key = (code, str(subject))
         if self._problems.get(key) != text:
@@ -165,7 +165,7 @@ class Journal:
             self._tell("info", text)
 
     def tell(self, text: str) -> None:
-        """Tell something that is no problem: started, policy reloaded, paused."""
+        """Tell something that is not a problem: started, policy reloaded, paused."""
         self._tell("info", text)
 
     def policy_read(self) -> None:
@@ -244,7 +244,7 @@ class Journal:
         self._heartbeat.stopping()
 
     def close(self) -> None:
-        """Say goodbye and write what is left."""
+        """Say that the agent stopped, and write what is left."""
         self._tell("info", "agent stopped")
         last_error = self._status.last_error
         self._history.status(dataclasses.replace(self._latest, last_error=last_error, stopped=True))

@@ -110,7 +110,7 @@ class Agent:
         self._io: dict[str, bool] = {}
         self._classified = LastGood("the tenants", Classified({}, {}, (), {}))
         self._effects: dict[int, DdioCheck] = {}
-        self._fixed: set[int] = set()  # domains whose knob of DDIO was found without effect
+        self._fixed: set[int] = set()  # domains whose DDIO register was found without effect
         self._polled_s = -math.inf
         first = policy or read_policy()
         self.policies = PolicyKeeper(first, read_policy, render_policy, journal, inventory.changed)
@@ -216,7 +216,7 @@ class Agent:
         self.journal.note(Code.PLACEMENT_OFFER, problem, "provider.yaml agrees with this host")
 
     def _offline(self, domain: CacheDomain, facts: Facts) -> bool:
-        """Whether a whole domain is offline: it is left alone until it is back."""
+        """Whether a whole domain is offline: it is skipped until it is back."""
         gone = set(domain.cpus).isdisjoint(facts.host.online_cpus)
         text = f"cache domain {domain.id}: all CPUs offline; cache domain skipped"
         over = f"cache domain {domain.id}: CPUs are online again"
@@ -267,7 +267,7 @@ class Agent:
         """Return from which state the strategy decided what; None when it failed.
 
         The boundary beyond which nothing of a strategy ends the loop.
-        A strategy may be anybody's code: whatever it raises, and a layout that cannot be, is
+        A strategy may be anybody's code: anything it raises, and a layout that cannot be, is
         logged and shown. The state and the masks of before stay, and it is asked again.
         """
         domain = inventory.domain.id
@@ -292,7 +292,7 @@ class Agent:
         return state, decision
 
     def _verify_ddio(self, sample: Sample, effective: Effective | None) -> None:
-        """Have the strategy know when DDIO does not follow its knob."""
+        """Have the strategy know when DDIO does not follow its register."""
         low = self.policy.parameters.threshold_miss_low_per_s
         effect = self._effects.setdefault(sample.domain, DdioCheck(low))
         readers = {one.id for one in self.tenants[sample.domain].tenants if one.io}

@@ -31,7 +31,7 @@ MARKUP = ("{{", "{%", "{#")
 
 CPU_S = 10  # of rendering alone; a policy takes some 0.02 s
 MEMORY_BYTES = 512 << 20
-WALL_S = 120.0  # of a child that gets no CPU, or hangs
+WALL_S = 120.0  # of a child that gets no CPU, or stops responding
 
 
 def load(path: str | Path | None, host: HostFacts) -> Policy:

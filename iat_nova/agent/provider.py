@@ -44,7 +44,7 @@ class ProviderFiles:
     def disagreement(self, policy: Policy, facts: Facts) -> str | None:
         """Tell how what Nova reads differs from what this host can offer; None: it does not.
 
-        A host without a file of ours offers nothing, which is no disagreement.
+        A host without a file of ours offers nothing, which is not a disagreement.
         """
         able = offer(self._settings, policy, facts)
         for path in sorted(self._settings.provider_config_dir.glob("*.yaml")):

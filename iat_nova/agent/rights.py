@@ -31,7 +31,7 @@ _CAPABILITY_VERSION_3 = 0x20080522  # include/uapi/linux/capability.h: two words
 class Service:
     """Who a unit of systemd runs as; capabilities beyond those we know of are left out.
 
-    `why` tells what is not as the unit has it.
+    `why` says what is not as the unit has it.
     """
 
     user: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells systemd that the agent is alive (sd_notify(3)); silent where nobody listens.
+"""Notifies systemd that the agent is alive (sd_notify(3)); silent where nobody listens.
 
 When the agent no longer says so within the unit's WatchdogSec=, systemd ends it and runs
 ``iat-nova restore``.
@@ -60,7 +60,7 @@ class Watchdog:
         try:
             self._socket.sendto(message.encode("utf-8", "backslashreplace"), self._address)
         except OSError:
-            # Its queue is full or systemd restarts: the next message tells the same.
+            # Its queue is full or systemd restarts: the next message says the same.
             return
 
 

@@ -56,9 +56,9 @@ class Machine:
 
     `ends_s`: when, on that clock, its time is over. `guard` keeps the promise that the host ends as
     it was found; the emulated server needs none. `owners` names who else allocates cache now,
-    `inspect` what another hand did to our classes and to `ports`, `about` which interfaces were
+    `inspect` what another program did to our classes and to `ports`, `about` which interfaces were
     chosen and why. DDIO goes off on `ports` with the first layout. `remove_left_over` removes what
-    carries our name although no snapshot tells of it, `missing` names what is not there to be
+    carries our name although no snapshot names it, `missing` names what is not there to be
     written to.
     """
 
@@ -91,10 +91,10 @@ class Machine:
 
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:
-        """Be the machine's only writer, after putting back what a crash may have left.
+        """Be the machine's only writer, after restoring what a crash may have left.
 
         Nothing is saved before something is to be written: who only observes has nothing to undo.
-        Raises `HardwareError` when somebody else writes, or the host cannot be put back.
+        Raises `HardwareError` when somebody else writes, or the host cannot be restored.
         """
         if self.guard is None:
             yield
@@ -155,7 +155,7 @@ def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
 def guard(
     settings: Settings, host: probe.Host, parts: Mapping[str, Restorable] | None = None
 ) -> Guard:
-    """Make what saves `parts`, and restores whatever any agent saved here."""
+    """Make what saves `parts`, and restores anything an agent saved here."""
     return Guard(
         parts or {},
         snapshot=settings.snapshot_path,
@@ -165,7 +165,7 @@ def guard(
 
 
 def groups_of_libpqos(keeper: Guard, host: probe.Host) -> tuple[str, ...]:
-    """Return the groups libpqos made for an agent of ours, as its snapshot tells.
+    """Return the groups libpqos made for an agent of ours, as its snapshot says.
 
     Raises `HardwareError`.
     """
@@ -179,7 +179,7 @@ def writer(host: probe.Host) -> int | None:
 
 
 def _all_back(keeper: Guard) -> tuple[str, ...]:
-    """Restore; tell what was done. Raises `HardwareError` with what could not be put back."""
+    """Restore; tell what was done. Raises `HardwareError` with what could not be restored."""
     restored = keeper.restore()
     if not_restored := (*restored.failed, *out_of_reach(restored.left)):
         raise RestoreError("not restored: " + "; ".join(not_restored))
@@ -198,7 +198,7 @@ def out_of_reach(left: Iterable[str]) -> tuple[str, ...]:
 def restore(settings: Settings) -> tuple[str, ...]:
     """Put the host back as an agent found it that could not do so itself; tell what was done.
 
-    Without a snapshot there is nothing to do, whatever the machine, but for groups that carry our
+    Without a snapshot there is nothing to do on any machine, but for groups that carry our
     name. Raises `HardwareError`, also
     while an agent runs.
     """
@@ -214,7 +214,7 @@ def restore(settings: Settings) -> tuple[str, ...]:
 
 
 def _platform(settings: Settings) -> Machine:
-    """Open a machine that is not the host's own; whoever emulates it registers by name."""
+    """Open a machine that is not the host's own; what emulates it registers by name."""
     name = settings.hardware
     registered = plugins.find(plugins.PLATFORMS, name)
     if registered is None:
@@ -279,9 +279,9 @@ def agent(
     observer: Observer | None = None,
     heartbeat: Heartbeat | None = None,
 ) -> Agent:
-    """Join everything; `observer` is told what the metrics show, `heartbeat` each iteration.
+    """Join everything; `observer` is given what the metrics show, `heartbeat` each iteration.
 
-    Raises `PolicyError` and `StrategyError`: a bad start is no start.
+    Raises `PolicyError` and `StrategyError`: what is invalid does not start.
     """
 
     def read_policy() -> policy.Policy:
@@ -367,7 +367,7 @@ def host_reader(
             domains = domains if ports is None else ports.assign(domains)
         except HardwareError as error:
             raise OSError(str(error)) from error
-        as_found = (  # the emulated server tells DDIO's ways as they are now
+        as_found = (  # the emulated server gives DDIO's ways as they are now
             dataclasses.replace(one, ddio_found=found.setdefault(one.id, one.ddio_found))
             for one in domains
         )

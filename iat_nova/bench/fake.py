@@ -2,7 +2,7 @@
 """Hardware in memory that keeps the hardware's rules and records what was written.
 
 For tests and for measuring the loop where writes must cost nothing. It refuses what a CPU
-refuses, coerces what it coerces, and can be told to fail.
+refuses, coerces what it coerces, and can be made to fail.
 """
 
 from __future__ import annotations

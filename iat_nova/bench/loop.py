@@ -154,7 +154,7 @@ class _Inventory:
 
 
 class _Policy:
-    """The bench's tenants, whatever the facts."""
+    """The bench's tenants, the same for all facts."""
 
     parameters = PARAMETERS
     warnings = ()

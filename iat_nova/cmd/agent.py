@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _status(error: Exception) -> int:
-    """Return the exit status that tells how a start failed, or an end."""
+    """Return the exit status that says how a start failed, or an end."""
     if isinstance(error, (ConfigError, PolicyError, StrategyError)):
         return EXIT_CONFIGURATION
     if isinstance(error, (AlreadyRunning, HostTaken)):
@@ -122,7 +122,7 @@ def _run(settings: Settings, observer: Observer, heartbeat: Heartbeat, endings: 
 
 
 def _leave(heartbeat: Heartbeat) -> None:
-    """End the process where it stands, in whichever thread: nothing has to be put back."""
+    """End the process where it stands, in whichever thread: nothing has to be restored."""
     heartbeat.stopped()
     logging.shutdown()
     os._exit(EXIT_OK)

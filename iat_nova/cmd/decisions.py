@@ -96,7 +96,7 @@ examples:
     def _wanted(
         self, parsed_args: argparse.Namespace, reader: HistoryReader
     ) -> Callable[[Turn], bool]:
-        """Return what tells whether a turn is asked for."""
+        """Return what decides whether a turn is asked for."""
         subject: Subject | None = None
         if parsed_args.guest is not None:
             subject, _ = guests.anywhere(reader, parsed_args.guest)

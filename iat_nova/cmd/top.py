@@ -152,7 +152,7 @@ class Scene:
 
 @contextlib.contextmanager
 def _full_screen() -> Iterator[None]:
-    """Take the terminal over and give it back as it was, whatever happens."""
+    """Take the terminal over and give it back as it was, also after an error."""
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin)

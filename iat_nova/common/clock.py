@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time, handed to whoever needs it: real in production, virtual in the emulated server."""
+"""Time, handed to who needs it: real in production, virtual in the emulated server."""
 
 from __future__ import annotations
 

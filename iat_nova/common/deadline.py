@@ -46,8 +46,8 @@ class Deadline(Generic[T]):
 
     An answer that comes later is that of the next `ask`: a slow server has a picture to give, too,
     if an older one. `on_late` is called, in another thread, when there is one, and when the server
-    can be asked once more. While one question is open no other is asked: a server that hangs costs
-    one thread, not one an attempt. `ask` is for one thread.
+    can be asked once more. While one question is open no other is asked: a server that does not
+    respond costs one thread, not one an attempt. `ask` is for one thread.
     """
 
     def __init__(self, timeout_s: float, on_late: Callable[[], None] = lambda: None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def bounded_int(text: str, most: int) -> int | None:
-    """Return the whole number from 0 to `most` that a text holds, None when it is no such number.
+    """Return the whole number from 0 to `most` that a text holds, else None.
 
     Decimal ASCII digits with nothing but blanks around them.
     """

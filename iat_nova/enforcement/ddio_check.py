@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does DDIO follow its knob? Found out by what it does, never by reading the knob back.
+"""Does DDIO follow its register? Found out by what it does, never by reading it back.
 
 The register of DDIO's ways takes any value and shows it; on some CPUs (Ice Lake was reported)
 hits and misses do not follow. Then the ways set aside for DDIO are lost to everybody.
 
 A growth is a trial when it should matter: many misses, some hits (who never hits streams, and more
 ways may well not help), steady traffic. The share of misses before is compared with the mean over a
-dwell time after the last growth. A knob that was seen to work once is trusted from then on; what
-cannot be told stays untold. Pure: no clock, no I/O.
+dwell time after the last growth. A register that was seen to work once is trusted from then on;
+what is not known stays so. Pure: no clock, no I/O.
 
 Where nobody counts which lines hit (AMD), the LLC misses of who reads them, a line, stand for the
 share: a line that was put out before it was read costs its reader a miss.
@@ -29,8 +29,8 @@ LEAST_HIT_SHARE = 0.10  # below, the load streams: more ways need not help
 STEADY = 0.25  # traffic may differ this much from that before
 MOVED = 0.03  # a share of misses that fell by this much has followed
 STILL = 0.02  # one that moved less has not, or less yet where the load is that steady
-NOISE = 0.005  # standard error above which nothing is told
-DEVIATIONS = 6.0  # of a sample, told by few: a larger move is not the load's own noise
+NOISE = 0.005  # standard error above which nothing is reported
+DEVIATIONS = 6.0  # of a sample, judged by few: a larger move is not the load's own noise
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _misses(sample: Sample, readers: Collection[str]) -> float | None:
 def _still(shares: Sequence[float]) -> float:
     """Return below which move of its mean a share, of which one sample was before, has not moved.
 
-    A knob with a small effect has one: what a quiet load shows of it is no accident.
+    A register with a small effect has one: what a quiet load shows of it is not an accident.
     """
     return min(STILL, max(NOISE, DEVIATIONS * statistics.stdev(shares)))
 

@@ -82,9 +82,9 @@ class Enforcer:
         """Put a layout on its domain and return what the machine made of it.
 
         Nothing is written when nothing changed. When a write is refused the last good layout is
-        put back and `HardwareError` is raised. Raises `ForeignHand` rather than write over what
-        another hand put into DDIO's ways; the caller then restores. A hand that the inventory
-        tells of (`ddio_found`: a scenario's event) is none of that. Raises `DomainOffline` where
+        restored and `HardwareError` is raised. Raises `ForeignHand` rather than write over what
+        another program put into DDIO's ways; the caller then restores. A change that the inventory
+        announces (`ddio_found`: a scenario's event) is not one. Raises `DomainOffline` where
         nothing can be written; there is then nothing to restore either.
         """
         domain = inventory.domain.id
@@ -151,7 +151,7 @@ class Enforcer:
             self._set_ddio(domain, self._ddio.read(domain), found)
 
     def _undo(self, domain: int, last: _Written | None, error: HardwareError) -> None:
-        """Put back what was there before a refused write; half a layout must not stay."""
+        """Restore what was there before a refused write; half a layout must not stay."""
         try:
             if last is not None:
                 self._write(last.inventory, last.layout)
@@ -165,7 +165,7 @@ class Enforcer:
             ) from error
 
     def foreign_ddio(self) -> tuple[str, ...]:
-        """Tell where another hand moved DDIO's ways since we wrote them."""
+        """Tell where another program moved DDIO's ways since we wrote them."""
         told = []
         for domain in self._written:
             with contextlib.suppress(DomainOffline):

@@ -2,7 +2,7 @@
 """The promise that the host ends as it was found.
 
 Before the first write everything that may be changed is saved in one file, on disk for good
-(fsync) before anything is written. Whoever comes next restores from it: this process when it ends,
+(fsync) before anything is written. What runs next restores from it: this process when it ends,
 ``iat-nova restore`` after a crash (systemd's ExecStopPost), or the next start. What is then out of
 reach, because its CPUs are offline, stays in the file and is restored when they are back.
 
@@ -28,7 +28,7 @@ __all__ = ["Guard", "GuardError", "HostTaken", "RestoreError", "Restored"]
 
 
 class RestoreError(GuardError):
-    """Something of the host is not as it was found, and could not be put back now."""
+    """Something of the host is not as it was found, and could not be restored now."""
 
 
 class HostTaken(GuardError):
@@ -37,7 +37,7 @@ class HostTaken(GuardError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did: `done` in words, `failed` what could not be put back and why.
+    """What a restore did: `done` in words, `failed` what could not be restored and why.
 
     `left` is what nobody can reach now; it is in the snapshot still.
     """
@@ -70,7 +70,7 @@ class Guard:
         self._file = SnapshotFile(snapshot, shapes, boot_id=boot_id, bootloader=bootloader)
         self._lock = lock
         self._saved: dict[str, Any] = {}  # what this process may have changed
-        self._left: dict[str, Any] = {}  # what an earlier end could not put back
+        self._left: dict[str, Any] = {}  # what an earlier end could not restore
         self._unreached: tuple[str, ...] = ()
 
     @contextlib.contextmanager
@@ -94,8 +94,8 @@ class Guard:
         """Make sure a snapshot of the untouched host is on disk; call before the first write.
 
         `names` are the parts about to be written, all when None. No others are saved, for what is
-        saved is put back: who does not write must not undo what another hand does meanwhile.
-        A snapshot that is there means that a writer ended without restoring: the host is put back
+        saved is restored: what does not write must not undo what another program does meanwhile.
+        A snapshot that is there means that a writer ended without restoring: the host is restored
         from it first. Raises `GuardError` when that fails or nothing can be saved: then nothing
         must be written.
         """
@@ -123,7 +123,7 @@ class Guard:
     def put_back(self) -> Restored:
         """Restore what a writer before us left. Raises `GuardError` when something fails.
 
-        What nobody can reach now is no failure: it stays in the snapshot, also in the next one.
+        What nobody can reach now is not a failure: it stays in the snapshot, also in the next one.
         """
         restored = self.restore()
         if restored.failed:
@@ -136,7 +136,7 @@ class Guard:
         """Put the host back as the snapshot has it. May be repeated.
 
         Call it as the only writer. Without a snapshot, or with one of another boot, nothing is done
-        to the hardware. What cannot be put back does not keep the other parts from it, and stays
+        to the hardware. What cannot be restored does not keep the other parts from it, and stays
         in the snapshot, which is removed when nothing does. Raises `GuardError` for a snapshot that
         is refused: then nothing was done.
         """
@@ -148,7 +148,7 @@ class Guard:
         return restored
 
     def finish(self) -> Restored:
-        """Put back what an earlier end could not reach and can be reached now."""
+        """Restore what an earlier end could not reach and can be reached now."""
         before = self._left
         restored = self._put_back_left()
         if before != self._left:
@@ -161,7 +161,7 @@ class Guard:
         return self._unreached
 
     def _put_back_left(self) -> Restored:
-        """Put back what is left, and keep what stays."""
+        """Restore what is left, and keep what stays."""
         done: list[str] = []
         failed: list[str] = []
         places: list[str] = []
@@ -193,12 +193,12 @@ class Guard:
     def pending(self) -> bool:
         """Whether a snapshot of this boot is on disk: the host may differ from how it was found.
 
-        Raises `GuardError` for a file that cannot be read or is no snapshot.
+        Raises `GuardError` for a file that cannot be read or is not a snapshot.
         """
         return self._file.read() is not None
 
     def out_of_reach(self) -> tuple[str, ...] | None:
-        """Return what a snapshot on disk still has, when none of it can be put back now.
+        """Return what a snapshot on disk still has, when none of it can be restored now.
 
         None when some of it can, or when there is no snapshot. Raises `GuardError`.
         """

@@ -6,7 +6,7 @@ a whole before anything of it is used. Format 1, of releases before the checksum
 upgrade may find one that the old version left.
 
 A snapshot of another boot is none: after a reboot the hardware is as new. A kernel that was started
-by kexec is no reboot in this sense: it has a boot id of its own, while no register was reset.
+by kexec is not a reboot in this sense: it has a boot id of its own, while no register was reset.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SnapshotFile:
     def read(self) -> dict[str, Any] | None:
         """Return what was saved, by part; None where there is nothing of this boot.
 
-        Raises `GuardError` for a file that cannot be read, is no snapshot, or is damaged.
+        Raises `GuardError` for a file that cannot be read, is not a snapshot, or is damaged.
         """
         content = self._content()
         if content is None:

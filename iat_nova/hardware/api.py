@@ -42,7 +42,7 @@ class DomainCounts(NamedTuple):
     """Counts of one cache domain since some fixed moment; None: there is no such counter.
 
     `ddio_writes`: lines that devices wrote to the domain's socket, where nobody counts which of
-    them hit (AMD). With several LLCs in a socket nobody tells either which of them took a line.
+    them hit (AMD). With several LLCs in a socket no counter says either which of them took a line.
     """
 
     ddio_hits: int | None  # write updates
@@ -140,7 +140,7 @@ class DdioWays(Protocol):
     """The ways into which inbound I/O may allocate."""
 
     def read(self, domain: int) -> WayMask | None:
-        """Return DDIO's mask in a domain, None where it cannot be told.
+        """Return DDIO's mask in a domain, None where it is not known.
 
         Empty where devices may fill any way and have none of their own.
         """

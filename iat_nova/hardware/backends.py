@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which interfaces drive this host: chosen from what is there, or as told, with the reasons."""
+"""Which interfaces drive this host: chosen from what is there, or as asked, with reasons."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class Choice:
 class Backends:
     """The hands on this host. `parts` go to the guard, in this order.
 
-    `look` tells the cache domains like the allocator, but for one who must not disturb the agent.
+    `look` gives the cache domains like the allocator, but for one who must not disturb the agent.
     `inspect` compares what the allocator wrote with what is there, and puts CPUs that were
-    offline back into their classes. `missing` tells what the allocator writes to and is not there.
+    offline back into their classes. `missing` says what the allocator writes to and is not there.
     """
 
     counters: Counters
@@ -84,7 +84,7 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
     """
     cat_choice = _cat(host, wanted.cat)
 
-    def domains() -> tuple[CacheDomain, ...]:  # the knob asks the allocator, which asks the knob
+    def domains() -> tuple[CacheDomain, ...]:  # DDIO asks the allocator, which asks it
         return allocator.domains()
 
     ddio, ddio_choice = _ddio(host, wanted.ddio, domains)
@@ -139,7 +139,7 @@ def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> R
 def restorers(host: Host) -> dict[str, Restorable]:
     """Return what restores the parts of any choice, by their names; nothing is opened yet.
 
-    What one agent saved must be put back although the next one would choose otherwise, or could
+    What one agent saved must be restored although the next one would choose otherwise, or could
     choose nothing (a counter that cannot be opened does not keep masks from being restored).
     """
     parts: dict[str, Restorable] = {

@@ -17,7 +17,7 @@ NUMBERS = {
 def held(which: str, status: Path = Path("/proc/self/status")) -> frozenset[str]:
     """Return those of `NUMBERS` that are in a set of this thread, such as ``CapEff``.
 
-    None are held where it cannot be read. Raises `ValueError` for a file that is no status.
+    None are held where it cannot be read. Raises `ValueError` for a file that is not a status.
     """
     try:
         lines = status.read_text().splitlines()

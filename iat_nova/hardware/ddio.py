@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The knobs of DDIO's ways: a register (Intel), a resctrl file (AMD), or none."""
+"""What sets DDIO's ways: a register (Intel), a resctrl file (AMD), or none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from iat_nova.hardware.topology import Cache, Topology
 from iat_nova.model import CacheDomain, WayMask
 
 Domains = Callable[[], tuple[CacheDomain, ...]]
-"""What tells the cache domains, such as a `CacheAllocator`'s method of that name."""
+"""What gives the cache domains, such as a `CacheAllocator`'s method of that name."""
 
 
 def _ways(domain: CacheDomain) -> int:
@@ -222,10 +222,10 @@ class IoAllocDdio(AllReachable):
 
 
 class FixedDdio:
-    """`hardware.api.DdioWays` where there is no knob: DDIO stays where the hardware has it.
+    """`hardware.api.DdioWays` where nothing sets them: DDIO stays where the hardware has it.
 
     `find` says where that is, by domain, as far as it is known (CPUID's ways shared with I/O). It
-    is asked once, by the first reading: an agent has put back by then what one before it left.
+    is asked once, by the first reading: an agent has restored by then what one before it left.
     """
 
     def __init__(self, find: Callable[[], Mapping[int, WayMask]], reason: str) -> None:

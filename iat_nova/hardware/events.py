@@ -3,8 +3,8 @@
 
 Sources: Intel SDM volume 3, "Architectural performance monitoring" (core events); Intel's
 uncore reference manuals and perfmon tables of each generation (CHA events and registers); for AMD
-Linux, tools/perf/pmu-events/arch/x86/amdzen4 and amdzen5, which follow AMD's processor programming
-references.
+Linux, tools/perf/pmu-events/arch/x86/amdzen4 and amdzen5, which follow AMD's "Processor Programming
+Reference".
 An unknown model gets none of them: a wrong event counts something, silently.
 """
 
@@ -50,7 +50,7 @@ class ChaRegisters:
     it, `event` and `counter` of the first of four consecutive registers. `filter1` None: the
     generation has no such register, opcodes are in the event's extended umask. `freeze` is the bit
     of the control register that stops the box's counters. `enable` is the bit of an event select
-    that lets it count, 0 where whatever is selected counts.
+    that lets it count, 0 where everything selected counts.
     """
 
     first: int
@@ -70,7 +70,7 @@ class Model:
     """A CPU generation: its name, events and registers.
 
     `fabric` lists AMD's events of the data fabric: lines that devices wrote, an event for each IO
-    root complex of a socket. No event of AMD tells which of them hit.
+    root complex of a socket. No event of AMD says which of them hit.
     """
 
     name: str

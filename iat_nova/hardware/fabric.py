@@ -2,7 +2,8 @@
 """What devices write, on AMD: lines counted where they enter a socket's data fabric.
 
 One PMU of the kernel, ``amd_df``, counts for each socket; its events are `events.Model.fabric`. No
-event tells lines that hit in an L3 from those that did not, nor which L3 of a socket took them.
+event distinguishes lines that hit in an L3 from those that did not, nor which L3 of a socket took
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def fabric_pmu(root: Path = DEVICES) -> Pmu | None:
 class FabricPerf:
     """`perf.DomainReader` on amd_df: `DomainCounts.ddio_writes` of every domain of a socket.
 
-    `caches` tells the cache domains online. A socket whose group could not be opened, was lost, or
+    `caches` gives the cache domains online. A socket whose group could not be opened, was lost, or
     ran less than half of an interval is absent, with all its domains.
     """
 

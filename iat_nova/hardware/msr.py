@@ -165,7 +165,7 @@ def _owner_offline(register: int) -> MsrError:
 
 
 class SavedRegisters:
-    """Registers as they were found, so that they can be put back once.
+    """Registers as they were found, so that they can be restored once.
 
     A key stands for the CPU, or package, that owns a register; `cpu_of` gives a CPU
     online to reach it by, None when there is none: the register is then gone with its owner.

@@ -117,7 +117,7 @@ class PqosAllocator:
     def look(self) -> tuple[CacheDomain, ...]:
         """Return the cache domains without libpqos, whose lock would keep others out meanwhile.
 
-        The classes of others are not left out, and masks may need more ways than told.
+        The classes of others are not left out, and masks may need more ways than said.
         """
         if self._interface is Interface.OS:
             return self.domains()

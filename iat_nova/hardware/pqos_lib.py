@@ -230,7 +230,7 @@ class Pqos:
         return fitting[0]
 
     def _fits(self, l3cat_id: int, layout: _Layout) -> bool:
-        # Filled with ones, so that what the library does not write is no plausible entry. Sized
+        # Filled with ones, so that what the library does not write is not a plausible entry. Sized
         # for the larger layout, so that neither writes beyond it.
         room = (_L3ca6 * _CLASSES_MAX)()
         ctypes.memset(room, 0xFF, ctypes.sizeof(room))

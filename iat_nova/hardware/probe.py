@@ -87,7 +87,7 @@ def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) 
     """Look at everything, in the order in which a person would mend it.
 
     `ours` are the groups libpqos made for us, `agent` is the process of an agent that runs: what
-    these hold is no other owner's.
+    these hold is not another owner's.
     """
     found = []
     for look in (_processor, _resctrl, _msr, _ddio_register, _io_alloc, _perf, _cha):

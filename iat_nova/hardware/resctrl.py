@@ -34,7 +34,7 @@ class Inspection:
     """What a look at our groups found.
 
     `foreign`: changes somebody else made, one sentence each. `reasserted`: CPUs that had
-    been offline (the kernel then forgets their group) and were put back.
+    been offline (the kernel then forgets their group) and were restored.
     """
 
     foreign: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class Resctrl(AllReachable):
         return tuple(name for name in self._fs.groups() if not name.startswith(PREFIX))
 
     def own_groups(self) -> tuple[str, ...]:
-        """Return the control groups that carry our name, whoever made them; none if unmounted."""
+        """Return the control groups that carry our name, by any program; none if unmounted."""
         if not self.mounted():
             return ()
         return tuple(name for name in self._fs.groups() if name.startswith(PREFIX))
@@ -309,7 +309,7 @@ class Resctrl(AllReachable):
         """Compare our groups with what we wrote; put CPUs that came back where they were.
 
         Masks are those in the files and, where they can be read, in the registers. Foreign changes
-        are reported and left alone. Raises `HardwareError`.
+        are reported and not undone. Raises `HardwareError`.
         """
         self._renew_masks()
         self._follow_default()
@@ -412,11 +412,11 @@ class Resctrl(AllReachable):
         return resctrl_saved.save(self._fs)
 
     def restore(self, saved: Mapping[str, Any], others: Iterable[str] = ()) -> tuple[str, ...]:
-        """Remove our groups, and `others`, and put back what was saved; return what was done.
+        """Remove our groups, and `others`, and restore what was saved; return what was done.
 
         Works on any instance, also of another process, and may be repeated. Where resctrl is no
         longer mounted there is nothing left of us: unmounting resets every class. Raises
-        `HardwareError` at the end, with all that could not be put back.
+        `HardwareError` at the end, with all that could not be restored.
         """
         try:
             if not self.mounted():
@@ -426,7 +426,7 @@ class Resctrl(AllReachable):
             self._forget()
 
     def remove_left_over(self) -> tuple[str, ...]:
-        """Remove groups of ours that no snapshot tells of; for the host's writer alone."""
+        """Remove groups of ours that no snapshot names; for the host's writer alone."""
         return self.restore({"default": {}})
 
     def _forget(self) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The resctrl file system: files, groups, limits and what the kernel says when it refuses.
 
-Source: Linux, Documentation/filesystems/resctrl.rst. Everything hangs on one root folder.
+Source: Linux, Documentation/filesystems/resctrl.rst. All paths begin at one root folder.
 """
 
 from __future__ import annotations

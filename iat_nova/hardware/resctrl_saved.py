@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a mounted resctrl is saved before the first write, and how it is put back.
+"""What of a mounted resctrl is saved before the first write, and how it is restored.
 
 The default group's L3 masks, and the CPUs of monitoring groups beneath it: the kernel takes a CPU
 out of these when it goes to another control group, and does not give it back. Other lines of
@@ -38,9 +38,9 @@ def save(fs: ResctrlFs) -> dict[str, Any]:
 
 
 def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tuple[str, ...]:
-    """Remove our groups and put back what was saved; return what was done. May be repeated.
+    """Remove our groups and restore what was saved; return what was done. May be repeated.
 
-    Raises `HardwareError` at the end, with all that could not be put back.
+    Raises `HardwareError` at the end, with all that could not be restored.
     """
     resources = fs.info().resources
     steps: list[Callable[[], str | None]] = [functools.partial(_remove, fs, name) for name in ours]

@@ -19,9 +19,9 @@ Step = Callable[[], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reach:
-    """What was saved, parted by what can be put back now and what must wait; None: nothing.
+    """What was saved, parted by what can be restored now and what must wait; None: nothing.
 
-    `places` tells where the latter is.
+    `places` says where the latter is.
     """
 
     now: Any
@@ -40,14 +40,14 @@ class Restorable(Protocol):
         """Return, as plain JSON values, what `restore` needs."""
 
     def reachable(self, saved: Any) -> Reach:
-        """Tell what of it can be put back now, and what is out of reach."""
+        """Tell what of it can be restored now, and what is out of reach."""
 
     def restore(self, saved: Any) -> tuple[str, ...]:
         """Put everything back and tell what was done; nothing when it is back already."""
 
 
 class AllReachable:
-    """What was saved of this part is within reach, or gone for good, whatever is offline."""
+    """What was saved of this part is within reach, or gone for good, no matter what is offline."""
 
     def reachable(self, saved: Any) -> Reach:
         """See `Restorable`."""
@@ -80,7 +80,7 @@ def undoing() -> Iterator[list[Step]]:
 def put_all_back(
     items: Iterable[_Item], put_back: Callable[[_Item], str | None]
 ) -> tuple[str, ...]:
-    """Put every item back, also after one was refused; return what `put_back` tells it did.
+    """Put every item back, also after one was refused; return what `put_back` says it did.
 
     Raises one `HardwareError` with every refusal.
     """

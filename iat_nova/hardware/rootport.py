@@ -99,7 +99,7 @@ class RootPorts(AllReachable):
     def switch(self, domain: int, off: Iterable[str]) -> None:
         """Have DDIO off at these ports of a domain, as it was found at its others.
 
-        A port that was plugged in after `save` is left alone: nobody could restore it.
+        A port that was plugged in after `save` is not touched: nobody could restore it.
         """
         wanted = frozenset(off)
         ours = (port for port in self._of.get(domain, ()) if port in self._saved)
@@ -111,7 +111,7 @@ class RootPorts(AllReachable):
                 self._written[port] = bits
 
     def inspect(self) -> tuple[str, ...]:
-        """Tell where another hand moved the two bits since we did. Raises `HardwareError`."""
+        """Tell where another program moved the two bits since we did. Raises `HardwareError`."""
         ours = filter(self._is_there, self._written)
         found = ((port, self._read(port) & _BITS) for port in ours)
         return tuple(

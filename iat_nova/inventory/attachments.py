@@ -13,7 +13,7 @@ from iat_nova.model import Attachment, AttachmentKind
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Device:
-    """An attachment as far as the XML tells, and the host's interface whose packets count.
+    """An attachment as far as the XML says, and the host's interface whose packets count.
 
     `target` is None where the host sees no packets (VF, PF, vDPA) or where somebody else counts
     them for less (Open vSwitch its vhost-user ports).

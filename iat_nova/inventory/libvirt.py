@@ -26,7 +26,7 @@ from iat_nova.inventory.pinning import Placement
 from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
 from iat_nova.model import Attachment, Guest
 
-ANSWER_S = 1.0  # what the loop can spare; keep-alives take 20 s to find a libvirtd that hangs
+ANSWER_S = 1.0  # what the loop can spare; keep-alives take 20 s to find a dead libvirtd
 SLOW_S = 60.0  # a reading that takes longer is shown: the picture is older than twice the timer
 
 
@@ -70,10 +70,10 @@ class _Session:
 class LibvirtSource:
     """The running and paused domains of one libvirt, as guests.
 
-    `guests` is for one thread, the loop's. While libvirt is away it returns the last good
+    `guests` is for one thread, the loop's. While libvirt is unavailable it returns the last good
     picture with a warning on every guest, and `warnings` says what is wrong. It waits for
     `answer_s` at the most: of a libvirtd that takes longer the last picture stands until the next
-    one is whole, which is a hint; one that answers nothing for so long hangs.
+    one is whole, which is a hint; one that answers nothing for so long is not responding.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ def not_lost(callback: Callable[..., None]) -> Callable[..., None]:
     def call(*arguments: object) -> None:
         try:
             callback(*arguments)
-        except Exception as error:  # noqa: BLE001  # handed on, whatever it is
+        except Exception as error:  # noqa: BLE001  # handed on, of any kind
             died = (type(error), error, error.__traceback__, threading.current_thread())
             threading.excepthook(threading.ExceptHookArgs(died))
 

@@ -34,11 +34,11 @@ _REASONS = {
 class LibvirtLink:
     """Opens, watches and reopens one connection.
 
-    All opening and closing happens on libvirt's event thread, so that a libvirtd that hangs
-    never holds up the loop; other threads read `connection` and use it. `backoff_s` are the
+    All opening and closing happens on libvirt's event thread, so that a libvirtd that does not
+    respond never holds up the loop; other threads read `connection` and use it. `backoff_s` are the
     first and the longest wait between two attempts (the longest is how late libvirt's return is
-    noticed); `keepalive` is libvirt's pair (seconds
-    between two questions, unanswered ones after which the connection is given up).
+    noticed); `keepalive` is libvirt's pair (seconds between two questions, unanswered ones after
+    which the connection is given up).
     """
 
     def __init__(

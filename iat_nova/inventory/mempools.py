@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open vSwitch's mempools of packet buffers, where ovs-vswitchd with DPDK tells.
+"""Open vSwitch's mempools of packet buffers, as ovs-vswitchd with DPDK shows them.
 
 ``netdev-dpdk/get-mempool-info`` returns what DPDK's ``rte_mempool_dump`` writes for every pool.
 """
@@ -18,7 +18,7 @@ _HANDLER = re.compile(r"^\s*ops_name: <([^>]*)>", re.MULTILINE)
 
 
 def read_mempools(text: str) -> tuple[Mempool, ...]:
-    """Return the pools in a dump; one whose size or handler is not told is left out."""
+    """Return the pools in a dump; one whose size or handler is not shown is left out."""
     starts = [*(match.start() for match in _NAME.finditer(text)), len(text)]
     found = []
     for start, end in itertools.pairwise(starts):

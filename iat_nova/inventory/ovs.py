@@ -107,7 +107,7 @@ class OvsSource:
     def switch(self) -> VirtualSwitch | None:
         """Return the full picture; None: there is no Open vSwitch, or it was never reached.
 
-        While the server is away the last picture stays, with a warning that says so.
+        While the server is unavailable the last picture stays, with a warning that says so.
         """
         deadline = time.monotonic() + self._timeout_s
         trouble = self._follower.trouble
@@ -118,7 +118,7 @@ class OvsSource:
         self._answered = True
         absent = self._absent_columns()
         if picture.other_config is None:
-            # Without this row ovs-vswitchd does nothing, whatever else is in the database.
+            # Without this row ovs-vswitchd does nothing, with anything else in the database.
             self._warnings = (
                 *absent,
                 f"OVSDB at {self._address} has no row in Open_vSwitch; run ovs-vsctl init",

@@ -27,8 +27,8 @@ def call(address: str, method: str, params: Sequence[Any], timeout_s: float) -> 
     """Return the result of one request.
 
     `address` is ``unix:PATH``, ``tcp:HOST:PORT`` (IPv6 hosts in brackets) or several of them
-    separated by commas, tried in turn. `timeout_s` bounds the whole exchange, whatever the other
-    side does. Raises `OvsUnavailableError`.
+    separated by commas, tried in turn. `timeout_s` bounds the whole exchange, for anything the
+    other side does. Raises `OvsUnavailableError`.
     """
     deadline = time.monotonic() + timeout_s
     problems = []

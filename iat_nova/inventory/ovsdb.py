@@ -2,7 +2,7 @@
 """An in-memory copy of a few columns of an OVSDB database, kept up to date.
 
 ovsdbapp's `Connection` thread follows the server; a thread of ours opens that connection as soon
-as there is a server, and opens a new one, with the schema fetched anew, when the old one has
+as there is a server, and opens a new one, with the schema fetched anew, when the previous one has
 lost its server. So a server that is absent, restarts, or comes back upgraded needs no care from
 the caller, and the caller's thread never waits for any of it.
 """
@@ -170,7 +170,7 @@ class Follower:
         try:
             tables = ovs_schema.DbSchema.from_json(schema).tables
             helper, absent = self._select(schema, tables)
-            # A host's own database is no cluster: ask for no leader.
+            # A host's own database is not a cluster: ask for no leader.
             replica = _Replica(self._address, helper, leader_only=False)
         except ovs_error.Error as error:
             raise ovs_rpc.OvsUnavailableError(f"{self._address}: {error}") from error
@@ -203,4 +203,4 @@ class Follower:
 
 
 def _nothing() -> None:
-    """The hint of whoever wants none."""
+    """The hint of who wants none."""

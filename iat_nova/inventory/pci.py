@@ -28,19 +28,19 @@ class Pci:
         self._class = root / "class"
 
     def physfn(self, address: str) -> str | None:
-        """Return the PCI address of a VF's physical function; None: it is no (known) VF."""
+        """Return the PCI address of a VF's physical function; None: it is not a (known) VF."""
         try:
             return (self._devices / address / "physfn").readlink().name
         except OSError:
             return None
 
     def numa_node(self, address: str) -> int | None:
-        """Return the node a device hangs on; None: unknown, or the machine has no nodes (-1)."""
+        """Return the node of a device; None: unknown, or the machine has no nodes (-1)."""
         node = _number(self._devices / address / "numa_node")
         return node if node is not None and node >= 0 else None
 
     def is_network(self, address: str) -> bool:
-        """Tell whether the device is a network controller, whatever driver holds it."""
+        """Tell whether the device is a network controller, with any driver."""
         return (_text(self._devices / address / "class") or "").startswith(_NETWORK_CLASS)
 
     def net_name(self, address: str) -> str | None:

@@ -59,7 +59,7 @@ class SwitchSource(Source, Protocol):
 
 
 class Inventory:
-    """Facts on demand, and an event that tells when to demand them.
+    """Facts on demand, and an event that says when to demand them.
 
     `changed` is debounced: set `debounce_s` after the last of a burst of hints, ten times that
     after its first at the latest, and every `slow_timer_s`. `facts` and `close` are for one
@@ -201,7 +201,7 @@ def _port_of(attachment: Attachment, ports: Sequence[SwitchPort]) -> SwitchPort 
 
 
 def _with_port(attachment: Attachment, port: SwitchPort | None) -> Attachment:
-    """Add what the switch knows; never the kind: a VF is slicing whatever OVSDB says.
+    """Add what the switch knows; never the kind: a VF is slicing for anything OVSDB says.
 
     Nor a VF's packets: its representor sees the few that the hardware does not forward.
     """

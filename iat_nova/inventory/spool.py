@@ -25,7 +25,7 @@ class SpoolError(Exception):
 
 
 class ExtraSpecsReader(Protocol):
-    """Whoever knows an instance's extra specs when its domain does not say them."""
+    """What knows an instance's extra specs when its domain does not say them."""
 
     def extra_specs_of(self, uuid: str) -> Mapping[str, str] | None:
         """Return them, None when they are not known. Raises `SpoolError`."""

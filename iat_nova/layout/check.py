@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a layout can lie on the hardware, whoever decided it.
+"""Whether a layout can lie on the hardware, no matter what decided it.
 
 Masks of different groups may overlap one another and DDIO's: that is for a strategy to choose.
 """

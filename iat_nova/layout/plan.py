@@ -64,10 +64,10 @@ def plan(
     """Give each tenant its mask.
 
     `avoid`: seek the least overlap with DDIO; without it positions matter only for few moves.
-    `forbid`: DDIO's ways are never given to a tenant, whatever that costs. `current`: what lies
+    `forbid`: DDIO's ways are never given to a tenant, at any cost. `current`: what lies
     on the hardware; None: nothing of ours. The result does not depend on the order of `wants`;
     its groups are in ascending order of their masks. Up to eight groups it is optimal; beyond,
-    `Layout.exact` tells whether it is proven to be. Raises `LayoutError`.
+    `Layout.exact` says whether it is proven to be. Raises `LayoutError`.
     """
     ddio = ddio_mask(domain, ddio_ways)
     if not wants:

@@ -111,7 +111,7 @@ class Layout:
     """Where the ways lie: one mask a group, and DDIO's.
 
     `exact` is False when there were too many groups for the exact solver and the layout was
-    only searched for. `grouped` tells that tenants share partitions for want of ways or classes.
+    only searched for. `grouped` says that tenants share partitions for want of ways or classes.
     `lent`: the host's class and the place that is counted for it, while its mask is a longer run
     of ways that are promised to no one else; None while nothing is lent. `dca_off`: the root ports
     (`CacheDomain.dca_ports`) whose devices write to memory instead of into the LLC.
@@ -194,7 +194,7 @@ class Action(enum.StrEnum):
     UNDO = "undo"  # the last grant did not help
     SHUFFLE = "shuffle"  # masks moved, counts did not
     ADOPT = "adopt"  # tenants came, went or changed
-    HOLD = "hold"  # something was wanted and not done; the reason tells why
+    HOLD = "hold"  # something was wanted and not done; the reason says why
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class Decision:
 
     `phase` is the strategy's own word for what it is about, `phase_before` that of the iteration
     before. `rule` is the number of the rule of its own that applied, None when none did; `why`
-    says in words what phase and rule do not, the rule's meaning first. `changes` are told against
+    says in words what phase and rule do not, the rule's meaning first. `changes` are relative to
     the sample taken at `since_s`. `layout` is what should be on the hardware after this decision,
     `moved` the tenants (and "ddio") whose mask differs from before. `stable`: nothing moved and
     nothing was done.

@@ -19,7 +19,7 @@ class AttachmentKind(enum.StrEnum):
     VDPA = "vdpa"  # <interface type='vdpa'>
     VHOST_USER = "vhost-user"  # <interface type='vhostuser'>
     TAP = "tap"  # <interface type='bridge' | 'ethernet' | 'network'>
-    PCI = "pci"  # <hostdev> of a device that is no network card
+    PCI = "pci"  # <hostdev> of a device that is not a network card
 
 
 class DeviceModel(enum.StrEnum):
@@ -117,7 +117,7 @@ class SwitchPort:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mempool:
-    """A mempool of packet buffers, as ``ovs-appctl netdev-dpdk/get-mempool-info`` tells."""
+    """A mempool of packet buffers, as ``ovs-appctl netdev-dpdk/get-mempool-info`` shows."""
 
     name: str
     handler: str  # ring_mp_mc, stack, ...
@@ -134,7 +134,7 @@ class VirtualSwitch:
     """Open vSwitch on this host: the software stack of the aggregation model.
 
     It has cores of its own, and is managed, only with a userspace (netdev) datapath:
-    `pmd_cpus` is empty otherwise. `pmd_source` tells where they were read.
+    `pmd_cpus` is empty otherwise. `pmd_source` says where they were read.
     """
 
     bridges: Mapping[str, str]  # name -> datapath type: netdev or system
@@ -158,7 +158,7 @@ class Nic:
 class DcaPort:
     """A PCIe root port whose devices' writes can be kept out of the LLC, and back in.
 
-    `devices` are the PCI addresses below it: whatever is switched is switched for all of them.
+    `devices` are the PCI addresses below it: what is switched is switched for all of them.
     """
 
     address: str

@@ -54,7 +54,7 @@ class Hold:
 
     `tenant` is a guest's UUID (so it outlives a restart of the guest), or ``stack``, ``host``,
     ``pool``; `name` what people call it. Times are of the wall clock; `until_s` is infinite when
-    only `release` ends it. `ways` 0: what was asked cannot be read, and `reason` tells why.
+    only `release` ends it. `ways` 0: what was asked cannot be read, and `reason` says why.
     """
 
     tenant: str
@@ -102,7 +102,7 @@ class Tenant:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DomainInventory:
-    """The tenants of one cache domain: what `step` is told of the world."""
+    """The tenants of one cache domain: what `step` knows of the world."""
 
     domain: CacheDomain
     tenants: tuple[Tenant, ...]

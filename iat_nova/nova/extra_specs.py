@@ -2,7 +2,7 @@
 """What the flavor extra specs ``iat:*`` mean, and nothing else.
 
 nova-api imports this module through the validators, so it needs the standard library alone.
-Reading never raises: whatever is wrong comes back as text beside the part that could be
+Reading never raises: what is wrong comes back as text beside the part that could be
 understood. A value counts as it is written and in no other spelling (``pc``): nova-api refuses the
 others, and a class of the policy that matches ``PC`` compares texts.
 """

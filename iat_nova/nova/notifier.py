@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A notification driver for nova-compute that tells the agent the extra specs of guests.
+"""A notification driver for nova-compute that gives the agent the extra specs of guests.
 
 For Nova below 32, which does not write them into a domain's metadata. In nova.conf::
 

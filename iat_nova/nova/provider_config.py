@@ -26,7 +26,7 @@ TRAIT = "CUSTOM_IAT"
 TRAIT_DDIO = "CUSTOM_IAT_DDIO"
 
 COMPUTE_NODE = "$COMPUTE_NODE"
-"""Whatever compute nodes the reading nova-compute has."""
+"""All compute nodes the reading nova-compute has."""
 
 MOST_BYTES = 64 << 10  # of a file that is read back; ours have half a KiB
 
@@ -43,7 +43,7 @@ class Offer:
 
     `total` counts guaranteed LLC ways over all cache domains, `max_unit` is the most that one
     guest can have: those of the best domain. `withdrawn`: guests that have ways keep them, no other
-    gets any, and no trait is set. `reasons` are lines of text for whoever reads the file.
+    gets any, and no trait is set. `reasons` are lines of text for who reads the file.
     """
 
     total: int
@@ -141,7 +141,7 @@ def offered(path: str | pathlib.Path) -> Offer | None:
         raise ProviderConfigError(f"{path} cannot be understood: {error!r}") from error
 
 
-# What a document that is no provider.yaml makes Python raise.
+# What a document that is not a provider.yaml makes Python raise.
 _OTHER_SHAPES = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 

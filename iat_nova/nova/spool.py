@@ -45,10 +45,10 @@ class News:
 
 
 def news(message: object) -> News | None:
-    """Read one notification; None when it tells nothing of an instance on this host.
+    """Read one notification; None when it says nothing of an instance on this host.
 
     `message` is what oslo.messaging hands to a driver. Only versioned payloads carry extra specs.
-    Never raises, whatever the message is.
+    Never raises, for any message.
     """
     publisher, event = _text(message, "publisher_id"), _text(message, "event_type")
     binary, _, host = publisher.partition(":")
@@ -71,7 +71,7 @@ def news(message: object) -> News | None:
 def _reverting(event: str, instance: object) -> bool:
     """Whether a guest goes back to the host it was resized or migrated from.
 
-    The host it leaves tells nothing but the usage it had until then.
+    The host it leaves reports nothing but the usage it had until then.
     """
     return event == "instance.exists" and _text(instance, "task_state") == "resize_reverting"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From facts to tenants: who shares each cache domain, and what the policy gives them.
 
-Pure, and total: whatever cannot be understood becomes a best-effort tenant with a warning.
+Pure, and total: what cannot be understood becomes a best-effort tenant with a warning.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Document:
 
 
 def read(rendered: Rendered) -> Document:
-    """Read a rendered policy. Raises `PolicyError` where it is no YAML at all."""
+    """Read a rendered policy. Raises `PolicyError` where it is not YAML at all."""
     try:
         node = yaml.compose(rendered.text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:

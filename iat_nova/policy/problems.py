@@ -19,7 +19,7 @@ class Problem:
     """One thing that is wrong, or worth a warning.
 
     `path` is written ``classes[2].ways.min`` and empty where the whole file is meant. `line`
-    counts from 1 in the file as it is on disk; None when it cannot be told.
+    counts from 1 in the file as it is on disk; None when it is not known.
     """
 
     path: str

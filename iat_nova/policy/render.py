@@ -64,7 +64,7 @@ _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 class Rendered:
     """The text after Jinja2; `lines[n]` is the file's line of rendered line n + 1.
 
-    `lines` is empty when that cannot be told. `asked`: the facts that the template asks for.
+    `lines` is empty when that is not known. `asked`: the facts that the template asks for.
     """
 
     text: str

@@ -11,7 +11,7 @@ from iat_nova.model import AttachmentKind, DeviceModel, Guest, Priority, WayMask
 from iat_nova.nova.extra_specs import Io
 
 DEFAULT_CLASS = "default"
-"""The name of the class of whoever matches no other."""
+"""The name of the class of who matches no other."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -53,13 +53,13 @@ _QUANTITY = re.compile(
 
 
 class UnitError(ValueError):
-    """A text that is no quantity of the wanted kind; says what is allowed."""
+    """A text that is not a quantity of the wanted kind; says what is allowed."""
 
 
 def parse(kind: Kind, value: object) -> float:
     """Convert what stands in the policy to the base unit of its kind.
 
-    Raises `UnitError` when the value is no number with a unit of that kind.
+    Raises `UnitError` when the value is not a number with a unit of that kind.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UnitError(f"allowed: {allowed(kind)}")

@@ -62,7 +62,7 @@ class Account:
 
 
 def give(reader: HistoryReader, seen: View, subject: Subject, picture: Inventory) -> Account:
-    """Return what the history tells of a guest that is in `picture`."""
+    """Return what the history has of a guest that is in `picture`."""
     guest = subject.guest
     keys = [guest_id(guest)] if guest is not None else []
     keys += [tenant.id for _, tenant in subject.tenants]

@@ -74,7 +74,7 @@ class Advice:
     `ring_that_fits`: the largest ring size, a power of two, with which everything fits in the
     ways DDIO has; None: not even the smallest does. `ddio_ways_max`: how many ways the policy lets
     DDIO have; `ways_that_fit`: how many of them hold everything; None: more. `pool_bytes`: what a
-    mempool used in turn can put into circulation; None: there is none, or nobody tells.
+    mempool used in turn can put into circulation; None: there is none, or it is not known.
     """
 
     domain: int

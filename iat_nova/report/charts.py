@@ -144,7 +144,7 @@ def curves(
 def small_curve(
     axis: Axis, line: Curve, *, unit: Callable[[float], str] = str, gap_s: float = math.inf
 ) -> Markup:
-    """Draw one curve without axes, for a table's cell; its title tells the greatest value."""
+    """Draw one curve without axes, for a table's cell; its title has the greatest value."""
     known = [value for _, value in line.points if value is not None]
     highest = max(known, default=0.0)
     path = _path(axis, line.points, highest or 1.0, 40.0, gap_s)

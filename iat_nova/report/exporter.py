@@ -68,7 +68,7 @@ class _Handler(simple_server.WSGIRequestHandler):
     timeout = CLIENT_S
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: a scrape is no news."""
+        """Log nothing: a scrape is not news."""
 
 
 class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
@@ -99,7 +99,7 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log a client that went away in the middle, which is no error of ours."""
+        """Log a client that went away in the middle, which is not an error of ours."""
         LOG.debug("metrics: %s", client_address, exc_info=True)
 
 

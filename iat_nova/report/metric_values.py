@@ -161,7 +161,7 @@ def phases(seen: Observed) -> Iterator[Sample]:
 
 
 def events(seen: Observed) -> Iterator[Sample]:
-    """Yield how often something was told, by severity."""
+    """Yield how often something was reported, by severity."""
     for severity in ("info", "warning", "error"):
         yield (severity,), seen.events.get(severity, 0)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What metrics are made of: the latest of everything, and a few totals.
 
-The loop's thread replaces one immutable value by the next; whoever reads has a whole picture and
+The loop's thread replaces one immutable value by the next; who reads has a whole picture and
 takes no lock. Work that depends on the number of tenants is left to the reader.
 """
 
@@ -61,7 +61,7 @@ class Observed:
 
 
 class Observer:
-    """Keeps the latest picture in `now`. Told by the loop's thread alone, read by any."""
+    """Keeps the latest picture in `now`. Updated by the loop's thread alone, read by any."""
 
     def __init__(self) -> None:
         self.now = Observed()
@@ -71,7 +71,7 @@ class Observer:
         self.now = dataclasses.replace(self.now, status=status)
 
     def looked(self, wall_s: float) -> None:
-        """Note when the host was looked at, whatever was found."""
+        """Note when the host was looked at, for any finding."""
         self.now = dataclasses.replace(self.now, looked_s=wall_s)
 
     def inventory(self, inventories: Mapping[int, DomainInventory]) -> None:
@@ -88,7 +88,7 @@ class Observer:
         )
 
     def event(self, severity: str) -> None:
-        """Count something that was told."""
+        """Count something that was reported."""
         events = self.now.events
         self.now = dataclasses.replace(
             self.now, events={**events, severity: events.get(severity, 0) + 1}

@@ -41,7 +41,7 @@ class Subject:
 
     @property
     def title(self) -> str:
-        """Its name, and what else tells it apart."""
+        """Its name, and what else distinguishes it."""
         if self.guest is None:
             return escape.plain(self.name)
         return escape.plain(f"{self.name} ({self.guest.name}, {self.key})")

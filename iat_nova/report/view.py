@@ -39,7 +39,7 @@ class DomainView:
         return effective or self.latest.iteration.decision.layout.mask_of(tenant)
 
     def decided_mask(self, tenant: str) -> WayMask | None:
-        """Return the mask that was decided for a tenant, whatever the machine made of it."""
+        """Return the mask that was decided for a tenant, not what the machine made of it."""
         return self.layout.mask_of(tenant) if self.layout else None
 
     def lent_to(self, tenant: str) -> int:
@@ -64,7 +64,7 @@ class DomainView:
 class View:
     """All that is known now. `pause`, `holds`: the files' words, which the agent may not have seen.
 
-    `damage` tells what the history holds and could not be read.
+    `damage` says what the history holds and could not be read.
     """
 
     hostname: str

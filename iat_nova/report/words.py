@@ -99,7 +99,7 @@ class Names:
         return text
 
     def cut(self, subject: str, columns: int) -> str:
-        """Return the name in at most that many columns; what tells guests apart stays."""
+        """Return the name in at most that many columns; what distinguishes guests stays."""
         name = self(subject)
         tail = _APART.search(name)
         end = tail[0] if tail else ""
@@ -161,7 +161,7 @@ def explain(
     width: int = 80,
     colour: bool = False,
 ) -> str:
-    """Return the page that tells why: inputs, thresholds, transition, steps, way maps."""
+    """Return the page that says why: inputs, thresholds, transition, steps, way maps."""
     decision = iteration.decision
     names = Names(inventory, iteration.former)
     written = "written" if iteration.effective is not None else "only observed, nothing written"
@@ -354,7 +354,7 @@ def ddio_place(mask: WayMask) -> str:
 
 
 def inbound(sample: Sample) -> str:
-    """Return what devices wrote, in figures: DDIO's hits and misses, where they are told apart."""
+    """Return what devices wrote, in figures: DDIO's hits and misses where both are counted."""
     hits, misses = sample.ddio_hits_per_s, sample.ddio_misses_per_s
     if hits is not None and misses is not None:
         return f"hits {figures.rate(hits)}, misses {figures.rate(misses)}"

@@ -5,7 +5,7 @@ numba's own caches are keyed by a file's path, and look at that file only: anoth
 compiles the same sources again, and a kernel whose callee changed in another module runs the old
 code. Here each module has a cache folder named after what its kernels are made from: its source,
 those of the modules below iat_nova.sim that it imports, directly or not, and the compiler's
-version. Equal sources share it wherever they lie, and whatever environment runs them.
+version. Equal sources share it wherever they lie, in every environment that runs them.
 
 The folders are in ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME/iat-nova``, else
 ``~/.cache/iat-nova``, else a folder of this user's below the temporary one. Those that were not
@@ -125,7 +125,7 @@ def _remove_unused(base: pathlib.Path) -> None:
 
 
 class _Locator(caching.UserProvidedCacheLocator):  # type: ignore[misc]
-    """Tells numba the folder of a module; its name stands for the content, so the stamp is none."""
+    """Gives numba the folder of a module; its name stands for the content, so the stamp is none."""
 
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
         self._lineno = py_func.__code__.co_firstlineno
@@ -134,7 +134,7 @@ class _Locator(caching.UserProvidedCacheLocator):  # type: ignore[misc]
         self._cache_path = str(module_folder(base, pathlib.Path(py_file)))
 
     def get_source_stamp(self) -> str:
-        """Return what tells contents of one folder apart: nothing has to."""
+        """Return what distinguishes contents of one folder: nothing has to."""
         return ""
 
     @classmethod

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`LANES` ways of a set at once: the vector operations that the caches spend their time on.
 
-Written as LLVM's vectors, which every processor has in some width, because a loop over a set is
+Written as LLVM's vectors, which every CPU has in some width, because a loop over a set is
 too short for the compiler to do well by itself: it tests for four lengths before it begins.
 Rows must be a multiple of `LANES` long and contiguous.
 """

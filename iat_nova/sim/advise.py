@@ -29,8 +29,8 @@ def estimate(
 
     The devices of a card share its load evenly; a queue gets `QUEUE_GBPS` at most.
 
-    One processor a queue forwards (`PROFILE`) what comes; nothing else runs. A mempool used in
-    turn is as large as the host's largest. Queues beyond the machine's processors are left out.
+    One CPU a queue forwards (`PROFILE`) what comes; nothing else runs. A mempool used in
+    turn is as large as the host's largest. Queues beyond the machine's CPUs are left out.
     """
     scenario = _scenario(advice, rings, ddio_ways, pool_in_turn)
     found = steady(scenario, 1, WARM_S, RUN_S)

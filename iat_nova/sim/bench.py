@@ -68,7 +68,7 @@ class Row:
     """A measurement: the median of `ROUNDS` passes over a trace with warm caches.
 
     `l2_hits` and `llc_hits` are shares of the cores' accesses, 0..1, and tell what was measured.
-    `emulated_s_per_s` is told of the whole server only: from 1 on it runs in real time.
+    `emulated_s_per_s` is given for the whole server only: from 1 on it runs in real time.
     """
 
     trace: str
@@ -193,7 +193,7 @@ def _find_pycachesim() -> Any:
 
 
 def rows(accesses: int = ACCESSES, note: Note = lambda text: None) -> Iterator[Row]:
-    """Yield a row a trace and engine; `note` is told which rows are left out, and why."""
+    """Yield a row a trace and engine; `note` is called with which rows are left out, and why."""
     cachesim = _find_pycachesim()
     if cachesim is None:
         note("pycachesim is not installed, its rows are left out: pip install 'iat-nova[bench]'")

@@ -18,7 +18,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from iat_nova.model import Priority
-from iat_nova.sim import compare, phases, pool, sources
+from iat_nova.sim import compare, parallel, phases, sources
 from iat_nova.sim.bound_run import BoundError, Job, ddio_mask, measure, performances, space_of
 from iat_nova.sim.bound_search import Plan, Search, Totals, Worth, add, unmanaged
 from iat_nova.sim.scenario import Scenario
@@ -91,9 +91,9 @@ def search(
     Each run is kept there; one that is kept is not made again. The search uses seed 1, the best
     are run in full with seeds 1 to `seeds`. `runs`: short ones to search with. `be_loss`: so much
     of what they have without an agent best-effort workloads may lose in the mean. Raises
-    `BoundError`, `ScenarioError`, `PoolError`.
+    `BoundError`, `ScenarioError`, `ParallelError`.
     """
-    with pool.using(executor) as runner:
+    with parallel.using(executor) as runner:
         found = _Searching(scenario, folder, runs, be_loss, runner, progress).search(seeds)
     path = folder / f"{scenario.name}.json"
     path.write_text(json.dumps(dataclasses.asdict(found), indent=1) + "\n", encoding="utf-8")
@@ -115,7 +115,7 @@ def read(folder: pathlib.Path, scenario: Scenario) -> Bound | None:
 
 
 def identity(scenario: Scenario) -> str:
-    """Return what tells a scenario, as the emulated server of this version runs it, from others.
+    """Return what identifies a scenario as the emulated server of this version runs it.
 
     Raises `BoundError`.
     """
@@ -294,7 +294,7 @@ class _Searching:
         """Return each run's row; make those that are not kept, and tell of these."""
         due = [job for job in jobs if self._store.get(job.point) is None]
         self._seen.update(key(job.point) for job in jobs if job not in due)
-        for job, future in pool.completed(self._executor, measure, due):
+        for job, future in parallel.completed(self._executor, measure, due):
             self._store.put(job.point, future.result())
             self._seen.add(key(job.point))
             self._progress(min(len(self._seen), self._total), self._total)

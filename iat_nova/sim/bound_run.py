@@ -78,7 +78,7 @@ def space_of(scenario: Scenario) -> Space:
 
 
 def _units(scenario: Scenario, priorities: Mapping[int, Priority]) -> Iterator[Unit]:
-    """Yield the processors of each workload, those that share any as one; by socket."""
+    """Yield the CPUs of each workload, those that share any as one; by socket."""
     shared: list[tuple[set[int], list[str]]] = []
     for workload in scenario.workloads:
         cpus, names = set(workload.cpus), [workload.name]
@@ -95,7 +95,7 @@ def _units(scenario: Scenario, priorities: Mapping[int, Priority]) -> Iterator[U
 
 
 def performances(scenario: Scenario, totals: Totals) -> dict[str, float]:
-    """Return how well each workload did, as `compare` tells it."""
+    """Return how well each workload did, as `compare` measures it."""
     results: dict[str, WorkloadResult] = {}
     for number, workload in enumerate(scenario.workloads):
         work, busy_cycles, offered, dropped = totals[4 * number : 4 * number + 4]

@@ -3,7 +3,7 @@
 
 It runs nothing. A plan is a placement a phase, a fixed one the same throughout. What a placement
 brings in a phase is a vector of totals; a plan is judged by the sum over its phases, so that one
-run tells of all phases at once, and plans that were never run can be ranked.
+run measures all phases at once, and plans that were never run can be ranked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DRAWN = 12
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unit:
-    """Processors of one socket that have one mask, and the workloads on them."""
+    """CPUs of one socket that have one mask, and the workloads on them."""
 
     name: str
     socket: int
@@ -91,7 +91,7 @@ Worth = tuple[float, float]
 class Search:
     """What is known of each placement in each phase, and what to try next.
 
-    Determined by its arguments and what it is told.
+    Determined by its arguments and what it is given.
     """
 
     def __init__(

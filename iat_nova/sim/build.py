@@ -32,7 +32,7 @@ _KINDS = {
 
 
 def threads(scenario: Scenario, space: Space, network: Network) -> tuple[th.Threads, Rows]:
-    """Return all threads, and which are whose, in the order of a workload's processors."""
+    """Return all threads, and which are whose, in the order of a workload's CPUs."""
     rows: dict[str, list[int]] = {}
     ints: list[list[int]] = []
     floats: list[list[float]] = []

@@ -23,7 +23,7 @@ memory is: a core of the other socket finds the line across the link. To read it
 clean, to write it takes it away; a device's write drops what the other socket's LLC has of it.
 Only lines that devices write are looked for across the link, and a core's memory is its socket's.
 
-What goes to make room is told in `llc`.
+What goes to make room is described in `llc`.
 
 Two more things differ by machine. An LLC that *fills* is the ordinary kind: what a core misses is
 placed in it as well, a line that hits stays, and only dirty victims of L2 come back. With ADCA a

@@ -151,7 +151,7 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
 
 
 def _aligned(shape: tuple[int, ...]) -> Int32:
-    """Return an array of zeros whose rows of `LANES` do not straddle the processor's own lines."""
+    """Return an array of zeros whose rows of `LANES` do not straddle the CPU's own lines."""
     size = int(np.prod(shape)) * 4
     room = np.zeros(size + LINE_BYTES, np.uint8)
     start = -room.ctypes.data % LINE_BYTES
@@ -205,10 +205,10 @@ def sampled_offset(group: Int64, sampling: int) -> Int64:
 def slice_of(c: Caches, line: int) -> int:
     """Return the slice that a line is hashed to, and whose CHA counts it.
 
-    Processors hash all bits of the address (McCalpin, "Mapping Addresses to L3/CHA Slices in Intel
+    CPUs hash all bits of the address (McCalpin, "Mapping Addresses to L3/CHA Slices in Intel
     Processors", 2021), so that any stride fills the slices alike; but how many of the lines in use
     share a set is as if drawn by lot. The hash here is the finaliser of MurmurHash3, not the
-    processors' own, of which that is assumed.
+    CPUs' own, of which that is assumed.
     """
     if c.registers[SLICES] == 1:
         return 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scenario's document held against its schema: what is right in base units, what is wrong where.
 
-The schema is ``scenario.schema.yaml``; the words in which problems are told are the policy's.
+The schema is ``scenario.schema.yaml``; the words of its problems are the policy's.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _check_power(
         try:
             number = int(units.parse(Kind(schema["quantity"]), value))
         except units.UnitError:
-            return  # told by the other keyword
+            return  # reported by the other keyword
     if type(number) is int and least <= number <= most and number & (number - 1):
         yield _wrong(value, f"a power of two from {least} to {most}")
 

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 
 from iat_nova import policy
 from iat_nova.model import Priority, TenantKind
-from iat_nova.sim import pool, workload_rows
+from iat_nova.sim import parallel, workload_rows
 from iat_nova.sim.run import Result, WorkloadResult, run, workload_result
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
@@ -34,11 +34,11 @@ class Row:
     `pc_performance`: of the performance-critical workloads, each alone on the machine with the
     whole cache being 1 (geometric mean, 0 when one of them achieves nothing); None without any.
     `be_throughput`: of the best-effort ones, under the reference with the same seed being 1; None
-    without any. Both are means of what `performance` tells. A guest that comes or goes counts for
-    its stay. `memory_bandwidth`: GB/s, the mean
-    of the run. `settle_s`: the longest time from the start, an event, or a guest's coming or going
-    to the last move of a mask before the next of these. `pc_of_bound`: PC performance, that of the
-    best layouts found (`sim.bound`) being 1; None where none were searched for.
+    without any. Both are means of what `performance` measures. A guest that comes or goes counts
+    for its stay. `memory_bandwidth`: GB/s, the mean of the run. `settle_s`: the longest time from
+    the start, an event, or a guest's coming or going to the last move of a mask before the next of
+    these. `pc_of_bound`: PC performance, that of the best layouts found (`sim.bound`) being 1; None
+    where none were searched for.
     """
 
     scenario: str
@@ -121,7 +121,7 @@ def compare(
     """Run every strategy with every seed, and relate them to `against`, the reference.
 
     The reference is run in any case. `bound`: the PC performance of the best layouts found.
-    `executor` (`pool.executor`) is what runs it all, processes of
+    `executor` (`parallel.executor`) is what runs it all, processes of
     this machine by default. Counters are as hardware has them, `COUNTER_NOISE` and one
     CHA's count of DDIO, unless the scenario says otherwise. Raises what `run` raises.
     """
@@ -136,8 +136,8 @@ def compare(
     asked += [_Job(scenario, seeds[0], None, name) for name in critical]
     results: dict[tuple[str, int], Result] = {}
     alone: dict[str, float] = {}
-    with pool.using(executor) as runs:
-        for done, (job, future) in enumerate(pool.completed(runs, _run, asked), 1):
+    with parallel.using(executor) as runs:
+        for done, (job, future) in enumerate(parallel.completed(runs, _run, asked), 1):
             result = future.result()
             if isinstance(result, Result):
                 results[result.strategy, job.seed] = result
@@ -281,7 +281,7 @@ def performance(scenario: Scenario, results: Mapping[str, WorkloadResult], name:
 
     The work that a busy cycle does: packets, blocks or accesses, cycles of its switch for the same
     packet included; what the switch lost on the way counts in proportion. Load from outside is
-    given, so work a second tells nothing until a thread saturates, and latency, mean or 99th
+    given, so work a second shows nothing until a thread saturates, and latency, mean or 99th
     percentile, is mostly queues: at a load where they begin it is a hundred times what it is just
     below. What a packet costs shows what the cache does at every load, and is in proportion to what
     could be carried; where a thread saturates it is its throughput.

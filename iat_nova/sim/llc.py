@@ -3,13 +3,13 @@
 
 Each way has an *age* of two bits. Of the ways that the mask allows an empty one is taken, else one
 of age 3; if there is none, all their ages rise until there is. This is the quad-age LRU that Abel
-and Reineke found in Intel's client processors ("nanoBench", ISPASS 2020: QLRU_H11_M1_R0_U0), but
+and Reineke found in Intel's client CPUs ("nanoBench", ISPASS 2020: QLRU_H11_M1_R0_U0), but
 that only the ages of the mask's ways rise, so that masks with no way in common leave each other
 alone. How old a line is:
 
 * A hit lowers 3 and 2 to 1, and 1 to 0.
 * L2's victim comes with 0 if it had been here before, that is, if the LLC had served it; else with
-  3. Whether a line has made that trip is what tells reuse in an exclusive cache (Gaur, Chaudhuri
+  3. Whether a line has made that trip is what shows reuse in an exclusive cache (Gaur, Chaudhuri
   and Subramoney, "Bypass and insertion algorithms for exclusive last-level caches", ISCA 2011);
   that others get 3, not 2, is calibrated, on claim a4-8b at 0x1e0.
 * What a device writes is a fill, 1, whether it finds its line here or not; it does not count as

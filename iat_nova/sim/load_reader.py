@@ -31,7 +31,7 @@ _OF_SOME = frozenset({*_RINGS, "working_set", "writes", "duty", "block", "depth"
 def choices(section: Mapping[str, object]) -> dict[str, list[str]]:
     """Return the names of the workloads that may be a ``switch``, or a ``target`` of traffic.
 
-    One whose profile is wrong may be of any form: to name it is no second mistake.
+    One whose profile is wrong may be of any form: to name it is not a second mistake.
     """
     profiles = {
         name: PROFILES.get(str(item.get("profile")))

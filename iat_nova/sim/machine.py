@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of processors: what the emulated server is built after."""
+"""CPU models: what the emulated server is built after."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Choice(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """A processor: its cores, caches, memory and what its RDT can do; `sockets` have one each.
+    """A CPU model: its cores, caches, memory and what its RDT can do; `sockets` have one each.
 
     Latencies are load-to-use times; memory's is the one without load. `inclusive_ways` are the
     LLC ways tied to the shared part of the directory (facts of A4, section 1): 0 where a machine
@@ -102,7 +102,7 @@ class Machine:
         return self.cores * self.sockets
 
     def socket_of(self, cpu: int) -> int:
-        """Return the socket a processor is on."""
+        """Return the socket a CPU is on."""
         return cpu // self.cores
 
     @property

@@ -28,7 +28,7 @@ class Queue:
 
 
 class Network:
-    """A scenario's pools and rings; `queues` are a workload's, in the order of its processors."""
+    """A scenario's pools and rings; `queues` are a workload's, in the order of its CPUs."""
 
     def __init__(self, scenario: Scenario, space: Space) -> None:
         self._scenario = scenario
@@ -49,7 +49,7 @@ class Network:
         return self._pool_of.get(workload.name, -1)
 
     def _plan(self, workload: Workload, space: Space) -> None:
-        """Plan a workload's mempool and a pair of rings for each of its processors."""
+        """Plan a workload's mempool and a pair of rings for each of its CPUs."""
         cores = list(workload.cpus)
         if workload.switch is not None:  # the switch reads and writes the guest's buffers
             cores += self._scenario.workload(workload.switch).cpus

@@ -152,7 +152,7 @@ def transmit(n: Nics, r: rings.Rings, c: cache.Caches, socket: int, now_ns: int)
                     cache.dma_read(c, r.lines[i, 0], sharers)
             ring[rings.DONE] += 1
             ring[rings.PASSED] += 1
-            # The credit that is left tells how far into the step the card has sent.
+            # The credit that is left says how far into the step the card has sent.
             free_ns = now_ns - n.ports[port, TX_CREDIT] * ns_per_byte
             n.ports[port, TX_CREDIT] -= size + OVERHEAD_BYTES
             n.ports[port, TX_BYTES] += size

@@ -17,7 +17,7 @@ class Noisy:
         self._seen: dict[tuple[str, int], tuple[float, float]] = {}
 
     def read_all(self, names: Sequence[str], index: int, totals: Iterable[float]) -> list[int]:
-        """Return the readings of several counters of one processor or domain."""
+        """Return the readings of several counters of one CPU or domain."""
         return [self.read(name, index, n) for name, n in zip(names, totals, strict=True)]
 
     def read(self, name: str, index: int, total: float) -> int:

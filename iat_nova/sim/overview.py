@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from iat_nova.sim.compare import REFERENCE, Row
 
 TIE = 0.01
-"""Less than this is no difference: counters have 1 % of noise."""
+"""Less than this is not a difference: counters have 1 % of noise."""
 MARKERS = "os^Dvp*X"
 PANELS = (
     ("pc_performance", "PC performance (alone: 1)"),

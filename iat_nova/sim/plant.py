@@ -15,7 +15,7 @@ from iat_nova.sim.workloads.profiles import NETWORKED, Form
 class Plant:
     """The engine's state and who is where in it.
 
-    `threads` and `queues` give a workload's rows and queues in the order of its processors;
+    `threads` and `queues` give a workload's rows and queues in the order of its CPUs;
     `streams` the rows of a traffic's streams; `sockets` each socket's caches and memory. Raises
     `ScenarioError` where that is more memory than the caches can tell apart.
     """

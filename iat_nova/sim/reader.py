@@ -95,7 +95,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
 
 
 def _section(value: object, name: str) -> dict[str, Any]:
-    """Return a section of a document, whatever is wrong with it; empty where it is none."""
+    """Return a section of a document, with anything wrong with it; empty where it is none."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 

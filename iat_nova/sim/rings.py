@@ -27,7 +27,7 @@ POSTED, DONE, TAKEN, SIZE, POOL, DROPPED, PASSED, PEAK, DCA, SOCKET, HANDOFF, EM
 # per-core caches in front of a ring when one core allocates and frees); 0: in turn (a ring).
 # HEAD counts allocations, TAIL frees and the buffers at the start.
 LIFO, HEAD, TAIL, COUNT, BASE, SHARERS, FAILED = range(7)
-# Columns of `Rings.packets`. READY_NS: when whoever is next may take it.
+# Columns of `Rings.packets`. READY_NS: when who is next may take it.
 BYTES, ARRIVED_NS, TARGET, READY_NS = range(4)
 
 # Layout of a buffer in DPDK: 64 B mempool header, 128 B rte_mbuf, 128 B headroom, 2,048 B data.

@@ -94,8 +94,8 @@ class Result:
     metadata: Mapping[str, object]
     workloads: tuple[WorkloadResult, ...]
     windows: tuple[Window, ...]
-    # Of all sockets: emulated seconds at which the strategy moved a mask. The first layout is no
-    # move, nor is what the scenario's own events do to DDIO's ways.
+    # Of all sockets: emulated seconds at which the strategy moved a mask. The first layout is not
+    # a move, nor is what the scenario's own events do to DDIO's ways.
     moves: tuple[float, ...]
     transitions: tuple[tuple[float, int], ...]  # (emulated second, the paper's number)
     # Of the first socket.
@@ -135,7 +135,7 @@ class _Snapshot:
 
 
 class _TellingClock:
-    """The server's clock, which tells how far it is and takes the totals at each mark."""
+    """The server's clock, which says how far it is and takes the totals at each mark."""
 
     def __init__(
         self, server: EmulatedServer, total_s: float, marks: Sequence[float], progress: Progress
@@ -330,7 +330,7 @@ def _moves(iterations: Sequence[Iteration], by_hand: Sequence[float]) -> Iterato
     """Yield when the strategy moved a mask of one domain after its first layout.
 
     `by_hand`: when DDIO's ways were set otherwise. The first iteration from then on adopts them; a
-    mask that grows or shrinks only by lent ways with them then is no move of the strategy.
+    mask that grows or shrinks only by lent ways with them then is not a move of the strategy.
     """
     hands = [round(at_s, 9) for at_s in by_hand]  # the clock counts nanoseconds
     for before, one in itertools.pairwise(iterations):

@@ -85,14 +85,14 @@ class DiskSpec:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Workload:
-    """What runs on some processors, one thread each.
+    """What runs on some CPUs, one thread each.
 
     A network workload is attached to a card (`nic`) or to the workload that is its `switch`.
     `ring` and `send_ring` are the numbers of descriptors of each of its queues, `backlog` how many
     packets more may wait for it, as in a socket's receive buffer; `buffers` the size of its mempool
     and `pool` that pool's handler: ``stack`` (last in, first out, which is also what one core's own
     cache of buffers makes of a ring) or ``ring``. A storage workload keeps `depth` commands of
-    `block_bytes` on its `disk` from each of its processors. `jitter_s` is the longest time for
+    `block_bytes` on its `disk` from each of its CPUs. `jitter_s` is the longest time for
     which its threads lose their core now and then.
     """
 
@@ -164,7 +164,7 @@ class Scenario:
     workload (`random_masks`: laid out at random from the seed instead). `sampling`: 1 line in so
     many is simulated; `compression`: so much of each second is. `counter_noise`, 0..1: relative
     standard deviation of what each reading adds to a counter; `one_slice`: DDIO is counted in one
-    CHA and multiplied; None: as whoever runs it sees fit. `restarts_s`: when the agent is
+    CHA and multiplied; None: as the caller sees fit. `restarts_s`: when the agent is
     restarted.
     """
 
@@ -227,7 +227,7 @@ class Scenario:
         return [workload for workload in self.workloads if workload.switch == switch.name]
 
     def workloads_of(self, guest: Guest) -> tuple[str, ...]:
-        """Return the names of the workloads that run on a guest's processors."""
+        """Return the names of the workloads that run on a guest's CPUs."""
         cpus = {*guest.dedicated_cpus, *guest.floating_cpus}
         return tuple(one.name for one in self.workloads if cpus & set(one.cpus))
 

@@ -159,7 +159,7 @@ class EmulatedServer:
         if event.subject == "ddio":
             ways = int(event.value)
             top = self.scenario.machine.llc_ways - ways
-            # An agent is told of it as of a guest that comes.
+            # An agent learns of it as of a guest that comes.
             for domain in self.scenario.machine.domains:
                 self.ddio_found = self.write(domain.id, WayMask.span(top, ways))
             self.guests_changed.set()
@@ -246,14 +246,14 @@ class EmulatedServer:
         return {name: rules.effective(limits, mask) for name, mask in self._masks[domain].items()}
 
     def class_of(self, cpu: int) -> str | None:
-        """Return the class a processor is in, None for the default one."""
+        """Return the class a CPU is in, None for the default one."""
         return self._class_of.get(cpu)
 
     def _domain(self, number: int) -> CacheDomain:
         return rules.find(self.scenario.machine.domains, number)
 
     def _program(self, limits: CacheDomain, classes: Iterable[ClassMask]) -> None:
-        """Write a domain's effective masks; processors in no class have the default one's."""
+        """Write a domain's effective masks; CPUs in no class have the default one's."""
         everything = WayMask.span(0, limits.ways)
         caches = self._caches(limits.id)
         default = self._masks[limits.id].get(DEFAULT_CLASS, everything)
@@ -272,7 +272,7 @@ class EmulatedServer:
     # ------------------------------------------------------------------ Counters
 
     def watch(self, cpus: Iterable[int]) -> None:
-        """Choose the processors that `read` reports."""
+        """Choose the CPUs that `read` reports."""
         self._watched = tuple(sorted(set(cpus) & set(range(self.scenario.machine.processors))))
 
     def close(self) -> None:
@@ -293,7 +293,7 @@ class EmulatedServer:
         return self.read_ddio(domain)
 
     def read_counts(self) -> Counts:
-        """Return the running totals of the watched processors and of the domains."""
+        """Return the running totals of the watched CPUs and of the domains."""
         scale = self._scale
         served = self.plant.state.caches.served
         instructions, cycles = self._core_totals()
@@ -309,7 +309,7 @@ class EmulatedServer:
         return Counts(self.now(), cores, domains, self._l2_counts(), self._inbound_counts())
 
     def _l2_counts(self) -> Mapping[int, L2Counts]:
-        """Return the watched processors' accesses that reached L2."""
+        """Return the watched CPUs' accesses that reached L2."""
         found = {}
         for cpu in self._watched:
             served = self.plant.state.caches.served[cpu] * self._scale
@@ -340,7 +340,7 @@ class EmulatedServer:
         return self.scenario.sampling / self.scenario.compression
 
     def _core_totals(self) -> tuple[list[float], list[float]]:
-        """Return instructions and cycles of each processor, scaled up."""
+        """Return instructions and cycles of each CPU, scaled up."""
         cores = self.scenario.machine.processors
         t = self.plant.state.threads
         result = []

@@ -20,7 +20,7 @@ _BESIDE = frozenset(
         "bound_search.py",
         "compare_chart.py",
         "overview.py",
-        "pool.py",
+        "parallel.py",
         "store.py",
         "warm.py",
         "workload_rows.py",
@@ -42,8 +42,8 @@ def everything() -> tuple[pathlib.Path, ...]:
 def yardstick() -> tuple[pathlib.Path, ...]:
     """Return the sources on which depends what a given layout is worth on the emulated server.
 
-    Neither strategies nor figures do; scenarios and who is performance-critical in them are told
-    apart by what they say.
+    Neither strategies nor figures do; scenarios and who is performance-critical in them are
+    distinguished by what they say.
     """
     parts = {source: source.relative_to(PACKAGE).parts for source in everything()}
     return tuple(

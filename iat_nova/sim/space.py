@@ -9,8 +9,8 @@ from iat_nova.sim.scenario import ScenarioError
 
 # Lines of a page of 4 KiB; the largest sampling, too.
 PAGE_LINES = 64
-# Sampled lines that can be told apart: an entry of a cache is a line and three bits, in 32 with a
-# sign.
+# Sampled lines that can be distinguished: an entry of a cache is a line and three bits, in 32 with
+# a sign.
 LINES_MAX = 1 << 28
 
 
@@ -22,7 +22,7 @@ class Space:
         self._next_line = 0
 
     def stretch(self, lines: int) -> int:
-        """Reserve lines; the start is shifted at random by pages, whatever the sampling."""
+        """Reserve lines; the start is shifted at random by pages, with any sampling."""
         start = self._next_line + int(self.random.integers(0, 4096)) * PAGE_LINES
         self._next_line = -(-(start + lines) // PAGE_LINES) * PAGE_LINES
         return start

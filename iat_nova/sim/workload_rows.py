@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each workload achieved in each run of a comparison, as data for whoever counts himself."""
+"""What each workload achieved in each run of a comparison, as data for who counts himself."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def open_writable(path: pathlib.Path, busy_timeout_s: float = 1.0) -> sqlite3.Co
 
 
 def open_readable(path: pathlib.Path) -> sqlite3.Connection:
-    """Open the history for reading, whether its writer lives, died or said goodbye.
+    """Open the history for reading, whether its writer lives, died or ended in order.
 
     Raises `NoHistory` or `HistoryError`.
     """
@@ -143,7 +143,7 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
 
 
 def identity(path: pathlib.Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one at the same path; None when there is none."""
+    """Return what identifies a file among those at the same path; None when there is none."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -95,7 +95,7 @@ class AgentNow:
 
 
 def boot_id() -> str:
-    """Return what tells this boot from any other (proc(5)); empty where there is none."""
+    """Return what distinguishes this boot from any other (proc(5)); empty where there is none."""
     try:
         return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -105,7 +105,7 @@ def boot_id() -> str:
 class Heartbeat:
     """Says what the agent does, for `look`; says nothing without a file.
 
-    `problem` tells why it cannot be said; None while all is well.
+    `problem` says why it cannot be said; None while all is well.
     """
 
     def __init__(
@@ -117,11 +117,11 @@ class Heartbeat:
         self._beat = Beat(os.getpid(), boot_id(), "", 0.0, 0.0)
 
     def starting(self, text: str) -> None:
-        """The agent has had no iteration; `text` tells what it waits for."""
+        """The agent has had no iteration; `text` says what it waits for."""
         self._say(Phase.STARTING, text)
 
     def iteration(self, interval_s: float, problem: str | None) -> None:
-        """An iteration has ended; `problem` tells why the history does not have it."""
+        """An iteration has ended; `problem` says why the history does not have it."""
         self._beat = dataclasses.replace(self._beat, interval_s=interval_s)
         self._say(Phase.RUNNING, problem or "")
 

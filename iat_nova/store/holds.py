@@ -22,7 +22,7 @@ _Seen = tuple[str, int, int, int]
 class Holds:
     """The folder ``holds`` in the state directory. To read it again costs a stat a file.
 
-    A file that cannot be understood is a hold of no ways whose reason tells what is wrong.
+    A file that cannot be understood is a hold of no ways whose reason says what is wrong.
     """
 
     def __init__(self, state_dir: str | os.PathLike[str]) -> None:
@@ -56,7 +56,7 @@ class Holds:
         return self.path / f"{tenant}{SUFFIX}"
 
     def _look(self) -> tuple[_Seen, ...]:
-        """Return what tells whether anything changed, a file each, by name."""
+        """Return what shows whether anything changed, a file each, by name."""
         try:
             with os.scandir(self.path) as entries:
                 return tuple(sorted(_stat(one) for one in entries if one.name.endswith(SUFFIX)))

@@ -31,7 +31,7 @@ class PauseFile:
     """``pause.json`` in the state directory. Reading it again costs one stat while it is the same.
 
     A file that cannot be understood pauses without end: somebody wanted the masks held, and
-    the reason tells what is wrong.
+    the reason says what is wrong.
     """
 
     def __init__(self, state_dir: str | os.PathLike[str]) -> None:

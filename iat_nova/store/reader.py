@@ -35,7 +35,7 @@ class Recorded:
 class StatusNow:
     """The agent's last word on disk, and how old it is by the wall clock.
 
-    It tells nothing of whether the agent runs: that is `iat_nova.store.heartbeat`'s.
+    It says nothing of whether the agent runs: that is `iat_nova.store.heartbeat`'s.
     """
 
     status: Status
@@ -48,7 +48,7 @@ class HistoryReader:
     Raises `history_db.NoHistory` when there is none, `history_db.HistoryError` when it cannot
     be read; methods raise `history_db.HistoryError` where nothing can be found for damage.
     A record that is damaged, or of another version, is left out as if it had not been made;
-    `damage` tells of it.
+    `damage` says so.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -228,7 +228,7 @@ class HistoryReader:
     def _salvage(self, where: str, values: Sequence[object]) -> Iterator[_Row]:
         """Yield the rows of iterations that can be read beside damage, newest first.
 
-        An index tells which rows there are; each is read by itself.
+        An index has which rows there are; each is read by itself.
         """
         for (row,) in self._rows(
             "SELECT id FROM iteration INDEXED BY iteration_wall WHERE wall_s > -1e999"

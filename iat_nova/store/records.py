@@ -115,7 +115,7 @@ class Status:
     policy_reads: int = 0  # since the start, as somebody asked; refused ones count
     problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on
     last_error: str | None = None
-    stopped: bool = False  # it said goodbye
+    stopped: bool = False  # it said that it stopped
 
     @property
     def reason(self) -> str | None:
@@ -157,7 +157,7 @@ class Inventory:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """Something to tell that is no decision: a degraded source, a refused write, a reload."""
+    """Something to tell that is not a decision: a degraded source, a refused write, a reload."""
 
     wall_s: float
     severity: str  # info, warning or error

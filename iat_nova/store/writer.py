@@ -2,13 +2,13 @@
 """What was seen, decided and written, in SQLite: written off the hot path, read by everybody else.
 
 The loop only appends to queues (microseconds); a thread of the standard library turns what lies
-there into rows, one transaction a batch. Whatever befalls the file, the loop goes on:
+there into rows, one transaction a batch. The loop goes on with anything that befalls the file:
 
-* disk full, read-only, locked, folder gone: `History.problem` tells, the queue keeps the newest
-  iterations, writing is tried again; once it works an event tells how many were lost;
+* disk full, read-only, locked, folder gone: `History.problem` says so, the queue keeps the newest
+  iterations, writing is tried again; once it works an event says how many were lost;
 * damaged: the file is set aside as ``<name>.corrupt-<time>`` and a fresh one is begun;
-* removed or replaced by another hand: a fresh one is begun;
-* not ours, or of a newer schema: it is left alone and nothing is recorded.
+* removed or replaced by another program: a fresh one is begun;
+* not ours, or of a newer schema: it is not touched and nothing is recorded.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class History:
     def event(self, wall_s: float, severity: str, text: str) -> None:
         """Queue something to tell; `severity` is info, warning or error.
 
-        What is no Unicode text (half a surrogate pair, as guests may be named) becomes an escape.
+        What is not Unicode text (half a surrogate pair, as guests may be named) becomes an escape.
         """
         storable = text.encode("utf-8", "backslashreplace").decode("utf-8")
         self._events.append(Event(wall_s, severity, storable))
@@ -200,7 +200,7 @@ class _Writer:
         self._batch: list[_Queued] = []  # taken and not yet written
         self._events: list[Event] = []
         self._told_dropped = 0
-        self._unstorable: set[str] = set()  # what was told of already
+        self._unstorable: set[str] = set()  # what was reported already
         self._since_trim = 0
         self._trimmed_s = clock.now()
         self._forget_rows()
@@ -286,7 +286,7 @@ class _Writer:
         if self._connection is not None:
             if self._file == db.identity(self._path):
                 return self._connection
-            self.close()  # another hand removed or replaced it
+            self.close()  # another program removed or replaced it
         self._connection = db.open_writable(self._path)
         self._file = db.identity(self._path)
         return self._connection
@@ -314,7 +314,7 @@ class _Writer:
         return Event(self._clock.wall(), "warning", text)
 
     def _insert(self, connection: sqlite3.Connection, queued: _Queued) -> None:
-        """Insert a row; an iteration that cannot be stored at all is left out and told of."""
+        """Insert a row; an iteration that cannot be stored at all is left out and reported."""
         iteration = queued.iteration
         decision = iteration.decision
         body, lost = records.pack_what_can_be(iteration)
@@ -418,7 +418,7 @@ class _Writer:
     def _forget_unreferenced(connection: sqlite3.Connection) -> None:
         """Delete the inventories and settings that no iteration refers to, but for the latest.
 
-        Iterations refer to ever newer rows: the oldest one tells what is still needed.
+        Iterations refer to ever newer rows: the oldest one says what is still needed.
         """
         for table in ("inventory", "settings"):
             (latest,) = connection.execute(f"SELECT max(id) FROM {table}").fetchone()

@@ -14,7 +14,7 @@ Rule = tuple[int, str, str]
 class Strategy(Protocol):
     """One decision an iteration for one cache domain. Pure: all memory is in the state.
 
-    The state is the strategy's own type; whoever calls keeps it and hands it back. A strategy may
+    The state is the strategy's own type; the caller keeps it and hands it back. A strategy may
     further have `state_type`, a dataclass of plain data: then its states are recorded so that
     decisions can be replayed; `phases`, the words its decisions use for `phase`; and `rules`, the
     numbers they use for `rule`: these make its metrics complete from the start.

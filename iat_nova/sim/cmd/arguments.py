@@ -25,7 +25,7 @@ def percent(text: str) -> float:
 
 
 def take_time(parser: argparse.ArgumentParser) -> None:
-    """Add what runs of scenarios can be told of their time."""
+    """Add what sets the time of runs of scenarios."""
     parser.add_argument(
         "--seconds", type=natural, metavar="S", help="default: each scenario's length"
     )
@@ -45,7 +45,7 @@ def compressed(scenario: Scenario, most: float | None) -> Scenario:
 
 
 def take_workers(parser: argparse.ArgumentParser) -> None:
-    """Add what many runs can be told of where they take place."""
+    """Add what sets where many runs take place."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--jobs", type=natural, metavar="N", help="processes at a time; default: one a core"

@@ -96,7 +96,7 @@ examples:
 
     def _found(self, parsed_args: argparse.Namespace) -> list[Bound]:
         try:
-            from iat_nova.sim import bound, pool  # noqa: PLC0415 - compiles
+            from iat_nova.sim import bound, parallel  # noqa: PLC0415 - compiles
             from iat_nova.sim.bound_run import BoundError  # noqa: PLC0415
             from iat_nova.sim.reader import load_scenario  # noqa: PLC0415
             from iat_nova.sim.scenario import ScenarioError  # noqa: PLC0415
@@ -109,7 +109,7 @@ examples:
             names = dict.fromkeys(parsed_args.scenarios)
             scenarios = [_asked(load_scenario(name), parsed_args) for name in names]
             be_loss = _share(parsed_args.be_loss)
-            with pool.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
+            with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 for scenario in scenarios:
                     form = f"{scenario.name}: {{done}} of at most {{total}} runs"
                     with Progress(form) as progress:
@@ -123,7 +123,7 @@ examples:
                             progress=progress,
                         )
                     found.append(one)
-        except pool.PoolError as error:
+        except parallel.ParallelError as error:
             raise Failure(escape.lines(str(error))) from error
         except (ScenarioError, PolicyError, BoundError) as error:
             raise Failure(escape.lines(str(error)), EXIT_USAGE) from error

@@ -132,7 +132,7 @@ examples:
 
     def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
         try:
-            from iat_nova.sim import pool  # noqa: PLC0415 - compiles
+            from iat_nova.sim import parallel  # noqa: PLC0415 - compiles
             from iat_nova.sim.reader import load_scenario  # noqa: PLC0415
             from iat_nova.sim.scenario import ScenarioError, shipped  # noqa: PLC0415
         except ImportError as error:
@@ -146,12 +146,12 @@ examples:
             raise Failure("no scenario: name one or several, or give --all", EXIT_USAGE)
         try:
             for strategy in (*(parsed_args.strategy or ()), parsed_args.against):
-                find(strategy)  # a wrong name is told before anything is compiled and run
+                find(strategy)  # a wrong name is reported before anything is compiled and run
             most = parsed_args.compression
             scenarios = [compressed(load_scenario(name), most) for name in names]
-            with pool.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
+            with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 found = [self._compared(one, parsed_args, executor) for one in scenarios]
-        except pool.PoolError as error:
+        except parallel.ParallelError as error:
             raise Failure(escape.lines(str(error))) from error
         except (ScenarioError, StrategyError, PolicyError) as error:
             raise Failure(escape.lines(str(error)), EXIT_USAGE) from error

@@ -72,7 +72,7 @@ examples:
     def _verdicts(
         self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
     ) -> list[Verdict]:
-        from iat_nova.sim import pool  # noqa: PLC0415 - compiles, takes seconds
+        from iat_nova.sim import parallel  # noqa: PLC0415 - compiles, takes seconds
         from iat_nova.sim.figures import pages, runner  # noqa: PLC0415
 
         seeds = parsed_args.seeds or (FULL_SEEDS if parsed_args.full else SEEDS)
@@ -89,7 +89,7 @@ examples:
                     progress,
                     parsed_args.scheduler,
                 )
-        except (runner.PointError, pool.PoolError) as error:
+        except (runner.PointError, parallel.ParallelError) as error:
             raise Failure(str(error)) from error
         verdicts = pages.write(folder, catalogued(), rows)
         self.note(f"{_summary(verdicts)}; see {folder / pages.PAGE}")

@@ -103,7 +103,7 @@ def _line_mbps(packet_bytes: int) -> float:
 
 
 def _unlimited(mbps: Curves) -> list[int]:
-    """Return the packet sizes at which the network is no limit when netperf is alone."""
+    """Return the packet sizes at which the network is not a limit when netperf is alone."""
     return [
         size
         for size in _sizes(mbps)

@@ -50,7 +50,7 @@ class Finding:
 class Figure:
     """One published figure, or a table.
 
-    `name` as in ``claims.yaml``. `setup` tells in one or two sentences what is run and how it
+    `name` as in ``claims.yaml``. `setup` says in one or two sentences what is run and how it
     differs from the original (time compression, fewer seeds, what stands in for what).
     `points(seeds)` lists the measurements for so many runs (of seeds 1 to `seeds`); `measure`
     makes one (it must be a function at the top of a module, as it runs in another process);

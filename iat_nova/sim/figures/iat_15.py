@@ -15,7 +15,7 @@ ITERATIONS = 300
 
 
 def measure(definition: Definition, point: Point) -> Row:
-    """Time the loop; medians over its iterations. Where perf is shut only the reason is told."""
+    """Time the loop; medians over its iterations. Where perf is shut, the reason only."""
     tenants, cores = int(point["tenants"] or 0), int(point["cores_per_tenant"] or 0)
     try:
         (row,) = bench.rows((tenants,), (cores,), (str(point["phase"]),), ITERATIONS)

@@ -17,7 +17,7 @@ WHY_8 = (
     "it has sent and receives into again, not on DDIO's; with more DDIO ways fewer lines leak, and "
     "the quicker switch takes more packets"
 )
-# Less than this is told with the reason: what is short of the published range by a quarter.
+# Less than this is reported with the reason: what is short of the published range by a quarter.
 SAVED_PERCENT, GAINED_PERCENT = -11.7, 3.75
 
 Pairs = Mapping[int, tuple[float, float]]

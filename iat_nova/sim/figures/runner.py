@@ -7,7 +7,7 @@ import concurrent.futures
 import pathlib
 from collections.abc import Callable, Sequence
 
-from iat_nova.sim import pool
+from iat_nova.sim import parallel
 from iat_nova.sim.figures.api import REFUSED, Figure, Point, Row
 from iat_nova.sim.sources import digest, everything
 from iat_nova.sim.store import Store, key
@@ -36,7 +36,7 @@ def measure(
 
     `jobs` processes at a time, one a core by default, or the cluster of a Dask `scheduler`; what
     is a time of this machine is measured here, one after the other. Raises `PointError`,
-    `pool.PoolError`.
+    `parallel.ParallelError`.
     """
     stores = {
         figure.name: Store(folder / f"{figure.name}.jsonl", digest(sources(figure.stem)))
@@ -55,8 +55,8 @@ def measure(
         part = [(f.name, f.measure, point) for f, point in due if f.alone is alone]
         if not part:
             continue
-        with pool.executor(1) if alone else pool.executor(jobs, scheduler) as executor:
-            for (name, _, point), future in pool.completed(executor, _measure, part):
+        with parallel.executor(1) if alone else parallel.executor(jobs, scheduler) as executor:
+            for (name, _, point), future in parallel.completed(executor, _measure, part):
                 row = _checked(name, point, future)
                 stores[name].put(point, row, keep=REFUSED not in row)
                 done += 1

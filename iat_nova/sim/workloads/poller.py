@@ -7,7 +7,7 @@ virtqueue), and so is the output. Between rings of one owner a packet is handed 
 else it is copied.
 
 A packet's service time comes from the running means of its classes of accesses, whether one of
-its lines is sampled or not, so that a packet without sampled lines is no quicker than others.
+its lines is sampled or not, so that a packet without sampled lines is not quicker than others.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class A4:
 def _label(tenant: Tenant) -> Label:
     """Return what A4 must know of a tenant.
 
-    Storage is who has a whole PCI device that is no network card, as libvirt and sysfs tell it:
+    Storage is who has a whole PCI device that is not a network card, as libvirt and sysfs tell it:
     other devices that are named by a PCI address belong to the slicing model.
     """
     kind = Kind.NETWORK if tenant.io else Kind.CORES

@@ -158,10 +158,10 @@ def cost(
 
 
 def _beyond(before: float | None, now: float | None, times: float) -> bool:
-    """Tell whether a rate is more than so many times what it was; not known is no."""
+    """Tell whether a rate is more than so many times what it was; not known counts as no."""
     return before is not None and now is not None and now > times * before
 
 
 def _below(before: float | None, now: float | None, times: float) -> bool:
-    """Tell whether a rate is less than so much of what it was; not known is no."""
+    """Tell whether a rate is less than so much of what it was; not known counts as no."""
     return before is not None and now is not None and now < times * before

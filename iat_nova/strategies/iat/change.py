@@ -40,7 +40,7 @@ def direction(before: float, after: float, threshold: float, floor: float) -> Di
 class Comparison(NamedTuple):
     """What differs between a sample and the reference.
 
-    `unseen` tells that the sample holds something the reference lacks.
+    `unseen` says that the sample holds something the reference lacks.
     """
 
     changes: tuple[Change, ...]

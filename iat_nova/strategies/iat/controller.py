@@ -3,7 +3,7 @@
 
 Get Tenant Info (adopt when it changed) -> LLC Alloc -> Poll Prof Data (the sample) -> stable? ->
 State Transition -> LLC Re-alloc -> Sleep, as ISCA 2021 figure 5 has it. Pure: equal arguments give
-equal results, and whatever is to be remembered is in the `State` that is returned.
+equal results, and what is to be remembered is in the `State` that is returned.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Controller:
 
     Raises `layout.LayoutError` from `step` only when not even the initial ways of the tenants can
     be laid out in the domain, `invariants.InvariantError` rather than return what contradicts
-    itself (a bug of ours); whoever calls then keeps the state and the layout of before.
+    itself (a bug of ours); the caller then keeps the state and the layout of before.
     """
 
     state_type = State
@@ -335,8 +335,8 @@ class Controller:
 
         Whose own misses rose while a transition, or DDIO's moves, explain the iteration keeps the
         old reference and so asks in the next. A policy that does not mind DDIO, or a machine that
-        does not count it, sees a core's own demand whatever DDIO did; without counters the demand
-        of I/O tenants is served so too.
+        does not count it, sees a core's own demand with any move of DDIO; without counters the
+        demand of I/O tenants is served so too.
         """
         roster, moves = view.roster, view.moves
         overlapping: Collection[str] = frozenset(view.placed.overlaps_ddio)

@@ -42,7 +42,7 @@ def _risen(members: Sequence[Member], reference: Sample, sample: Sample) -> list
 def core_candidates(roster: Roster, reference: Sample, sample: Sample) -> list[Candidate]:
     """Return who may be served in Core Demand, in order.
 
-    Aggregation: the stack, whatever its miss rate did, then the tenants behind it. Slicing: the
+    Aggregation: the stack, with any miss rate, then the tenants behind it. Slicing: the
     tenants that own their buffers, by the rise of their miss rate. Both on one host: the stack
     competes with them by its rise and wins ties.
     """

@@ -4,7 +4,7 @@
 The second machine, one a tenant: from content over asking and a trial to satisfied, or barred for
 a while. The paper lets any allocator for cores step in here; this is ours. A tenant gets a way more
 while each cuts its miss rate by THRESHOLD_STABLE, relative; one that does not is taken back. While
-the miss rate still rises that cannot be told: the next way is tried, and if that does not help
+the miss rate still rises that is not known: the next way is tried, and if that does not help
 both are taken back. A way whose demand has gone goes back.
 
 In an iteration tenants have their turn one after the other: who is on trial, who holds a way whose
@@ -52,7 +52,7 @@ class Signal(enum.Flag):
     BACKED_OFF = enum.auto()  # the back-off lasts, and the demand is the same
     MEASURED = enum.auto()
     HELPED = enum.auto()  # the way on trial cut the miss rate
-    RISING = enum.auto()  # it cannot be told: the miss rate rose, the first time
+    RISING = enum.auto()  # it is not known: the miss rate rose, the first time
 
 
 class Do(enum.Enum):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 class Features:
     """What the controller may do. The paper's policies are presets of it.
 
-    `avoid_ddio`: DDIO's ways are never given to cores, whatever that costs them (I/O-iso).
+    `avoid_ddio`: DDIO's ways are never given to cores, at any cost to them (I/O-iso).
     """
 
     resize_ddio: bool = True

@@ -43,7 +43,7 @@ class View:
 class Verdict:
     """Whether a grant on trial helped, and the figures that say so.
 
-    `rising`: it could not be told, because the tenant's miss rate rose. More ways of its own do
+    `rising`: it could not be judged, because the tenant's miss rate rose. More ways of its own do
     not do that (LRU's stack property), so its demand was probably still growing when the way was
     granted, as after a sample that was taken while a phase began.
     """

@@ -50,8 +50,9 @@ def adopt(
 
     Everybody starts from the initial ways again, then the grants of those who are still here and
     unchanged are repeated, oldest first, as far as ways suffice; so a newcomer's initial ways come
-    before grants. Grants of leavers vanish. DDIO keeps its ways unless another hand moved them or
-    its maximum was lowered. What the unchanged were found to want, and what is on trial, goes on.
+    before grants. Grants of leavers vanish. DDIO keeps its ways unless another program moved them
+    or its maximum was lowered. What the unchanged were found to want, and what is on trial, goes
+    on.
     """
     unchanged = {m.id for m in state.members if roster.by_id.get(m.id) == m}
     ddio_ways, ddio_grants = _ddio(state, roster, parameters, features)
@@ -84,7 +85,7 @@ def _ddio(
     ddio_ways = state.allocation.ddio_ways
     found = found_ddio_ways(roster, parameters)
     by_hand = roster.domain.ddio_found != state.domain.ddio_found and found != ddio_ways
-    # its knob was found without effect meanwhile: it lies where it was found
+    # its register was found without effect meanwhile: it lies where it was found
     fixed_now = state.domain.ddio_resizable and not roster.domain.ddio_resizable
     if state.reference is None or by_hand or fixed_now:
         return found, []
@@ -109,7 +110,7 @@ def _granted(state: State, subject: str) -> int:
 def _reference(state: State, sample: Sample, unchanged: Collection[str]) -> Sample:
     """Return what is compared with from now on: newcomers as they came, the others as before.
 
-    So whoever grew hungry in the second in which another guest arrived is still seen to have.
+    So who grew hungry in the second in which another guest arrived is still seen to have.
     """
     before = state.reference.tenants if state.reference is not None else {}
     kept = {tenant: rates for tenant, rates in before.items() if tenant in unchanged}

@@ -118,7 +118,7 @@ class State:
 
     `reference` is the one sample every change is measured against: the one at the last change
     that was acted on; None before the first step. `acted`: the last step moved masks, so the next
-    iteration runs the machine whatever it sees. `members` and `domain` tell a changed inventory.
+    iteration runs the machine in any case. `members` and `domain` tell a changed inventory.
     `grants` are ordered from the oldest to the latest. `ranking` holds the rates by whose
     references the present layout ranks the tenants; `pressing_per_s` the LLC misses when the
     tenants last changed, which choose until they change again who shares a partition.

@@ -100,7 +100,7 @@ def at_stake(tenants: Iterable[Tenant], looks: Looks, who: Iterable[str]) -> flo
 
 
 def other_load(tenants: Iterable[Tenant], before: Looks, after: Looks) -> str | None:
-    """Return the tenant that does something else than before, whatever its ways; None: nobody.
+    """Return the tenant that does something else than before, with any ways; None: nobody.
 
     What misses its private caches an instruction does not depend on its share of the LLC. A tenant
     with I/O polls, so that of it nothing can be said.

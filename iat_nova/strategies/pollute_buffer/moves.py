@@ -13,7 +13,7 @@ from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.judge import Looks, at_stake
 from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Move, Plan
 
-WORTH = 0.006  # less than this cannot be told from chance, so nothing is tried for it
+WORTH = 0.006  # less than this cannot be distinguished from chance, so nothing is tried for it
 LANE_LEAVES = 4  # ways beside DDIO's
 STREAMS = 0.4  # misses a reference: a critical tenant is confined only if it hits this seldom
 
@@ -54,7 +54,7 @@ class View:
 
     @property
     def inbound(self) -> float:
-        """What devices fill: lines a second. Where hits are not told, all that they write."""
+        """What devices fill: lines a second. Where hits are not counted, all that they write."""
         missed = self.sample.ddio_misses_per_s
         return (self.sample.inbound_lines_per_s if missed is None else missed) or 0.0
 
@@ -214,8 +214,8 @@ def _saved(before: int, after: int) -> float:
 def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
     """Give DDIO two ways more while inbound lines miss and who reads them is stalled.
 
-    Where devices may fill any way, confine them first. Where hits are not told, what a trial shows
-    must do.
+    Where devices may fill any way, confine them first. Where hits are not counted, what a trial
+    shows must do.
     """
     missed, numbers, domain = view.inbound, view.parameters, view.inventory.domain
     if view.sample.inbound_lines_per_s is None or not domain.ddio_resizable:

@@ -69,7 +69,7 @@ class Move:
 
     @property
     def what(self) -> str:
-        """What is tried, whatever the plan it begins from."""
+        """What is tried, for any plan it begins from."""
         return f"{self.subject}: {self.words}"
 
 

@@ -301,7 +301,7 @@ class PolluteBuffer:
 
 
 def _suffers(state: State) -> str | None:
-    """Return a tenant that the move on trial slows too much, whatever all others gain.
+    """Return a tenant that the move on trial slows too much, for any gain of the others.
 
     A confined one that a smaller buffer slows; one whose promised ways others fill.
     """

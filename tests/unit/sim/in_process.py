@@ -7,7 +7,7 @@ import contextlib
 
 @contextlib.contextmanager
 def executor(jobs=None, scheduler=None):
-    """Stand in for `pool.executor`, whose processes take a second each to begin.
+    """Stand in for `parallel.executor`, whose processes take a second each to begin.
 
     For tests of what is done with what runs; others use the real one.
     """

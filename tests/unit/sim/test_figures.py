@@ -10,7 +10,7 @@ from unittest import mock
 
 from iat_nova.hardware import perf_event
 from iat_nova.hardware.api import HardwareError
-from iat_nova.sim import pool
+from iat_nova.sim import parallel
 from iat_nova.sim.figures import catalogue, claims, pages, runner
 from iat_nova.sim.figures.api import REFUSED, Figure, Finding
 from tests.unit.sim import in_process
@@ -127,7 +127,7 @@ class RunTest(unittest.TestCase):
 
     def measure(self, figure=FIGURE, seeds=2, executor=in_process.executor):
         told = []
-        with mock.patch.object(pool, "executor", executor):
+        with mock.patch.object(parallel, "executor", executor):
             rows = runner.measure(
                 [figure], seeds, self.folder / "points", 1, lambda *a: told.append(a)
             )
@@ -135,7 +135,7 @@ class RunTest(unittest.TestCase):
 
     def test_measured_once(self):
         """Rows come in the order of the points; what is kept is not measured again."""
-        rows, told = self.measure(executor=pool.executor)
+        rows, told = self.measure(executor=parallel.executor)
         self.assertEqual([2.0, 3.0, 17.0, 18.0], [row["rate_mpps"] for row in rows["iat-3a"]])
         self.assertEqual([(done, 4) for done in range(1, 5)], told)
         with (self.folder / "points" / "iat-3a.jsonl").open("a") as file:

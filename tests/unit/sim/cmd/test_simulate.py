@@ -10,7 +10,7 @@ import sys
 import tempfile
 from unittest import mock
 
-from iat_nova.sim import pool
+from iat_nova.sim import parallel
 from iat_nova.sim.figures import catalogue
 from iat_nova.sim.figures.api import Finding
 from tests.unit.cmd.test_cli import CliCase
@@ -102,7 +102,7 @@ class TestSimulateList(CliCase):
         self.assertLess(max(map(len, out.splitlines())), 110)
 
 
-@mock.patch.object(pool, "executor", in_process.executor)
+@mock.patch.object(parallel, "executor", in_process.executor)
 class TestFigures(CliCase):
     def test_verdicts(self):
         """A program gets a row a claim; a person how many are met, and that time is compressed."""
@@ -157,7 +157,7 @@ class TestFigures(CliCase):
         self.assertNotIn("compressed", err)
 
 
-@mock.patch.object(pool, "executor", in_process.executor)
+@mock.patch.object(parallel, "executor", in_process.executor)
 class TestSimulateCompare(CliCase):
     def test_rows_for_programs(self):
         """A row a strategy and seed; a guest that is never asked is named, and counts nowhere."""
@@ -242,7 +242,7 @@ class TestSimulateCompare(CliCase):
         self.assertIn("--all", err)
 
 
-@mock.patch.object(pool, "executor", in_process.executor)
+@mock.patch.object(parallel, "executor", in_process.executor)
 class TestSimulateBound(CliCase):
     def test_found_and_shown_by_compare(self):
         """Three rows for people and programs; compare has the share of it, for this scenario."""

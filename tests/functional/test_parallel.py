@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.sim import pool
+from iat_nova.sim import parallel
 
 
 def _twice(number):
@@ -13,6 +13,8 @@ def _twice(number):
 class ProcessesTest(unittest.TestCase):
     def test_each_argument_with_its_result(self):
         """Whatever is done first, a result comes with what was asked."""
-        with pool.executor(1) as executor:
-            found = {n: future.result() for n, future in pool.completed(executor, _twice, [1, 2])}
+        with parallel.executor(1) as executor:
+            found = {
+                n: future.result() for n, future in parallel.completed(executor, _twice, [1, 2])
+            }
         self.assertEqual({1: 2, 2: 4}, found)

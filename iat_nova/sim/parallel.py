@@ -23,7 +23,7 @@ PATIENCE_S = 30
 """So long a scheduler has to be reached, and to have a worker."""
 
 
-class PoolError(Exception):
+class ParallelError(Exception):
     """There is nothing to run on, or it runs another version; the text says what is missing."""
 
 
@@ -32,7 +32,7 @@ def executor(jobs: int | None = None, scheduler: str | None = None) -> Iterator[
     """Yield what runs things: `jobs` processes, one a core by default, or a Dask cluster.
 
     `scheduler`: the address of a Dask scheduler, as ``tcp://10.0.0.5:8786``. What it runs must be
-    functions at the top of a module. Raises `PoolError`.
+    functions at the top of a module. Raises `ParallelError`.
     """
     if scheduler is not None:
         with _cluster(scheduler) as found:
@@ -78,18 +78,18 @@ def _cluster(address: str) -> Iterator[Executor]:
     try:
         import distributed  # noqa: PLC0415 - an extra of its own
     except ImportError as error:
-        raise PoolError(
+        raise ParallelError(
             f"a Dask scheduler needs {error.name or error}: pip install 'iat-nova[dask]'"
         ) from error
     try:
         client = distributed.Client(address, timeout=PATIENCE_S)
     except (OSError, ValueError) as error:
-        raise PoolError(f"no Dask scheduler answers at {address}: {error}") from error
+        raise ParallelError(f"no Dask scheduler answers at {address}: {error}") from error
     with client:
         try:
             client.wait_for_workers(1, timeout=PATIENCE_S)
         except TimeoutError as error:
-            raise PoolError(
+            raise ParallelError(
                 f"the Dask scheduler at {address} has no worker after {PATIENCE_S} s: start some "
                 f"with `dask worker {address} --nthreads 1`"
             ) from error
@@ -110,15 +110,15 @@ class _Checked(Executor):
 
 
 def _run_there(digest: str, function: Callable[[T], R], argument: T) -> R:
-    """Run on a worker. Raises `PoolError` where its sources are not the caller's."""
+    """Run on a worker. Raises `ParallelError` where its sources are not the caller's."""
     if sources.digest(sources.everything()) != digest:
-        raise PoolError("a worker has another version of iat-nova than this machine")
+        raise ParallelError("a worker has another version of iat-nova than this machine")
     _be_quiet()
     return function(argument)
 
 
 def _begin_process() -> None:
-    """End at once and in silence when a person presses Ctrl-C; the parent tells of it."""
+    """End at once and in silence when a person presses Ctrl-C; the parent reports it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _be_quiet()
 

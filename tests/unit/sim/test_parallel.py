@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova.sim import compare, pool, sources
+from iat_nova.sim import compare, parallel, sources
 from iat_nova.sim.figures import runner
 from iat_nova.sim.reader import read_scenario
 from tests.unit.sim import in_process
@@ -29,8 +29,8 @@ class ExtraTest(unittest.TestCase):
         """It is said what to install."""
         with (
             mock.patch.dict(sys.modules, {"distributed": None}),
-            self.assertRaisesRegex(pool.PoolError, r"pip install 'iat-nova\[dask\]'"),
-            pool.executor(scheduler="tcp://127.0.0.1:1"),
+            self.assertRaisesRegex(parallel.ParallelError, r"pip install 'iat-nova\[dask\]'"),
+            parallel.executor(scheduler="tcp://127.0.0.1:1"),
         ):
             self.fail("there is nothing to run on")
 
@@ -55,7 +55,7 @@ class ClusterTest(unittest.TestCase):
     def test_comparison(self):
         """What a cluster finds is what this machine's processes find."""
         scenario = read_scenario(TEXT.replace("length: 3s", "length: 1s"), "test", "test.yaml")
-        with pool.executor(scheduler=self.address) as there:
+        with parallel.executor(scheduler=self.address) as there:
             found = compare.compare(scenario, ["baseline"], [1, 2], executor=there)
         with in_process.executor() as here:
             expected = compare.compare(scenario, ["baseline"], [1, 2], executor=here)
@@ -70,20 +70,22 @@ class ClusterTest(unittest.TestCase):
     def test_another_version_there(self):
         """A worker with other sources is told from one with these, not believed."""
         with (
-            pool.executor(scheduler=self.address) as there,
+            parallel.executor(scheduler=self.address) as there,
             mock.patch.object(sources, "digest", side_effect=["mine", "theirs"]),
             self.assertLogs("distributed.worker", "ERROR"),
-            self.assertRaisesRegex(pool.PoolError, "another version"),
+            self.assertRaisesRegex(parallel.ParallelError, "another version"),
         ):
-            for _, future in pool.completed(there, _twice, [1]):
+            for _, future in parallel.completed(there, _twice, [1]):
                 future.result()
 
     def test_nobody_there(self):
         """An address where no scheduler answers, or one without workers, is named."""
-        with mock.patch.object(pool, "PATIENCE_S", 0.2):
+        with mock.patch.object(parallel, "PATIENCE_S", 0.2):
             with (
-                self.assertRaisesRegex(pool.PoolError, "no Dask scheduler answers at tcp://"),
-                pool.executor(scheduler="tcp://127.0.0.1:1"),
+                self.assertRaisesRegex(
+                    parallel.ParallelError, "no Dask scheduler answers at tcp://"
+                ),
+                parallel.executor(scheduler="tcp://127.0.0.1:1"),
             ):
                 self.fail("there is nothing to run on")
             empty = distributed.LocalCluster(
@@ -95,7 +97,7 @@ class ClusterTest(unittest.TestCase):
             )
             self.addCleanup(empty.close)
             with (
-                self.assertRaisesRegex(pool.PoolError, "has no worker"),
-                pool.executor(scheduler=empty.scheduler_address),
+                self.assertRaisesRegex(parallel.ParallelError, "has no worker"),
+                parallel.executor(scheduler=empty.scheduler_address),
             ):
                 self.fail("there is nothing to run on")
