@@ -90,7 +90,7 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
     if agent is not None:
         return [Finding("agent", Level.OK, f"runs as process {agent}")]
     try:
-        keeper = wiring.guard(settings, host)
+        keeper = wiring.snapshot(settings, host)
         pending, away = keeper.pending, keeper.out_of_reach()
     except HardwareError as error:
         return [probe.refusal("snapshot", error, Level.IMPOSSIBLE)]
@@ -110,7 +110,7 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
 def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
     """Return the groups libpqos made for our agent; `_left_behind` reports what is not known."""
     try:
-        return wiring.groups_of_libpqos(wiring.guard(settings, host), host)
+        return wiring.groups_of_libpqos(wiring.snapshot(settings, host), host)
     except HardwareError:
         return ()
 

@@ -24,7 +24,7 @@ from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
 from iat_nova.enforcement.enforcer import Enforcer, Keeper
 from iat_nova.enforcement.saved_first import PortsOff, SavedFirst
-from iat_nova.enforcement.snapshot import Guard, RestoreError
+from iat_nova.enforcement.snapshot import RestoreError, Snapshot
 from iat_nova.hardware import backends, pqos, probe
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError, PortDca
 from iat_nova.hardware.locks import lock_holder
@@ -54,12 +54,12 @@ LOG = logging.getLogger("iat_nova")
 class Machine:
     """The hands on one machine, and its clock.
 
-    `ends_s`: when, on that clock, its time is over. `guard` keeps the promise that the host ends as
-    it was found; the emulated server needs none. `owners` names who else allocates cache now,
+    `ends_s`: when, on that clock, its time is over. `snapshot` keeps the promise that the host ends
+    as it was found; the emulated server needs none. `owners` names who else allocates cache now,
     `inspect` what another program did to our classes and to `ports`, `about` which interfaces were
     chosen and why. DDIO goes off on `ports` with the first layout. `remove_left_over` removes what
-    carries our name although no snapshot names it, `missing` names what is not there to be
-    written to.
+    carries our name although no snapshot names it, `missing` names what is not there to be written
+    to.
     """
 
     counters: Counters
@@ -67,7 +67,7 @@ class Machine:
     ddio: DdioWays
     clock: Clock
     ends_s: float = math.inf
-    guard: Guard | None = None
+    snapshot: Snapshot | None = None
     owners: Callable[[], tuple[str, ...]] = tuple
     inspect: Callable[[], tuple[str, ...]] = tuple
     about: tuple[backends.Choice, ...] = ()
@@ -78,8 +78,8 @@ class Machine:
 
     def finish(self) -> None:
         """Restore what an earlier end could not reach and is online again."""
-        if self.guard is not None:
-            restored = self.guard.finish()
+        if self.snapshot is not None:
+            restored = self.snapshot.finish()
             for line in restored.done:
                 LOG.info("online again and restored: %s", line)
             for line in restored.failed:
@@ -87,7 +87,7 @@ class Machine:
 
     def unrestored(self) -> tuple[str, ...]:
         """Tell what nobody could restore yet, because it is offline."""
-        return () if self.guard is None else out_of_reach(self.guard.unreached)
+        return () if self.snapshot is None else out_of_reach(self.snapshot.unreached)
 
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:
@@ -96,18 +96,18 @@ class Machine:
         Nothing is saved before something is to be written: who only observes has nothing to undo.
         Raises `HardwareError` when somebody else writes, or the host cannot be restored.
         """
-        if self.guard is None:
+        if self.snapshot is None:
             yield
             return
-        with self.guard.only_writer():
-            for line in self.guard.put_back().done:
+        with self.snapshot.only_writer():
+            for line in self.snapshot.put_back().done:
                 LOG.warning("an earlier agent had not restored the host; now: %s", line)
             for line in self.remove_left_over():
                 LOG.warning("left over without a snapshot: %s", line)
             try:
                 yield
             finally:
-                _all_back(self.guard)  # the agent did so when it ended, if it could
+                _all_back(self.snapshot)  # the agent did so when it ended, if it could
 
 
 def machine(settings: Settings) -> Machine:
@@ -124,13 +124,13 @@ def machine(settings: Settings) -> Machine:
             host, settings.dca_off_ports, settings.dca_ports
         )
         inspect_ports = ports.inspect
-    keeper = guard(settings, host, parts)
+    keeper = snapshot(settings, host, parts)
     return Machine(
         hands.counters,
         hands.allocator,
         hands.ddio,
         SystemClock(),
-        guard=keeper,
+        snapshot=keeper,
         ports=ports,
         dca=ports,
         owners=lambda: probe.owners(host, ours=groups_of_libpqos(keeper, host)),
@@ -152,11 +152,11 @@ def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
     return backends.choose(host, SystemClock(), wanted)
 
 
-def guard(
+def snapshot(
     settings: Settings, host: probe.Host, parts: Mapping[str, Restorable] | None = None
-) -> Guard:
+) -> Snapshot:
     """Make what saves `parts`, and restores anything an agent saved here."""
-    return Guard(
+    return Snapshot(
         parts or {},
         snapshot=settings.snapshot_path,
         lock=WRITER_LOCK,
@@ -164,7 +164,7 @@ def guard(
     )
 
 
-def groups_of_libpqos(keeper: Guard, host: probe.Host) -> tuple[str, ...]:
+def groups_of_libpqos(keeper: Snapshot, host: probe.Host) -> tuple[str, ...]:
     """Return the groups libpqos made for an agent of ours, as its snapshot says.
 
     Raises `HardwareError`.
@@ -178,7 +178,7 @@ def writer(host: probe.Host) -> int | None:
     return lock_holder(WRITER_LOCK, host.roots.proc)
 
 
-def _all_back(keeper: Guard) -> tuple[str, ...]:
+def _all_back(keeper: Snapshot) -> tuple[str, ...]:
     """Restore; tell what was done. Raises `HardwareError` with what could not be restored."""
     restored = keeper.restore()
     if not_restored := (*restored.failed, *out_of_reach(restored.left)):
@@ -208,7 +208,7 @@ def restore(settings: Settings) -> tuple[str, ...]:
             return ()
     except OSError as error:
         raise HardwareError(f"{settings.snapshot_path}: {error.strerror}; run as root") from error
-    keeper = guard(settings, host)
+    keeper = snapshot(settings, host)
     with keeper.only_writer():
         return (*_all_back(keeper), *host.resctrl.remove_left_over())
 
@@ -265,9 +265,9 @@ def inventory(
 
 def enforcer(hands: Machine) -> Enforcer:
     """Make the one owner of what is on the machine."""
-    keeper: Keeper | None = hands.guard
-    if hands.guard is not None and hands.ports is not None:
-        keeper = PortsOff(hands.guard, hands.ports)
+    keeper: Keeper | None = hands.snapshot
+    if hands.snapshot is not None and hands.ports is not None:
+        keeper = PortsOff(hands.snapshot, hands.ports)
     return Enforcer(hands.allocator, hands.ddio, keeper, hands.dca)
 
 
@@ -322,7 +322,7 @@ def agent(
         policy=first,
         render_policy=policy_file.again,
         make_strategy=make_strategy,
-        counters=SavedFirst(hands.counters, hands.guard) if hands.guard else hands.counters,
+        counters=SavedFirst(hands.counters, hands.snapshot) if hands.snapshot else hands.counters,
         enforcer=enforcer(hands),
         journal=Journal(
             history,

@@ -9,7 +9,7 @@ hardware in memory. The *floor* is the bare cost of the same reads on the same d
 same run; the *overhead* is everything in an iteration that is neither the floor nor a mask write.
 
 On this host's own hardware (`rows` with a `Machine`) the counters are those the agent would take,
-and masks and DDIO's ways are really written, on one cache domain, under the agent's guard.
+and masks and DDIO's ways are really written, on one cache domain, under the agent's snapshot.
 """
 
 from __future__ import annotations
@@ -195,17 +195,17 @@ class _Stopwatch:
 class _Memory:
     """One socket in memory, as large as need be; perf's software events on real CPUs."""
 
-    guard = None
+    snapshot = None
 
     def __init__(self, cpus: int) -> None:
         self.domain = dataclasses.replace(fake.SKYLAKE, cpus=tuple(range(cpus)))
         self.allocator = fake.FakeAllocator((self.domain,))
         self.ddio = fake.FakeDdio((self.domain,))
-        processors = sorted(os.sched_getaffinity(0))
+        real = sorted(os.sched_getaffinity(0))
         self.perf = PerfCounters(
             events.SOFTWARE,
             SystemClock(),
-            real_cpu=lambda cpu: processors[cpu % len(processors)],
+            real_cpu=lambda cpu: real[cpu % len(real)],
         )
 
 
@@ -217,7 +217,7 @@ class _Real:
         self.domain = machine.allocator.domains()[0]
         self.allocator = machine.allocator
         self.ddio = machine.ddio
-        self.guard = machine.guard
+        self.snapshot = machine.snapshot
         self.perf = machine.counters
 
 
@@ -284,7 +284,7 @@ class _Case:
         ddio: Any = types.SimpleNamespace(
             read=self.write.wrap(self.hands.ddio.read), write=self.write.wrap(self.hands.ddio.write)
         )
-        return Enforcer(allocator, ddio, self.hands.guard)
+        return Enforcer(allocator, ddio, self.hands.snapshot)
 
     def measure(self, iterations: int) -> Row:
         """Run the iterations and take the medians."""

@@ -51,7 +51,7 @@ examples:
         for warning in policy.warnings:
             self.note(escape.plain(f"{policy.source}: {warning}"))
         classified = policy.classify(facts, {})
-        self.note(f"{escape.plain(policy.source)} is sound")
+        self.note(f"{escape.plain(policy.source)} is valid")
         rows = [
             (
                 tenant.name,

@@ -43,7 +43,7 @@ class ForeignHand(HardwareError):
 
 
 class Keeper(Protocol):
-    """Who makes sure that the host ends as it was found (`iat_nova.enforcement.snapshot.Guard`)."""
+    """Who makes sure that the host ends as it was found (`snapshot.Snapshot`)."""
 
     def protect(self) -> object:
         """Have a snapshot on disk; called before the first write. Raises `HardwareError`."""
@@ -58,23 +58,23 @@ class Keeper(Protocol):
 class Enforcer:
     """Owns what is on the hardware. One owner, the loop's thread.
 
-    With a `guard` nothing is written before its snapshot is on disk, and `restore` is the
-    guard's. Without (the emulated server) DDIO's mask is noted before the first write to a domain;
-    `restore` puts that back, gives up every class and has DDIO on at every port. `ports`: who
-    switches root ports, where a strategy may.
+    With a `snapshot` nothing is written before that is on disk, and `restore` is its own. Without
+    (the emulated server) DDIO's mask is noted before the first write to a domain; `restore` puts
+    that back, gives up every class and has DDIO on at every port. `ports`: who switches root ports,
+    where a strategy may.
     """
 
     def __init__(
         self,
         allocator: CacheAllocator,
         ddio: DdioWays,
-        guard: Keeper | None = None,
+        snapshot: Keeper | None = None,
         ports: PortDca | None = None,
     ) -> None:
         self._allocator = allocator
         self._ddio = ddio
         self._ports = ports
-        self._guard = guard
+        self._snapshot = snapshot
         self._written: dict[int, _Written] = {}
         self._found: dict[int, WayMask | None] = {}
 
@@ -98,11 +98,11 @@ class Enforcer:
         )
         if not announced and (moved := self._moved(domain)):
             raise ForeignHand(moved)
-        if self._guard is not None:
-            self._guard.protect()
+        if self._snapshot is not None:
+            self._snapshot.protect()
         new = last is None or _cpus(last.inventory) != _cpus(inventory)
-        if self._guard is not None and self._found and new:
-            self._guard.extend()  # a further domain, or CPUs that somebody monitors by now
+        if self._snapshot is not None and self._found and new:
+            self._snapshot.extend()  # a further domain, or CPUs that somebody monitors by now
         if domain not in self._found:
             self._found[domain] = self._ddio.read(domain)
         try:
@@ -123,8 +123,8 @@ class Enforcer:
 
         Returns what is offline and could not be reached: it is restored when it is back.
         """
-        if self._guard is not None:
-            restored = self._guard.restore()
+        if self._snapshot is not None:
+            restored = self._snapshot.restore()
             self._written.clear()  # even where it failed: the last layout lies there no longer
             if restored.failed:
                 raise HardwareError("; ".join(restored.failed))

@@ -1,36 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing is written that is not saved: counters and root ports under the guard of the snapshot."""
+"""Nothing is written that is not saved: counters and root ports come after the snapshot."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iat_nova.enforcement.snapshot import Guard, Restored
+from iat_nova.enforcement.snapshot import Restored, Snapshot
 from iat_nova.hardware import backends
 from iat_nova.hardware.api import Counters
 from iat_nova.hardware.rootport import RootPorts
 
 
 class PortsOff:
-    """Keeps the guard's promise, and has DDIO off on an operator's ports while we enforce."""
+    """Keeps the snapshot's promise; has DDIO off on an operator's ports while we enforce."""
 
-    def __init__(self, guard: Guard, ports: RootPorts) -> None:
-        self._guard = guard
+    def __init__(self, snapshot: Snapshot, ports: RootPorts) -> None:
+        self._snapshot = snapshot
         self._ports = ports
 
     def protect(self) -> Restored:
         """Save what is not saved yet, then switch DDIO off on the ports."""
-        restored = self._guard.protect()
+        restored = self._snapshot.protect()
         self._ports.off()
         return restored
 
     def extend(self) -> None:
         """Add to the snapshot what came to the machine since."""
-        self._guard.extend()
+        self._snapshot.extend()
 
     def restore(self) -> Restored:
         """Put everything back, the ports too."""
-        return self._guard.restore()
+        return self._snapshot.restore()
 
 
 class SavedFirst:
@@ -40,9 +40,9 @@ class SavedFirst:
     that came since it was made.
     """
 
-    def __init__(self, counters: Counters, guard: Guard) -> None:
+    def __init__(self, counters: Counters, snapshot: Snapshot) -> None:
         self._counters = counters
-        self._guard = guard
+        self._snapshot = snapshot
         self._watched: frozenset[int] = frozenset()
         self.read = counters.read
         self.close = counters.close
@@ -50,8 +50,8 @@ class SavedFirst:
     def watch(self, cpus: Iterable[int]) -> None:
         """Save what is about to be written, then count on these CPUs."""
         wanted = frozenset(cpus)
-        self._guard.protect(backends.COUNTING)
+        self._snapshot.protect(backends.COUNTING)
         if self._watched and wanted - self._watched:
-            self._guard.extend(backends.COUNTING)
+            self._snapshot.extend(backends.COUNTING)
         self._watched |= wanted
         self._counters.watch(wanted)

@@ -19,19 +19,19 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iat_nova.enforcement.snapshot_file import BOOT_ID, BOOTLOADER, GuardError, SnapshotFile
+from iat_nova.enforcement.snapshot_file import BOOT_ID, BOOTLOADER, SnapshotError, SnapshotFile
 from iat_nova.hardware import locks
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rollback import Restorable
 
-__all__ = ["Guard", "GuardError", "HostTaken", "RestoreError", "Restored"]
+__all__ = ["HostTaken", "RestoreError", "Restored", "Snapshot", "SnapshotError"]
 
 
-class RestoreError(GuardError):
+class RestoreError(SnapshotError):
     """Something of the host is not as it was found, and could not be restored now."""
 
 
-class HostTaken(GuardError):
+class HostTaken(SnapshotError):
     """Another process is the host's writer."""
 
 
@@ -47,7 +47,7 @@ class Restored:
     left: tuple[str, ...] = ()
 
 
-class Guard:
+class Snapshot:
     """Saves, restores and locks one host.
 
     `parts` are saved, and restored in the order given, so the one that gives up CPUs comes
@@ -75,7 +75,7 @@ class Guard:
 
     @contextlib.contextmanager
     def only_writer(self) -> Iterator[None]:
-        """Be the host's only writer. Raises `HostTaken`, or `GuardError` for the lock's file."""
+        """Be the host's only writer. Raises `HostTaken`, or `SnapshotError` for the lock's file."""
         try:
             fd = locks.acquire(self._lock)
         except locks.LockHeld as held:
@@ -84,7 +84,7 @@ class Guard:
                 "(systemctl stop iat-nova-agent)"
             ) from None
         except OSError as error:
-            raise GuardError(f"{self._lock}: {error.strerror}") from error
+            raise SnapshotError(f"{self._lock}: {error.strerror}") from error
         try:
             yield
         finally:
@@ -96,7 +96,7 @@ class Guard:
         `names` are the parts about to be written, all when None. No others are saved, for what is
         saved is restored: what does not write must not undo what another program does meanwhile.
         A snapshot that is there means that a writer ended without restoring: the host is restored
-        from it first. Raises `GuardError` when that fails or nothing can be saved: then nothing
+        from it first. Raises `SnapshotError` when that fails or nothing can be saved: then nothing
         must be written.
         """
         wanted = self._parts if names is None else self._parts.keys() & names
@@ -121,7 +121,7 @@ class Guard:
             self._keep(saved)
 
     def put_back(self) -> Restored:
-        """Restore what a writer before us left. Raises `GuardError` when something fails.
+        """Restore what a writer before us left. Raises `SnapshotError` when something fails.
 
         What nobody can reach now is not a failure: it stays in the snapshot, also in the next one.
         """
@@ -136,8 +136,8 @@ class Guard:
         """Put the host back as the snapshot has it. May be repeated.
 
         Call it as the only writer. Without a snapshot, or with one of another boot, nothing is done
-        to the hardware. What cannot be restored does not keep the other parts from it, and stays
-        in the snapshot, which is removed when nothing does. Raises `GuardError` for a snapshot that
+        to the hardware. What cannot be restored does not keep the other parts from it, and stays in
+        the snapshot, which is removed when nothing does. Raises `SnapshotError` for a snapshot that
         is refused: then nothing was done.
         """
         saved = self._file.read()
@@ -185,7 +185,7 @@ class Guard:
     def saved(self, name: str) -> Any:
         """Return what the snapshot of this boot has of a part, None when it has nothing.
 
-        Raises `GuardError` as `pending` does.
+        Raises `SnapshotError` as `pending` does.
         """
         return (self._file.read() or {}).get(name)
 
@@ -193,14 +193,14 @@ class Guard:
     def pending(self) -> bool:
         """Whether a snapshot of this boot is on disk: the host may differ from how it was found.
 
-        Raises `GuardError` for a file that cannot be read or is not a snapshot.
+        Raises `SnapshotError` for a file that cannot be read or is not a snapshot.
         """
         return self._file.read() is not None
 
     def out_of_reach(self) -> tuple[str, ...] | None:
         """Return what a snapshot on disk still has, when none of it can be restored now.
 
-        None when some of it can, or when there is no snapshot. Raises `GuardError`.
+        None when some of it can, or when there is no snapshot. Raises `SnapshotError`.
         """
         saved = self._file.read()
         if not saved or not saved.keys() <= self._restorers.keys():

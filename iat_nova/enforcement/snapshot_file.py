@@ -42,7 +42,7 @@ _SHAPES = {
 }
 
 
-class GuardError(HardwareError):
+class SnapshotError(HardwareError):
     """The host cannot be guarded, so it must not be changed."""
 
 
@@ -65,7 +65,7 @@ class SnapshotFile:
     def read(self) -> dict[str, Any] | None:
         """Return what was saved, by part; None where there is nothing of this boot.
 
-        Raises `GuardError` for a file that cannot be read, is not a snapshot, or is damaged.
+        Raises `SnapshotError` for a file that cannot be read, is not a snapshot, or is damaged.
         """
         content = self._content()
         if content is None:
@@ -85,7 +85,7 @@ class SnapshotFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise GuardError(f"{self._path}: {error.strerror}") from error
+            raise SnapshotError(f"{self._path}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON
             # It is renamed into place when whole, so this is another program's doing.
             raise self._refusal(str(error)) from error
@@ -94,7 +94,7 @@ class SnapshotFile:
         if content.get("format", _FORMAT) not in (_WITHOUT_CHECKSUM, _FORMAT):
             if content.get("boot") != self._boot():
                 return None
-            raise GuardError(
+            raise SnapshotError(
                 f"{self._path}: format {content['format']!r}, this version knows {_FORMAT}; "
                 "restore with the version that wrote it"
             )
@@ -108,13 +108,13 @@ class SnapshotFile:
             raise ValueError("its checksum is of other content")
         check({"properties": self._shapes}, content["parts"])
 
-    def _refusal(self, why: str) -> GuardError:
-        return GuardError(f"{self._path}: not a snapshot, or a damaged one ({why}); {_ADVICE}")
+    def _refusal(self, why: str) -> SnapshotError:
+        return SnapshotError(f"{self._path}: not a snapshot, or a damaged one ({why}); {_ADVICE}")
 
     def write(self, parts: Mapping[str, Any]) -> None:
         """Put the snapshot on disk, whole or not at all, and wait until it is there.
 
-        Raises `GuardError`.
+        Raises `SnapshotError`.
         """
         content = {"format": _FORMAT, "boot": self._boot(), "parts": dict(parts)}
         content["sha256"] = _checksum(content)
@@ -128,25 +128,25 @@ class SnapshotFile:
             os.replace(new, self._path)
             files.sync_folder(self._path.parent)
         except OSError as error:
-            raise GuardError(
+            raise SnapshotError(
                 f"{self._path}: {error.strerror}; without a snapshot nothing is written"
             ) from error
 
     def remove(self) -> None:
-        """Remove the file where there is one. Raises `GuardError`."""
+        """Remove the file where there is one. Raises `SnapshotError`."""
         try:
             self._path.unlink()
             files.sync_folder(self._path.parent)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise GuardError(f"{self._path}: {error.strerror}") from error
+            raise SnapshotError(f"{self._path}: {error.strerror}") from error
 
     def _boot(self) -> str:
         try:
             return self._boot_id.read_text().strip()
         except OSError as error:
-            raise GuardError(f"{self._boot_id}: {error.strerror}") from error
+            raise SnapshotError(f"{self._boot_id}: {error.strerror}") from error
 
     def _by_kexec(self) -> bool:
         """Whether another kernel started this one, with the hardware as that left it."""

@@ -60,7 +60,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backends:
-    """The hands on this host. `parts` go to the guard, in this order.
+    """The hands on this host. `parts` go to the snapshot, in this order.
 
     `look` gives the cache domains like the allocator, but for one who must not disturb the agent.
     `inspect` compares what the allocator wrote with what is there, and puts CPUs that were
@@ -129,7 +129,7 @@ def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> R
     """Return an operator's root ports, looked at but unchanged. Raises `HardwareError`."""
     if host.model is not events.SKYLAKE:
         raise HardwareError(
-            f"port_dca: {host.processor.name} has no such switch; Skylake and Cascade Lake have it"
+            f"port_dca: {host.cpu_model.name} has no such switch; Skylake and Cascade Lake have it"
         )
     made = RootPorts(ports, host.roots.pci, switchable)
     made.check()
@@ -345,7 +345,7 @@ def _counters(
     if host.model is None:
         raise HardwareError(
             f"counters_interface = {wanted}: no event table for this CPU "
-            f"({host.processor.name}): the agent could not see what its decisions do; report the "
+            f"({host.cpu_model.name}): the agent could not see what its decisions do; report the "
             "CPU to the project"
         )
     if wanted == "msr":

@@ -195,7 +195,7 @@ _INTEL_MODELS = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Processor:
+class CpuModel:
     """Who made the CPU and which one it is, as ``/proc/cpuinfo`` says."""
 
     vendor: str
@@ -213,7 +213,7 @@ class Processor:
         return None
 
 
-def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> Processor:
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> CpuModel:
     """Read which CPU this is; unknown fields are empty or zero."""
     fields: dict[str, str] = {}
     for line in cpuinfo.read_text(errors="replace").splitlines():
@@ -221,7 +221,7 @@ def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> Processor:
         if not colon:
             break  # one block a CPU: the first will do
         fields[key.strip()] = value.strip()
-    return Processor(
+    return CpuModel(
         vendor=fields.get("vendor_id", ""),
         family=int(fields.get("cpu family", "0")),
         model=int(fields.get("model", "0")),

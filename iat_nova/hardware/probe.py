@@ -72,15 +72,15 @@ class Host:
         self.topology = Topology(roots.cpus)
         self.fs = fs or ResctrlFs(roots.resctrl)
         self.msr = msr or Msr(roots.msr, roots.msr_parameters)
-        self.processor = events.processor(roots.proc / "cpuinfo")
+        self.cpu_model = events.cpu_model(roots.proc / "cpuinfo")
         self.resctrl = Resctrl(
-            self.fs, self.topology, coupled=self.processor.known is events.SKYLAKE
+            self.fs, self.topology, coupled=self.cpu_model.known is events.SKYLAKE
         )
 
     @property
     def model(self) -> events.Model | None:
         """The CPU's event tables, None for one we do not know."""
-        return self.processor.known
+        return self.cpu_model.known
 
 
 def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) -> list[Finding]:
@@ -90,7 +90,7 @@ def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) 
     these hold is not another owner's.
     """
     found = []
-    for look in (_processor, _resctrl, _msr, _ddio_register, _io_alloc, _perf, _cha):
+    for look in (_cpu, _resctrl, _msr, _ddio_register, _io_alloc, _perf, _cha):
         try:
             found += look(host)
         except HardwareError as error:
@@ -125,11 +125,11 @@ def refusal(subject: str, error: HardwareError, level: Level = Level.MISSING) ->
     return Finding(subject, level, state or remedy, remedy if state else None)
 
 
-def _processor(host: Host) -> list[Finding]:
-    name = host.processor.name or host.processor.vendor or "unknown"
+def _cpu(host: Host) -> list[Finding]:
+    name = host.cpu_model.name or host.cpu_model.vendor or "unknown"
     if host.model is not None:
         return [Finding("CPU", Level.OK, f"{name} ({host.model.name})")]
-    which = f"{host.processor.vendor} family {host.processor.family} model {host.processor.model}"
+    which = f"{host.cpu_model.vendor} family {host.cpu_model.family} model {host.cpu_model.model}"
     state = f"{name}: no event table for {which}: nothing can be counted"
     return [Finding("CPU", Level.MISSING, state, "report the CPU to the project")]
 
@@ -233,7 +233,7 @@ def _cha(host: Host) -> list[Finding]:
     if pmus:
         cpus = format_cpus(pmus[0].cpumask)
         return [Finding("CHA PMUs", Level.OK, f"{len(pmus)} slices, counted on CPUs {cpus}")]
-    if host.processor.vendor != "GenuineIntel":
+    if host.cpu_model.vendor != "GenuineIntel":
         return _fabric(host)
     state = "none: DDIO's hits and misses cannot be counted through the kernel"
     return [Finding("CHA PMUs", Level.MISSING, state, "modprobe intel_uncore")]

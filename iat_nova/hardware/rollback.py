@@ -30,7 +30,7 @@ class Reach:
 
 
 class Restorable(Protocol):
-    """A part of the hardware that the guard saves and puts back."""
+    """A part of the hardware that the snapshot saves and puts back."""
 
     @property
     def shape(self) -> Shape:

@@ -41,7 +41,7 @@ class RootPorts(AllReachable):
     """The root ports of an operator's lists, by PCI address such as ``0000:3a:00.0``.
 
     DDIO is off at `ports` as long as the agent enforces; at `switchable` ones a strategy decides.
-    The guard saves and restores them. Only the two bits are ever changed. The register of a port
+    The snapshot saves and restores them. Only the two bits are ever changed. The register of a port
     that is plugged out is gone with it.
     """
 

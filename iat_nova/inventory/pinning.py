@@ -43,7 +43,7 @@ def place(
 ) -> tuple[Placement, ...]:
     """Place running guests, given each with its extra specs (None: unknown), in their order."""
     drafts = [_Draft(domain, specs) for domain, specs in guests]
-    users = _users_of_processors(drafts)
+    users = _users_of_cpus(drafts)
     for draft in drafts:
         draft.claim(cpusets, users)
     _settle_conflicts(drafts)
@@ -133,7 +133,7 @@ class _Draft:
         return frozenset[int]().union(*(pin or self.domain.cpuset or guess for pin in loose))
 
 
-def _users_of_processors(drafts: Iterable[_Draft]) -> Mapping[int, set[str]]:
+def _users_of_cpus(drafts: Iterable[_Draft]) -> Mapping[int, set[str]]:
     """Map each CPU to the guests with an explicit pin to it, alone or in a set."""
     users: dict[int, set[str]] = collections.defaultdict(set)
     for draft in drafts:

@@ -124,7 +124,7 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
         raise ValueError(
             f"sampling {sampling}: must be a power of two between 1 and {machine.l2_sets}"
         )
-    sockets, cores = machine.sockets, machine.processors
+    sockets, cores = machine.sockets, machine.cpu_count
     l2 = _empty((cores, machine.l2_sets // sampling), machine.l2_ways)
     llcs = [_empty((machine.llc_sets // sampling,), machine.llc_ways, 3) for _ in range(sockets)]
     totals = [np.zeros(TOTALS, np.int64) for _ in range(sockets)]

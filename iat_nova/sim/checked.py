@@ -37,9 +37,9 @@ Choices = Mapping[str, Sequence[object]]
 class Checked:
     """A document, what of it is right, and its problems so far."""
 
-    def __init__(self, document: Document, choices: Choices, processors: int) -> None:
+    def __init__(self, document: Document, choices: Choices, cpu_count: int) -> None:
         self.document = document
-        self._validator = functools.partial(_validator, choices, processors)
+        self._validator = functools.partial(_validator, choices, cpu_count)
         right, problems = validate(document, self._validator(SCHEMA))
         self.problems: list[Problem] = [*document.problems, *problems]
         self.value: dict[str, Any] = plain(SCHEMA, right)
@@ -130,28 +130,28 @@ def _check_choice(
 
 
 def _check_cpus(
-    processors: int, _validator: object, _on: object, value: object, _schema: Schema
+    cpu_count: int, _validator: object, _on: object, value: object, _schema: Schema
 ) -> Iterator[jsonschema.ValidationError]:
     if (
         not isinstance(value, list)
         or not value
         or len(set(map(str, value))) < len(value)
-        or any(type(cpu) is not int or not 0 <= cpu < processors for cpu in value)
+        or any(type(cpu) is not int or not 0 <= cpu < cpu_count for cpu in value)
     ):
-        yield _wrong(value, f"a list of CPUs, 0 to {processors - 1}, each once")
+        yield _wrong(value, f"a list of CPUs, 0 to {cpu_count - 1}, each once")
 
 
 def _wrong(value: object, allowed: str) -> jsonschema.ValidationError:
     return jsonschema.ValidationError(f"found {found(value)}; allowed: {allowed}")
 
 
-def _validator(choices: Choices, processors: int, schema: Schema) -> Any:
+def _validator(choices: Choices, cpu_count: int, schema: Schema) -> Any:
     extend: Any = jsonschema.validators.extend
     keywords = {
         "rate": _check_rate,
         "power": _check_power,
         "choice": functools.partial(_check_choice, choices),
-        "cpus": functools.partial(_check_cpus, processors),
+        "cpus": functools.partial(_check_cpus, cpu_count),
     }
     return extend(VALIDATOR, keywords)(schema)
 

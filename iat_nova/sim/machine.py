@@ -16,7 +16,7 @@ from iat_nova.model import CacheDomain, WayMask
 
 LINE_BYTES = 64
 # The caches keep who shares a line as bits of a signed 64-bit number.
-PROCESSORS_MAX = 63
+CPUS_MAX = 63
 
 
 class Io(enum.StrEnum):
@@ -97,7 +97,7 @@ class Machine:
         return self.llc_sets * LINE_BYTES
 
     @property
-    def processors(self) -> int:
+    def cpu_count(self) -> int:
         """Cores of all sockets; the first socket has the lowest numbers."""
         return self.cores * self.sockets
 

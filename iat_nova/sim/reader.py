@@ -30,7 +30,7 @@ from iat_nova.policy.render import Rendered
 from iat_nova.policy.validate import validate
 from iat_nova.sim import load_reader
 from iat_nova.sim.checked import Checked
-from iat_nova.sim.machine import MACHINES, PROCESSORS_MAX, Choice, Io, Machine
+from iat_nova.sim.machine import CPUS_MAX, MACHINES, Choice, Io, Machine
 from iat_nova.sim.scenario import (
     SHIPPED,
     DiskSpec,
@@ -86,7 +86,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
         "disk": list(_section(given, "disks")),
         **load_reader.choices(_section(given, "workloads")),
     }
-    checked = Checked(parsed, choices, min(machine.cores * sockets, PROCESSORS_MAX))
+    checked = Checked(parsed, choices, min(machine.cores * sockets, CPUS_MAX))
     parts = _parts(checked)
     if checked.problems:
         problems = sorted(checked.problems, key=lambda problem: problem.line or 0)
@@ -163,7 +163,7 @@ def _machine(checked: Checked) -> Machine:
     top = checked.value
     machine = MACHINES[top.get("machine", "gold-6140")]
     sockets = top.get("sockets", 1)
-    if machine.cores * sockets > PROCESSORS_MAX:
+    if machine.cores * sockets > CPUS_MAX:
         checked.complain(
             ("sockets",), f"allowed: 1 for {machine.name}, it has {machine.cores} cores"
         )
@@ -191,7 +191,7 @@ def _policy(checked: Checked, machine: Machine) -> dict[str, object]:
     }
     part = dataclasses.replace(checked.document, value={"parameters": given}, marks=marks)
     valid, problems = validate(part)
-    host = HostFacts("", machine.domains, tuple(range(machine.processors)))
+    host = HostFacts("", machine.domains, tuple(range(machine.cpu_count)))
     compiled = compile_policy(part, valid, host)
     checked.problems += [
         dataclasses.replace(problem, path=problem.path.replace("parameters", "policy", 1))

@@ -198,7 +198,7 @@ class Scenario:
             Nic(nic.address, nic.device, nic.socket, nic.speed_bits_per_s / 1e9)
             for nic in self.nics
         )
-        cpus = tuple(range(self.machine.processors))
+        cpus = tuple(range(self.machine.cpu_count))
         host = HostFacts(self.name, self.domains, cpus, nics)
         guests = tuple(guest for guest in self.guests if self.is_here(guest, at_s))
         return Facts(host, guests, self.switch)

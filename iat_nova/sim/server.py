@@ -273,7 +273,7 @@ class EmulatedServer:
 
     def watch(self, cpus: Iterable[int]) -> None:
         """Choose the CPUs that `read` reports."""
-        self._watched = tuple(sorted(set(cpus) & set(range(self.scenario.machine.processors))))
+        self._watched = tuple(sorted(set(cpus) & set(range(self.scenario.machine.cpu_count))))
 
     def close(self) -> None:
         """Stop watching."""
@@ -341,7 +341,7 @@ class EmulatedServer:
 
     def _core_totals(self) -> tuple[list[float], list[float]]:
         """Return instructions and cycles of each CPU, scaled up."""
-        cores = self.scenario.machine.processors
+        cores = self.scenario.machine.cpu_count
         t = self.plant.state.threads
         result = []
         for column in (th.INSTRUCTIONS, th.CYCLES):

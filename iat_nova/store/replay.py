@@ -16,7 +16,7 @@ class ReplayError(Exception):
 def replay(iteration: Iteration, inventory: DomainInventory, settings: Settings) -> Decision:
     """Return what the strategy of `settings` decides from what a recorded iteration saw.
 
-    Equal to `iteration.decision` when history and strategy are both sound. Raises `ReplayError`,
+    Equal to `iteration.decision` when history and strategy are both intact. Raises `ReplayError`,
     `registry.StrategyError` where the strategy is not installed, `records.RecordError` where its
     state has another form now.
     """

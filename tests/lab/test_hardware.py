@@ -31,7 +31,7 @@ class Amd(GuestCase):
     """An EPYC with two L3 caches a socket, on two sockets, under the newer kernel."""
 
     def test_hardware(self):
-        """All back ends it has: resctrl, io_alloc, perf on cores and data fabric; the guard."""
+        """All back ends it has: resctrl, io_alloc, perf on cores and data fabric; the snapshot."""
         options = ("--cpu", "amd", "--ccx", "2")
         self.guest(
             "amd", "guarded.Killed", least=33, kernel=NEW_KERNEL, options=options, sockets=2, cpus=8

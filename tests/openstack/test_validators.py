@@ -41,7 +41,7 @@ class ValidatorsTest(NovaCase):
     """nova.api.validation.extra_specs with our entry point."""
 
     def test_nova_discovers_them(self) -> None:
-        """The entry point is found, and the namespace is Nova's to guard from then on."""
+        """The entry point is found, and the namespace is Nova's to snapshot from then on."""
         answer = self.run_in_nova("validate.py", specs=[])
         self.assertEqual(KEYS, answer["discovered"])
         self.assertIn("iat", answer["namespaces"])

@@ -129,7 +129,7 @@ class Counting(unittest.TestCase):
 
     def test_the_model_is_known(self):
         """The lab's CPU is found in the event tables."""
-        self.assertIs(events.ZEN_5, events.processor().known)
+        self.assertIs(events.ZEN_5, events.cpu_model().known)
 
     def test_cores(self):
         """Each CPU's own counts arrive, all four of them, and nobody else's."""

@@ -17,7 +17,7 @@ from iat_nova.hardware.perf import PerfCounters
 from iat_nova.hardware.perf_event import PerfEvent
 from tests.lab.guest.machine import TOPOLOGY, Registers, plug
 
-MODEL = events.processor().known
+MODEL = events.cpu_model().known
 REGISTERS = Registers()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole set of back ends under the guard, killed at random moments on a real kernel."""
+"""The whole set of back ends under the snapshot, killed at random moments on a real kernel."""
 
 import os
 import random
@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 from iat_nova.common.clock import SystemClock
-from iat_nova.enforcement.snapshot import Guard, HostTaken
+from iat_nova.enforcement.snapshot import HostTaken, Snapshot
 from iat_nova.hardware import events, probe
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
 from iat_nova.hardware.backends import Preferences, choose
@@ -20,13 +20,13 @@ from tests.lab.guest.machine import Registers, mount
 
 REGISTERS = Registers()
 SNAPSHOT, LOCK = Path("/run/iat-nova/snapshot.json"), Path("/run/iat-nova/writer.lock")
-COUNTING = ("perf", "msr") if events.processor().known.core_registers else ("perf",)
+COUNTING = ("perf", "msr") if events.cpu_model().known.core_registers else ("perf",)
 KILLS = int(os.environ.get("IAT_NOVA_LAB_KILLS", "10"))
 
 
 def make(**wanted):
     backends = choose(Host(), SystemClock(), Preferences(**wanted))
-    return backends, Guard(backends.parts, snapshot=SNAPSHOT, lock=LOCK)
+    return backends, Snapshot(backends.parts, snapshot=SNAPSHOT, lock=LOCK)
 
 
 def state():
@@ -65,10 +65,10 @@ class Writer:
 def write_for_ever(seed, begins):
     """Change masks, CPUs and DDIO at random, as fast as it goes, until killed."""
     dice = random.Random(seed)
-    backends, guard = make(counters=dice.choice(COUNTING))
+    backends, snapshot = make(counters=dice.choice(COUNTING))
     domains = backends.allocator.domains()
-    with guard.only_writer():
-        guard.protect()
+    with snapshot.only_writer():
+        snapshot.protect()
         backends.counters.watch(cpu for domain in domains for cpu in domain.cpus)
         os.write(begins, b"!")
         while True:
@@ -107,12 +107,12 @@ class Killed(unittest.TestCase):
             threading.Event().wait(dice.uniform(0.0, 0.2))  # the moment is what is random here
             child.kill()
             changed += state() != self.found
-            _, guard = make(counters=COUNTING[-1])
-            with guard.only_writer():
-                restored = guard.restore()
+            _, snapshot = make(counters=COUNTING[-1])
+            with snapshot.only_writer():
+                restored = snapshot.restore()
                 self.assertEqual((), restored.failed)
                 self.assertEqual(self.found, state(), f"seed {seed}: {restored.done}")
-                self.assertEqual((), guard.restore().done)
+                self.assertEqual((), snapshot.restore().done)
             self.assertFalse(SNAPSHOT.exists())
         self.assertGreater(changed, KILLS // 2)
 
@@ -120,14 +120,14 @@ class Killed(unittest.TestCase):
         """Without a restore in between, the next writer first puts everything back."""
         child = Writer(1)
         self.assertTrue(child.wrote)
-        _, guard = make(counters=COUNTING[-1])
-        with self.assertRaisesRegex(HostTaken, f"process {child.pid}"), guard.only_writer():
+        _, snapshot = make(counters=COUNTING[-1])
+        with self.assertRaisesRegex(HostTaken, f"process {child.pid}"), snapshot.only_writer():
             self.fail("two writers")
         child.kill()
-        with guard.only_writer():
-            self.assertTrue(guard.protect().done)
+        with snapshot.only_writer():
+            self.assertTrue(snapshot.protect().done)
             self.assertEqual(self.found, state())
-            self.assertEqual((), guard.restore().done)
+            self.assertEqual((), snapshot.restore().done)
 
 
 class Around(unittest.TestCase):
@@ -148,9 +148,9 @@ class Around(unittest.TestCase):
         fs.write("schemata", "MB:0=50\n")
         found, limits = state(), fs.other_lines("")
         self.assertIn("0=50", limits["MB"])
-        backends, guard = make()
-        with guard.only_writer():
-            guard.protect()
+        backends, snapshot = make()
+        with snapshot.only_writer():
+            snapshot.protect()
             backends.allocator.domains()
             backends.allocator.apply(0, (ClassMask("a", (1,), WayMask(0x3)),))
             self.assertEqual(limits, fs.other_lines("iat-nova.1"))
@@ -159,7 +159,7 @@ class Around(unittest.TestCase):
             self.assertEqual((), backends.allocator.inspect().foreign)
             self.assertEqual(fs.other_lines(""), fs.other_lines("iat-nova.1"))
             fs.write("schemata", "MB:0=50\n")
-            guard.restore()
+            snapshot.restore()
         self.assertEqual({1, 2}, fs.monitors()["watcher"])
         self.assertEqual(found, state())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under Nova's Python: import the validators with a guard before everything but what is allowed.
+"""Under Nova's Python: import the validators with a snapshot before everything but what is allowed.
 
 Out: the modules that the import added beside the standard library.
 """
@@ -14,7 +14,7 @@ before = set(sys.modules)
 forbidden = json.loads(sys.argv[1])["forbidden"]
 
 
-class Guard(importlib.abc.MetaPathFinder):
+class Snapshot(importlib.abc.MetaPathFinder):
     """Makes packages as absent as on a controller that never had them."""
 
     def find_spec(self, name, path=None, target=None):
@@ -23,7 +23,7 @@ class Guard(importlib.abc.MetaPathFinder):
         return None
 
 
-sys.meta_path.insert(0, Guard())
+sys.meta_path.insert(0, Snapshot())
 import iat_nova.nova.validators as loaded  # noqa: E402
 
 added = {

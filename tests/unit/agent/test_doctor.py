@@ -106,7 +106,7 @@ class Host(DoctorCase):
         part = mock.Mock()
         for before, status in ((["COS1"], 1), ([], 0)):
             part.save.return_value = {"groups": before, "resctrl": {"default": {}}}
-            wiring.guard(self.settings(), self.host(), {"pqos-os": part}).protect()
+            wiring.snapshot(self.settings(), self.host(), {"pqos-os": part}).protect()
             found, rows = self.rows()
             self.assertEqual((status, bool(before)), (found, "foreign group" in rows))
             self.settings().snapshot_path.unlink()
@@ -221,8 +221,8 @@ class Around(DoctorCase):
         """It is named, and what it holds is nobody else's."""
         code = (
             "import sys; from pathlib import Path\n"
-            "from iat_nova.enforcement.snapshot import Guard\n"
-            "with Guard({}, snapshot=Path('x'), lock=Path(sys.argv[1])).only_writer():\n"
+            "from iat_nova.enforcement.snapshot import Snapshot\n"
+            "with Snapshot({}, snapshot=Path('x'), lock=Path(sys.argv[1])).only_writer():\n"
             "    print('held', flush=True); sys.stdin.read()\n"
         )
         self.crash()

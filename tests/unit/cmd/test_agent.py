@@ -12,7 +12,7 @@ from unittest import mock
 
 from iat_nova import conf
 from iat_nova.cmd import agent
-from iat_nova.enforcement import snapshot as guard
+from iat_nova.enforcement import snapshot as snapshot
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.backends import Choice
 from iat_nova.policy import PolicyError, Problem
@@ -44,8 +44,8 @@ class ExitStatus(unittest.TestCase):
             (PolicyError([Problem("", None, "no")], "file"), 78),
             (StrategyError("no"), 78),
             (heartbeat.AlreadyRunning("no"), 75),
-            (guard.HostTaken("no"), 75),
-            (guard.RestoreError("no"), 71),
+            (snapshot.HostTaken("no"), 75),
+            (snapshot.RestoreError("no"), 71),
             (heartbeat.StateError("no"), 1),
             (HardwareError("no"), 1),
             (OSError(errno.ENOSPC, "No space left on device", "/x/y"), 1),

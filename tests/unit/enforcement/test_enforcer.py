@@ -6,7 +6,7 @@ import unittest
 
 from iat_nova.bench.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.enforcement.enforcer import Enforcer, ForeignHand
-from iat_nova.enforcement.snapshot import GuardError, Restored
+from iat_nova.enforcement.snapshot import Restored, SnapshotError
 from iat_nova.hardware.api import DEFAULT_CLASS, DomainOffline, HardwareError
 from iat_nova.model import (
     DomainInventory,
@@ -243,7 +243,7 @@ class EnforcerTest(unittest.TestCase):
 
 
 class Keeper:
-    """A guard that notes when it was asked, and can refuse."""
+    """A snapshot that notes when it was asked, and can refuse."""
 
     def __init__(self, allocator: FakeAllocator) -> None:
         self.allocator = allocator
@@ -255,7 +255,7 @@ class Keeper:
 
     def protect(self) -> None:
         if self.refuse:
-            raise GuardError("no snapshot; without a snapshot nothing is written")
+            raise SnapshotError("no snapshot; without a snapshot nothing is written")
         self.writes_at_protect.append(len(self.allocator.writes))
 
     def extend(self) -> None:
@@ -267,35 +267,35 @@ class Keeper:
 
 
 class GuardedTest(unittest.TestCase):
-    """The guard comes before the first write and after the last."""
+    """The snapshot comes before the first write and after the last."""
 
     def setUp(self) -> None:
         self.allocator, self.ddio = FakeAllocator(), FakeDdio()
-        self.guard = Keeper(self.allocator)
-        self.enforcer = Enforcer(self.allocator, self.ddio, self.guard)
+        self.snapshot = Keeper(self.allocator)
+        self.enforcer = Enforcer(self.allocator, self.ddio, self.snapshot)
 
     def test_protected_before_the_first_write(self) -> None:
-        """Nothing was written when the guard was asked."""
+        """Nothing was written when the snapshot was asked."""
         self.enforcer.apply(INVENTORY, FIRST)
-        self.assertEqual([0], self.guard.writes_at_protect)
+        self.assertEqual([0], self.snapshot.writes_at_protect)
 
     def test_a_further_domain_is_saved_before_its_first_write(self) -> None:
         """A socket that was offline when the snapshot was taken is in it, too."""
         other = dataclasses.replace(SKYLAKE, id=1)
         domains = (SKYLAKE, other)
-        self.guard.allocator = self.allocator = FakeAllocator(domains)
-        enforcer = Enforcer(self.allocator, FakeDdio(domains), self.guard)
+        self.snapshot.allocator = self.allocator = FakeAllocator(domains)
+        enforcer = Enforcer(self.allocator, FakeDdio(domains), self.snapshot)
         enforcer.apply(INVENTORY, FIRST)
-        self.assertEqual([], self.guard.writes_at_extend)
+        self.assertEqual([], self.snapshot.writes_at_extend)
         written = len(self.allocator.writes)
         for _ in range(2):
             enforcer.apply(DomainInventory(other, INVENTORY.tenants), FIRST)
-        self.assertEqual([written], self.guard.writes_at_extend)
+        self.assertEqual([written], self.snapshot.writes_at_extend)
 
     def test_without_a_snapshot_nothing_is_written(self) -> None:
-        """A guard that cannot save stops the write before it begins."""
-        self.guard.refuse = True
-        with self.assertRaisesRegex(GuardError, "nothing is written"):
+        """A snapshot that cannot save stops the write before it begins."""
+        self.snapshot.refuse = True
+        with self.assertRaisesRegex(SnapshotError, "nothing is written"):
             self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
         self.assertEqual(([], []), (self.allocator.writes, self.ddio.writes))
 
@@ -305,12 +305,12 @@ class GuardedTest(unittest.TestCase):
         self.enforcer.restore()
         self.assertFalse(self.enforcer.wrote)
         self.enforcer.apply(INVENTORY, FIRST)
-        self.assertEqual((1, 2), (self.guard.restored, len(self.guard.writes_at_protect)))
+        self.assertEqual((1, 2), (self.snapshot.restored, len(self.snapshot.writes_at_protect)))
 
     def test_a_restore_that_fails_is_told_and_tried_again(self) -> None:
         """What lies on the hardware is not forgotten."""
         self.enforcer.apply(INVENTORY, FIRST)
-        self.guard.failed = ("ddio msr: the register is gone",)
+        self.snapshot.failed = ("ddio msr: the register is gone",)
         with self.assertRaisesRegex(HardwareError, "the register is gone"):
             self.enforcer.restore()
         self.assertTrue(self.enforcer.wrote)

@@ -70,7 +70,7 @@ class MachineCase(test_probe.HostCase):
     def crash(self):
         """Leave the host as an agent that was killed leaves it."""
         hands = wiring.machine(self.settings())
-        hands.guard.protect()
+        hands.snapshot.protect()
         self.change_all(hands)
         self.assertNotEqual(self.found, self.tree.state())
 
@@ -89,7 +89,7 @@ class Ours(MachineCase):
         """Whatever happens after the first write, the host is as found."""
         hands = wiring.machine(self.settings())
         with self.assertRaises(ZeroDivisionError), hands.ours():
-            hands.guard.protect()
+            hands.snapshot.protect()
             self.change_all(hands)
             raise ZeroDivisionError
         self.assert_as_found()
@@ -98,7 +98,7 @@ class Ours(MachineCase):
         """What an operator changes while an agent watches stays when that agent ends."""
         hands = wiring.machine(self.settings())
         with hands.ours():
-            SavedFirst(mock.Mock(), hands.guard).watch((0,))
+            SavedFirst(mock.Mock(), hands.snapshot).watch((0,))
             self.assertFalse(self.settings().snapshot_path.exists())
             self.change_all(hands)
         self.assertNotEqual(self.found, self.tree.state())
@@ -134,7 +134,7 @@ class Ours(MachineCase):
         """Its groups are no left-overs: restore is refused, and they stay."""
         first = wiring.machine(self.settings())
         with first.ours():
-            first.guard.protect()
+            first.snapshot.protect()
             self.change_all(first)
             self.settings().snapshot_path.unlink()
             self.assertEqual(1, self.run_it("restore")[0])
@@ -208,7 +208,7 @@ class Restore(MachineCase):
         """Refused: the agent's own end restores."""
         hands = wiring.machine(self.settings())
         with hands.ours():
-            hands.guard.protect()
+            hands.snapshot.protect()
             self.change_all(hands)
             status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
@@ -235,7 +235,7 @@ class SocketOffline(MachineCase):
     def end_with_a_socket_offline(self):
         """Write to all, lose a socket, and end; what is left is told."""
         with self.assertRaises(HardwareError) as caught, self.hands.ours():
-            self.hands.guard.protect()
+            self.hands.snapshot.protect()
             for domain in (0, 1):
                 self.hands.ddio.write(domain, WayMask(0x700))
             self.hands.counters.watch((0, 1, 2, 3))
@@ -276,13 +276,13 @@ class SocketOffline(MachineCase):
             self.assertIn("cache domain 1: its CPUs are offline", told)
             read = wiring.host_reader(self.settings(), after.allocator, after.finish)
             self.assertEqual([0x600], [one.ddio_found for one in read().domains])
-            after.guard.protect()
+            after.snapshot.protect()
             after.ddio.write(0, WayMask(0x7C0))
             self.plug()
             self.assertEqual([0x600, 0x600], [one.ddio_found for one in read().domains])
             self.assertEqual(0x7C0, self.msr.get(0, 0xC8B))
             self.assertEqual((), after.unrestored())
-            after.guard.extend()
+            after.snapshot.extend()
             after.ddio.write(1, WayMask(0x7C0))
         self.assert_as_found()
 
@@ -291,7 +291,7 @@ class SocketOffline(MachineCase):
         self.end_with_a_socket_offline()
         after = wiring.machine(self.settings(counters_interface="msr"))
         with after.ours():
-            after.guard.protect()
+            after.snapshot.protect()
             after.counters.watch((0, 1))
             self.plug()
             after.finish()
@@ -364,7 +364,7 @@ class Restrained(MachineCase):
 
     def watch(self):
         """Do what the loop does after each look: that must not save, nor restore, anything else."""
-        SavedFirst(mock.Mock(), self.machine.guard).watch((0,))
+        SavedFirst(mock.Mock(), self.machine.snapshot).watch((0,))
 
     def look(self, warnings=()):
         self.interlock.look(Facts(HostFacts("h", (), ()), (), None, warnings))
@@ -385,7 +385,7 @@ class Restrained(MachineCase):
         layout = Layout(WayMask(0x7C0), (Group(("g/1", "h/1"), WayMask(0x3)),))
         self.enforcer.apply(self.inventory, layout)
         self.assertEqual({3}, self.tree.monitored("theirs"))
-        wiring.guard(self.settings(), self.host()).restore()
+        wiring.snapshot(self.settings(), self.host()).restore()
         self.assertEqual({0, 3}, self.tree.monitored("theirs"))
 
     def test_a_failing_write(self):
@@ -581,7 +581,7 @@ class Restrained(MachineCase):
         """Nothing of before it is restored, by whatever way."""
         boot = self.folder / "boot_id"
         boot.write_text("another")
-        with mock.patch.object(self.machine.guard._file, "_boot_id", boot):
+        with mock.patch.object(self.machine.snapshot._file, "_boot_id", boot):
             self.hands.close()
         self.assertFalse(self.settings().snapshot_path.exists())
         self.assertNotEqual(self.found, self.tree.state())

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 from iat_nova.enforcement.saved_first import SavedFirst
-from iat_nova.enforcement.snapshot import Guard
+from iat_nova.enforcement.snapshot import Snapshot
 from iat_nova.hardware.rollback import AllReachable
 from iat_nova.hardware.shape import INDEX
 
@@ -35,7 +35,7 @@ class SavedFirstTest(unittest.TestCase):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         boot = folder / "boot_id"
         boot.write_text("this boot")
-        keeper = Guard(
+        keeper = Snapshot(
             {"counters": Part()}, snapshot=folder / "s.json", lock=folder / "lock", boot_id=boot
         )
         counters = SavedFirst(Counters(), keeper)

@@ -10,8 +10,8 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from iat_nova.enforcement import snapshot as guard
-from iat_nova.enforcement.snapshot import Guard, GuardError, HostTaken
+from iat_nova.enforcement import snapshot as snapshot
+from iat_nova.enforcement.snapshot import HostTaken, Snapshot, SnapshotError
 from iat_nova.enforcement.snapshot_file import SnapshotFile
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rollback import Reach
@@ -87,7 +87,7 @@ class Folder(unittest.TestCase):
         self.ddio = Part(2, self.log, "ddio")
 
     def make(self):
-        return Guard(
+        return Snapshot(
             {"masks": self.masks, "ddio": self.ddio}, snapshot=self.snapshot, lock=self.lock,
             boot_id=self.boot_id, bootloader=self.bootloader,
         )  # fmt: skip
@@ -108,7 +108,7 @@ class Snapshots(Folder):
         self.masks.value, self.ddio.value = 10, 20
         self.assertEqual(("masks = 1", "ddio = 2"), writer.restore().done)
         self.assertFalse(self.snapshot.exists())
-        self.assertEqual(guard.Restored(), writer.restore())
+        self.assertEqual(snapshot.Restored(), writer.restore())
 
     def test_saved_once(self):
         """A second protect keeps the first snapshot: what was found, not what we made of it."""
@@ -152,7 +152,7 @@ class Snapshots(Folder):
         self.boot_id.write_text("boot-2\n")
         after = self.make()
         self.assertFalse(after.pending)
-        self.assertEqual(guard.Restored(), after.restore())
+        self.assertEqual(snapshot.Restored(), after.restore())
         self.assertEqual(10, self.masks.value)
         self.assertFalse(self.snapshot.exists())
 
@@ -200,7 +200,7 @@ class Snapshots(Folder):
     def test_nothing_is_about_to_be_written(self):
         """Then there is no snapshot."""
         writer = self.make()
-        self.assertEqual(guard.Restored(), writer.protect(["something else"]))
+        self.assertEqual(snapshot.Restored(), writer.protect(["something else"]))
         self.assertFalse(writer.pending)
 
     def test_a_part_that_fails(self):
@@ -211,7 +211,7 @@ class Snapshots(Folder):
         restored = self.make().restore()
         self.assertEqual((("ddio = 2",), ("masks: the register is gone",)),
                          (restored.done, restored.failed))  # fmt: skip
-        with self.assertRaisesRegex(GuardError, "could not restore.*the register is gone"):
+        with self.assertRaisesRegex(SnapshotError, "could not restore.*the register is gone"):
             self.make().protect()
         self.masks.broken = False
         self.assertEqual(("masks = 1",), self.make().restore().done)
@@ -220,7 +220,7 @@ class Snapshots(Folder):
     def test_a_part_of_another_configuration(self):
         """What this configuration cannot restore is told; the snapshot stays for one that can."""
         self.make().protect()
-        other = Guard({"ddio": self.ddio}, snapshot=self.snapshot, lock=self.lock,
+        other = Snapshot({"ddio": self.ddio}, snapshot=self.snapshot, lock=self.lock,
                       boot_id=self.boot_id)  # fmt: skip
         self.assertEqual(("masks: no such part here",), other.restore().failed)
         self.assertTrue(self.snapshot.exists())
@@ -238,7 +238,7 @@ class Snapshots(Folder):
         """Every use of the file is refused, nothing is applied, and the file is left alone."""
         self.snapshot.write_bytes(content)
         for use in (self.writer.restore, lambda: self.writer.pending):
-            with self.assertRaisesRegex(GuardError, f"snapshot.json: {why}", msg=content):
+            with self.assertRaisesRegex(SnapshotError, f"snapshot.json: {why}", msg=content):
                 use()
         self.assertEqual(content, self.snapshot.read_bytes())
         self.assertEqual((10, 20), (self.masks.value, self.ddio.value))
@@ -257,7 +257,7 @@ class Snapshots(Folder):
             self.refused(content)
         self.snapshot.unlink()
         os.mkfifo(self.snapshot)
-        with self.assertRaisesRegex(GuardError, "snapshot.json: .*regular"):
+        with self.assertRaisesRegex(SnapshotError, "snapshot.json: .*regular"):
             self.make().restore()
 
     def test_cut_anywhere(self):
@@ -301,13 +301,13 @@ class Snapshots(Folder):
         """A snapshot of another version's format is not guessed at."""
         self.snapshot.parent.mkdir()
         self.snapshot.write_text(json.dumps({"format": 7, "boot": "boot-1", "parts": {}}))
-        with self.assertRaisesRegex(GuardError, "format 7"):
+        with self.assertRaisesRegex(SnapshotError, "format 7"):
             self.make().restore()
 
     def test_a_folder_that_cannot_be_written(self):
         """Without a snapshot protect refuses, so nothing is written."""
         self.snapshot.parent.write_text("a file in the way")
-        with self.assertRaisesRegex(GuardError, "snapshot.json: Not a directory"):
+        with self.assertRaisesRegex(SnapshotError, "snapshot.json: Not a directory"):
             self.make().protect()
 
     def test_a_full_disk(self):
@@ -316,7 +316,9 @@ class Snapshots(Folder):
         full = OSError(errno.ENOSPC, "No space left on device")
         with (
             mock.patch("os.fsync", side_effect=full),
-            self.assertRaisesRegex(GuardError, "No space.*without a snapshot nothing is written"),
+            self.assertRaisesRegex(
+                SnapshotError, "No space.*without a snapshot nothing is written"
+            ),
         ):
             writer.protect()
         self.assertFalse(writer.pending)
@@ -337,7 +339,7 @@ class OutOfReach(Folder):
         self.sockets.offline = {"s1"}
 
     def make(self):
-        return Guard(
+        return Snapshot(
             {"masks": self.masks, "ddio": self.sockets}, snapshot=self.snapshot, lock=self.lock,
             boot_id=self.boot_id, bootloader=self.bootloader,
         )  # fmt: skip
@@ -353,7 +355,7 @@ class OutOfReach(Folder):
         self.assertEqual({"ddio": {"1": 6}}, self.on_disk())
         self.assertEqual(("ddio: socket 1",), self.make().out_of_reach())
         self.masks.value = 30  # an operator's, by now
-        self.assertEqual(guard.Restored(left=("ddio: socket 1",)), self.make().restore())
+        self.assertEqual(snapshot.Restored(left=("ddio: socket 1",)), self.make().restore())
         self.assertEqual(30, self.masks.value)
 
     def test_online_again(self):
@@ -374,8 +376,8 @@ class OutOfReach(Folder):
         self.assertEqual(("ddio: socket 1",), after.finish().left)
         self.assertEqual(9, self.sockets.values["s0"])
         self.sockets.offline = set()
-        self.assertEqual(guard.Restored(("socket 1 = 6",)), after.finish())
-        self.assertEqual(guard.Restored(), after.finish())
+        self.assertEqual(snapshot.Restored(("socket 1 = 6",)), after.finish())
+        self.assertEqual(snapshot.Restored(), after.finish())
         after.extend()
         self.assertEqual({"0": 6, "1": 6}, self.on_disk()["ddio"])
         self.assertEqual(("socket 0 = 6",), after.restore().done)
@@ -409,8 +411,8 @@ class OneWriter(Folder):
         """The lock goes with its process, even by kill -9."""
         code = (
             "import sys; from pathlib import Path\n"
-            "from iat_nova.enforcement.snapshot import Guard\n"
-            "with Guard({}, snapshot=Path('x'), lock=Path(sys.argv[1])).only_writer():\n"
+            "from iat_nova.enforcement.snapshot import Snapshot\n"
+            "with Snapshot({}, snapshot=Path('x'), lock=Path(sys.argv[1])).only_writer():\n"
             "    print('held', flush=True); sys.stdin.read()\n"
         )
         child = subprocess.Popen(
@@ -433,16 +435,16 @@ class OneWriter(Folder):
         other.write_text("theirs")
         self.lock.parent.mkdir()
         self.lock.symlink_to(other)
-        with self.assertRaisesRegex(GuardError, "writer.lock: .*symbolic links"):
+        with self.assertRaisesRegex(SnapshotError, "writer.lock: .*symbolic links"):
             self.enterContext(self.make().only_writer())
         self.assertEqual("theirs", other.read_text())
         self.lock.unlink()
         os.mkfifo(self.lock)
-        with self.assertRaisesRegex(GuardError, "writer.lock: is not a regular file"):
+        with self.assertRaisesRegex(SnapshotError, "writer.lock: is not a regular file"):
             self.enterContext(self.make().only_writer())
 
     def test_no_place_for_the_lock(self):
         """A lock that cannot be made is an error with its path."""
         self.lock.parent.write_text("a file in the way")
-        with self.assertRaisesRegex(GuardError, "writer.lock"), self.make().only_writer():
+        with self.assertRaisesRegex(SnapshotError, "writer.lock"), self.make().only_writer():
             self.fail("no lock")

@@ -19,7 +19,7 @@ class Model(unittest.TestCase):
     """Which CPU has which events."""
 
     def model(self, family, model):
-        return events.Processor("AuthenticAMD", family, model).known
+        return events.CpuModel("AuthenticAMD", family, model).known
 
     def test_servers(self):
         """Genoa, Siena, Bergamo; Turin and Turin dense. No other one is guessed."""

@@ -329,10 +329,10 @@ class Tables(unittest.TestCase):
             (0xCF, "Emerald"),
             (0xAD, "Granite"),
         ):
-            known = events.Processor("GenuineIntel", 6, model).known
+            known = events.CpuModel("GenuineIntel", 6, model).known
             self.assertIn(name, known.name)
-        self.assertIsNone(events.Processor("GenuineIntel", 6, 0x2D).known)
-        self.assertIsNone(events.Processor("AuthenticAMD", 25, 0x55).known)
+        self.assertIsNone(events.CpuModel("GenuineIntel", 6, 0x2D).known)
+        self.assertIsNone(events.CpuModel("AuthenticAMD", 25, 0x55).known)
 
     def test_skylake_filter(self):
         """The filter terms of Skylake's CHAs are the register value others use, 0x10049033."""
@@ -350,8 +350,8 @@ class Tables(unittest.TestCase):
 
     def test_this_machine(self):
         """The CPU of the machine that runs the tests can be told."""
-        self.assertTrue(events.processor().vendor)
+        self.assertTrue(events.cpu_model().vendor)
 
     def test_an_empty_cpuinfo(self):
         """A CPU of another architecture is a stranger, not an error."""
-        self.assertIsNone(events.processor(Path("/dev/null")).known)
+        self.assertIsNone(events.cpu_model(Path("/dev/null")).known)

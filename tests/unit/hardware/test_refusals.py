@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 from iat_nova.bench.fake import SKYLAKE
-from iat_nova.enforcement import snapshot as guard
+from iat_nova.enforcement import snapshot as snapshot
 from iat_nova.hardware import cha, events, limits, perf_event
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha_msr import ChaMsr
@@ -89,8 +89,8 @@ class Files(Case):
         with self.refused("uncore_cha_0: No such file"):
             cha.cha_pmus(self.folder)
 
-    def guard(self, boot_id=guard.BOOT_ID):
-        return guard.Guard(
+    def snapshot(self, boot_id=snapshot.BOOT_ID):
+        return snapshot.Snapshot(
             {"ports": RootPorts()},
             snapshot=self.folder / "snapshot.json", lock=self.folder / "l", boot_id=boot_id,
         )  # fmt: skip
@@ -99,11 +99,11 @@ class Files(Case):
         """Neither restored nor taken for absent."""
         (self.folder / "snapshot.json").mkdir()
         with self.refused("snapshot.json: is not a regular file"):
-            self.guard().restore()
+            self.snapshot().restore()
 
     def test_a_snapshot_that_cannot_be_removed(self):
         """The restore says so: it would be restored again."""
-        keeper = self.guard()
+        keeper = self.snapshot()
         keeper.protect()
         denied = PermissionError(errno.EACCES, "Permission denied")
         with mock.patch.object(Path, "unlink", side_effect=denied), self.refused("Permission"):
@@ -113,7 +113,7 @@ class Files(Case):
     def test_no_boot_id(self):
         """Without it a snapshot could outlive its boot: none is written."""
         with self.refused("none: No such file"):
-            self.guard(self.folder / "none").protect()
+            self.snapshot(self.folder / "none").protect()
         self.assertFalse((self.folder / "snapshot.json").exists())
 
 

@@ -204,7 +204,7 @@ class Switched(unittest.TestCase):
 
 
 class Wired(test_restore.MachineCase):
-    """The option, the guard, and the CPUs that have the register."""
+    """The option, the snapshot, and the CPUs that have the register."""
 
     def setUp(self):
         super().setUp()
@@ -252,7 +252,7 @@ class Wired(test_restore.MachineCase):
     def test_restored_after_a_crash(self):
         """Also by a configuration that knows nothing of ports."""
         hands = wiring.machine(self.with_port())
-        hands.guard.protect()
+        hands.snapshot.protect()
         RootPorts([PORT], self.roots.pci).off()
         self.assertEqual(0, self.run_it("restore")[0])
         self.assertEqual(FOUND, self.pci.register(PORT))
