@@ -169,7 +169,7 @@ class Journal:
         self._tell("info", text)
 
     def policy_read(self) -> None:
-        """Note that the policy was read again as somebody asked, whatever came of it."""
+        """Note that the policy was read again as somebody asked, with any outcome."""
         reads = self._status.policy_reads + 1
         self._status = dataclasses.replace(self._status, policy_reads=reads)
 

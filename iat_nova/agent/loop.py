@@ -65,12 +65,12 @@ class Agent:
     """Joins the parts and holds the controller's state of every cache domain.
 
     `holds` returns the tenants a person holds, and at how many ways.
-    `disagreement` tells where Placement is offered something else than the host can keep.
-    `read_policy` reads the policy anew and raises `PolicyError`; `policy` is what it returned to
-    whoever has asked it already; `render_policy` renders it for other facts of the host,
-    None: never; `make_strategy` makes the strategy for its parameters; `paused` tells whether an
+    `disagreement` says where Placement is offered something else than the host can keep.
+    `read_policy` reads the policy anew and raises `PolicyError`; `policy` is what it has returned
+    already; `render_policy` renders it for other facts of the host,
+    None: never; `make_strategy` makes the strategy for its parameters; `paused` says whether an
     operator holds the present masks.
-    `observe` forbids every write from the start; `outside` tells what others do.
+    `observe` forbids every write from the start; `outside` says what others do.
     `tenants` is the last picture by cache domain.
     """
 

@@ -52,7 +52,7 @@ class PolicyKeeper:
         self._changed.set()
 
     def look(self, host: HostFacts, use: Callable[[Policy], None]) -> None:
-        """Take another policy where there is one; the old one stays where that is broken.
+        """Take another policy where there is one; the previous one is kept where that is invalid.
 
         `use` puts it into force and may raise `StrategyError`.
         """

@@ -352,7 +352,7 @@ def host_reader(
     """Return what reads the host's own facts, whenever it is called: CPUs come and go.
 
     `first` is called before each reading: what was left of an earlier agent must not be taken for
-    what this one found. `clock` tells the time of day, `ports` are the root
+    what this one found. `clock` gives the time of day, `ports` are the root
     ports that strategies may switch.
 
     Raises `HardwareError` where the cache domains cannot be read now; what it returns raises

@@ -51,7 +51,7 @@ class Policy:
     asked: tuple[str, ...] = ()
 
     def same(self, other: Policy) -> bool:
-        """Tell whether it says the same, of whatever it was made."""
+        """Tell whether it says the same, no matter what it was made of."""
         return (self.parameters, self.rules) == (other.parameters, other.rules)
 
     def changed_facts(self, host: HostFacts) -> tuple[str, ...]:

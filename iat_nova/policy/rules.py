@@ -118,7 +118,7 @@ class _Condition:
         return (known[self.name],) if self.name in known else ()
 
 
-# What conditions ask of a guest, in the order in which they are told.
+# What conditions ask of a guest, in the order in which they are listed.
 _FACTS: Mapping[str, Callable[[Asked], Iterable[str | None]]] = {
     "flavor": lambda asked: (asked.guest.flavor,),
     "project": lambda asked: (asked.guest.project,),
