@@ -173,10 +173,10 @@ class Journal:
         reads = self._status.policy_reads + 1
         self._status = dataclasses.replace(self._status, policy_reads=reads)
 
-    def settings(self, parameters: Parameters) -> None:
-        """Note that decisions rest on these numbers from now on."""
+    def settings(self, parameters: Parameters, policy: str) -> None:
+        """Note that decisions rest on these numbers, and this policy, from now on."""
         self._status = dataclasses.replace(
-            self._status, parameters=parameters, interval_s=parameters.interval_s
+            self._status, parameters=parameters, policy=policy, interval_s=parameters.interval_s
         )
         self._watchdog.expect_every(parameters.interval_s)
 

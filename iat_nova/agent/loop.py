@@ -335,7 +335,7 @@ class Agent:
             text = f"cache domain {domain}: DDIO is tried"
             self.journal.solved(Code.DDIO_NO_EFFECT, text, domain)
         self._fixed.clear()
-        self.journal.settings(policy.parameters)
+        self.journal.settings(policy.parameters, policy.effective)
 
 
 def _ddio_fixed(inventory: DomainInventory) -> DomainInventory:

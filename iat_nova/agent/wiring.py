@@ -312,6 +312,7 @@ def agent(
         interval_s=parameters.interval_s,
         started_s=hands.clock.wall(),
         parameters=parameters,
+        policy=first.effective,
         phases=strategies.phases(settings.strategy),
         rules=strategies.rules(settings.strategy),
     )

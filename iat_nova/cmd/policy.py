@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova policy check."""
+"""iat-nova policy ...: check, show, compare and test policies."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
+import functools
+import json
 import os
+import pathlib
+import time
+from collections.abc import Iterator
 
-from iat_nova.agent import policy_file
-from iat_nova.cmd.base import EXIT_FAILURE, Failure, Lister
+from iat_nova.agent import facts_file, policy_file
+from iat_nova.cmd.base import EXIT_FAILURE, Command, Failure, Lister
+from iat_nova.inventory.host import time_of_day
 from iat_nova.model import CacheDomain, Facts, HostFacts
-from iat_nova.policy import PolicyError
+from iat_nova.policy import Policy, PolicyError, schema, trials
 from iat_nova.report import escape
 from iat_nova.store.database import HistoryError
 
@@ -18,7 +26,60 @@ COLUMNS = ("name", "class", "priority", "io", "domain", "ways", "reason", "warni
 ASSUMED_WAYS = 11
 
 
-class PolicyCheck(Lister):
+class OfPolicy(Command):
+    """What commands on a policy share: which file, for which host."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "file",
+            nargs="?",
+            metavar="FILE",
+            help="the policy; default: the one the configuration names, or the default policy",
+        )
+        parser.add_argument(
+            "--facts",
+            metavar="FACTS",
+            help="a host's facts as `iat-nova policy facts` wrote them; default: this host's",
+        )
+        return parser
+
+    def policy(self, parsed_args: argparse.Namespace, host: HostFacts) -> Policy:
+        """Return the policy for a host. Raises `Failure` with all that is wrong."""
+        path = parsed_args.file or self.settings(parsed_args).policy_path
+        with refusals():
+            return policy_file.load(path, host)
+
+    def facts(self, parsed_args: argparse.Namespace) -> Facts:
+        """Return the facts that are named, or what the agent saw last, or an assumed host."""
+        if parsed_args.facts is not None:
+            return facts_file.load(parsed_args.facts)
+        try:
+            with self.history(parsed_args) as reader:
+                inventory = reader.latest_inventory()
+        except HistoryError as error:
+            self.note(f"{error}; a host with one cache domain of {ASSUMED_WAYS} ways is assumed")
+            inventory = None
+        if inventory is not None:
+            return inventory.facts
+        cpus = tuple(range(os.cpu_count() or 1))
+        domain = CacheDomain(id=0, cpus=cpus, ways=ASSUMED_WAYS, classes=16)
+        host = HostFacts(os.uname().nodename, (domain,), cpus, (), *time_of_day(time.time()))
+        return Facts(host, (), None)
+
+
+@contextlib.contextmanager
+def refusals(what: str = "policy") -> Iterator[None]:
+    """Turn a `PolicyError` into a `Failure` that shows every line."""
+    try:
+        yield
+    except PolicyError as error:
+        lines = escape.lines(str(error))
+        raise Failure(f"the {what} cannot be used\n{lines}", EXIT_FAILURE) from error
+
+
+class PolicyCheck(OfPolicy, Lister):
     """Check a policy; list the classes it would give the tenants that are here now.
 
     Every error is shown with line and path. The host's facts are those the agent recorded last;
@@ -29,25 +90,15 @@ class PolicyCheck(Lister):
 examples:
   iat-nova policy check /etc/iat-nova/policy.yaml
   iat-nova policy check               the policy the configuration names, or the default one
+  iat-nova policy check --facts compute-7.yaml policy.yaml
 """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the argument."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("file", nargs="?", metavar="FILE", help="the policy to check")
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return a row a tenant. Raises `Failure` with all that is wrong."""
-        facts = self._facts(parsed_args)
-        path = parsed_args.file or self.settings(parsed_args).policy_path
-        try:
-            policy = policy_file.load(path, facts.host)
-        except PolicyError as error:
-            lines = [escape.plain(line) for line in str(error).splitlines()]
-            raise Failure("the policy cannot be used\n" + "\n".join(lines), EXIT_FAILURE) from error
+        facts = self.facts(parsed_args)
+        policy = self.policy(parsed_args, facts.host)
         for warning in policy.warnings:
             self.note(escape.plain(f"{policy.source}: {warning}"))
         classified = policy.classify(facts, {})
@@ -68,16 +119,143 @@ examples:
         ]
         return COLUMNS, [tuple(self.cell(parsed_args, value) for value in row) for row in rows]
 
-    def _facts(self, parsed_args: argparse.Namespace) -> Facts:
-        """Return what the agent saw last, or an assumed host."""
-        try:
-            with self.history(parsed_args) as reader:
-                inventory = reader.latest_inventory()
-        except HistoryError as error:
-            self.note(f"{error}; a host with one cache domain of {ASSUMED_WAYS} ways is assumed")
-            inventory = None
-        if inventory is not None:
-            return inventory.facts
-        cpus = tuple(range(os.cpu_count() or 1))
-        domain = CacheDomain(id=0, cpus=cpus, ways=ASSUMED_WAYS, classes=16)
-        return Facts(HostFacts(os.uname().nodename, (domain,), cpus), (), None)
+
+class PolicyShow(OfPolicy):
+    """Show what a policy comes to on a host: templates rendered, every default written out.
+
+    What is shown is a policy itself. With --rendered it is the file as the template made it.
+    """
+
+    _epilog = """
+examples:
+  iat-nova policy show
+  iat-nova policy show --rendered policy.yaml
+  iat-nova policy show --running      what the agent has in force
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument("--rendered", action="store_true", help="the rendered file")
+        what.add_argument("--running", action="store_true", help="the agent's own, as it is now")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Write it."""
+        if parsed_args.running:
+            text = _running(self, parsed_args)
+        else:
+            policy = self.policy(parsed_args, self.facts(parsed_args).host)
+            text = policy.rendered if parsed_args.rendered else policy.effective
+        self.app.stdout.write(escape.lines(text.rstrip("\n")) + "\n")
+
+
+class PolicyDiff(OfPolicy):
+    """Show how a policy differs from the one the agent has in force.
+
+    Both with templates rendered and every default written out. Ends with status 1 where they
+    differ: a change of the file that was not reloaded, or one that is only being tried.
+    """
+
+    _epilog = """
+examples:
+  iat-nova policy diff                      was the file changed since it was read?
+  iat-nova policy diff new-policy.yaml
+"""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Write the difference."""
+        before = _running(self, parsed_args)
+        policy = self.policy(parsed_args, self.facts(parsed_args).host)
+        lines = difflib.unified_diff(
+            before.splitlines(), policy.effective.splitlines(), "running", policy.source, n=2,
+            lineterm="",
+        )  # fmt: skip
+        shown = [escape.plain(line) for line in lines]
+        self.app.stdout.write("".join(f"{line}\n" for line in shown))
+        return EXIT_FAILURE if shown else 0
+
+
+class PolicySchema(Command):
+    """Write the policy's JSON Schema, for editors that complete and check YAML.
+
+    Quantities with units are text or numbers in it; `iat-nova policy check` knows more.
+    """
+
+    _epilog = """
+example:
+  iat-nova policy schema > policy.schema.json
+"""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Write it."""
+        self.app.stdout.write(f"{json.dumps(schema.for_editors(), indent=2)}\n")
+
+
+class PolicyFacts(Command):
+    """Write what the agent found on this host, for --facts elsewhere.
+
+    It holds names of guests, flavors and projects: see what you pass on.
+    """
+
+    _epilog = """
+example:
+  iat-nova policy facts > compute-7.yaml
+"""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Write it."""
+        with self.history(parsed_args) as reader:
+            inventory = reader.latest_inventory()
+        if inventory is None:
+            raise Failure("nothing has been recorded yet")
+        self.app.stdout.write(facts_file.dump(inventory.facts))
+
+
+class PolicyTest(Lister):
+    """Test a policy: guests in, their classes and ways out, for CI.
+
+    A file of tests says which host and guest there are and what is expected; the page on the
+    policy has its keys. Ends with status 1 when a test finds something else.
+    """
+
+    _epilog = """
+examples:
+  iat-nova policy test --policy policy.yaml policy-tests.yaml
+  iat-nova policy test policy-tests.yaml           the policy the configuration names
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--policy", metavar="FILE", help="the policy that is tested")
+        parser.add_argument("tests", nargs="+", metavar="TESTS", help="files of tests")
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return a row a test."""
+        path = parsed_args.policy or self.settings(parsed_args).policy_path
+        compiled = functools.cache(lambda host: policy_file.load(path, host))
+        rows: list[tuple[object, ...]] = []
+        for name in parsed_args.tests:
+            with refusals("tests"):
+                found = trials.parse(pathlib.Path(name).read_text(encoding="utf-8"), name)
+            for outcome in trials.run(found, compiled):
+                result = "wrong" if outcome.wrong else "ok"
+                row = (name, outcome.trial.name, result, list(outcome.wrong))
+                rows.append(tuple(self.cell(parsed_args, value) for value in row))
+                self._status = EXIT_FAILURE if outcome.wrong else self._status
+        return ("file", "test", "result", "differences"), rows
+
+
+def _running(command: Command, parsed_args: argparse.Namespace) -> str:
+    """Return the policy the agent has in force, or had last. Raises `Failure`."""
+    seen = command.view(parsed_args)
+    command.warn_if_stale(seen)
+    command._status = 0
+    if seen.now is None or not seen.now.status.policy:
+        raise Failure("the agent has not recorded its policy")
+    return seen.now.status.policy

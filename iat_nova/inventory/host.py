@@ -21,6 +21,12 @@ def online_cpus(root: str | pathlib.Path = "/sys") -> tuple[int, ...]:
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
+def time_of_day(wall_s: float) -> tuple[int, str]:
+    """Return hour and weekday of the host's local time, as policies ask for them."""
+    local = time.localtime(wall_s)
+    return local.tm_hour, WEEKDAYS[local.tm_wday]
+
+
 def read_host(
     domains: tuple[CacheDomain, ...], root: str | pathlib.Path = "/sys", *, wall_s: float
 ) -> HostFacts:
@@ -28,10 +34,10 @@ def read_host(
 
     Raises `OSError` where there is no sysfs at `root`.
     """
-    local = time.localtime(wall_s)
+    hour, weekday = time_of_day(wall_s)
     return HostFacts(
-        hour=local.tm_hour,
-        weekday=WEEKDAYS[local.tm_wday],
+        hour=hour,
+        weekday=weekday,
         hostname=socket.gethostname(),
         domains=domains,
         online_cpus=online_cpus(root),

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 
 from iat_nova.model import Facts, HostFacts, Parameters
-from iat_nova.policy import guarantee
+from iat_nova.policy import effective, guarantee
 from iat_nova.policy.classify import Classified, classify
 from iat_nova.policy.compile import compile_policy
 from iat_nova.policy.document import read
@@ -53,6 +53,11 @@ class Policy:
     def same(self, other: Policy) -> bool:
         """Tell whether it says the same, no matter what it was made of."""
         return (self.parameters, self.rules) == (other.parameters, other.rules)
+
+    @property
+    def effective(self) -> str:
+        """What it comes to, as a policy with every default written out."""
+        return effective.text(self.parameters, self.rules)
 
     def changed_facts(self, host: HostFacts) -> tuple[str, ...]:
         """Return which facts it depends on are others on a host than on the one it was made for."""

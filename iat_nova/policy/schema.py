@@ -6,6 +6,7 @@ It stands in ``schema.yaml``; what depends on the model is filled in here.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from importlib import resources
 from typing import Any
@@ -70,6 +71,35 @@ def parameter(key: str, given: Mapping[str, Any]) -> Any:
     if "quantity" in schema:
         return units.parse(Kind(schema["quantity"]), value)
     return value if isinstance(value, str) else int(value)
+
+
+def quantity(key: str) -> Kind | None:
+    """Return what a parameter measures; None where it is a plain number or a word."""
+    kind = _PARAMETERS[key].get("quantity")
+    return None if kind is None else Kind(kind)
+
+
+def for_editors() -> Schema:
+    """Return the schema in words that every JSON Schema tool knows.
+
+    What only we know (units, bounds of quantities) becomes a type and stays in the description.
+    """
+    plain = _plain(copy.deepcopy(SCHEMA))
+    assert isinstance(plain, dict)
+    return {**plain, "title": "Policy of iat-nova"}
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_plain(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if "quantity" in part or ("ways" in part and part["ways"] is True):
+        kind = part.get("quantity", Kind.SIZE)
+        about = f"{part.get('description', '')} Allowed: {units.allowed(Kind(kind))}".strip()
+        kept = {key: part[key] for key in ("default", "examples") if part.get(key) is not None}
+        return {"type": ["string", "number"], "description": about, **kept}
+    return {key: _plain(one) for key, one in part.items() if key not in ("field", "$defs")}
 
 
 def default_ways(section: str) -> tuple[int, int]:

@@ -112,6 +112,7 @@ class Status:
     paused_until_s: float | None = None  # wall clock; infinite: until resumed; None: not paused
     paused_reason: str | None = None
     holds: tuple[Hold, ...] = ()  # in force
+    policy: str = ""  # in force, every default written out
     policy_reads: int = 0  # since the start, as somebody asked; refused ones count
     problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on
     last_error: str | None = None

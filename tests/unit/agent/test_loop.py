@@ -121,6 +121,7 @@ class Policy:
 
     parameters: Parameters = Parameters()
     warnings: tuple = ()
+    effective: str = ""
 
     def classify(self, facts, io_before) -> Classified:
         tenants = [_tenant("first/1", 4)]

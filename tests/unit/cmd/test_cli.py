@@ -491,6 +491,50 @@ class TestOthers(CliCase):
         self.assertIn("line 2", err)
         self.assertEqual(1, self.run_it("policy", "check", "/nonexistent")[0])
 
+    def test_policy_show_and_diff(self):
+        """What a file comes to is a policy; what differs from the running one is told."""
+        path = self.folder / "policy.yaml"
+        path.write_text("parameters: {interval: {{ 1 + 1 }}s}\n")
+        self.tell()
+        self.assertEqual(1, self.run_it("policy", "diff", str(path))[0])  # of no policy known
+        shown = self.run_it("policy", "show", str(path))[1]
+        self.assertIn("interval: 2s", shown)
+        self.assertIn("ddio_ways_min: 2", shown)
+        rendered = self.run_it("policy", "show", "--rendered", str(path))[1]
+        self.assertEqual("parameters: {interval: 2s}\n", rendered)
+        self.tell(agent=stories.status(policy=shown))
+        self.assertEqual((0, "", ""), self.run_it("policy", "diff", str(path)))
+        self.assertEqual(shown, self.run_it("policy", "show", "--running")[1])
+        path.write_text("parameters: {interval: 3s}\n")
+        status, out, _ = self.run_it("policy", "diff", str(path))
+        self.assertEqual((1, True), (status, "-  interval: 2s\n+  interval: 3s" in out))
+
+    def test_policy_for_another_host(self):
+        """Facts that were written on one host are read on another, without an agent there."""
+        self.tell()
+        facts = self.folder / "facts.yaml"
+        facts.write_text(self.run_it("policy", "facts")[1])
+        here = self.run_it("policy", "check", "-f", "json")
+        with mock.patch.dict(os.environ, {"IAT_NOVA_STATE_DIR": str(self.folder / "none")}):
+            there = self.run_it("policy", "check", "--facts", str(facts), "-f", "json")
+            self.assertEqual(here[:2], there[:2])
+            for content in ("[]", "host: {hostname: x}", "host: {domains: 1}", "\x00"):
+                facts.write_text(content)
+                status, _, err = self.run_it("policy", "check", "--facts", str(facts))
+                self.assertEqual(1, status, content)
+                self.assertIn(str(facts), err)
+
+    def test_policy_tests_and_schema(self):
+        """For CI: the exit status tells; for editors: JSON."""
+        policy = ROOT / "doc" / "source" / "operator" / "examples" / "nfv.yaml"
+        tests = self.folder / "tests.yaml"
+        text = policy.with_name("nfv-tests.yaml").read_text()
+        for content, expected in ((text, 0), (text.replace("max: 4", "max: 5"), 1), ("x: 1", 1)):
+            tests.write_text(content)
+            arguments = ("policy", "test", "--policy", str(policy), str(tests))
+            self.assertEqual(expected, self.run_it(*arguments)[0], content)
+        self.assertEqual("object", json.loads(self.run_it("policy", "schema")[1])["type"])
+
     def test_files_without_end(self):
         """A device or a pipe in a file's place is refused, not read for ever."""
         pipe = self.folder / "pipe"

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a policy comes to: nothing left out, templates rendered, and itself a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from iat_nova.model import Parameters
+from iat_nova.policy import schema, units
+from iat_nova.policy.rules import ClassRule, Match, Rules, WayBounds
+
+
+def document(parameters: Parameters, rules: Rules) -> dict[str, Any]:
+    """Return a policy as it would stand in a file, every default written out."""
+    return {
+        "parameters": {
+            **{key: _quantity(key, getattr(parameters, field)) for key, field in _fields()},
+            "io_on": _quantity("io_on", rules.io_on_packets_per_s),
+            "io_off": _quantity("io_off", rules.io_off_packets_per_s),
+        },
+        "default": _class(rules.default),
+        "classes": [
+            {"name": rule.name, "match": _match(rule.match), **_class(rule)}
+            for rule in rules.classes
+        ],
+        "flavors": {name: dict(specs) for name, specs in rules.flavors.items()},
+        "stack": {"ways": _ways(rules.stack_ways)},
+        "pool": {
+            "priority": str(rules.pool_priority or "highest"),
+            "ways": _ways(rules.pool_ways),
+        },
+        "host": {"priority": str(rules.host_priority), "ways": _ways(rules.host_ways)},
+        "reserved_ways": [
+            number
+            for number in range(rules.reserved_ways.bit_length())
+            if rules.reserved_ways >> number & 1
+        ],
+    }
+
+
+def text(parameters: Parameters, rules: Rules) -> str:
+    """Return the same as YAML."""
+    written: str = yaml.safe_dump(
+        document(parameters, rules), sort_keys=False, allow_unicode=True, default_flow_style=False
+    )
+    return written
+
+
+def _fields() -> list[tuple[str, str]]:
+    return list(schema.FIELDS.items())
+
+
+def _quantity(key: str, value: Any) -> Any:
+    kind = schema.quantity(key)
+    return value if kind is None else units.text(kind, value)
+
+
+def _class(rule: ClassRule) -> dict[str, Any]:
+    io: object = {"true": True, "false": False}.get(str(rule.io), str(rule.io))
+    return {"priority": str(rule.priority), "io": io, "ways": _ways(rule.ways)}
+
+
+def _ways(bounds: WayBounds) -> dict[str, int]:
+    most = {} if bounds.max is None else {"max": bounds.max}
+    return {"min": bounds.min, "initial": bounds.initial, **most}
+
+
+def _match(match: Match) -> dict[str, Any]:
+    specs: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+        "extra_specs": match.extra_specs,
+        "image_properties": match.image_properties,
+    }
+    found: dict[str, Any] = {
+        kind: {name: list(values) for name, values in asked.items()}
+        for kind, asked in specs.items()
+        if asked
+    }
+    for kind in ("flavor", "project", "project_name", "instance", "attachment", "model"):
+        if values := getattr(match, kind):
+            found[kind] = [str(value) for value in values]
+    if match.domain:
+        found["domain"] = [int(number) for number in match.domain]
+    if match.none_of is not None:
+        found["not"] = _match(match.none_of)
+    return found
