@@ -54,6 +54,11 @@ IAT_OPTS = [
         "plug-in in the entry point group iat_nova.strategies.".format(", ".join(BUILT_IN)),
     ),
     cfg.StrOpt(
+        "shadow",
+        help="A second strategy that decides on the same samples, and of which nothing is written: "
+        "`iat-nova status`, the report and the metrics tell what it would have done. Unset: none.",
+    ),
+    cfg.StrOpt(
         "policy_file",
         help="The policy: YAML rendered by Jinja2. Unset: the default policy that ships with the "
         "package. Read at start and at SIGHUP; `iat-nova policy check` shows what is "
@@ -226,6 +231,7 @@ class Settings:
 
     mode: str
     strategy: str
+    shadow: str | None
     policy_path: pathlib.Path | None
     hardware: str
     cat_interface: str

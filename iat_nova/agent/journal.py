@@ -32,7 +32,7 @@ from iat_nova.report import escape, words
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
 from iat_nova.store.pause import Pause
-from iat_nova.store.records import Iteration, Status
+from iat_nova.store.records import Iteration, Shadow, Status
 from iat_nova.store.writer import History
 
 LOG = logging.getLogger("iat_nova")
@@ -190,6 +190,11 @@ class Journal:
             if all(hold.tenant != one.tenant for one in holds):
                 self._tell("info", f"no longer held: {hold.name}")
         self._status = dataclasses.replace(self._status, holds=holds)
+
+    def shadow(self, now: Shadow) -> None:
+        """Note what the shadow strategy would have done so far."""
+        if self._status.shadow is not now:
+            self._status = dataclasses.replace(self._status, shadow=now)
 
     def status(self, observing: Mapping[Code, str], pause: Pause | None) -> None:
         """Refresh what the agent says of itself: every iteration, so that its age is known."""

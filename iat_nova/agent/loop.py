@@ -23,12 +23,12 @@ from iat_nova.agent.interlock import ALONE, Interlock, Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.policy_keeper import PolicyKeeper, Render
 from iat_nova.agent.sampling import Sampler
+from iat_nova.agent.shadow import Shadow, decide
 from iat_nova.common.clock import Clock
 from iat_nova.common.last_good import LastGood
 from iat_nova.enforcement.ddio_check import DdioCheck
 from iat_nova.enforcement.enforcer import Effective, Enforcer
 from iat_nova.hardware.api import Counters, DomainOffline, HardwareError
-from iat_nova.layout import check
 from iat_nova.layout.plan import LayoutError
 from iat_nova.model import (
     CacheDomain,
@@ -42,7 +42,7 @@ from iat_nova.model import (
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy
 from iat_nova.store.pause import Pause
-from iat_nova.strategies.api import Strategy, check_decision
+from iat_nova.strategies.api import Strategy
 
 FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
 LEAST_SAMPLE_S = 0.05  # rates over less than this are noise, however often we are woken
@@ -91,6 +91,7 @@ class Agent:
         disagreement: Callable[[Policy, Facts], str | None] = lambda policy, facts: None,
         observe: bool = False,
         outside: Outside = ALONE,
+        shadow: Shadow | None = None,
     ) -> None:
         self.inventory = inventory
         self.make_strategy = make_strategy
@@ -101,6 +102,7 @@ class Agent:
         self.paused = paused
         self.holding = Holding(holds, journal)
         self.disagreement = disagreement
+        self.shadow = shadow
         self.interlock = Interlock(enforcer, journal, clock, outside, observe=observe)
         self._stop = threading.Event()
         self._failure: str | None = None
@@ -262,6 +264,19 @@ class Agent:
         self.journal.iteration(before, sample, decision, effective, timings_us)
         self._verify_ddio(sample, effective)
         self.holding.verify(inventory, decision.layout)
+        self._look_at_shadow(inventory, sample, decision)
+
+    def _look_at_shadow(
+        self, inventory: DomainInventory, sample: Sample, decision: Decision
+    ) -> None:
+        """Have the shadow strategy decide as well, after all else is done."""
+        if self.shadow is None:
+            return
+        problem = self.shadow.look(inventory, sample, decision, self.clock.now())
+        domain = inventory.domain.id
+        over = f"cache domain {domain}: the shadow strategy decides again"
+        self.journal.note(Code.SHADOW_FAILED, problem, over, domain)
+        self.journal.shadow(self.shadow.now)
 
     def _step(self, inventory: DomainInventory, sample: Sample) -> tuple[Any, Decision] | None:
         """Return from which state the strategy decided what; None when it failed.
@@ -272,12 +287,9 @@ class Agent:
         """
         domain = inventory.domain.id
         try:
-            state = self._states.get(domain)
-            if state is None:
-                state = self.strategy.initial(inventory, self.clock.now())
-            after, decision = self.strategy.step(state, inventory, sample)
-            check_decision(decision, domain)
-            check.check(inventory, decision.layout)
+            state, after, decision = decide(
+                self.strategy, self._states.get(domain), inventory, sample, self.clock.now()
+            )
         except LayoutError as error:
             text = f"cache domain {domain}: {error}; keeping previous masks"
             self.journal.problem(Code.LAYOUT_IMPOSSIBLE, text, domain)
@@ -329,7 +341,10 @@ class Agent:
 
     def _use(self, policy: Policy) -> None:
         """Put another policy into force. Raises `StrategyError`."""
-        self.strategy = self.make_strategy(policy.parameters)
+        strategy = self.make_strategy(policy.parameters)
+        if self.shadow is not None:
+            self.shadow.use(policy.parameters)
+        self.strategy = strategy
         self._effects.clear()
         for domain in self._fixed:
             text = f"cache domain {domain}: DDIO is tried"

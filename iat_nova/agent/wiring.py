@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.metadata
 import logging
 import math
@@ -18,6 +19,7 @@ from iat_nova.agent.interlock import Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, FactsSource
 from iat_nova.agent.provider import ProviderFiles
+from iat_nova.agent.shadow import Shadow
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.common import plugins
 from iat_nova.common.clock import Clock, SystemClock
@@ -298,6 +300,10 @@ def agent(
     first = read_policy()
     parameters = first.parameters
     make_strategy(parameters)  # before the history: a name that does not exist leaves no trace
+    shadow = None
+    if settings.shadow is not None:
+        make_shadow = functools.partial(strategies.make, settings.shadow)
+        shadow = Shadow(settings.shadow, make_shadow, parameters, hands.clock.wall())
     history = History(
         settings.history_path,
         max_age_s=settings.history_max_age_s,
@@ -340,6 +346,7 @@ def agent(
         disagreement=ProviderFiles(settings).disagreement,
         observe=settings.mode == "observe",
         outside=Outside(hands.owners, hands.inspect, hands.unrestored, hands.missing),
+        shadow=shadow,
     )
 
 

@@ -42,6 +42,7 @@ class Code(enum.StrEnum):
     TENANTS = "tenants"
     PLACEMENT_OFFER = "placement-offer"
     HOLD_NOT_KEPT = "hold-not-kept"
+    SHADOW_FAILED = "shadow-failed"
 
 
 MEANINGS = {
@@ -75,6 +76,8 @@ MEANINGS = {
     Code.PLACEMENT_OFFER: "``provider.yaml`` offers Placement what this host cannot keep, or less.",
     Code.HOLD_NOT_KEPT: "What ``iat-nova hold`` asked for is not there: it does not fit, or the "
     "strategy does not keep it.",
+    Code.SHADOW_FAILED: "The strategy of ``[iat] shadow`` raised an error, or decided what cannot "
+    "be applied; nothing else is touched by it.",
 }
 """What each code means, as the operator's pages list it (reStructuredText)."""
 

@@ -82,6 +82,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
                 for domain in seen.domains
                 for tenant in domain.inventory.tenants
             ],
+            shadows=[_shadow(seen, domain, axis.end_s) for domain in seen.domains if domain.shadow],
             events=reader.events(EVENTS, axis.begin_s),
             damage=reader.damage,  # after all else was read
             moment=words.moment,
@@ -293,6 +294,29 @@ def _inventory_at(story: _Story, iteration: Iteration) -> DomainInventory:
         (story.inventory,),
     )
     return next(found)
+
+
+def _shadow(seen: view.View, domain: view.DomainView, wall_s: float) -> dict[str, Any]:
+    """Return what a second strategy would have done in a cache domain until a time."""
+    shadow = seen.now.status.shadow if seen.now else None
+    assert shadow is not None and domain.shadow is not None
+    names, layout = domain.inventory.names, domain.shadow.layout
+    ways = [f"DDIO {layout.ddio.count}"]
+    ways += [
+        f"{names[one.id]} {mask.count}"
+        for one in domain.inventory.tenants
+        if (mask := layout.mask_of(one.id)) is not None
+    ]
+    rates = view.shadow_rates(shadow, domain.shadow, wall_s)
+    shown = [f"{rate:.0f}" for rate in rates] if rates is not None else ["-", "-"]
+    return {
+        "domain": domain.inventory.domain.id,
+        "ways": ", ".join(ways),
+        "moved": domain.shadow.moved,
+        "meanwhile": domain.shadow.moved_meanwhile,
+        "rate": shown[0],
+        "meanwhile_rate": shown[1],
+    }
 
 
 def _low(seen: view.View) -> float | None:

@@ -206,6 +206,23 @@ def tenant_info(seen: Observed) -> Iterator[Sample]:
         yield (*labels, *texts, str(tenant.io).lower()), 1
 
 
+def shadow_moved(seen: Observed) -> Iterator[Sample]:
+    """Yield how many masks the shadow strategy would have moved; nothing where none decides."""
+    shadow = seen.status.shadow if seen.status is not None else None
+    for number, domain in sorted(shadow.domains.items()) if shadow is not None else ():
+        yield (str(number),), domain.moved
+
+
+def shadow_ways(seen: Observed) -> Iterator[Sample]:
+    """Yield how many ways the shadow strategy would give a tenant."""
+    shadow = seen.status.shadow if seen.status is not None else None
+    known = shadow.domains if shadow is not None else {}
+    for number, tenant, labels in shown(seen):
+        mask = known[number].layout.mask_of(tenant.id) if number in known else None
+        if mask is not None:
+            yield labels, mask.count
+
+
 def held(seen: Observed) -> Iterator[Sample]:
     """Yield at how many ways a person holds a tenant."""
     for _, tenant, labels in shown(seen):

@@ -10,7 +10,15 @@ from typing import Any
 from iat_nova.model import Hold
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, waymap, words
-from iat_nova.report.view import DomainView, View, agent_words, in_force, mode, pause
+from iat_nova.report.view import (
+    DomainView,
+    View,
+    agent_words,
+    in_force,
+    mode,
+    pause,
+    shadow_rates,
+)
 from iat_nova.store.heartbeat import State
 
 _INDENT = 12
@@ -33,6 +41,7 @@ def page(view: View, wall_s: float, *, width: int = 80, colour: bool = False) ->
         lines.append(_field("last error", escape.plain(view.now.status.last_error)))
     for domain in view.domains:
         lines += ["", *_domain(domain, wall_s, width, colour)]
+        lines += _shadow(view, domain, wall_s, width, colour)
     if not view.domains:
         lines += ["", "No tenants were recorded yet."]
     return "\n".join(lines)
@@ -66,7 +75,10 @@ def record(view: View) -> dict[str, Any]:
         "strategy": said.strategy if said else None,
         "interval_s": said.interval_s if said else None,
         "started_s": said.started_s if said else None,
-        "domains": [_domain_record(domain) for domain in view.domains],
+        "domains": [
+            {**_domain_record(domain), "shadow": _shadow_record(view, domain)}
+            for domain in view.domains
+        ],
     }
 
 
@@ -143,6 +155,39 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
         lines.append(_field("", f"last decision {words.moment(last.wall_s)}, {ago} ago:"))
         lines.append(_field("", words.line(last, domain.inventory)))
     return lines
+
+
+def _shadow(view: View, domain: DomainView, wall_s: float, width: int, colour: bool) -> list[str]:
+    """Tell what the shadow strategy would have done in a cache domain."""
+    shadow = view.now.status.shadow if view.now else None
+    seen = domain.shadow
+    if shadow is None or seen is None:
+        return []
+    since = words.duration(wall_s - shadow.since_s)
+    text = f"{shadow.strategy}, nothing written; masks moved in {since}: {seen.moved}"
+    text += f", by strategy {view.now.status.strategy} {seen.moved_meanwhile}" if view.now else ""
+    rates = shadow_rates(shadow, seen, wall_s)
+    text += f" ({rates[0]:.0f} and {rates[1]:.0f} a day)" if rates is not None else ""
+    room = width - _INDENT
+    return [
+        _field("shadow", escape.plain(text)),
+        _field("", waymap.text(seen.layout, domain.inventory, width=room, colour=colour)),
+    ]
+
+
+def _shadow_record(view: View, domain: DomainView) -> dict[str, Any] | None:
+    """Return the same as plain values."""
+    shadow = view.now.status.shadow if view.now else None
+    if shadow is None or domain.shadow is None:
+        return None
+    return {
+        "strategy": shadow.strategy,
+        "since_s": shadow.since_s,
+        "masks_moved": domain.shadow.moved,
+        "masks_moved_meanwhile": domain.shadow.moved_meanwhile,
+        "ddio_mask": str(domain.shadow.layout.ddio),
+        "way_map": waymap.text(domain.shadow.layout, domain.inventory),
+    }
 
 
 def _domain_record(domain: DomainView) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from iat_nova.report import words
 from iat_nova.store.heartbeat import AgentNow, State
 from iat_nova.store.pause import Pause
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
-from iat_nova.store.records import Event
+from iat_nova.store.records import Event, Shadow, ShadowDomain
 
 NOBODY = AgentNow(State.STOPPED)
 """No agent: a history that is looked at by itself."""
@@ -25,6 +25,7 @@ class DomainView:
     inventory: DomainInventory
     latest: Recorded | None
     decision: Recorded | None
+    shadow: ShadowDomain | None = None  # what a second strategy would have done
 
     @property
     def layout(self) -> Layout | None:
@@ -98,12 +99,26 @@ def gather(
     inventory = reader.latest_inventory()
     known: Mapping[int, DomainInventory] = inventory.domains if inventory else {}
     domains = []
+    said = reader.status()
+    shadows = said.status.shadow.domains if said and said.status.shadow else {}
     for number, tenants in sorted(known.items()):
-        newest = reader.decisions(1, number)
-        domains.append(DomainView(tenants, reader.latest(number), newest[0] if newest else None))
-    said, told = reader.status(), tuple(reader.events(events))
+        newest = next(iter(reader.decisions(1, number)), None)
+        domains.append(DomainView(tenants, reader.latest(number), newest, shadows.get(number)))
+    told = tuple(reader.events(events))
     hostname = inventory.facts.host.hostname if inventory else ""
     return View(hostname, said, tuple(domains), told, pause, agent, reader.damage, holds)
+
+
+def shadow_rates(shadow: Shadow, domain: ShadowDomain, wall_s: float) -> tuple[float, float] | None:
+    """Return how many masks a day the shadow strategy and the one in force moved.
+
+    None in the first minute: what both did at their start does not repeat.
+    """
+    passed_s = wall_s - shadow.since_s
+    if passed_s < 60:
+        return None
+    days = passed_s / 86400
+    return domain.moved / days, domain.moved_meanwhile / days
 
 
 def agent_words(view: View) -> str:
@@ -182,6 +197,8 @@ LONG_COLUMNS = (
     "members",
     "requested",
     "lent",
+    "shadow_ways",
+    "shadow_mask",
     "mask_requested",
     "ipc",
     "references_per_s",
@@ -193,6 +210,7 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
     """Return a tenant as plain values under `TENANT_COLUMNS` and `LONG_COLUMNS`."""
     mask, ddio = domain.mask_of(tenant.id), domain.ddio
     decided = domain.decided_mask(tenant.id)
+    shadow = domain.shadow.layout.mask_of(tenant.id) if domain.shadow else None
     rates = domain.latest.iteration.sample.tenants.get(tenant.id) if domain.latest else None
     return {
         "name": tenant.name,
@@ -215,6 +233,8 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "members": list(tenant.members),
         "requested": f"{tenant.ways.min}/{tenant.ways.initial}/{tenant.ways.max}",
         "held": tenant.ways.min if tenant.ways.held else None,
+        "shadow_ways": shadow.count if shadow is not None else None,
+        "shadow_mask": str(shadow) if shadow is not None else None,
         "lent": domain.lent_to(tenant.id),
         "ipc": round(rates.ipc, 3) if rates else None,
         "references_per_s": _whole(rates.references_per_s) if rates else None,

@@ -95,6 +95,27 @@ class Iteration:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ShadowDomain:
+    """Where the shadow strategy would have the ways, and how many masks it would have moved.
+
+    `moved_meanwhile`: those that the strategy in force moved in the same time.
+    """
+
+    layout: Layout
+    moved: int
+    moved_meanwhile: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shadow:
+    """What a second strategy would have done since a time of the wall clock, by cache domain."""
+
+    strategy: str
+    since_s: float
+    domains: Mapping[int, ShadowDomain] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Status:
     """What the agent says of itself. The latest one counts."""
 
@@ -112,6 +133,7 @@ class Status:
     paused_until_s: float | None = None  # wall clock; infinite: until resumed; None: not paused
     paused_reason: str | None = None
     holds: tuple[Hold, ...] = ()  # in force
+    shadow: Shadow | None = None
     policy: str = ""  # in force, every default written out
     policy_reads: int = 0  # since the start, as somebody asked; refused ones count
     problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on

@@ -21,6 +21,7 @@ from iat_nova.model import DDIO, DomainInventory
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import exporter, metric_values, metrics
 from iat_nova.report.observed import Observer
+from iat_nova.store.records import Shadow, ShadowDomain
 from tests.unit import pages, stories
 
 HOSTILE = (
@@ -276,7 +277,8 @@ class MetricsTest(unittest.TestCase):
         seen = observer(burst, names=("be1", "be2", "be3"))
         seen.event("error")
         troubles = tuple(Reason("source", f"trouble {n}") for n in range(20))
-        seen.status(stories.status(problems=troubles))
+        shadow = Shadow("x", 0.0, {0: ShadowDomain(stories.layout(2), 1, 1)})
+        seen.status(stories.status(problems=troubles, shadow=shadow))
         tenants = len(seen.now.inventories[0].tenants)
         metrics_reference = pages.extension("metrics_reference")
         for metric in metrics.METRICS:
