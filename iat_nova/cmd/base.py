@@ -102,6 +102,7 @@ class Command(command.Command):  # type: ignore[misc]
             raise
         except NoHistory as error:
             text = f"{error}. Is iat-nova-agent running with this state directory?"
+            text += " Another one is named by --state-dir"
             raise Failure(text, EXIT_NOT_RUNNING) from error
         except KNOWN_ERRORS as error:
             raise Failure(escape.lines(_worded(error))) from error

@@ -105,8 +105,8 @@ def _kind(bit: int, owners: tuple[str, ...], layout: Layout, inventory: DomainIn
 def _box(segment: Segment, name: str, cell: int) -> str:
     """Draw one segment in `cell` columns a way, brackets included.
 
-    The name keeps out of the ways shared with DDIO where the others have room for some of it,
-    so that each way is seen to be shared or not.
+    The name keeps out of the ways shared with DDIO where there are others, so that each way is seen
+    to be shared or not.
     """
     filling = {Kind.RESERVED: "x", Kind.IDLE: "."}.get(segment.kind, " ")
     columns = [
@@ -115,8 +115,12 @@ def _box(segment: Segment, name: str, cell: int) -> str:
     ]
     inner = "".join(columns[1:-1])
     private = inner.find("~") if segment.ddio else len(inner)
-    room = private if private >= 3 else max(3, len(inner) - len("~ddio"))
-    name = escape.cut(name, min(room, len(inner)))
+    if private:
+        name = escape.cut(name, private)
+    else:  # all ways are shared: a mark at the least, and not where a way begins that is not
+        name = escape.cut(name, min(max(3, len(inner) - len("~ddio")), len(inner) - 1))
+        if (escape.width(name) + 1) % cell == 0:
+            name = escape.cut(name, escape.width(name) - 1)
     rest = inner[escape.width(name) :]
     if rest.endswith("~~~~~"):
         rest = rest[: -len(DDIO)] + DDIO

@@ -105,6 +105,15 @@ def cache_folder() -> pathlib.Path | None:
     return None
 
 
+def is_cold() -> bool:
+    """Tell whether the engine's kernels have to be compiled, which takes half a minute."""
+    base = cache_folder()
+    if base is None:
+        return True
+    folder = base / f"kernels-engine-{digest(_SIM / 'engine.py')}"
+    return not any(folder.glob("*.nbi"))
+
+
 def module_folder(base: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
     """Return the folder of a module's kernels, made if need be, and note that it is in use."""
     folder = base / f"kernels-{source.stem}-{digest(source)}"

@@ -102,6 +102,7 @@ class Result:
     decisions: tuple[Decision, ...]  # one an iteration
     last: Decision | None
     inventory: DomainInventory | None
+    restarts: tuple[float, ...] = ()  # emulated seconds at which the agent was restarted
 
 
 class _Tenants:
@@ -249,6 +250,7 @@ def run(
         decisions=tuple(one.decision for one in iterations),
         last=iterations[-1].decision if iterations else None,
         inventory=inventory,
+        restarts=tuple(ends_s[:-1]),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural
@@ -36,6 +37,14 @@ def take_time(parser: argparse.ArgumentParser) -> None:
         help="simulate at most so much of each second, which is quicker and coarser; default: "
         "each scenario's own",
     )
+
+
+def announce_compiling(note: Callable[[str], None]) -> None:
+    """Say what the first run of a version waits for; nothing where the kernels are kept."""
+    from iat_nova.sim._compile import is_cold  # noqa: PLC0415 - needs an extra
+
+    if is_cold():
+        note("compiling the emulated server's kernels, once for this version: half a minute")
 
 
 def compressed(scenario: Scenario, most: float | None) -> Scenario:

@@ -18,7 +18,7 @@ from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
-from iat_nova.sim.cmd.arguments import compressed, take_time, take_workers
+from iat_nova.sim.cmd.arguments import announce_compiling, compressed, take_time, take_workers
 from iat_nova.sim.cmd.bound import FOLDER
 from iat_nova.strategies.registry import BUILT_IN, StrategyError, find
 
@@ -66,8 +66,8 @@ SCENARIO is a file, or the name of one that ships (simulate list). A strategy is
 (iat, core-only, io-iso, baseline), a4, pollute-buffer or a plug-in.
 
 examples:
-  iat-nova simulate compare leaky-dma
-  iat-nova simulate compare leaky-dma latent-contender --seeds 3
+  iat-nova simulate compare noisy-storage
+  iat-nova simulate compare noisy-storage latent-contender --seeds 3
   iat-nova simulate compare --all --seeds 3
   iat-nova simulate compare --all --seeds 1 --compression 3%
   iat-nova simulate compare tenant-churn --tenants --against baseline
@@ -149,6 +149,8 @@ examples:
                 find(strategy)  # a wrong name is reported before anything is compiled and run
             most = parsed_args.compression
             scenarios = [compressed(load_scenario(name), most) for name in names]
+            if parsed_args.scheduler is None:
+                announce_compiling(self.note)
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 found = [self._compared(one, parsed_args, executor) for one in scenarios]
         except parallel.ParallelError as error:

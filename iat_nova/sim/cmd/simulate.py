@@ -13,6 +13,7 @@ from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page
 from iat_nova.common import amounts as figures
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, waymap, words
+from iat_nova.sim.cmd.arguments import announce_compiling
 from iat_nova.strategies.registry import StrategyError
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ examples:
             if path.exists():
                 raise Failure(f"{path} exists; give an empty directory to --keep", EXIT_USAGE)
             parsed_args.keep.mkdir(parents=True, exist_ok=True)
+        announce_compiling(self.note)
         try:
             result = run(
                 parsed_args.scenario,
@@ -177,6 +179,9 @@ def _page(result: Result) -> str:
             )
         )
     lines += words.columns(rows, "lrrrrrrr")
+    if result.restarts:
+        moments = ", ".join(f"{at_s:g} s" for at_s in result.restarts)
+        lines += ["", f"agent restarted at {moments}"]
     if result.transitions:
         steps = ", ".join(f"{number} at {at_s:g} s" for at_s, number in result.transitions)
         lines += ["", f"transitions: {steps}"]

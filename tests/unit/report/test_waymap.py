@@ -2,6 +2,7 @@
 """Way maps show every way, cut names, and let no name harm the terminal."""
 
 import dataclasses
+import itertools
 import unicodedata
 import unittest
 
@@ -58,6 +59,22 @@ class TestWayMap(unittest.TestCase):
         """Of a tenant's three ways exactly those that DDIO shares are marked."""
         self.assertIn("[be1    ~~~][~~~~~~ddio]", self.draw(4))
         self.assertIn("[be1~~~ddio][~~~~~~ddio]", self.draw(5))
+
+    def test_a_step_of_ddio_is_seen(self):
+        """However narrow the map and long the name, one way more that is shared looks otherwise."""
+        inventory = stories.inventory()
+        (be,) = (one for one in inventory.tenants if one.id == stories.BE)
+        widths = (40, 50, 71, 80, 100)
+        for width, count, letters in itertools.product(widths, (1, 2, 3, 4), (3, 4, 7, 30)):
+            named = dataclasses.replace(be, name="x" * letters)
+            shown = dataclasses.replace(inventory, tenants=(named,))
+            layout = Layout(WayMask(0), (Group((stories.BE,), WayMask.span(7, count)),))
+            masks = (WayMask.span(7 + count - shared, shared) for shared in range(count + 1))
+            drawn = [
+                waymap.text(dataclasses.replace(layout, ddio=mask), shown, width=width)
+                for mask in masks
+            ]
+            self.assertEqual(len(drawn), len(set(drawn)), drawn)
 
     def test_reserved(self):
         """Reserved ways are crossed out."""

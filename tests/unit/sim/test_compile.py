@@ -47,6 +47,16 @@ class TestCacheFolder(unittest.TestCase):
             folder = self.folder(NUMBA_CACHE_DIR=str(blocked), XDG_CACHE_HOME=base)
             self.assertEqual(pathlib.Path(base) / "iat-nova", folder)
 
+    def test_a_cold_cache_is_known_before_it_is_filled(self):
+        """Nothing there, and the machine code of the engine's kernels there."""
+        with tempfile.TemporaryDirectory() as base:
+            self.folder(NUMBA_CACHE_DIR=base)
+            self.assertTrue(_compile.is_cold())
+            folder = _compile.module_folder(pathlib.Path(base), SIM / "engine.py")
+            self.assertTrue(_compile.is_cold())
+            (folder / "engine.advance-1.py311.nbi").touch()
+            self.assertFalse(_compile.is_cold())
+
     def test_what_was_not_used_for_a_month_goes(self):
         """Folders are removed a month after their last use, nothing else is."""
         with tempfile.TemporaryDirectory() as base:

@@ -71,3 +71,4 @@ class RestartTest(unittest.TestCase):
         restored = [at_s for at_s, classes in masks.items() if not classes]
         self.assertAlmostEqual(3.0, restored[0], delta=0.3)
         self.assertFalse([at_s for at_s in masks if restored[0] < at_s < 7.0])
+        self.assertEqual((3.0,), result.restarts)

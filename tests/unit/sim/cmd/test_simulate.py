@@ -62,13 +62,25 @@ workloads:
 
 
 class TestSimulateRun(CliCase):
-    def simulate(self, *arguments):
+    def simulate(self, *arguments, text=TEXT):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "short.yaml"
-            path.write_text(TEXT)
-            status, out, err = self.run_it("simulate", "run", str(path), *arguments)
-        self.assertEqual(0, status, err)
+            path.write_text(text)
+            status, out, self.err = self.run_it("simulate", "run", str(path), *arguments)
+        self.assertEqual(0, status, self.err)
         return out
+
+    def test_restarts_are_shown(self):
+        """When the agent was restarted, which counts as no transition."""
+        self.assertNotIn("restarted", self.simulate())
+        self.assertIn("agent restarted at 1.5 s", self.simulate(text=f"{TEXT}restarts: [1500ms]\n"))
+
+    def test_compiling_is_announced(self):
+        """Half a minute of silence looks like a program that is not responding."""
+        for cold in (True, False):
+            with mock.patch("iat_nova.sim._compile.is_cold", return_value=cold):
+                self.simulate()
+            self.assertEqual(cold, "compiling the emulated server" in self.err)
 
     def test_latency(self):
         """A person reads a latency far below the step of time, too, not that it is 0."""
