@@ -117,6 +117,13 @@ IAT_OPTS = [
         help="LLC slices on which DDIO's hits and misses are counted and multiplied by their "
         "number, as the paper does with one; 0: all of them.",
     ),
+    cfg.BoolOpt(
+        "monitor_tenants",
+        default=False,
+        help="Whether each tenant's occupancy of the LLC and its memory traffic are monitored "
+        "while the agent enforces: a monitoring group of resctrl (an RMID) for each. Programs that "
+        "monitor by CPU (pqos -m) have fewer RMIDs then.",
+    ),
     cfg.StrOpt(
         "emulated_scenario",
         help="The scenario the emulated server runs: a file, or the name of one that ships.",
@@ -241,6 +248,7 @@ class Settings:
     dca_ports: tuple[str, ...]
     counters_interface: str
     cha_slices: int | None  # None: all
+    monitor_tenants: bool
     emulated_scenario: str | None
     emulated_pace: float
     emulated_seconds: float | None

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from iat_nova.agent.holding import Holding
 from iat_nova.agent.interlock import ALONE, Interlock, Outside
 from iat_nova.agent.journal import Journal
+from iat_nova.agent.monitoring import Following, Monitored, TenantMonitor
 from iat_nova.agent.policy_keeper import PolicyKeeper, Render
 from iat_nova.agent.sampling import Sampler
 from iat_nova.agent.shadow import Shadow, decide
@@ -70,7 +71,8 @@ class Agent:
     already; `render_policy` renders it for other facts of the host,
     None: never; `make_strategy` makes the strategy for its parameters; `paused` says whether an
     operator holds the present masks.
-    `observe` forbids every write from the start; `outside` says what others do.
+    `observe` forbids every write from the start; `outside` says what others do. `monitor` counts
+    what tenants have in the LLC; None: nobody does.
     `tenants` is the last picture by cache domain.
     """
 
@@ -92,10 +94,12 @@ class Agent:
         observe: bool = False,
         outside: Outside = ALONE,
         shadow: Shadow | None = None,
+        monitor: TenantMonitor | None = None,
     ) -> None:
         self.inventory = inventory
         self.make_strategy = make_strategy
-        self.counters = counters
+        self.counters = counters if monitor is None else Monitored(counters, monitor)
+        self._following = None if monitor is None else Following(monitor, journal, clock)
         self.enforcer = enforcer
         self.journal = journal
         self.clock = clock
@@ -171,6 +175,8 @@ class Agent:
         if pause is None:
             for domain, sample in samples.items():
                 self._decide(self.tenants[domain], sample, read_s)
+        if self._following is not None:
+            self._following.follow(self.tenants, self.enforcer.writes)
         self.journal.status(self.interlock.reasons, pause)
 
     def get_tenant_info(self) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from iat_nova.hardware.api import Counts, L2Counts
@@ -52,8 +53,11 @@ def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_
     tenants = {}
     for tenant in inventory.tenants:
         rates = _rates(tenant.cpus, before, after, per_s)
-        if rates is not None:
-            tenants[tenant.id] = rates
+        if rates is None:
+            continue
+        if after.monitored:
+            rates = _monitored(rates, (inventory.domain.id, tenant.id), before, after, per_s)
+        tenants[tenant.id] = rates
     domain = inventory.domain.id
     hits, misses, memory, writes = (
         _rate(old, new, per_s)
@@ -107,6 +111,18 @@ def _rates(cpus: tuple[int, ...], before: Counts, after: Counts, per_s: float) -
         return None
     l2 = _l2(cpus, before.l2, after.l2, per_s) if after.l2 else _NEITHER
     return Rates(instructions * per_s, cycles * per_s, references * per_s, misses * per_s, *l2)
+
+
+def _monitored(
+    rates: Rates, who: tuple[int, str], before: Counts, after: Counts, per_s: float
+) -> Rates:
+    """Add what a tenant has in the LLC, and its memory traffic; a counter begun anew went back."""
+    now = after.monitored.get(who)
+    if now is None:
+        return rates
+    was = before.monitored.get(who)
+    moved = _rate(was.memory_bytes, now.memory_bytes, per_s) if was is not None else None
+    return dataclasses.replace(rates, occupancy_bytes=now.occupancy_bytes, memory_bytes_per_s=moved)
 
 
 def _l2(

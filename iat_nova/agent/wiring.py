@@ -18,6 +18,7 @@ from iat_nova.agent.freshness import Freshness
 from iat_nova.agent.interlock import Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, FactsSource
+from iat_nova.agent.monitoring import TenantMonitor
 from iat_nova.agent.provider import ProviderFiles
 from iat_nova.agent.shadow import Shadow
 from iat_nova.agent.watchdog import Watchdog
@@ -30,6 +31,7 @@ from iat_nova.enforcement.snapshot import RestoreError, Snapshot
 from iat_nova.hardware import backends, pqos, probe
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError, PortDca
 from iat_nova.hardware.locks import lock_holder
+from iat_nova.hardware.monitor import Monitor, offered
 from iat_nova.hardware.rollback import Restorable
 from iat_nova.hardware.rootport import RootPorts
 from iat_nova.inventory.cpusets import CpuSets
@@ -61,7 +63,7 @@ class Machine:
     `inspect` what another program did to our classes and to `ports`, `about` which interfaces were
     chosen and why. DDIO goes off on `ports` with the first layout. `remove_left_over` removes what
     carries our name although no snapshot names it, `missing` names what is not there to be written
-    to.
+    to, `monitor` counts what tenants have in the LLC, where that is asked for.
     """
 
     counters: Counters
@@ -77,6 +79,7 @@ class Machine:
     dca: PortDca | None = None  # what strategies may switch
     remove_left_over: Callable[[], tuple[str, ...]] = tuple
     missing: Callable[[], tuple[str, ...]] = tuple
+    monitor: TenantMonitor | None = None
 
     def finish(self) -> None:
         """Restore what an earlier end could not reach and is online again."""
@@ -140,7 +143,23 @@ def machine(settings: Settings) -> Machine:
         about=hands.choices,
         remove_left_over=host.resctrl.remove_left_over,
         missing=hands.missing,
+        monitor=tenant_monitor(settings, host, hands),
     )
+
+
+def tenant_monitor(
+    settings: Settings, host: probe.Host, hands: backends.Backends
+) -> Monitor | None:
+    """Return what monitors tenants, None where nobody asks. Raises `HardwareError` without it."""
+    if not settings.monitor_tenants:
+        return None
+    offer = offered(host.fs) if "resctrl" in hands.parts else None
+    if offer is None or not offer.events:
+        raise HardwareError(
+            "monitor_tenants: this CPU or kernel monitors no cache, or resctrl is not used; "
+            "[iat] monitor_tenants = false"
+        )
+    return Monitor(host.fs, host.topology)
 
 
 def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
@@ -347,6 +366,7 @@ def agent(
         observe=settings.mode == "observe",
         outside=Outside(hands.owners, hands.inspect, hands.unrestored, hands.missing),
         shadow=shadow,
+        monitor=hands.monitor,
     )
 
 

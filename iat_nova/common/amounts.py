@@ -16,6 +16,14 @@ def rate(per_s: float) -> str:
     return f"{per_s:.0f} /s"
 
 
+def size(count: float) -> str:
+    """Return bytes as ``1.5 GiB``, ``22.0 MiB`` or ``64 KiB``."""
+    for unit, shift in (("GiB", 30), ("MiB", 20)):
+        if abs(count) >= 1 << shift:
+            return f"{count / (1 << shift):.1f} {unit}"
+    return f"{count / 1024:.0f} KiB"
+
+
 def percent(fraction: float) -> str:
     """Return a signed relative change as ``+31 %``; ``from zero`` where there was nothing."""
     return f"{fraction * 100:+.0f} %" if math.isfinite(fraction) else "from zero"

@@ -77,6 +77,12 @@ class Enforcer:
         self._snapshot = snapshot
         self._written: dict[int, _Written] = {}
         self._found: dict[int, WayMask | None] = {}
+        self._writes = 0
+
+    @property
+    def writes(self) -> int:
+        """How often masks were written; 0 while nothing of ours lies on the hardware."""
+        return self._writes if self._written else 0
 
     def apply(self, inventory: DomainInventory, layout: Layout) -> Effective:
         """Put a layout on its domain and return what the machine made of it.
@@ -116,6 +122,7 @@ class Enforcer:
             self._undo(domain, last, error)
             raise
         self._written[domain] = _Written(inventory, layout, effective)
+        self._writes += 1
         return effective
 
     def restore(self) -> tuple[str, ...]:

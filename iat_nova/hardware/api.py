@@ -65,11 +65,19 @@ class InboundCounts(NamedTuple):
     network: int
 
 
+class TenantCounts(NamedTuple):
+    """What one tenant has in a cache domain's LLC, and moved to and from memory; None: unknown."""
+
+    occupancy_bytes: int | None  # now
+    memory_bytes: int | None  # since some fixed moment
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
     """One reading of everything watched. What could not be read is absent, never zero.
 
-    `l2` (by CPU) and `inbound` (by domain) are empty where nobody counts them.
+    `l2` (by CPU), `inbound` (by domain) and `monitored` (by domain and tenant) are empty where
+    nobody counts them.
     """
 
     taken_at_s: float  # the loop's clock
@@ -77,6 +85,7 @@ class Counts:
     domains: Mapping[int, DomainCounts]
     l2: Mapping[int, L2Counts] = dataclasses.field(default_factory=dict)
     inbound: Mapping[int, InboundCounts] = dataclasses.field(default_factory=dict)
+    monitored: Mapping[tuple[int, str], TenantCounts] = dataclasses.field(default_factory=dict)
 
 
 class Counters(Protocol):

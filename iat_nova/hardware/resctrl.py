@@ -18,12 +18,10 @@ from typing import Any
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware import limits, resctrl_saved
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, Info, ResctrlError, ResctrlFs
+from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, PREFIX, Info, ResctrlError, ResctrlFs
 from iat_nova.hardware.rollback import AllReachable, Step, undoing
 from iat_nova.hardware.topology import Topology
 from iat_nova.model import CacheDomain, WayMask
-
-PREFIX = "iat-nova."
 
 ReadClassRegister = Callable[[int, int], WayMask]
 """(CPU, number from 0) -> the word in that mask register of the CPU's package."""

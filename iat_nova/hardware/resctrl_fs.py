@@ -20,6 +20,7 @@ from iat_nova.model import WayMask
 
 DEFAULT_ROOT = Path("/sys/fs/resctrl")
 DEFAULT_GROUP = ""
+PREFIX = "iat-nova."  # of the names of our groups
 _MONITORS = "mon_groups"
 _L3 = frozenset({"L3", "L3CODE", "L3DATA"})
 _NOT_GROUPS = frozenset({"info", "mon_groups", "mon_data"})
@@ -142,9 +143,9 @@ class ResctrlFs:
             if name.strip() not in _L3
         }
 
-    def monitor(self, name: str) -> str:
-        """Return the path of a monitoring group beneath the default group."""
-        return f"{_MONITORS}/{name}"
+    def monitor(self, name: str, group: str = DEFAULT_GROUP) -> str:
+        """Return the path of a monitoring group beneath a control group."""
+        return _in(group, f"{_MONITORS}/{name}")
 
     def monitors(self) -> Mapping[str, frozenset[int]]:
         """Return the CPUs of the monitoring groups beneath the default group, by name."""

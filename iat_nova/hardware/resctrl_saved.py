@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from iat_nova.common.cpulist import format_cpus, parse_cpus
-from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs
+from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
 from iat_nova.hardware.rollback import put_all_back
 from iat_nova.hardware.shape import HEX, NUMBER, mapping, record, text
 from iat_nova.model import WayMask
@@ -33,7 +33,11 @@ def save(fs: ResctrlFs) -> dict[str, Any]:
             name: {str(domain): f"{mask:x}" for domain, mask in by_domain.items()}
             for name, by_domain in masks.items()
         },
-        "monitors": {name: format_cpus(cpus) for name, cpus in fs.monitors().items() if cpus},
+        "monitors": {
+            name: format_cpus(cpus)
+            for name, cpus in fs.monitors().items()
+            if cpus and not name.startswith(PREFIX)
+        },
     }
 
 
@@ -43,7 +47,10 @@ def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tup
     Raises `HardwareError` at the end, with all that could not be restored.
     """
     resources = fs.info().resources
-    steps: list[Callable[[], str | None]] = [functools.partial(_remove, fs, name) for name in ours]
+    monitors = (fs.monitor(name) for name in fs.monitors() if name.startswith(PREFIX))
+    steps: list[Callable[[], str | None]] = [
+        functools.partial(_remove, fs, name) for name in (*ours, *monitors)
+    ]
     steps += [
         functools.partial(_put_back_mask, fs, resource, int(domain), WayMask(int(mask, 16)))
         for resource, masks in saved["default"].items()

@@ -19,6 +19,8 @@ class Rates:
 
     L2's rates are None where nobody counts them. They are those of MEM_LOAD_RETIRED.L2_HIT and
     .L2_MISS on a CPU; of our back ends, only the emulated server counts them so far.
+    `occupancy_bytes` is what the tenant has in the LLC now, `memory_bytes_per_s` what it moves to
+    and from memory; None where it is not monitored.
     """
 
     instructions_per_s: float
@@ -27,6 +29,8 @@ class Rates:
     misses_per_s: float  # LLC
     l2_hits_per_s: float | None = None
     l2_misses_per_s: float | None = None
+    occupancy_bytes: int | None = None
+    memory_bytes_per_s: float | None = None
 
     @property
     def ipc(self) -> float:

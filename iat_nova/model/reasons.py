@@ -27,6 +27,7 @@ class Code(enum.StrEnum):
     OWNERS_UNKNOWN = "owners-unknown"
     COUNTERS_UNREADABLE = "counters-unreadable"
     NOT_ALL_COUNTED = "not-all-counted"
+    NOT_MONITORED = "not-monitored"
     LAYOUT_IMPOSSIBLE = "layout-impossible"
     STRATEGY_FAILED = "strategy-failed"
     DOMAIN_OFFLINE = "domain-offline"
@@ -58,6 +59,7 @@ MEANINGS = {
     Code.OWNERS_UNKNOWN: "Whether another program allocates cache cannot be seen.",
     Code.COUNTERS_UNREADABLE: "The counters cannot be read: no iterations.",
     Code.NOT_ALL_COUNTED: "Some CPUs have no counters; their tenants have no rates.",
+    Code.NOT_MONITORED: "Occupancy and memory traffic of tenants are not known; all else is.",
     Code.LAYOUT_IMPOSSIBLE: "What is promised does not fit into the ways; keeping previous masks.",
     Code.STRATEGY_FAILED: "The strategy raised an error or decided what cannot be applied; "
     "keeping previous masks.",

@@ -7,7 +7,7 @@ import dataclasses
 import importlib.resources
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -218,6 +218,7 @@ def _section(
             for names in (story.inventory.names,)
             for tenant in story.inventory.tenants
         ],
+        "rate_columns": [title for title, _, _ in _columns(story)],
         "table": [
             _decision(one.iteration, known)
             for one in story.decisions[:DECISIONS]
@@ -242,6 +243,28 @@ def _ddio(story: _Story, field: str) -> list[tuple[float, float | None]]:
     return [(one.wall_s, getattr(one.sample, field)) for one in story.samples]
 
 
+def _columns(story: _Story) -> list[tuple[str, str, Callable[[float], str]]]:
+    """Return title, field and unit of what is shown of a tenant: what is monitored, if anything."""
+    counted = [
+        ("IPC", "ipc", _ratio),
+        ("LLC references", "references_per_s", _rate),
+        ("LLC misses", "misses_per_s", _rate),
+        ("Miss rate", "miss_ratio", _percent),
+    ]
+    monitored = [
+        ("In the LLC", "occupancy_bytes", figures.size),
+        ("Memory traffic", "memory_bytes_per_s", _traffic),
+    ]
+    rates = [rates for one in story.samples for rates in one.sample.tenants.values()]
+    return counted + [
+        column for column in monitored if any(getattr(one, column[1]) is not None for one in rates)
+    ]
+
+
+def _traffic(bytes_per_s: float) -> str:
+    return f"{figures.size(bytes_per_s)}/s"
+
+
 def _tenant_curves(axis: Axis, story: _Story, tenant: str, name: str, style: str) -> dict[str, Any]:
     """Return a tenant's row of small curves with the last values."""
     rates: Sequence[tuple[float, Rates | None]] = [
@@ -249,15 +272,11 @@ def _tenant_curves(axis: Axis, story: _Story, tenant: str, name: str, style: str
     ]
     last = next((found for _, found in reversed(rates) if found is not None), None)
     row: dict[str, Any] = {"name": name, "style": style, "cells": []}
-    for title, field, unit in (
-        ("IPC", "ipc", _ratio),
-        ("LLC references", "references_per_s", _rate),
-        ("LLC misses", "misses_per_s", _rate),
-        ("miss rate", "miss_ratio", _percent),
-    ):
+    for title, field, unit in _columns(story):
         points = [(at_s, getattr(found, field) if found else None) for at_s, found in rates]
         drawn = charts.small_curve(axis, Curve(title, style, points), unit=unit, gap_s=story.gap_s)
-        value = unit(getattr(last, field)) if last else "-"
+        latest = getattr(last, field) if last else None
+        value = "-" if latest is None else unit(latest)
         highest = max((value for _, value in points if value is not None), default=None)
         row["cells"].append((drawn, value, unit(highest) if highest is not None else "-"))
     return row

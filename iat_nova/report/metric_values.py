@@ -244,8 +244,8 @@ def tenant(
     return read
 
 
-def rate(value: Callable[[Rates], float]) -> Callable[[Observed], Iterator[Sample]]:
-    """Read one of a tenant's rates; nothing where its counters could not be read."""
+def rate(value: Callable[[Rates], float | None]) -> Callable[[Observed], Iterator[Sample]]:
+    """Read one of a tenant's rates; nothing where it could not be read."""
 
     def of(iteration: Iteration, tenant: str) -> float | None:
         rates = iteration.sample.tenants.get(tenant)

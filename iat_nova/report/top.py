@@ -20,6 +20,8 @@ SORTS = ("name", "misses", "references", "ipc")
 TRACE = 512  # iterations remembered for the curves
 TRAIL = 64  # decisions remembered for the trail of way maps
 ROOMY = 30  # lines from which on blank ones set the parts off
+WIDE = 100  # columns from which on there is room for what is monitored, which takes so many:
+MONITORED = 22
 REASON = 3  # lines of a decision's reason, where it does not fit beside the map
 _BARS = "▁▂▃▄▅▆▇█"
 _BOLD, _DIM, _ALARM, _TITLE = "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[7m"
@@ -187,24 +189,29 @@ def _curves(trace: Trace, screen: Screen) -> list[str]:
 
 def _tenant_lines(domain: DomainView, screen: Screen, room: int) -> list[str]:
     """A line a tenant, those that do not fit counted in the last one."""
-    name_width = max(12, min(32, screen.width - 66))
+    monitored = screen.width >= WIDE and any(
+        (rates := _rates(domain, one)) is not None and rates.occupancy_bytes is not None
+        for one in domain.inventory.tenants
+    )
+    name_width = max(12, min(32, screen.width - 66 - (MONITORED if monitored else 0)))
     head = (
         f" {'TENANT':<{name_width}} {'PRIORITY':<9} {'WAYS':>4} {'MASK':>8} {'IPC':>5} "
         f"{'REFERENCES':>11} {'MISSES':>9} {'RATE':>6}"
     )
+    head += f" {'IN LLC':>9} {'MEMORY':>11}" if monitored else ""
     lines = [_styled(head, _BOLD, screen)]
     tenants, names = _sorted(domain, screen.sort), words.Names(domain.inventory)
     shown = tenants if len(tenants) < room else tenants[: max(0, room - 2)]
     for tenant in shown:
         name = escape.fit(names.cut(tenant.id, name_width), name_width)
-        text = _tenant_line(domain, tenant, name)
+        text = _tenant_line(domain, tenant, name, monitored)
         lines.append(escape.cut(text, screen.width))
     if len(shown) < len(tenants):
         lines.append(_styled(f" … {len(tenants) - len(shown)} more", _DIM, screen))
     return lines
 
 
-def _tenant_line(domain: DomainView, tenant: Tenant, name: str) -> str:
+def _tenant_line(domain: DomainView, tenant: Tenant, name: str, monitored: bool) -> str:
     mask, ddio = domain.mask_of(tenant.id), domain.ddio
     rates = _rates(domain, tenant)
     shared = " ~ddio" if mask and ddio and mask.overlaps(ddio) else ""
@@ -218,7 +225,18 @@ def _tenant_line(domain: DomainView, tenant: Tenant, name: str) -> str:
         if rates
         else f"{'-':>5} {'-':>11} {'-':>9} {'-':>6}"
     )
+    figures_shown += _monitored(rates) if monitored else ""
     return f" {name} {priority:<9} {ways:>4} {shown:>8} {figures_shown}{shared}"
+
+
+def _monitored(rates: Rates | None) -> str:
+    """Return what a tenant has in the LLC, and its memory traffic."""
+    held = rates.occupancy_bytes if rates else None
+    moved = rates.memory_bytes_per_s if rates else None
+    return (
+        f" {'-' if held is None else figures.size(held):>9}"
+        f" {'-' if moved is None else figures.size(moved) + '/s':>11}"
+    )
 
 
 def _asked(has: WayMask | None, decided: WayMask | None) -> str:

@@ -203,6 +203,8 @@ LONG_COLUMNS = (
     "ipc",
     "references_per_s",
     "misses_per_s",
+    "occupancy_bytes",
+    "memory_bytes_per_s",
 )
 
 
@@ -239,6 +241,8 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "ipc": round(rates.ipc, 3) if rates else None,
         "references_per_s": _whole(rates.references_per_s) if rates else None,
         "misses_per_s": _whole(rates.misses_per_s) if rates else None,
+        "occupancy_bytes": rates.occupancy_bytes if rates else None,
+        "memory_bytes_per_s": _known(rates.memory_bytes_per_s) if rates else None,
     }
 
 
@@ -246,6 +250,10 @@ def _coerced(mask: WayMask | None, decided: WayMask | None) -> list[str]:
     if mask is None or decided in (None, mask):
         return []
     return [f"mask {decided} was asked for, the machine has {mask}"]
+
+
+def _known(value: float | None) -> int | None:
+    return None if value is None else _whole(value)
 
 
 def _whole(value: float) -> int | None:

@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iat_nova.agent.sampling import Sampler
-from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, InboundCounts, L2Counts
+from iat_nova.hardware.api import (
+    CoreCounts,
+    Counts,
+    DomainCounts,
+    InboundCounts,
+    L2Counts,
+    TenantCounts,
+)
 from iat_nova.model import (
     CacheDomain,
     DomainInventory,
@@ -98,6 +105,30 @@ class SamplerTest(unittest.TestCase):
         self.assertEqual(100.0, sample.ddio_hits_per_s)
         self.assertEqual(5.0, sample.ddio_misses_per_s)
         self.assertIsNone(sample.memory_bytes_per_s)
+
+    def test_what_is_monitored(self) -> None:
+        """Occupancy as it is now; traffic as a rate, absent where a new counter began."""
+        cores = {cpu: CoreCounts(1, 1, 1, 1) for cpu in (1, 2)}
+        known = inventory(tenant("a", 1), tenant("b", 2))
+
+        def sample(*counts: tuple[int | None, int | None] | None) -> Rates:
+            sampler = Sampler()
+            for at_s, one in enumerate(counts):
+                monitored = {} if one is None else {(0, "a"): TenantCounts(*one)}
+                found = sampler.update(Counts(2.0 * at_s, cores, {}, monitored=monitored), known)
+            self.assertIsNone(found[0].tenants["b"].occupancy_bytes)
+            return found[0].tenants["a"]
+
+        for counts, expected in (
+            (((7, 100), (9, 300)), (9, 100.0)),
+            ((None, (9, 300)), (9, None)),
+            (((7, 100), (9, 50)), (9, None)),
+            (((7, 100), (None, None)), (None, None)),
+            (((7, 100), None), (None, None)),
+        ):
+            with self.subTest(counts):
+                seen = sample(*counts)
+                self.assertEqual(expected, (seen.occupancy_bytes, seen.memory_bytes_per_s))
 
     def test_lines_of_which_nobody_knows_whether_they_hit(self) -> None:
         """All that devices wrote is known, hits and misses are absent."""

@@ -70,6 +70,12 @@ class Cpus:
             (cache / "size").write_text(f"{self.size}\n")
         self.on.add(cpu)
 
+    def put_nodes(self, *nodes):
+        """Give the machine these NUMA nodes, each a list of CPUs."""
+        for number, cpus in enumerate(nodes):
+            for cpu in cpus:
+                (self.root / f"cpu{cpu}/node{number}").mkdir()
+
     def unplug(self, cpu):
         # The inode must not be used again for the next folder: keep it alive elsewhere.
         keep = self.root / f"gone-{len(self._ballast)}"
@@ -101,6 +107,7 @@ class KernelTree(ResctrlFs):
         self.min_bits, self.sparse, self.closids = min_bits, sparse, min(closids, mba_closids or 99)
         self.resources = ("L3CODE", "L3DATA") if cdp else ("L3",)
         self.debug = debug
+        self.rmids = None  # as many as are wanted
         self.changes = []
         self.fail_at = None
         self.dead = False
@@ -132,7 +139,7 @@ class KernelTree(ResctrlFs):
         group, _, file = name.rpartition("/")
         if not (self.root / name).exists():
             raise OSError(errno.ENOENT, "No such file or directory")
-        if group.startswith("mon_groups/"):
+        if "mon_groups/" in group:
             self._monitor_cpus(group, text)
         elif file == "schemata":
             self._schemata(group, text)
@@ -146,6 +153,14 @@ class KernelTree(ResctrlFs):
 
     def mkdir(self, name):
         self._change(f"mkdir {name}")
+        rmids = 1 + len(self.groups()) + len([*self.root.glob("**/mon_groups/*")])
+        if self.rmids is not None and rmids >= self.rmids:
+            raise self._refuse(errno.ENOSPC, "Out of RMIDs")
+        if "mon_groups/" in name:
+            (self.root / name).mkdir()
+            self._put(f"{name}/cpus_list", "")
+            self._counted(name)
+            return
         used = {self._closid(group) for group in ("", *self.groups())}
         free = [n for n in range(self.closids) if n not in used]
         if not free:
@@ -159,6 +174,8 @@ class KernelTree(ResctrlFs):
             raise OSError(errno.ENOENT, "No such file or directory")
         own = parse_cpus(self.read(f"{name}/cpus_list"))
         shutil.rmtree(self.root / name)
+        if "mon_groups/" in name:
+            return
         self._put("cpus_list", format_cpus(parse_cpus(self.read("cpus_list")) | own))
 
     def unplug(self, cpu):
@@ -251,7 +268,22 @@ class KernelTree(ResctrlFs):
         self._put(f"{base}cpus_list", "")
         self._put(f"{base}mode", "shareable")
         self._put(f"{base}tasks", "")
+        (self.root / f"{base}mon_groups").mkdir(exist_ok=True)
         self._usage()
+
+    def monitoring(self, rmids, features="llc_occupancy\nmbm_total_bytes\nmbm_local_bytes"):
+        """Have the CPU monitor, with so many RMIDs."""
+        self.rmids = rmids
+        (self.root / "info/L3_MON").mkdir()
+        self._put("info/L3_MON/num_rmids", rmids)
+        self._put("info/L3_MON/mon_features", features)
+
+    def _counted(self, name):
+        for domain in self.cpus.domains():
+            folder = self.root / f"{name}/mon_data/mon_L3_{domain:02d}"
+            folder.mkdir(parents=True)
+            for event in self.read("info/L3_MON/mon_features").split():
+                (folder / event).write_text("0\n")
 
     def _schemata(self, group, text):
         base = f"{group}/" if group else ""
@@ -304,17 +336,19 @@ class KernelTree(ResctrlFs):
         self._monitors()
 
     def _monitors(self):
-        """Take CPUs that left the default group out of its monitoring groups."""
-        left = parse_cpus(self.read("cpus_list"))
-        for path in self.root.glob("mon_groups/*/cpus_list"):
-            path.write_text(format_cpus(parse_cpus(path.read_text()) & left) + "\n")
+        """Take CPUs that left a group out of its monitoring groups."""
+        for group in ("", *self.groups()):
+            left = parse_cpus(self.read(f"{group}/cpus_list".lstrip("/")))
+            for path in (self.root / group).glob("mon_groups/*/cpus_list"):
+                path.write_text(format_cpus(parse_cpus(path.read_text()) & left) + "\n")
 
     def _monitor_cpus(self, group, text):
         wanted = parse_cpus(text)
-        if wanted - parse_cpus(self.read("cpus_list")):
+        parent = group.partition("mon_groups/")[0]
+        if wanted - parse_cpus(self.read(f"{parent}cpus_list")):
             says = "Can only add CPUs to mongroup that belong to parent"
             raise self._refuse(errno.EINVAL, says)
-        for path in self.root.glob("mon_groups/*/cpus_list"):
+        for path in (self.root / parent).glob("mon_groups/*/cpus_list"):
             path.write_text(format_cpus(parse_cpus(path.read_text()) - wanted) + "\n")
         self._put(f"{group}/cpus_list", format_cpus(wanted))
 

@@ -269,10 +269,15 @@ class MetricsTest(unittest.TestCase):
     def test_the_reference_says_how_many_series(self) -> None:
         """Whatever happens on a host, no metric has more series than its documentation says."""
         burst = stories.burst(1, stories.NIGHT)
+        monitored = {
+            tenant: dataclasses.replace(rates, occupancy_bytes=1 << 20, memory_bytes_per_s=1e9)
+            for tenant, rates in burst.sample.tenants.items()
+        }
+        counted = dataclasses.replace(
+            burst.sample, memory_bytes_per_s=1e9, ddio_writes_per_s=1e6, tenants=monitored
+        )
         burst = dataclasses.replace(
-            burst,
-            sample=dataclasses.replace(burst.sample, memory_bytes_per_s=1e9, ddio_writes_per_s=1e6),
-            effective={**burst.effective, DDIO: burst.decision.layout.ddio},
+            burst, sample=counted, effective={**burst.effective, DDIO: burst.decision.layout.ddio}
         )
         seen = observer(burst, names=("be1", "be2", "be3"))
         seen.event("error")

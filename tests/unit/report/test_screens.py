@@ -2,6 +2,7 @@
 """The live screen fits every terminal; the report is one well-formed, harmless file."""
 
 import dataclasses
+import functools
 import html.parser
 import itertools
 import math
@@ -11,8 +12,9 @@ import shutil
 import tempfile
 import time
 import unittest
+from unittest import mock
 
-from iat_nova.model import DDIO, DomainInventory, Group, WayMask
+from iat_nova.model import DDIO, DomainInventory, Group, Rates, WayMask
 from iat_nova.model.reasons import Reason
 from iat_nova.report import charts, escape, status, top
 from iat_nova.report import html as report
@@ -340,6 +342,26 @@ class TestReport(StoryCase):
         """An empty period is said, not drawn."""
         with self.assertRaises(report.NothingToReport):
             report.write(self.reader(), begin_s=time.time() + 1000)
+
+
+class TestMonitored(TestTop, TestReport):
+    """All of it where occupancy and memory traffic of tenants are monitored."""
+
+    def tell(self, at_s=None, **changes):
+        monitored = functools.partial(Rates, occupancy_bytes=3 << 20, memory_bytes_per_s=2 << 30)
+        with mock.patch("tests.unit.stories.Rates", monitored):
+            super().tell(at_s, **changes)
+
+    def test_shown(self):
+        """In the row, on a wide terminal, and in the report."""
+        (domain,) = self.view().domains
+        row = tenant_row(domain, domain.inventory.tenants[0])
+        self.assertEqual((3 << 20, 2 << 30), (row["occupancy_bytes"], row["memory_bytes_per_s"]))
+        self.assertRegex("\n".join(self.frame(120, 40)), r"IN LLC +MEMORY\n.* 3.0 MiB +2.0 GiB/s")
+        self.assertNotIn("IN LLC", "\n".join(self.frame(80, 24)))
+        text = " ".join(self.page()[1].text)
+        for part in ("In the LLC", "3.0 MiB", "Memory traffic", "2.0 GiB/s"):
+            self.assertIn(part, text)
 
 
 class TestAxis(unittest.TestCase):

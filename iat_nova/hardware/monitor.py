@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each tenant has in the LLC and moves to and from memory: resctrl's monitoring groups.
+
+Source: Linux, Documentation/filesystems/resctrl.rst (CMT, MBM). A tenant's CPUs are in a control
+group, shared by all tenants of its class; a monitoring group beneath that counts the tenant alone.
+When its CPUs go to another class, a new group is made there: its occupancy begins at nothing, as
+the kernel counts for the new RMID only what is brought into the cache from then on.
+
+RMIDs are few, and every control group needs one: as many as there are classes are not taken. One
+that was given back is free only once its data has left the cache, so what was given back lately
+counts as taken.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+
+from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.hardware.api import HardwareError, TenantCounts
+from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
+from iat_nova.hardware.topology import Topology
+from iat_nova.model import DomainInventory
+
+_INFO = "info/L3_MON"
+LIMBO_S = 300.0  # after which an RMID is taken to be free again; the kernel alone knows
+OCCUPANCY, BANDWIDTH = "llc_occupancy", "mbm_total_bytes"
+
+Key = tuple[int, str]
+"""A tenant of a cache domain: the domain's number and the tenant's id."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Monitoring:
+    """What ``info/L3_MON`` offers: events by their file names, and RMIDs."""
+
+    events: frozenset[str]
+    rmids: int
+    assigned: bool  # counters of bandwidth are assigned to groups, and may run out (mbm_event)
+
+    def __str__(self) -> str:
+        """Say what is monitored."""
+        what = {OCCUPANCY: "occupancy", BANDWIDTH: "memory traffic"}
+        events = " and ".join(text for name, text in what.items() if name in self.events)
+        few = "; counters of traffic are assigned, and may run out" if self.assigned else ""
+        return f"{events or 'nothing'} of each tenant, {self.rmids} RMIDs{few}"
+
+
+def offered(fs: ResctrlFs) -> Monitoring | None:
+    """Return what can be monitored here, None where nothing can. Raises `HardwareError`."""
+    if not (fs.root / _INFO).is_dir():
+        return None
+    try:
+        events = frozenset(fs.read(f"{_INFO}/mon_features").split())
+        rmids = int(fs.read(f"{_INFO}/num_rmids"))
+    except (OSError, ValueError) as error:
+        raise HardwareError(f"{fs.root / _INFO}: {error}") from error
+    try:
+        mode = fs.read(f"{_INFO}/mbm_assign_mode")
+    except OSError:  # Linux before 6.18
+        mode = ""
+    return Monitoring(events & {OCCUPANCY, BANDWIDTH}, rmids, "[mbm_event]" in mode)
+
+
+class Monitor:
+    """A monitoring group for each tenant, beneath the control group in which its CPUs are.
+
+    `full` says why nobody, or not everybody, is monitored; None while all are. CPUs that another
+    program monitors stay with it: their tenants are not monitored.
+    """
+
+    def __init__(
+        self, fs: ResctrlFs, topology: Topology, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._fs = fs
+        self._topology = topology
+        self._now_s = now_s
+        self._given_back_s: list[float] = []  # when each RMID was
+        self._groups: dict[Key, str] = {}  # paths
+        self._files: dict[Key, dict[str, str]] = {}
+        self.full: str | None = None
+
+    def watch(self, inventories: Mapping[int, DomainInventory]) -> None:
+        """Count exactly these tenants from now on, wherever their CPUs are.
+
+        Where there are not RMIDs enough for all nobody is counted: `full` says so. Raises
+        `HardwareError`; nobody is counted then.
+        """
+        offer = offered(self._fs)
+        if offer is None or not offer.events:
+            return
+        wanted = {
+            (domain, tenant.id): frozenset(tenant.cpus)
+            for domain, inventory in inventories.items()
+            for tenant in inventory.tenants
+            if tenant.cpus
+        }
+        self.full = None
+        try:
+            self._follow(wanted, offer)
+        except HardwareError:
+            self.close()
+            raise
+
+    def _follow(self, wanted: Mapping[Key, frozenset[int]], offer: Monitoring) -> None:
+        others = self._others()
+        parents = self._parents()
+        places: dict[Key, tuple[str, frozenset[int]]] = {}
+        online = self._topology.online()
+        for key, cpus in wanted.items():
+            here = cpus & online
+            homes = {parents[cpu] for cpu in here if cpu in parents}
+            if len(homes) == 1 and here.isdisjoint(frozenset().union(*others.values())):
+                places[key] = homes.pop(), here
+        room = offer.rmids - self._fs.info().closids - len(others)
+        if len(places) > room:
+            self.close()
+            self.full = (
+                f"{len(places)} tenants want an RMID each, {max(0, room)} of {offer.rmids} are left"
+            )
+            return
+        for key in list(self._groups):
+            if key not in places or self._parent(key) != places[key][0]:
+                self._drop(key)
+        since_s = self._now_s() - LIMBO_S
+        self._given_back_s = [at_s for at_s in self._given_back_s if at_s > since_s]
+        room -= len(self._groups) + len(self._given_back_s)
+        without = [key for key in places if key not in self._groups][max(0, room) :]
+        if without:
+            self.full = (
+                f"{len(without)} of {len(places)} tenants wait for an RMID: those given back in "
+                f"the last {LIMBO_S:.0f} s may be in use yet"
+            )
+        for key, (_, here) in places.items():
+            if key not in without:
+                self._place(key, places[key][0], here, offer)
+
+    def _parent(self, key: Key) -> str:
+        """Return the control group in which a tenant is counted."""
+        return self._groups[key].rpartition("mon_groups/")[0].rstrip("/")
+
+    def _others(self) -> dict[str, frozenset[int]]:
+        """Return the CPUs that other programs monitor, by their groups."""
+        found = self._fs.monitors().items()
+        return {name: cpus for name, cpus in found if not name.startswith(PREFIX)}
+
+    def _parents(self) -> dict[int, str]:
+        """Return the control group of every CPU."""
+        groups = (DEFAULT_GROUP, *self._fs.groups())
+        return {cpu: group for group in groups for cpu in parse_cpus(self._fs.cpus_list(group))}
+
+    def _place(self, key: Key, parent: str, cpus: frozenset[int], offer: Monitoring) -> None:
+        """Have a tenant's group beneath a control group, with its CPUs."""
+        name = f"{PREFIX}{key[0]}.{_number(self._groups, key)}"
+        path = self._groups.get(key) or self._fs.monitor(name, parent)
+        if not (self._fs.root / path).is_dir():
+            self._fs.add(path)
+        self._groups[key] = path
+        if parse_cpus(self._fs.cpus_list(path)) != cpus:
+            self._fs.set_cpus(path, format_cpus(cpus))
+        data = f"{path}/mon_data/mon_L3_{key[0]:02d}"
+        self._files[key] = {event: f"{data}/{event}" for event in offer.events}
+
+    def _drop(self, key: Key) -> None:
+        path = self._groups.pop(key)
+        self._given_back_s.append(self._now_s())
+        self._files.pop(key, None)
+        if (self._fs.root / path).is_dir():  # else its control group went, and took it along
+            self._fs.remove(path)
+
+    def read(self) -> Mapping[Key, TenantCounts]:
+        """Return what was counted; what the kernel cannot tell now is None."""
+        return {
+            key: TenantCounts(self._value(files.get(OCCUPANCY)), self._value(files.get(BANDWIDTH)))
+            for key, files in self._files.items()
+        }
+
+    def _value(self, name: str | None) -> int | None:
+        """Return a number; None for ``Unavailable``, ``Unassigned``, ``Error``, or no such file."""
+        if name is None:
+            return None
+        try:
+            return int(self._fs.read(name))
+        except (OSError, ValueError):
+            return None
+
+    def close(self) -> None:
+        """Give all RMIDs back; may be repeated. Raises `HardwareError`."""
+        for key in list(self._groups):
+            self._drop(key)
+
+
+def _number(groups: Mapping[Key, str], key: Key) -> int:
+    """Return the lowest number that no other tenant's group has."""
+    taken = {path.rpartition(".")[2] for other, path in groups.items() if other != key}
+    return next(number for number in range(len(groups) + 1) if str(number) not in taken)

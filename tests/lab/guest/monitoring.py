@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Occupancy and memory traffic of tenants through monitoring groups, with fed counters."""
+
+import unittest
+
+from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.hardware.monitor import OCCUPANCY, Monitor, offered
+from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.model import DomainInventory, Priority, Tenant, TenantKind, WayMask, WayRequest
+from tests.lab.guest.machine import TOPOLOGY, Registers, mount
+from tests.lab.registers import RMID_UNIT
+from tests.proofs import proves
+
+REGISTERS = Registers()
+
+
+def tenant(name, *cpus):
+    return Tenant(name, name, TenantKind.GUEST, Priority.PC, False, cpus, WayRequest())
+
+
+class TwoTenants(unittest.TestCase):
+    """Two tenants of a class."""
+
+    def setUp(self):
+        mount()
+        self.fs = ResctrlFs()
+        self.resctrl = Resctrl(self.fs, TOPOLOGY)
+        self.domain = self.resctrl.domains()[0]
+        self.monitor = Monitor(self.fs, TOPOLOGY)
+        self.addCleanup(self.resctrl.restore, self.resctrl.save())
+        self.addCleanup(self.monitor.close)
+        first, second = self.domain.cpus[:2]
+        self.tenants = (tenant("a", first), tenant("b", second))
+        self.resctrl.apply(self.domain.id, (ClassMask("ab", (first, second), WayMask(3)),))
+
+    def watch(self, *tenants):
+        self.monitor.watch({self.domain.id: DomainInventory(self.domain, tenants)})
+
+    def rmid(self, cpu):
+        return REGISTERS.pqr_assoc(cpu)[1]
+
+
+@proves("occupancy and traffic")
+class Monitored(TwoTenants):
+    """What is counted, and that it ends."""
+
+    def test_what_is_fed(self):
+        """Each tenant has an RMID of its own, in the same class; its counts are read."""
+        offer = offered(self.fs)
+        self.assertIn(OCCUPANCY, offer.events)
+        self.watch(*self.tenants)
+        a, b = (one.cpus[0] for one in self.tenants)
+        self.assertEqual(REGISTERS.pqr_assoc(a)[0], REGISTERS.pqr_assoc(b)[0])
+        self.assertEqual(3, len({0, self.rmid(a), self.rmid(b)}))
+        before = self.monitor.read()[0, "a"]
+        REGISTERS.set_rmid(self.rmid(a), 48, 1000, 900)
+        REGISTERS.set_rmid(self.rmid(b), 16, 10, 10)
+        after = self.monitor.read()
+        unit = after[0, "b"].occupancy_bytes // 16  # what the kernel takes a count for
+        self.assertEqual(48 * unit, after[0, "a"].occupancy_bytes)
+        self.assertEqual(RMID_UNIT, unit)
+        self.assertEqual(1000 * unit, after[0, "a"].memory_bytes - before.memory_bytes)
+
+    def test_to_another_class(self):
+        """A tenant that changes classes is counted on in the new one."""
+        self.watch(*self.tenants)
+        a, b = (one.cpus[0] for one in self.tenants)
+        classes = (ClassMask("ab", (b,), WayMask(3)), ClassMask("a", (a,), WayMask(0xC)))
+        self.resctrl.apply(self.domain.id, classes)
+        self.watch(*self.tenants)
+        REGISTERS.set_rmid(self.rmid(a), 7, 0, 0)
+        self.assertEqual(7 * RMID_UNIT, self.monitor.read()[0, "a"].occupancy_bytes)
+        self.assertNotEqual(self.rmid(a), self.rmid(b))
+
+    def test_all_is_as_found(self):
+        """After a restore by another process no group and no RMID of ours is left."""
+        saved = self.resctrl.save()
+        a, _ = (one.cpus[0] for one in self.tenants)
+        self.resctrl.apply(self.domain.id, (ClassMask("a", (a,), WayMask(3)),))
+        self.watch(*self.tenants)
+        self.assertTrue(any((self.fs.root / "mon_groups").iterdir()))
+        Resctrl(self.fs, TOPOLOGY).restore(saved)
+        self.assertEqual([], [*(self.fs.root / "mon_groups").iterdir()])
+        self.assertEqual({(0, 0)}, {REGISTERS.pqr_assoc(cpu) for cpu in TOPOLOGY.online()})
+
+
+class RunOut(TwoTenants):
+    """The last, as RMIDs are in limbo for a while when they were all in use."""
+
+    def test_rmids_run_out(self):
+        """Where others took all of them nobody is counted, and the reason is the kernel's."""
+        made = []
+        try:
+            for number in range(offered(self.fs).rmids):
+                self.fs.add(f"mon_groups/theirs{number}")
+                made.append(f"mon_groups/theirs{number}")
+        except HardwareError as error:
+            self.assertIn("Out of RMIDs", str(error))
+        for name in made:
+            self.addCleanup(self.fs.remove, name)
+        try:
+            self.watch(*self.tenants)
+        except HardwareError as error:  # some are in limbo, of which only the kernel knows
+            self.assertIn("Out of RMIDs", str(error))
+        else:
+            self.assertIn("2 tenants want an RMID each, 0 of", self.monitor.full)
+        self.assertEqual({}, self.monitor.read())

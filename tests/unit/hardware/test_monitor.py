@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Monitoring groups of tenants follow them from class to class, and take no RMID that is needed."""
+
+import unittest
+
+from iat_nova.hardware import resctrl_saved
+from iat_nova.hardware.api import ClassMask, HardwareError, TenantCounts
+from iat_nova.hardware.monitor import Monitor, offered
+from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.model import (
+    CacheDomain,
+    DomainInventory,
+    Priority,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+from tests.unit.hardware import trees
+
+
+def tenant(name, *cpus):
+    return Tenant(name, name, TenantKind.GUEST, Priority.PC, False, cpus, WayRequest())
+
+
+class MonitorTest(unittest.TestCase):
+    """Two domains of four CPUs."""
+
+    def setUp(self):
+        folder = trees.folder(self)
+        self.cpus = trees.Cpus(folder / "cpu", packages=((0, 1, 2, 3), (4, 5, 6, 7)))
+        self.tree = trees.KernelTree(folder / "resctrl", self.cpus)
+        self.tree.monitoring(144)
+        self.resctrl = Resctrl(self.tree, self.cpus.topology)
+        self.resctrl.domains()
+        self.now_s = 0.0
+        self.monitor = Monitor(self.tree, self.cpus.topology, lambda: self.now_s)
+
+    def watch(self, *tenants, domain=0):
+        caches = CacheDomain(domain, (0, 1, 2, 3), 11, 8)
+        self.monitor.watch({domain: DomainInventory(caches, tenants)})
+
+    def groups(self):
+        """Return the CPUs of monitoring groups by path."""
+        return {
+            str(path.relative_to(self.tree.root).parent): path.read_text().strip()
+            for path in self.tree.root.glob("**/mon_groups/*/cpus_list")
+        }
+
+    def apply(self, *classes):
+        masks = (ClassMask(name, cpus, WayMask(3)) for name, cpus in classes)
+        self.resctrl.apply(0, tuple(masks))
+
+    def count(self, group, occupancy, total, domain=0):
+        data = f"{group}/mon_data/mon_L3_{domain:02d}"
+        self.tree._put(f"{data}/llc_occupancy", occupancy)
+        self.tree._put(f"{data}/mbm_total_bytes", total)
+
+    def test_beneath_the_class(self):
+        """Two tenants of one class are counted apart, one in the default class as well."""
+        self.apply(("ab", (0, 1)))
+        self.watch(tenant("a", 0), tenant("b", 1), tenant("c", 2, 3))
+        self.assertEqual({
+            "iat-nova.1/mon_groups/iat-nova.0.0": "0",
+            "iat-nova.1/mon_groups/iat-nova.0.1": "1",
+            "mon_groups/iat-nova.0.2": "2-3",
+        }, self.groups())  # fmt: skip
+        self.count("mon_groups/iat-nova.0.2", 1 << 20, 77)
+        self.count("iat-nova.1/mon_groups/iat-nova.0.0", "Unavailable", "Unassigned")
+        counts = self.monitor.read()
+        self.assertEqual(TenantCounts(1 << 20, 77), counts[0, "c"])
+        self.assertEqual(TenantCounts(None, None), counts[0, "a"])
+
+    def test_follows_to_another_class(self):
+        """The group in the former class is given up, and one is made in the new one."""
+        self.apply(("a", (0,)))
+        self.watch(tenant("a", 0), tenant("b", 1))
+        self.apply(("b", (0, 1)), ("c", (2,)))
+        self.watch(tenant("a", 0), tenant("b", 1))
+        self.assertEqual(2, len(self.groups()), self.groups())
+        self.assertEqual({"0", "1"}, set(self.groups().values()))
+        self.assertEqual({(0, "a"), (0, "b")}, self.monitor.read().keys())
+        self.apply()
+        self.watch(tenant("a", 0))
+        self.assertEqual(["0"], list(self.groups().values()))
+        self.monitor.close()
+        self.assertEqual({}, self.groups())
+
+    def test_nothing_is_done_twice(self):
+        """Looking again changes nothing."""
+        self.watch(tenant("a", 0), tenant("b", 1))
+        self.tree.changes.clear()
+        self.watch(tenant("a", 0), tenant("b", 1))
+        self.assertEqual([], self.tree.changes)
+
+    def test_offline_cpus(self):
+        """They are left out, and taken in when they are back."""
+        self.tree.unplug(1)
+        self.watch(tenant("a", 0, 1))
+        self.assertEqual({"mon_groups/iat-nova.0.0": "0"}, self.groups())
+        self.tree.plug(1)
+        self.watch(tenant("a", 0, 1))
+        self.assertEqual({"mon_groups/iat-nova.0.0": "0-1"}, self.groups())
+
+    def test_cpus_that_others_monitor(self):
+        """Stay where they are; the others are counted."""
+        self.tree.add_monitor("theirs", "0-1")
+        self.watch(tenant("a", 1, 2), tenant("b", 3))
+        self.assertEqual({0, 1}, self.tree.monitored("theirs"))
+        self.assertEqual({(0, "b")}, self.monitor.read().keys())
+
+    def test_rmids_run_out(self):
+        """As many as there are classes stay free; where the rest is too few nobody is counted."""
+        for rmids, counted in ((8 + 2, 2), (8 + 1, 0)):
+            with self.subTest(rmids=rmids):
+                self.tree._put("info/L3_MON/num_rmids", rmids)
+                self.watch(tenant("a", 0), tenant("b", 1))
+                self.assertEqual(counted, len(self.groups()))
+        self.assertEqual("2 tenants want an RMID each, 1 of 9 are left", self.monitor.full)
+        self.assertEqual({}, self.monitor.read())
+        self.now_s += 301.0
+        self.watch(tenant("a", 0))
+        self.assertIsNone(self.monitor.full)
+        self.assertEqual(1, len(self.groups()))
+
+    def test_rmids_given_back(self):
+        """Are not free at once: control groups must find one, however often masks move."""
+        self.tree._put("info/L3_MON/num_rmids", 8 + 3)
+        tenants = tenant("a", 0), tenant("b", 1)
+        self.watch(*tenants)
+        self.apply(("a", (0,)))
+        self.watch(*tenants)
+        self.assertEqual((2, None), (len(self.groups()), self.monitor.full))
+        self.apply(("b", (0, 1)))
+        self.watch(*tenants)
+        self.assertEqual({"iat-nova.1/mon_groups/iat-nova.0.0": "0"}, self.groups())
+        self.assertRegex(self.monitor.full, "1 of 2 tenants wait for an RMID: those given back in")
+        self.now_s += 301.0
+        self.watch(*tenants)
+        self.assertEqual((2, None), (len(self.groups()), self.monitor.full))
+
+    def test_the_kernel_has_none_left(self):
+        """RMIDs whose data is in the cache yet are not free: nobody is counted, and it is said."""
+        self.tree.rmids = 2
+        with self.assertRaisesRegex(HardwareError, "Out of RMIDs; remove monitoring groups"):
+            self.watch(tenant("a", 0), tenant("b", 1))
+        self.assertEqual(({}, {}), (self.groups(), self.monitor.read()))
+
+    def test_not_offered(self):
+        """A CPU that does not monitor is left alone."""
+        (self.tree.root / "info/L3_MON").rename(self.tree.root / "info/elsewhere")
+        self.assertIsNone(offered(self.tree))
+        self.watch(tenant("a", 0))
+        self.assertEqual({}, self.groups())
+
+    def test_assigned_counters(self):
+        """Newer kernels tell whether counters of bandwidth are handed out."""
+        self.assertFalse(offered(self.tree).assigned)
+        self.tree._put("info/L3_MON/mbm_assign_mode", "[mbm_event]\ndefault")
+        self.assertTrue(offered(self.tree).assigned)
+        said = "occupancy and memory traffic of each tenant, 144 RMIDs; counters of traffic are"
+        self.assertIn(said, str(offered(self.tree)))
+
+    def test_restored(self):
+        """What a dead agent left is removed, and never saved as another program's."""
+        self.tree.add_monitor("theirs", "3")
+        saved = resctrl_saved.save(self.tree)
+        self.apply(("a", (0,)))
+        self.watch(tenant("a", 0), tenant("b", 1))
+        self.assertEqual(saved, resctrl_saved.save(self.tree) | {"default": saved["default"]})
+        done = Resctrl(self.tree, self.cpus.topology).restore(saved)
+        self.assertEqual({"mon_groups/theirs": "3"}, self.groups())
+        self.assertIn(f"removed {self.tree.root}/mon_groups/iat-nova.0.1", done)
