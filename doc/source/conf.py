@@ -18,6 +18,7 @@ extensions = [
     "from_code",
     "message",
     "parts",
+    "support",
     "tournament",
 ]
 html_theme = "openstackdocs"

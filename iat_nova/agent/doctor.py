@@ -21,6 +21,7 @@ from iat_nova.conf import ConfigError, Settings
 from iat_nova.hardware import backends, probe
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.backends import Backends
+from iat_nova.hardware.monitor import offered
 from iat_nova.hardware.probe import Finding, Host, Level
 from iat_nova.inventory.host import read_host
 from iat_nova.model import CacheDomain, Facts
@@ -55,13 +56,13 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
 
 def examine(settings: Settings, host: Host) -> list[Finding]:
     """Look at everything, in the order in which a person would mend it; the last is the verdict."""
-    hands, refused = _choose(settings, host)
+    hands, interfaces = _choose(settings, host)
     agent = wiring.writer(host)
     found = probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
     found += _left_behind(settings, host, agent)
     found += _tenants(settings, host, hands)
     found += _configuration(settings)
-    found += refused
+    found += interfaces
     if hands is not None:
         found += [
             Finding(one.role, Level.CHOSEN, f"{one.chosen}: {one.why}") for one in hands.choices
@@ -75,14 +76,21 @@ def can_enforce(found: list[Finding]) -> bool:
 
 
 def _choose(settings: Settings, host: Host) -> tuple[Backends | None, list[Finding]]:
-    """Choose the interfaces as the agent would; without them tell why it could not start."""
+    """Choose the interfaces as the agent would; without them tell why it could not start.
+
+    Also root ports that it may switch, and what it monitors.
+    """
+    found = []
     try:
         hands = wiring.hardware(settings, host)
         if settings.port_dca:
-            backends.root_ports(host, settings.dca_off_ports, settings.dca_ports)
+            ports = backends.root_ports(host, settings.dca_off_ports, settings.dca_ports)
+            found.append(Finding("root ports", Level.OK, str(ports)))
+        if wiring.tenant_monitor(settings, host, hands) is not None:
+            found.append(Finding("monitoring", Level.OK, str(offered(host.fs))))
     except HardwareError as error:
         return None, [probe.refusal("interfaces", error, Level.IMPOSSIBLE)]
-    return hands, []
+    return hands, found
 
 
 def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Finding]:

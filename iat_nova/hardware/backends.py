@@ -36,7 +36,7 @@ class Preferences:
 
     `cat`: auto, resctrl, pqos-msr, pqos-os. `ddio`: auto, msr, io_alloc, none. `counters`: auto,
     perf, msr, software (counts nothing real, for measuring the loop). `cha_slices`: LLC slices
-    counted in every package, None for all.
+    counted in every package, None for all; one of each cluster of sub-NUMA clustering at least.
     """
 
     cat: str = "auto"
@@ -89,6 +89,7 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
 
     ddio, ddio_choice = _ddio(host, wanted.ddio, domains)
     reader, reader_choice = _ddio_counters(host, wanted)
+    tells_hits = host.model is not None and host.model.cha is not None
     found: dict[int, WayMask | None] = {}
 
     def complete(domain: CacheDomain) -> CacheDomain:
@@ -101,7 +102,7 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
             classes=max(1, domain.classes - int(spared)),
             ddio_found=found[domain.id],
             ddio_resizable=not isinstance(ddio, FixedDdio),
-            ddio_counters=isinstance(reader, ChaPerf | ChaMsr),
+            ddio_counters=tells_hits and reader is not None,
         )
 
     allocator = _allocator(host, cat_choice.chosen, complete)
@@ -288,16 +289,24 @@ def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None
     if model.cha is None:
         return _fabric_counters(host, model)
     if wanted.counters == "msr":
-        return _cha_by_registers(host, model, len(pmus), wanted.cha_slices)
+        return _cha_by_registers(host, model, len(pmus), _slices(host, wanted))
     if not pmus:
         return None, Choice(role, "none", "no uncore_cha PMU (modprobe intel_uncore)")
     reader = ChaPerf(
         model.cha,
         lambda: {cpu: one.id for one in host.topology.caches() for cpu in one.cpus},
-        slices=wanted.cha_slices,
+        slices=_slices(host, wanted),
         find=lambda: cha_pmus(host.roots.pmus),
     )
     return reader, Choice(role, "perf", f"the kernel's {len(pmus)} CHA PMUs")
+
+
+def _slices(host: Host, wanted: Preferences) -> int | None:
+    """Return how many slices of a package to count: one of each cluster at least; None: all."""
+    if wanted.cha_slices is None:
+        return None
+    clusters = (len(host.topology.nodes(cache)) for cache in host.topology.caches())
+    return max(wanted.cha_slices, *clusters)
 
 
 def _cha_by_registers(

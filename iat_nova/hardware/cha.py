@@ -2,7 +2,9 @@
 """DDIO's hits and misses: PCIe writes counted where the LLC is looked up, in the CHAs.
 
 Every LLC slice has a CHA (caching and home agent) with four counters. Addresses are spread evenly
-over the slices, so one slice times their number is an estimate, and all slices are exact.
+over the slices, so one slice times their number is an estimate, and all slices are exact. With
+sub-NUMA clustering they are spread over those of one cluster, that of the memory they are in: one
+slice of each cluster is then counted at least.
 
 This is the way through the kernel's PMUs (``uncore_cha_N``), to be preferred; `cha_msr` is the one
 through the registers.
@@ -97,6 +99,15 @@ def _lasting(folder: Path, inode: int) -> tuple[int, Mapping[str, str]]:
     return int((folder / "type").read_text()), formats
 
 
+def spread(slices: int, counted: int | None) -> tuple[int, ...]:
+    """Return which slices of a package to count: so many, as far apart as can be; None: all.
+
+    The slices of a cluster are taken to have numbers in a row; no manual says so.
+    """
+    count = slices if counted is None else min(counted, slices)
+    return tuple(number * slices // count for number in range(count))
+
+
 class ChaPerf:
     """`perf.DomainReader` on the kernel's CHA PMUs.
 
@@ -133,7 +144,7 @@ class ChaPerf:
             raise HardwareError(
                 f"{DEVICES}: no uncore_cha PMU; load the driver: modprobe intel_uncore"
             )
-        chosen = pmus[: self._slices]
+        chosen = [pmus[number] for number in spread(len(pmus), self._slices)]
         self._factor = (len(pmus), len(chosen))
         domain_of = self._domains()
         # The kernel moves a package's events to another CPU when theirs goes offline.

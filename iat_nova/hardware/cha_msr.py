@@ -12,7 +12,7 @@ import errno
 from collections.abc import Callable, Mapping, Sequence
 
 from iat_nova.hardware.api import DomainCounts, HardwareError
-from iat_nova.hardware.cha import counts
+from iat_nova.hardware.cha import counts, spread
 from iat_nova.hardware.events import ChaEvents, ChaRegisters
 from iat_nova.hardware.msr import (
     REGISTERS,
@@ -56,7 +56,7 @@ class ChaMsr:
         self._terms = (*events.hits, *events.misses)
         self._hits = len(events.hits)
         self._domains = domains
-        self._counted = range(slices if counted is None else min(counted, slices))
+        self._counted = spread(slices, counted)
         self._factor = (slices, len(self._counted))
         self._saved = SavedRegisters(msr, self._reach)
         self._totals: dict[tuple[int, int], Wrapping] = {}  # (domain, slice)

@@ -22,7 +22,7 @@ from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.pqos_lib import load
 from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.resctrl_fs import PREFIX, ResctrlFs
 from iat_nova.hardware.topology import Topology
 
 
@@ -90,7 +90,7 @@ def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) 
     these hold is not another owner's.
     """
     found = []
-    for look in (_cpu, _resctrl, _msr, _ddio_register, _io_alloc, _perf, _cha):
+    for look in (_cpu, _clusters, _resctrl, _msr, _ddio_register, _io_alloc, _perf, _cha):
         try:
             found += look(host)
         except HardwareError as error:
@@ -153,13 +153,21 @@ def _resctrl(host: Host) -> list[Finding]:
     if domains[0].classes < 2:
         state = "no class of service is left for us"
         found.append(Finding("classes", Level.OBSERVE, state, f"rmdir {root}/GROUP, one of theirs"))
+    if len(host.fs.info().resources) > 1:
+        state = "mounted with cdp: code and data get the same mask, of half as many classes"
+        remedy = f"umount {root}; mount -t resctrl resctrl {root}"
+        found.append(Finding("cdp", Level.NOTE, state, remedy))
     found += [_foreign(host, name) for name in foreign]
     held = {d.id: d.reserved_ways for d in domains if d.reserved_ways}
     if held:
         each = ", ".join(f"domain {number}: {mask}" for number, mask in held.items())
         state = f"exclusive or pseudo-locked, never touched: {each}"
         found.append(Finding("reserved ways", Level.NOTE, state))
-    monitored = {name: cpus for name, cpus in host.fs.monitors().items() if cpus}
+    monitored = {
+        name: cpus
+        for name, cpus in host.fs.monitors().items()
+        if cpus and not name.startswith(PREFIX)
+    }
     if monitored:
         each = ", ".join(f"{name}: CPUs {format_cpus(cpus)}" for name, cpus in monitored.items())
         state = f"{each}; a CPU that the agent gives a class is not counted there until its end"
@@ -226,6 +234,23 @@ def _perf(host: Host) -> list[Finding]:
     if refused is None:
         return [Finding("perf", Level.OK, f"{host.model.core.name} events open")]
     return [refusal("perf", HardwareError(refused))]
+
+
+def _clusters(host: Host) -> list[Finding]:
+    """Tell of sub-NUMA clustering: several NUMA nodes in one LLC."""
+    nodes = {cache.id: host.topology.nodes(cache) for cache in host.topology.caches()}
+    several = {domain: found for domain, found in nodes.items() if len(found) > 1}
+    if not several:
+        return []
+    each = ", ".join(
+        f"domain {number}: nodes {format_cpus(found)}" for number, found in several.items()
+    )
+    most = max(map(len, several.values()))
+    state = (
+        f"{each}; a node's memory is cached in its own slices alone: for a guest in one node a way "
+        f"holds 1/{most} of its size; masks and DDIO's ways hold for all of them"
+    )
+    return [Finding("sub-NUMA clusters", Level.NOTE, state)]
 
 
 def _cha(host: Host) -> list[Finding]:

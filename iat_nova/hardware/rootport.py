@@ -62,6 +62,18 @@ class RootPorts(AllReachable):
         self._of: dict[int, tuple[str, ...]] = {}  # switchable ones, by cache domain
         self._saved: frozenset[str] = frozenset()
 
+    def __str__(self) -> str:
+        """Say what becomes of which port."""
+        said = [
+            f"{words} {', '.join(ports)}"
+            for words, ports in (
+                ("DDIO off while the agent enforces:", self._ports),
+                ("a strategy may switch it off:", self._switchable),
+            )
+            if ports
+        ]
+        return "; ".join(said) or "none is named: dca_off_ports, dca_ports"
+
     def check(self) -> None:
         """Raise `HardwareError` unless every port is a root port whose register can be read."""
         for port in (*self._ports, *self._switchable):

@@ -60,6 +60,14 @@ class Topology:
         """Return the physical package (socket) of a CPU that is online."""
         return int(self._text(self._root / f"cpu{cpu}/topology/physical_package_id"))
 
+    def nodes(self, cache: Cache) -> tuple[int, ...]:
+        """Return the NUMA nodes that share a cache: several with sub-NUMA clustering; else one.
+
+        None where the kernel knows of no nodes.
+        """
+        links = (path for cpu in cache.cpus for path in self._root.glob(f"cpu{cpu}/node[0-9]*"))
+        return tuple(sorted({int(path.name.removeprefix("node")) for path in links}))
+
     def siblings(self, cpu: int) -> frozenset[int]:
         """Return the hyper-threads of a CPU's core, itself included."""
         try:

@@ -2,10 +2,14 @@
 """``python -m tests.lab.guest MODULE...``: run tests, tell the host through ``/mnt``."""
 
 import json
+import os
 import sys
 import time
 import unittest
 from pathlib import Path
+
+from iat_nova.hardware import events
+from tests import proofs
 
 RESULTS = "/mnt/results"
 BEGUN = Path("/mnt/begun")
@@ -23,7 +27,14 @@ class Reporter(unittest.TextTestResult):
 
     def _outcome(self, test, status, **what):
         seconds = round(time.monotonic() - self._begin, 1)
-        self._tell(test=test.id(), status=status, seconds=seconds, **what)
+        self._tell(
+            test=test.id(), status=status, seconds=seconds, proves=proofs.proven_by(test), **what
+        )
+
+    def startTestRun(self):
+        super().startTestRun()
+        known = events.cpu_model().known
+        self._tell(cpu=known.name, kernel=".".join(os.uname().release.split(".")[:2]))
 
     def startTest(self, test):
         super().startTest(test)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import unittest
 
+from iat_nova.hardware import probe
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.ddio import MsrDdio
 from iat_nova.hardware.msr import L3_MASK, Msr
@@ -13,6 +14,7 @@ from iat_nova.hardware.resctrl import PREFIX, Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.model import WayMask
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount, plug
+from tests.proofs import proves
 from tests.unit.hardware import contract
 
 REGISTERS = Registers()
@@ -56,10 +58,12 @@ class Mounted:
         return REGISTERS.pqr_assoc(cpu)[0] or None
 
 
+@proves("resctrl")
 class ResctrlContract(Mounted, contract.AllocatorContract, unittest.TestCase):
     """The contract of every allocator on the kernel's resctrl."""
 
 
+@proves("resctrl")
 class DebugContract(Mounted, contract.AllocatorContract, unittest.TestCase):
     """The same with masks read back from the registers."""
 
@@ -82,19 +86,60 @@ class DebugContract(Mounted, contract.AllocatorContract, unittest.TestCase):
         )
 
 
+@proves("resctrl with cdp")
 class CdpContract(Mounted, contract.AllocatorContract, unittest.TestCase):
-    """The same with code and data prioritisation, where the kernel offers it."""
+    """The same with code and data prioritisation."""
 
     options = ("cdp",)
 
-    @classmethod
-    def setUpClass(cls):
-        try:
-            super().setUpClass()
-        except subprocess.CalledProcessError:
-            raise unittest.SkipTest("this CPU has no code and data prioritisation") from None
+    def class_of(self, cpu):
+        return REGISTERS.pqr_assoc(cpu)[0] or None
+
+    def test_both_masks_are_in_the_registers(self):
+        """A class has two: data's first, code's beside it, and both are the same."""
+        self.assertTrue(REGISTERS.cdp())
+        (one,) = self.classes(a=WayMask(0x1C))
+        default = ClassMask(DEFAULT_CLASS, (), WayMask(0x3))
+        self.apply(one, default)
+        number = REGISTERS.pqr_assoc(one.cpus[0])[0]
+        self.assertEqual(
+            [0x3, 0x3, 0x1C, 0x1C],
+            [REGISTERS.cbm(n) for n in (0, 1, 2 * number, 2 * number + 1)],
+        )
+
+    def test_half_as_many_classes(self):
+        """Of 16 masks eight classes are left, and MBA's eight are no fewer."""
+        self.assertEqual({8}, {domain.classes for domain in self.allocator.domains()})
 
 
+@proves("resctrl with cdp")
+class Cdp(Mounted, unittest.TestCase):
+    """What is told of it, and that an operator's two masks come back."""
+
+    options = ("cdp",)
+
+    def test_doctor(self):
+        """Its price, and how to do without."""
+        found = {one.subject: one for one in probe.findings(probe.Host())}
+        self.assertEqual(probe.Level.NOTE, found["cdp"].level)
+        self.assertIn("half as many classes", found["cdp"].state)
+
+    def test_masks_of_an_operator(self):
+        """Code's and data's of the default class differ; both are restored."""
+        fs = ResctrlFs()
+        fs.write("schemata", "L3CODE:0=7\nL3DATA:0=7f8\n")
+        self.addCleanup(fs.write, "schemata", "L3CODE:0=7ff\nL3DATA:0=7ff\n")
+        found = fs.read("schemata")
+        allocator = Resctrl(fs, TOPOLOGY, coupled=True)
+        saved = allocator.save()
+        domain = allocator.domains()[0]
+        allocator.apply(domain.id, (ClassMask(DEFAULT_CLASS, (), WayMask(0x3C)),))
+        self.assertNotEqual(found, fs.read("schemata"))
+        allocator.restore(saved)
+        self.assertEqual(found, fs.read("schemata"))
+
+
+@proves("ways of devices: 0xC8B")
 class DdioContract(Mounted, contract.DdioContract, unittest.TestCase):
     """IIO_LLC_WAYS through the msr driver."""
 
@@ -115,6 +160,7 @@ class DdioContract(Mounted, contract.DdioContract, unittest.TestCase):
         )
 
 
+@proves("resctrl")
 class Registered(Mounted, unittest.TestCase):
     """What the registers and others say of our classes."""
 

@@ -16,6 +16,7 @@ from iat_nova.hardware.msr_counters import MsrCounters
 from iat_nova.hardware.perf import PerfCounters
 from iat_nova.hardware.perf_event import PerfEvent
 from tests.lab.guest.machine import TOPOLOGY, Registers, plug
+from tests.proofs import proves
 
 MODEL = events.cpu_model().known
 REGISTERS = Registers()
@@ -135,6 +136,7 @@ class CountersContract:
         self.assertEqual(before, len(os.listdir("/proc/self/fd")))
 
 
+@proves("counters: perf")
 class Perf(CountersContract, unittest.TestCase):
     """perf_event_open and the kernel's CHA PMUs, one slice for all."""
 
@@ -161,6 +163,7 @@ class PerfAllSlices(Perf):
     slices = None
 
 
+@proves("counters: msr")
 class MsrRegisters(CountersContract, unittest.TestCase):
     """The registers themselves."""
 

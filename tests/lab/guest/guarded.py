@@ -17,6 +17,7 @@ from iat_nova.hardware.probe import Host, Level
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.model import WayMask
 from tests.lab.guest.machine import Registers, mount
+from tests.proofs import proves
 
 REGISTERS = Registers()
 SNAPSHOT, LOCK = Path("/run/iat-nova/snapshot.json"), Path("/run/iat-nova/writer.lock")
@@ -75,7 +76,8 @@ def write_for_ever(seed, begins):
             for domain in domains:
                 backends.allocator.apply(domain.id, random_classes(dice, domain))
                 count = dice.randint(1, 6)
-                backends.ddio.write(domain.id, WayMask.span(domain.ways - count, count))
+                if domain.ddio_resizable:
+                    backends.ddio.write(domain.id, WayMask.span(domain.ways - count, count))
             backends.counters.read()
 
 
@@ -90,6 +92,7 @@ def random_classes(dice, domain):
     return tuple(classes)
 
 
+@proves("restored after kill -9")
 class Killed(unittest.TestCase):
     """kill -9, and the host is as it was found."""
 

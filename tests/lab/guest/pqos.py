@@ -12,6 +12,7 @@ from iat_nova.hardware.pqos_lib import Interface, Pqos, PqosError, load
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.model import WayMask
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount, plug, unmount
+from tests.proofs import proves
 from tests.unit.hardware import contract
 
 REGISTERS = Registers()
@@ -81,6 +82,7 @@ class OnPqos:
         self.assertEqual(0x3, REGISTERS.cbm(number, TOPOLOGY.package(cpu)))
 
 
+@proves("libpqos: pqos-msr")
 class MsrContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
     """The contract of every allocator on the MSR interface."""
 
@@ -115,6 +117,7 @@ class MsrContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
         self.assertEqual(1, REGISTERS.pqr_assoc(cpu)[0])
 
 
+@proves("libpqos: pqos-os")
 class OsContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
     """The contract of every allocator on the OS interface."""
 

@@ -25,6 +25,7 @@ from iat_nova.agent import rights
 from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
 from tests.lab.guest.machine import Registers, unmount
+from tests.proofs import proves
 
 PROJECT = Path(__file__).resolve().parents[3]
 UNIT = PROJECT / "etc/iat-nova/iat-nova-agent.service"
@@ -63,6 +64,8 @@ StandardError=inherit
 POLICY = Path("/etc/iat-nova/policy.yaml")
 TEMPLATE = "parameters:\n  interval: {{ 500 * 2 }}ms\n"
 ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+CPU = events.cpu_model().known
+KNOB = "msr" if CPU.ddio_msr else "io_alloc"
 PARANOID, DEBIANS_OWN = perf_event.PARANOID, "3"
 SYSCTL, ALLOWED = "/lib/systemd/systemd-sysctl", "/etc/sysctl.d/60-iat-nova.conf"
 STORY = f"""[Unit]
@@ -91,6 +94,7 @@ def found():
     return {
         "default": [masks[0] for masks in now["cbm"]],
         "ddio": now["ddio"],
+        "io_alloc": now["io_alloc"],
         "classes": {str(cpu): number for cpu, number in now["classes"].items()},
         "groups": sorted(path.name for path in DEFAULT_ROOT.glob("iat-nova.*")),
     }
@@ -113,7 +117,7 @@ def install():
 
 def counting():
     """Return why this process may not count, None when it may."""
-    return perf_event.available(events.SKYLAKE.core.events)
+    return perf_event.available(CPU.core.events)
 
 
 def unload_msr():
@@ -259,6 +263,7 @@ PARTS = {
 }
 
 
+@proves("the service as shipped")
 class Service(unittest.TestCase):
     """A test for each kernel: each start costs half a minute in an emulated machine."""
 
@@ -334,7 +339,7 @@ class Service(unittest.TestCase):
         self.assertEqual(("1", "2"), (status["NoNewPrivs"], status["Seccomp"]))
         self.assertEqual(int(user), seen["snapshot"])
         self.assertTrue(seen["text"].startswith("enforcing"), seen["text"])
-        self.assertIn(" ddio: msr (", seen["log"])
+        self.assertIn(f" ddio: {KNOB} (", seen["log"])
 
         self.assertNotEqual(as_found["default"], seen["changed"]["default"])
         self.assertNotEqual(0, seen["changed"]["classes"]["1"])

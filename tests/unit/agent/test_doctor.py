@@ -9,6 +9,7 @@ from unittest import mock
 from iat_nova.agent import rights, wiring
 from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
+from tests.unit.hardware.test_rootport import config_space
 
 NODE = """<node>{}</node>"""
 DOMAIN = """<domain type='test'><name>{name}</name><uuid>{number:032x}</uuid>
@@ -125,6 +126,22 @@ class Host(DoctorCase):
         """Ports that the agent could not switch are found before it starts."""
         self.configure(port_dca="true", dca_off_ports="0000:3a:00.0")
         self.check("interfaces", "impossible", "0000:3a:00.0", status=1)
+
+    def test_monitoring(self):
+        """What would be monitored, or that nothing can be."""
+        self.configure(monitor_tenants="true")
+        self.check("interfaces", "impossible", "monitors no cache", "= false$", status=1)
+        self.tree.monitoring(144, "llc_occupancy")
+        self.check("monitoring", "ok", "^occupancy of each tenant, 144 RMIDs$")
+
+    def test_root_ports_that_are_there(self):
+        """What becomes of which."""
+        for port in ("0000:3a:00.0", "0000:3a:02.0"):
+            self.put(self.roots.pci / port / "config", "")
+            (self.roots.pci / port / "config").write_bytes(config_space())
+        self.configure(port_dca="true", dca_off_ports="0000:3a:00.0", dca_ports="0000:3a:02.0")
+        state = "while the agent enforces: 0000:3a:00.0; a strategy may switch it off: 0000:3a:02.0"
+        self.check("root ports", "ok", state)
 
     def test_people_read_text(self):
         """A paragraph a finding, the remedy in one piece behind an arrow, the verdict last."""

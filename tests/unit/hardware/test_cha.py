@@ -6,6 +6,7 @@ from unittest import mock
 from iat_nova.hardware import cha, events
 from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.perf_event import CpuOffline, PerfEvent
+from tests.proofs import proves
 from tests.unit.hardware import trees
 from tests.unit.hardware.test_perf import PipeGroup
 
@@ -16,6 +17,7 @@ SKX_FORMATS = {
     "filter_opc0": "config1:41-50", "filter_opc1": "config1:51-60",
 }  # fmt: skip
 ICX_FORMATS = {"event": "config:0-7", "umask": "config:8-15,32-57", "edge": "config:18"}
+INTEL = (events.SKYLAKE, events.ICE_LAKE, events.SAPPHIRE_RAPIDS, events.GRANITE_RAPIDS)
 
 
 class Kernel:
@@ -35,6 +37,7 @@ class Kernel:
         return group
 
 
+@proves("counters: perf", on=[model.name for model in INTEL])
 class Formats(unittest.TestCase):
     """From terms to the words of perf_event_attr."""
 
@@ -148,19 +151,27 @@ class Reading(unittest.TestCase):
         self.say(2, 100, 49, 10, 1)
         self.assertEqual({0: DomainCounts(360, 36, None)}, reader.read())
 
+    def test_slices_lie_far_apart(self):
+        """So every cluster of sub-NUMA clustering has one: its slices have numbers in a row."""
+        self.assertEqual((0,), cha.spread(18, 1))
+        self.assertEqual((0, 9), cha.spread(18, 2))
+        self.assertEqual((0, 4, 9, 13), cha.spread(18, 4))
+        self.assertEqual(tuple(range(18)), cha.spread(18, 40))
+        self.assertEqual(tuple(range(18)), cha.spread(18, None))
+
     def test_one_lost_slice_spoils_its_package(self):
         """A sum with a part missing is absent until the slice is counted again."""
         reader = self.reader(slices=2)
         for cpu in (0, 2):
-            for n in (0, 1):
+            for n in (0, 9):
                 self.say(cpu, 100, 100, 1, 1, slice_=n)
-        self.kernel.groups[13, 0].break_()
+        self.kernel.groups[21, 0].break_()
         self.assertEqual({0, 1}, reader.read().keys())
-        for cpu, n in ((0, 0), (2, 0), (2, 1)):
+        for cpu, n in ((0, 0), (2, 0), (2, 9)):
             self.say(cpu, 200, 200, 2, 2, slice_=n)
         self.assertEqual({1}, reader.read().keys())
         reader.watch()
-        for cpu, n in ((0, 0), (0, 1), (2, 0), (2, 1)):
+        for cpu, n in ((0, 0), (0, 9), (2, 0), (2, 9)):
             self.say(cpu, 300, 300, 3, 3, slice_=n)
         self.assertEqual({0, 1}, reader.read().keys())
 
@@ -170,12 +181,12 @@ class Reading(unittest.TestCase):
         self.kernel.most = 3
         with self.assertRaisesRegex(HardwareError, "Too many"):
             reader.watch()
-        for cpu, n in ((0, 0), (2, 0), (0, 1)):
+        for cpu, n in ((0, 0), (2, 0), (0, 9)):
             self.say(cpu, 100, 100, 10, 1, slice_=n)
         self.assertEqual({0: DomainCounts(180, 18, None)}, reader.read())
         self.kernel.most = None
         reader.watch()
-        for cpu, n in ((0, 0), (2, 0), (0, 1), (2, 1)):
+        for cpu, n in ((0, 0), (2, 0), (0, 9), (2, 9)):
             self.say(cpu, 200, 200, 20, 2, slice_=n)
         self.assertEqual({0, 1}, reader.read().keys())
 

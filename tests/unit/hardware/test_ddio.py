@@ -4,11 +4,13 @@ import json
 import unittest
 from unittest import mock
 
+from iat_nova.hardware import events
 from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.msr import IIO_LLC_WAYS
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.model import WayMask
+from tests.proofs import proves
 from tests.unit.hardware import contract, trees
 from tests.unit.hardware.registers import FakeMsr
 
@@ -138,6 +140,7 @@ class AmdTree(trees.KernelTree):
             super().write(name, text)
 
 
+@proves("ways of devices: io_alloc", on=(events.ZEN_5.name,))
 class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
     """AMD's knob, enabled."""
 

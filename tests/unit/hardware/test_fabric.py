@@ -9,12 +9,14 @@ from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.cha import Pmu
 from iat_nova.hardware.perf_event import PerfEvent
 from iat_nova.hardware.topology import Cache
+from tests.proofs import proves
 from tests.unit.hardware import trees
 from tests.unit.hardware.test_cha import Kernel
 
 FORMATS = {"event": "config:0-7,32-37", "umask": "config:8-15,24-27"}
 
 
+@proves("counters: perf", on=(events.ZEN_4.name, events.ZEN_5.name))
 class Model(unittest.TestCase):
     """Which CPU has which events."""
 

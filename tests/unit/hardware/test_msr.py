@@ -9,6 +9,7 @@ from iat_nova.hardware import events, msr
 from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
 from iat_nova.hardware.cha_msr import ChaMsr
 from iat_nova.hardware.msr_counters import MsrCounters
+from tests.proofs import proves
 from tests.unit.hardware import trees
 from tests.unit.hardware.registers import FakeMsr
 
@@ -241,6 +242,7 @@ class CoreRegisters(Machine):
         self.assertEqual((), other.restore(saved))
 
 
+@proves("counters: msr", on=(events.SKYLAKE.name, events.SAPPHIRE_RAPIDS.name))
 class ChaRegisters(Machine):
     """The CHAs of Skylake by their registers."""
 

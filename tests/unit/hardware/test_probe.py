@@ -17,6 +17,7 @@ from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.pqos_lib import PqosError
 from iat_nova.hardware.probe import Level, Roots
 from iat_nova.model import WayMask
+from tests.proofs import ANY, proves
 from tests.unit.hardware import trees
 from tests.unit.hardware.registers import FakeMsr
 from tests.unit.hardware.test_cha import SKX_FORMATS
@@ -214,6 +215,21 @@ class Findings(HostCase):
         self.check("amd_df PMU", Level.MISSING, "cannot be counted", "^modprobe amd_uncore$")
         self.put_fabric()
         self.check("amd_df PMU", Level.OK, "by socket, counted on CPUs 0,2")
+
+    @proves("sub-NUMA clusters", on=(ANY,))
+    def test_clusters(self):
+        """Sub-NUMA clustering is told: two nodes in one cache; a node a socket is none."""
+        self.cpus.put_nodes([0, 1], [2], [], [3])
+        state = "domain 1: nodes 1,3; .* in one node a way holds 1/2 of its size"
+        self.check("sub-NUMA clusters", Level.NOTE, f"^{state}")
+        (self.roots.cpus / "cpu3/node3").rename(self.roots.cpus / "cpu3/node1")
+        self.assertNotIn("sub-NUMA clusters", self.findings())
+
+    def test_cdp(self):
+        """What code and data prioritisation costs is told, with how to do without."""
+        self.assertNotIn("cdp", self.findings())
+        self.tree = trees.KernelTree(self.folder / "cdp", self.cpus, cdp=True)
+        self.check("cdp", Level.NOTE, "same mask, of half as many", "^umount .*; mount -t resctrl")
 
     def test_lock_of_libpqos(self):
         """A process that holds libpqos's lock is found without disturbing it."""
@@ -440,6 +456,20 @@ class Choosing(HostCase):
             self.assertEqual("none", self.chosen(made)["ddio counters"])
             self.assertRegex(made.choices[3].why, f"{why}.*modprobe intel_uncore")
             self.assertFalse(made.allocator.domains()[0].ddio_counters)
+
+    @proves("sub-NUMA clusters", on=(ANY,))
+    def test_a_slice_of_each_cluster(self):
+        """With sub-NUMA clustering one slice does not stand for all."""
+        for nodes, asked, counted in (
+            ([[0, 1]], 1, 1), ([[0], [1]], 1, 2), ([[0], [1]], 3, 3), ([[0], [1]], None, None),
+        ):  # fmt: skip
+            with self.subTest(nodes=nodes, asked=asked):
+                for path in self.roots.cpus.glob("cpu*/node*"):
+                    path.rmdir()
+                self.cpus.put_nodes(*nodes)
+                with mock.patch("iat_nova.hardware.backends.ChaPerf") as made:
+                    self.choose(cha_slices=asked)
+                self.assertEqual(counted, made.call_args.kwargs["slices"])
 
     def test_no_cha_registers(self):
         """Ice Lake's are in no table: the kernel's PMUs count there, when told to."""

@@ -9,9 +9,11 @@ from unittest import mock
 
 from iat_nova import conf
 from iat_nova.agent import wiring
+from iat_nova.hardware import events
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rootport import PERFCTRLSTS_0, RootPorts
 from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Layout, WayMask
+from tests.proofs import proves
 from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
 
@@ -46,6 +48,7 @@ class Tree:
         return struct.unpack_from("<I", data, PERFCTRLSTS_0)[0]
 
 
+@proves("root ports", on=(events.SKYLAKE.name,))
 class Ports(unittest.TestCase):
     """perfctrlsts_0 in a tree of configuration spaces."""
 

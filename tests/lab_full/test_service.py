@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The systemd unit where the lab's own suite has no time for it."""
+
+from tests.lab.lab import NEW_KERNEL, GuestCase
+from tests.lab.test_service import OWN_DEFAULT
+
+
+class Amd(GuestCase):
+    """An EPYC with two L3 caches."""
+
+    def test_unit(self):
+        """The unit as it ships counts and enforces there too, and puts the machine back."""
+        self.guest(
+            "service.Service.test_killed_and_stopped",
+            least=1, kernel=NEW_KERNEL, options=("--cpu", "amd", "--ccx", "2", *OWN_DEFAULT),
+        )  # fmt: skip
