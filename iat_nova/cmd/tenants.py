@@ -47,6 +47,8 @@ examples:
             left_out = {"uuid"} if any(one.ways.held for one in tenants) else {"uuid", "held"}
             left_out.difference_update(parsed_args.columns)
             columns = tuple(column for column in columns if column not in left_out)
+        elif parsed_args.formatter == "table" and not any(one.monitored for one in seen.domains):
+            columns = tuple(column for column in columns if column not in view.MONITORED)
         apart = parsed_args.formatter == "table" and "uuid" not in columns
         rows = [
             self._row(parsed_args, columns, values)

@@ -189,10 +189,7 @@ def _curves(trace: Trace, screen: Screen) -> list[str]:
 
 def _tenant_lines(domain: DomainView, screen: Screen, room: int) -> list[str]:
     """A line a tenant, those that do not fit counted in the last one."""
-    monitored = screen.width >= WIDE and any(
-        (rates := _rates(domain, one)) is not None and rates.occupancy_bytes is not None
-        for one in domain.inventory.tenants
-    )
+    monitored = screen.width >= WIDE and domain.monitored
     name_width = max(12, min(32, screen.width - 66 - (MONITORED if monitored else 0)))
     head = (
         f" {'TENANT':<{name_width}} {'PRIORITY':<9} {'WAYS':>4} {'MASK':>8} {'IPC':>5} "

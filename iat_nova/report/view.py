@@ -53,6 +53,12 @@ class DomainView:
         return mask.count - self.layout.lent.mask.count if mask else 0
 
     @property
+    def monitored(self) -> bool:
+        """Whether the occupancy of some tenant is known."""
+        tenants = self.latest.iteration.sample.tenants.values() if self.latest else ()
+        return any(rates.occupancy_bytes is not None for rates in tenants)
+
+    @property
     def ddio(self) -> WayMask | None:
         """DDIO's mask, as the machine has it where that was read back."""
         if self.latest is None:
@@ -189,6 +195,7 @@ TENANT_COLUMNS = (
     "overlaps_ddio",
     "warnings",
 )
+MONITORED = ("occupancy_bytes", "memory_bytes_per_s")
 LONG_COLUMNS = (
     "kind",
     "class",
@@ -203,8 +210,7 @@ LONG_COLUMNS = (
     "ipc",
     "references_per_s",
     "misses_per_s",
-    "occupancy_bytes",
-    "memory_bytes_per_s",
+    *MONITORED,
 )
 
 
