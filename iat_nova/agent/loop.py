@@ -120,7 +120,7 @@ class Agent:
         self._polled_s = -math.inf
         first = policy or read_policy()
         self.policies = PolicyKeeper(first, read_policy, render_policy, journal, inventory.changed)
-        self.strategy = make_strategy(first.parameters)
+        self._take(first.parameters)
 
     @property
     def policy(self) -> Policy:
@@ -294,7 +294,11 @@ class Agent:
         domain = inventory.domain.id
         try:
             state, after, decision = decide(
-                self.strategy, self._states.get(domain), inventory, sample, self.clock.now()
+                self._own.get(domain, self.strategy),
+                self._states.get(domain),
+                inventory,
+                sample,
+                self.clock.now(),
             )
         except LayoutError as error:
             text = f"cache domain {domain}: {error}; keeping previous masks"
@@ -311,7 +315,7 @@ class Agent:
 
     def _verify_ddio(self, sample: Sample, effective: Effective | None) -> None:
         """Have the strategy know when DDIO does not follow its register."""
-        low = self.policy.parameters.threshold_miss_low_per_s
+        low = self.policy.parameters.of(sample.domain).threshold_miss_low_per_s
         effect = self._effects.setdefault(sample.domain, DdioCheck(low))
         readers = {one.id for one in self.tenants[sample.domain].tenants if one.io}
         verdict = effect.look(sample, effective.ddio if effective else None, readers)
@@ -345,12 +349,17 @@ class Agent:
         self.counters.close()
         self.journal.close()
 
+    def _take(self, parameters: Parameters) -> None:
+        """Make the strategy, and one for each cache domain with parameters of its own."""
+        strategy = self.make_strategy(parameters)
+        own = {number: self.make_strategy(one) for number, one in parameters.domains.items()}
+        self.strategy, self._own = strategy, own
+
     def _use(self, policy: Policy) -> None:
         """Put another policy into force. Raises `StrategyError`."""
-        strategy = self.make_strategy(policy.parameters)
         if self.shadow is not None:
             self.shadow.use(policy.parameters)
-        self.strategy = strategy
+        self._take(policy.parameters)
         self._effects.clear()
         for domain in self._fixed:
             text = f"cache domain {domain}: DDIO is tried"

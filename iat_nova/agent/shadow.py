@@ -41,13 +41,15 @@ class Shadow:
 
     def __init__(self, name: str, make: Make, parameters: Parameters, since_s: float) -> None:
         self._make = make
-        self._strategy = make(parameters)
+        self.use(parameters)
         self._states: dict[int, Any] = {}
         self.now = records.Shadow(name, since_s)
 
     def use(self, parameters: Parameters) -> None:
         """Decide by other numbers from now on. Raises `StrategyError`."""
-        self._strategy = self._make(parameters)
+        strategy = self._make(parameters)
+        own = {number: self._make(one) for number, one in parameters.domains.items()}
+        self._strategy, self._own = strategy, own
 
     def look(
         self, inventory: DomainInventory, sample: Sample, actual: Decision, now_s: float
@@ -59,7 +61,8 @@ class Shadow:
         number = inventory.domain.id
         try:
             before = self._states.get(number)
-            _, after, decision = decide(self._strategy, before, inventory, sample, now_s)
+            strategy = self._own.get(number, self._strategy)
+            _, after, decision = decide(strategy, before, inventory, sample, now_s)
         except Exception as error:  # noqa: BLE001 - see above
             return f"cache domain {number}: the shadow strategy failed: {error!r}"
         self._states[number] = after

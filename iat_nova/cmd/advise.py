@@ -122,7 +122,12 @@ examples:
                 self.note(f"cache domain {domain.id}: DDIO's ways are not known")
                 continue
             one = advice.advise(
-                known.facts, domain, mask.count, parameters.ddio_ways_max, assumed, pools
+                known.facts,
+                domain,
+                mask.count,
+                parameters.of(domain.id).ddio_ways_max,
+                assumed,
+                pools,
             )
             if one is None:
                 self.note(f"cache domain {domain.id}: the size of its ways is not known")

@@ -77,7 +77,10 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parameters:
-    """The policy's numbers, compiled. Defaults are the paper's (section VI-A) unless noted."""
+    """The policy's numbers, compiled. Defaults are the paper's (section VI-A) unless noted.
+
+    `domains` are those of cache domains that have others.
+    """
 
     threshold_stable: float = 0.03  # relative change
     threshold_miss_low_per_s: float = 1e6
@@ -92,6 +95,11 @@ class Parameters:
     backoff_max_s: float = 640.0
     mask_changes_per_minute: int = 30  # damping (ours)
     ddio_growth: str = "one"  # "one" way an iteration, or "miss-curve"
+    domains: Mapping[int, Parameters] = dataclasses.field(default_factory=dict, hash=False)
+
+    def of(self, domain: int) -> Parameters:
+        """Return the numbers of a cache domain."""
+        return self.domains.get(domain, self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

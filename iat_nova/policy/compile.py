@@ -61,6 +61,8 @@ class _Compiler:
     def compile(self, value: dict[str, Any]) -> Compiled:
         self.reserved = self._reserved_ways(value.get("reserved_ways", []))
         parameters, io_on, io_off = self._parameters(value.get("parameters", {}))
+        own = dict(self._own_parameters(value.get("domains", {}), parameters))
+        parameters = dataclasses.replace(parameters, domains=own)
         base = ClassRule(
             DEFAULT_CLASS, Match(), Priority.BE, Io.AUTO, WayBounds(*schema.default_ways("default"))
         )
@@ -123,18 +125,37 @@ class _Compiler:
         self._check_parameters(parameters, on, off)
         return parameters, on, off
 
+    def _own_parameters(
+        self, value: dict[str, Any], base: Parameters
+    ) -> Iterator[tuple[int, Parameters]]:
+        """Yield the parameters of cache domains that have others."""
+        for name, given in value.items():
+            path = ("domains", name)
+            if not name.isascii() or not name.isdigit() or len(name) > 4:
+                self._complain(path, f"found {name!r}; allowed: the number of a cache domain")
+                continue
+            if self.domains and name not in self.domains:
+                self._warn(path, f"this host has no cache domain {name}")
+            fields = {schema.FIELDS[key]: schema.parameter(key, given) for key in given}
+            own = dataclasses.replace(base, **fields)
+            self._check_bounds(own, path)
+            yield int(name), own
+
     def _check_parameters(self, parameters: Parameters, io_on: float, io_off: float) -> None:
-        least, most = parameters.ddio_ways_min, parameters.ddio_ways_max
         section = ("parameters",)
+        self._check_bounds(parameters, section)
+        if io_off > io_on:
+            self._complain((*section, "io_off"), f"found {io_off:g}/s; allowed: up to io_on, "
+                           f"which is {io_on:g}/s")  # fmt: skip
+
+    def _check_bounds(self, parameters: Parameters, section: Path) -> None:
+        least, most = parameters.ddio_ways_min, parameters.ddio_ways_max
         if least > most:
             self._complain((*section, "ddio_ways_min"), f"found {least}; allowed: up to "
                            f"ddio_ways_max, which is {most}")  # fmt: skip
         if self.usable_ways is not None and most > self.usable_ways:
             self._complain((*section, "ddio_ways_max"), f"found {most}; allowed: up to "
                            f"{self._usable()}")  # fmt: skip
-        if io_off > io_on:
-            self._complain((*section, "io_off"), f"found {io_off:g}/s; allowed: up to io_on, "
-                           f"which is {io_on:g}/s")  # fmt: skip
         if parameters.backoff_initial_s > parameters.backoff_max_s:
             self._complain(
                 (*section, "backoff_initial"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,15 @@ def document(parameters: Parameters, rules: Rules) -> dict[str, Any]:
             **{key: _quantity(key, getattr(parameters, field)) for key, field in _fields()},
             "io_on": _quantity("io_on", rules.io_on_packets_per_s),
             "io_off": _quantity("io_off", rules.io_off_packets_per_s),
+        },
+        "domains": {
+            str(number): {
+                key: _quantity(key, getattr(own, field))
+                for key, field in _fields()
+                if getattr(own, field) != getattr(parameters, field)
+            }
+            for number, own in sorted(parameters.domains.items())
+            if own != dataclasses.replace(parameters, domains={})
         },
         "default": _class(rules.default),
         "classes": [

@@ -68,7 +68,7 @@ def of_domain(
         domain=domain.id,
         ways=domain.ways,
         reserved=reserved_count,
-        ddio=_ddio_most(domain, parameters, domain.ways - reserved_count),
+        ddio=_ddio_most(domain, parameters.of(domain.id), domain.ways - reserved_count),
         stack=rules.stack_ways.min if stack else 0,
         pool=rules.pool_ways.min,
         host=rules.host_ways.min if rules.host_priority is not Priority.BE else 0,

@@ -41,6 +41,11 @@ def _read() -> Schema:
                 assert isinstance(default, float | int)
                 default = units.text(Kind(parameter["quantity"]), default)
             parameter |= {"default": default, "examples": [default]}
+    schema["properties"]["domains"]["additionalProperties"]["properties"] = {
+        key: {**parameter, "default": None}  # it is what `parameters` says
+        for key, parameter in schema["properties"]["parameters"]["properties"].items()
+        if "field" in parameter and key != "interval"  # the loop has one for all
+    }
     return schema
 
 

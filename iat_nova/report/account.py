@@ -167,7 +167,8 @@ def _demand(account: Account, part: Part) -> Iterator[str]:
         f"{figures.rate(rates.misses_per_s)} LLC misses, {rates.miss_ratio:.1%} of its references"
     )
     said = account.view.now
-    floor = said.status.parameters.floor_references_per_s if said is not None else 0.0
+    number = part.seen.inventory.domain.id
+    floor = said.status.parameters.of(number).floor_references_per_s if said is not None else 0.0
     if rates.misses_per_s < floor:
         text += f": too few to count (floor_references {figures.rate(floor)})"
     yield text

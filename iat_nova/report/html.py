@@ -74,7 +74,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             made=words.moment(time.time()),
             status=status,
             domains=[
-                _section(story, axis, _low(seen), status.phases if status else ())
+                _section(story, axis, _low(seen, story.domain), status.phases if status else ())
                 for story in stories
             ],
             tenants=[
@@ -338,8 +338,8 @@ def _shadow(seen: view.View, domain: view.DomainView, wall_s: float) -> dict[str
     }
 
 
-def _low(seen: view.View) -> float | None:
-    return seen.now.status.parameters.threshold_miss_low_per_s if seen.now else None
+def _low(seen: view.View, domain: int) -> float | None:
+    return seen.now.status.parameters.of(domain).threshold_miss_low_per_s if seen.now else None
 
 
 def _interval_s(seen: view.View) -> float:

@@ -165,7 +165,7 @@ def explain(
     decision = iteration.decision
     names = Names(inventory, iteration.former)
     written = "written" if iteration.effective is not None else "only observed, nothing written"
-    parameters = settings.parameters if settings else None
+    parameters = settings.parameters.of(iteration.domain) if settings else None
     blocks = [
         [
             f"Iteration #{decision.iteration} of cache domain {decision.domain}, "

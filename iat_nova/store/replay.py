@@ -22,7 +22,8 @@ def replay(iteration: Iteration, inventory: DomainInventory, settings: Settings)
     """
     if iteration.state_lost is not None:
         raise ReplayError(f"its state was not recorded ({iteration.state_lost})")
-    strategy = registry.make(settings.strategy, settings.parameters, settings.options)
+    parameters = settings.parameters.of(iteration.domain)
+    strategy = registry.make(settings.strategy, parameters, settings.options)
     kind = getattr(strategy, "state_type", None)
     state = iteration.state if kind is None else records.structure(iteration.state, kind)
     _, decision = strategy.step(state, inventory, iteration.sample)

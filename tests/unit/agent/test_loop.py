@@ -381,6 +381,28 @@ class AgentTest(unittest.TestCase):
             self.assertEqual((), self.status().status.degraded)
             self.clock.now_s += 100
 
+    def test_a_domain_may_have_parameters_of_its_own(self) -> None:
+        """Its strategy is made for them, and its decisions are decided again by them."""
+        own = Parameters(ddio_ways_max=3)
+        self.policy = Policy(Parameters(domains={0: own, 1: Parameters()}))
+        made = []
+
+        def make(parameters):
+            made.append(parameters)
+            return registry.make("iat", parameters)
+
+        self.make()
+        self.agent.make_strategy = make
+        self.agent.reload_policy()
+        self.agent.run(self.clock.now_s + 3.0)
+        self.assertEqual([self.policy.parameters, own, Parameters()], made)
+        with contextlib.closing(HistoryReader(self.path)) as reader:
+            found = reader.latest(0)
+            inventory = reader.inventory(found.iteration.inventory_id).domains[0]
+            settings = dataclasses.replace(reader.settings(found), strategy="iat")
+            self.assertEqual(own, settings.parameters.of(0))
+            self.assertEqual(found.iteration.decision, replay(found.iteration, inventory, settings))
+
     def test_a_hint_has_the_picture_read_again(self) -> None:
         """Events say "look again"; a new guest is in the next decision."""
 

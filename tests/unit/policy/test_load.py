@@ -54,7 +54,8 @@ class ParameterTest(unittest.TestCase):
     def test_every_parameter_can_be_set(self) -> None:
         """No field of the controller's parameters is out of the policy's reach."""
         fields = set(schema.FIELDS.values())
-        self.assertEqual({field.name for field in dataclasses.fields(Parameters)}, fields)
+        known = {field.name for field in dataclasses.fields(Parameters)} - {"domains"}
+        self.assertEqual(known, fields)
 
     def test_values_and_units(self) -> None:
         """Each parameter arrives in the unit of its field."""
@@ -161,3 +162,33 @@ class FileTest(unittest.TestCase):
             policy_file.load(self.path, ONE)
         (problem,) = caught.exception.problems
         self.assertEqual((3, "parameters.oops"), (problem.line, problem.path))
+
+
+class DomainTest(unittest.TestCase):
+    """Parameters of single cache domains."""
+
+    def test_what_is_left_out_is_what_all_have(self) -> None:
+        """Only what is given differs; a domain without an entry has the others'."""
+        text = """
+parameters: {threshold_miss_low: 2M/s, ddio_ways_max: 5}
+domains: {1: {ddio_ways_max: 4}}
+"""
+        parameters = policy.parse(text, TWO).parameters
+        both = (parameters.of(0), parameters.of(1))
+        self.assertEqual([2e6, 2e6], [one.threshold_miss_low_per_s for one in both])
+        self.assertEqual([5, 4], [one.ddio_ways_max for one in both])
+
+    def test_what_is_wrong(self) -> None:
+        """Each with its path; a domain this host lacks is a warning, as of a fleet's policy."""
+        for entry, message in (
+            ("{x: {ddio_ways_max: 4}}", "domains.x: found 'x'; allowed: the number of a cache"),
+            ("{1: {interval: 1s}}", 'domains["1"].interval: unknown key'),
+            ("{1: {ddio_ways_max: 12}}", 'domains["1"].ddio_ways_max: found 12; allowed: up to 11'),
+            ("{1: {ddio_ways_min: 6, ddio_ways_max: 5}}", 'domains["1"].ddio_ways_min: found 6'),
+            ("{1: {}}", "at least one"),
+        ):
+            with self.assertRaises(policy.PolicyError) as caught:
+                policy.parse(f"domains: {entry}", TWO)
+            self.assertIn(message, str(caught.exception), entry)
+        (warning,) = policy.parse("domains: {7: {ddio_ways_max: 4}}", TWO).warnings
+        self.assertIn("this host has no cache domain 7", str(warning))

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 PAGES = ROOT / "doc" / "source" / "operator" / "examples"
 FULL = """
 parameters: {threshold_stable: 7%, interval: 500ms, io_on: 12k/s, ddio_growth: miss-curve}
+domains: {0: {threshold_miss_low: 2M/s, ddio_ways_max: 3}, "1": {backoff_max: 20min}}
 default: {priority: PC, io: true, ways: {min: 2}}
 classes:
 - name: a
