@@ -20,6 +20,7 @@ from iat_nova.model import (
     WayRequest,
 )
 from iat_nova.strategies import registry
+from iat_nova.strategies.a4 import layout
 
 UNCONFINED = WayMask(0)
 EPYC = CacheDomain(
@@ -101,6 +102,10 @@ class NoSplit(unittest.TestCase):
             state, decision = strategy.step(state, grown.inventory, sample)
             given = max(given, decision.allocation.tenants["router"])
         self.assertEqual(3, given)
+
+    def test_room_of_low_priority(self) -> None:
+        """A4's is all above the lowest two ways: none is DDIO's."""
+        self.assertEqual(0xFFFC, layout.room(EPYC))
 
     def test_confining_pays(self) -> None:
         """The pollute buffer confines devices by trial and keeps what who does not read gains."""
