@@ -196,7 +196,8 @@ class AgentTest(HostCase):
 
     def speaks(self, agent: subprocess.Popen[str], reader: HistoryReader) -> bool:
         """Whether what was recorded last is this agent's."""
-        return reader.status().status.pid == agent.pid
+        said = reader.status()
+        return said is not None and said.status.pid == agent.pid and reader.latest(0) is not None
 
     def held(self, reader) -> bool:
         """Whether the guest db has three ways, by its bounds and by its mask."""
