@@ -24,10 +24,10 @@ def joined(plan: Plan, inventory: DomainInventory, before: frozenset[str]) -> Pl
     return dataclasses.replace(plan, confined=plan.confined | best_effort)
 
 
-def critical_released(plan: Plan, members: tuple[Member, ...]) -> Plan:
-    """Return the plan with no critical tenant in the buffer."""
+def critical_released(plan: Plan, members: tuple[Member, ...], changed: frozenset[str]) -> Plan:
+    """Return the plan with no critical tenant in the buffer whose load is another than it was."""
     critical = {member.id for member in members if member.priority is not Priority.BE}
-    return plan.without(frozenset(plan.confined & critical))
+    return plan.without(plan.confined & critical & changed)
 
 
 def has(plan: Plan, tenant: str) -> str:

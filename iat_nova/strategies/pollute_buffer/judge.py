@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from iat_nova.model import Priority, Rates, Sample, Tenant
 
@@ -99,8 +99,8 @@ def at_stake(tenants: Iterable[Tenant], looks: Looks, who: Iterable[str]) -> flo
     return stake / total if total else 0.0
 
 
-def other_load(tenants: Iterable[Tenant], before: Looks, after: Looks) -> str | None:
-    """Return the tenant that does something else than before, with any ways; None: nobody.
+def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Iterator[str]:
+    """Yield the tenants that do something else than before, whatever their ways.
 
     What misses its private caches an instruction does not depend on its share of the LLC. A tenant
     with I/O polls, so that of it nothing can be said.
@@ -110,9 +110,14 @@ def other_load(tenants: Iterable[Tenant], before: Looks, after: Looks) -> str | 
         if tenant.io or (was is None and now is None):
             continue
         if was is None or now is None:
-            return tenant.id
+            yield tenant.id
+            continue
         matters = max(was.stalled, now.stalled) > MATTERS
         first, second = was.references_per_s * now.speed, now.references_per_s * was.speed
         if matters and abs(second - first) > OTHER_LOAD * max(first, second):
-            return tenant.id
-    return None
+            yield tenant.id
+
+
+def other_load(tenants: Iterable[Tenant], before: Looks, after: Looks) -> str | None:
+    """Return the first tenant that does something else than before; None: nobody."""
+    return next(other_loads(tenants, before, after), None)

@@ -123,6 +123,12 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         expected = view.relief(critical, kept_out)
         words = "best-effort tenants into the topmost ways, critical ones without I/O out of them"
         yield expected, Move("layout", apart, words)
+        streams = _streams(view, plan)
+        if streams and critical - streams - view.readers:
+            with_them = dataclasses.replace(apart, confined=apart.confined | streams)
+            kept_out = view.fills(view.best_effort | streams) + view.inbound
+            words = "best-effort and streaming tenants into the topmost ways, others out of them"
+            yield view.relief(critical, kept_out), Move("layout", with_them, words)
     elif polluters and plan.clear and plan.on_ddio:
         changed = dataclasses.replace(plan, confined=plan.confined | polluters)
         words = "all best-effort tenants into the pollute buffer"
@@ -134,9 +140,17 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
     else:
         everything = open_ways(view.inventory.domain).count
         dirty = max(plan.ddio, plan.buffer if plan.on_ddio and plan.confined else 0)
-        expected = view.stake(critical - view.readers) * _saved(everything - dirty, everything)
+        free = critical - view.readers - plan.confined
+        expected = view.stake(free) * _saved(everything - dirty, everything)
         back = dataclasses.replace(plan, clear=False)
         yield expected, Move("layout", back, "critical tenants back to all ways")
+
+
+def _streams(view: View, plan: Plan) -> frozenset[str]:
+    """Return the critical tenants without I/O that hardly use again what they fill."""
+    tenants = view.inventory.tenants
+    critical = (one for one in tenants if one.priority is not Priority.BE and not one.io)
+    return frozenset(one.id for one in critical if _may_be_confined(view, plan, one))
 
 
 def _least(view: View) -> int:
@@ -159,20 +173,12 @@ def _one(view: View, plan: Plan, tenant: Tenant) -> Iterator[Promise]:
     if tenant.id in plan.confined:
         if view.settled:  # else its confinement has just paid
             harm = view.relief(view.ids - plan.confined, view.misses(tenant.id))
-            changed = _released(plan, tenant.id)
+            changed = plan.without(alone)
             yield view.stake(alone) - harm, Move(tenant.id, changed, "out of the pollute buffer")
     elif _may_be_confined(view, plan, tenant):
         changed = dataclasses.replace(plan, confined=plan.confined | alone)
         where = "to its own ways" if tenant.id in plan.owners else "into the pollute buffer"
         yield view.pollution(plan, alone), Move(tenant.id, changed, where)
-
-
-def _released(plan: Plan, tenant: str) -> Plan:
-    """Return the plan without this tenant in the buffer; an empty one has no size, no place."""
-    left = plan.confined - {tenant}
-    if left:
-        return dataclasses.replace(plan, confined=left)
-    return dataclasses.replace(plan, confined=left, buffer=BUFFER_WAYS, on_ddio=False)
 
 
 def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:

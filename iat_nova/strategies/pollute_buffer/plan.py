@@ -45,8 +45,11 @@ class Plan:
     lent: tuple[Own, ...] = ()
 
     def without(self, gone: frozenset[str]) -> Plan:
-        """Return the plan when these tenants have left."""
-        return dataclasses.replace(self, confined=self.confined - gone)
+        """Return the plan without these tenants in the buffer; an empty one has no size, no place."""
+        left = self.confined - gone
+        if left:
+            return dataclasses.replace(self, confined=left)
+        return dataclasses.replace(self, confined=left, buffer=BUFFER_WAYS, on_ddio=False)
 
     @property
     def owners(self) -> frozenset[str]:

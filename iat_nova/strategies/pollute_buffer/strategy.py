@@ -140,12 +140,15 @@ class PolluteBuffer:
     ) -> tuple[State, tuple[Step, ...]]:
         """Measure anew; of loads that change too often for trials, all are as without the agent.
 
-        A critical tenant was confined for what it did then, so it is not any more.
+        A critical tenant was confined for what it did; one that now does something else is not.
         """
         lasted_s = sample.taken_at_s - state.load_since_s
         often = lasted_s < max(SHORT_S, 2 * state.calm_s)
         calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s) if often else 0
-        plan = arrivals.critical_released(self._called_in(state, inventory, sample), state.members)
+        now = judge.look(inventory.tenants, sample)
+        changed = frozenset(judge.other_loads(inventory.tenants, state.looks, now))
+        plan = self._called_in(state, inventory, sample)
+        plan = arrivals.critical_released(plan, state.members, changed)
         words = f"{why}: measuring anew"
         if often:
             plan = plans.found(inventory.domain, self.parameters.ddio_ways_min)

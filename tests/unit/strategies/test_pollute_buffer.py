@@ -137,6 +137,38 @@ class TrialTest(unittest.TestCase):
             self.assertFalse(stopped and smaller)
             self.assertTrue(within is bears or not smaller)
 
+    def test_critical_streams_go_apart_with_best_effort_tenants(self) -> None:
+        """Both streams beside a loop, a part of which always hits: it needs neither in its ways."""
+        loop_and_rest = Curve(0.0, (Piece(0.35, 8.0, 8.0),))
+        here, run = host((PC, loop_and_rest), (PC, STREAM), (BE, STREAM)), Run()
+        before = here.under(None).speeds[0]
+        run.on(here, 20)
+        kept = next(s for d in run.decisions for s in d.steps if "kept" in s.reason)
+        self.assertIn("best-effort and streaming tenants", kept.reason)
+        assert run.state is not None
+        self.assertIn("t1", run.state.plan.confined)
+        self.assertGreater(here.under(run.state.layout).speeds[0], 1.2 * before)
+
+    def test_a_critical_tenant_leaves_the_buffer_when_its_own_load_changes(self) -> None:
+        """Another's change says nothing of what it does."""
+        for changed, confined in (("t1", False), ("t2", True)):
+            here, run = (
+                host((PC, Curve(0.0, (Piece(0.35, 8.0, 8.0),))), (PC, STREAM), (BE, STREAM)),
+                Run(),
+            )
+            run.on(here, 20)
+            assert run.state is not None and "t1" in run.state.plan.confined
+            loads = {f"t{n}": load for n, load in enumerate(here.loads)}
+            loads[changed] = dataclasses.replace(loads[changed], references=0.03)
+            run.on(Host(here.inventory, loads, CALM), 1)
+            assert run.state is not None
+            self.assertEqual(confined, "t1" in run.state.plan.confined)
+
+    def test_an_empty_buffer_has_no_size(self) -> None:
+        """Who is confined next is not given the ways that others once needed there."""
+        used = Plan(frozenset({"t1"}), 6, 2, on_ddio=True)
+        self.assertEqual(Plan(frozenset(), 2, 2), used.without(frozenset({"t1"})))
+
     def test_the_host_class_has_what_nobody_else_may_fill(self) -> None:
         """At each moment, also when it was confined and those it would have harmed have left."""
 
