@@ -45,7 +45,7 @@ class Plan:
     lent: tuple[Own, ...] = ()
 
     def without(self, gone: frozenset[str]) -> Plan:
-        """Return the plan without these tenants in the buffer; an empty one has no size, no place."""
+        """Return the plan without these in the buffer; an empty one has no size and no place."""
         left = self.confined - gone
         if left:
             return dataclasses.replace(self, confined=left)

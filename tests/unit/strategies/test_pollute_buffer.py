@@ -31,6 +31,7 @@ from iat_nova.strategies.pollute_buffer.strategy import LOSES
 
 FITS = Curve(0.0, (Piece(0.9, 8.0, 8.0),))  # a loop over 8 ways
 STREAM = Curve(1.0, ())
+PART = Curve(0.0, (Piece(0.35, 8.0, 8.0),))  # a loop over 8 ways, and much that always hits
 CALM = Inbound(1e4, Curve(0.0, ()))
 
 
@@ -139,8 +140,7 @@ class TrialTest(unittest.TestCase):
 
     def test_critical_streams_go_apart_with_best_effort_tenants(self) -> None:
         """Both streams beside a loop, a part of which always hits: it needs neither in its ways."""
-        loop_and_rest = Curve(0.0, (Piece(0.35, 8.0, 8.0),))
-        here, run = host((PC, loop_and_rest), (PC, STREAM), (BE, STREAM)), Run()
+        here, run = host((PC, PART), (PC, STREAM), (BE, STREAM)), Run()
         before = here.under(None).speeds[0]
         run.on(here, 20)
         kept = next(s for d in run.decisions for s in d.steps if "kept" in s.reason)
