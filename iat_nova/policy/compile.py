@@ -53,7 +53,6 @@ class _Compiler:
         self.warnings: list[Problem] = []
         known: dict[str, Any] = facts(host)
         self.ways: int | None = known["ways"]
-        self.domains = {str(domain.id) for domain in host.domains}
         self.widths = sorted({domain.ways for domain in host.domains})
         self.way_bytes: int | None = known["way_bytes"]
         self.reserved = WayMask(0)
@@ -134,8 +133,6 @@ class _Compiler:
             if not name.isascii() or not name.isdigit() or len(name) > 4:
                 self._complain(path, f"found {name!r}; allowed: the number of a cache domain")
                 continue
-            if self.domains and name not in self.domains:
-                self._warn(path, f"this host has no cache domain {name}")
             fields = {schema.FIELDS[key]: schema.parameter(key, given) for key in given}
             own = dataclasses.replace(base, **fields)
             self._check_bounds(own, path)
@@ -295,9 +292,6 @@ class _Compiler:
         words = {
             name: tuple(self._texts(value[name], (*path, name))) for name in _WORDS if name in value
         }
-        for number in words.get("domain", ()):
-            if self.domains and number not in self.domains:
-                self._warn((*path, "domain"), f"this host has no cache domain {number}")
         barred = value.get("not")
         return Match(
             extra_specs=specs,

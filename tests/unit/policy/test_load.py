@@ -179,7 +179,7 @@ domains: {1: {ddio_ways_max: 4}}
         self.assertEqual([5, 4], [one.ddio_ways_max for one in both])
 
     def test_what_is_wrong(self) -> None:
-        """Each with its path; a domain this host lacks is a warning, as of a fleet's policy."""
+        """Each with its path."""
         for entry, message in (
             ("{x: {ddio_ways_max: 4}}", "domains.x: found 'x'; allowed: the number of a cache"),
             ("{1: {interval: 1s}}", 'domains["1"].interval: unknown key'),
@@ -190,5 +190,3 @@ domains: {1: {ddio_ways_max: 4}}
             with self.assertRaises(policy.PolicyError) as caught:
                 policy.parse(f"domains: {entry}", TWO)
             self.assertIn(message, str(caught.exception), entry)
-        (warning,) = policy.parse("domains: {7: {ddio_ways_max: 4}}", TWO).warnings
-        self.assertIn("this host has no cache domain 7", str(warning))
