@@ -80,24 +80,23 @@ class ClusterTest(unittest.TestCase):
 
     def test_nobody_there(self):
         """An address where no scheduler answers, or one without workers, is named."""
-        with mock.patch.object(parallel, "PATIENCE_S", 0.2):
-            with (
-                self.assertRaisesRegex(
-                    parallel.ParallelError, "no Dask scheduler answers at tcp://"
-                ),
-                parallel.executor(scheduler="tcp://127.0.0.1:1"),
-            ):
-                self.fail("there is nothing to run on")
-            empty = distributed.LocalCluster(
-                n_workers=0,
-                processes=False,
-                dashboard_address="127.0.0.1:0",
-                protocol="tcp://",
-                host="127.0.0.1",
-            )
-            self.addCleanup(empty.close)
-            with (
-                self.assertRaisesRegex(parallel.ParallelError, "has no worker"),
-                parallel.executor(scheduler=empty.scheduler_address),
-            ):
-                self.fail("there is nothing to run on")
+        with (
+            mock.patch.object(parallel, "PATIENCE_S", 0.2),
+            self.assertRaisesRegex(parallel.ParallelError, "no Dask scheduler answers at tcp://"),
+            parallel.executor(scheduler="tcp://127.0.0.1:1"),
+        ):
+            self.fail("there is nothing to run on")
+        empty = distributed.LocalCluster(
+            n_workers=0,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            protocol="tcp://",
+            host="127.0.0.1",
+        )
+        self.addCleanup(empty.close)
+        with (
+            mock.patch.object(parallel, "PATIENCE_S", 2),  # to be reached on a busy machine, too
+            self.assertRaisesRegex(parallel.ParallelError, "has no worker"),
+            parallel.executor(scheduler=empty.scheduler_address),
+        ):
+            self.fail("there is nothing to run on")
