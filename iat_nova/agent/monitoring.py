@@ -59,14 +59,14 @@ class Following:
         self._journal = journal
         self._clock = clock
         self._retry = Retry()
-        self._seen: tuple[int, ...] = ()
+        self._seen: tuple[int | DomainInventory, ...] = ()
 
     def follow(self, inventories: Mapping[int, DomainInventory], writes: int) -> None:
         """Look at the groups if masks were written since, or tenants changed.
 
         `writes` grows with each write of masks; 0 while none of ours lie on the hardware.
         """
-        now = (writes, *map(id, inventories.values()))
+        now = (writes, *inventories.values())
         if now == self._seen or not self._retry.is_due(self._clock.now()):
             return
         try:
