@@ -66,7 +66,7 @@ class Following:
 
         `writes` grows with each write of masks; 0 while none of ours lie on the hardware.
         """
-        now = (writes, *inventories.values())
+        now: tuple[int | DomainInventory, ...] = (writes, *inventories.values())
         if now == self._seen or not self._retry.is_due(self._clock.now()):
             return
         try:
