@@ -100,7 +100,7 @@ def at_stake(tenants: Iterable[Tenant], looks: Looks, who: Iterable[str]) -> flo
 
 
 def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Iterator[str]:
-    """Yield the tenants that do something else than before, whatever their ways.
+    """Yield the tenants that do something else than before, with any ways.
 
     What misses its private caches an instruction does not depend on its share of the LLC. A tenant
     with I/O polls, so that of it nothing can be said.
