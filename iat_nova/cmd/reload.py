@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
 from iat_nova.conf import LOCK
@@ -39,13 +41,17 @@ example:
             raise Failure(
                 "no agent is seen running here; one that starts reads it", EXIT_NOT_RUNNING
             )
-        before = self._said(parsed_args, agent.pid)
+        with _ended_in_order():
+            return self._reload(parsed_args, agent.pid)
+
+    def _reload(self, parsed_args: argparse.Namespace, pid: int) -> int:
+        before = self._said(parsed_args, pid)
         try:
-            os.kill(agent.pid, signal.SIGHUP)
+            os.kill(pid, signal.SIGHUP)
         except OSError as error:
             why = f"{error.strerror}; run as root or as the agent's user"
-            raise Failure(f"process {agent.pid} cannot be signalled: {why}") from error
-        said = self._answer(parsed_args, agent.pid, before.policy_reads if before else 0)
+            raise Failure(f"process {pid} cannot be signalled: {why}") from error
+        said = self._answer(parsed_args, pid, before.policy_reads if before else 0)
         refused = [one.text for one in said.problems if one.code == Code.POLICY_INVALID]
         if refused:
             raise Failure(escape.lines("\n".join(refused)))
@@ -72,3 +78,21 @@ example:
         except NoHistory:  # it starts
             return None
         return now.status if now is not None and now.status.pid == pid else None
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end the wait with status 0.
+
+    systemd sends it to what reloads a service that is stopped meanwhile, and would hold a service
+    to have failed whose reload was ended by a signal.
+    """
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(0)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
