@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 import time
 
 from iat_nova.cmd import guests
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
-from iat_nova.cmd.pause import agent_runs, duration, existing, who
+from iat_nova.cmd.pause import agent_runs, end_s, existing, take_while, who
 from iat_nova.model import Hold
 from iat_nova.policy import holds
 from iat_nova.report import escape, words
@@ -41,20 +40,13 @@ examples:
         parser.add_argument(
             "--ways", type=natural, required=True, metavar="N", help="how many it has"
         )
-        parser.add_argument(
-            "--for",
-            dest="seconds",
-            metavar="TIME",
-            type=duration,
-            help="release it after this time: 90s, 30m, 2h, 1d",
-        )
-        parser.add_argument("--reason", default="", help="why, for the others")
+        take_while(parser, "release it")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Write the file, if the hold fits."""
         now_s = time.time()
-        until_s = now_s + parsed_args.seconds if parsed_args.seconds else math.inf
+        until_s = end_s(parsed_args, now_s)
         folder = existing(self.state_dir(parsed_args))
         with self.history(parsed_args) as reader:
             subject = guests.now(reader, parsed_args.guest)

@@ -37,20 +37,13 @@ examples:
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options."""
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--for",
-            dest="seconds",
-            metavar="TIME",
-            type=duration,
-            help="resume after this time: 90s, 30m, 2h, 1d",
-        )
-        parser.add_argument("--reason", default="", help="why, for the others")
+        take_while(parser, "resume")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Write the file."""
         now_s = time.time()
-        until_s = now_s + parsed_args.seconds if parsed_args.seconds else math.inf
+        until_s = end_s(parsed_args, now_s)
         folder = existing(self.state_dir(parsed_args))
         PauseFile(folder).write(Pause(now_s, until_s, parsed_args.reason, who()))
         end = "until `iat-nova resume`" if math.isinf(until_s) else f"until {words.moment(until_s)}"
@@ -100,6 +93,23 @@ def existing(folder: pathlib.Path) -> pathlib.Path:
 
 
 _LONGEST_S = 366 * 86400.0
+
+
+def take_while(parser: argparse.ArgumentParser, end: str) -> None:
+    """Add for how long something holds, and why; `end` names what ends it: resume, release it."""
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        metavar="TIME",
+        type=duration,
+        help=f"{end} after this time: 90s, 30m, 2h, 1d",
+    )
+    parser.add_argument("--reason", default="", help="why, for the others")
+
+
+def end_s(parsed_args: argparse.Namespace, now_s: float) -> float:
+    """Return the time of the wall clock at which it ends; infinity without ``--for``."""
+    return now_s + parsed_args.seconds if parsed_args.seconds else math.inf
 
 
 def duration(text: str) -> float:

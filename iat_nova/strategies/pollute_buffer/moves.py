@@ -126,7 +126,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         streams = _streams(view, plan)
         if streams and critical - streams - view.readers:
             with_them = dataclasses.replace(apart, confined=apart.confined | streams)
-            kept_out = view.fills(view.best_effort | streams) + view.inbound
+            kept_out = view.fills(view.best_effort | streams) + view.inbound_above(plan)
             words = "best-effort and streaming tenants into the topmost ways, others out of them"
             yield view.relief(critical, kept_out), Move("layout", with_them, words)
     elif polluters and plan.clear and plan.on_ddio:
