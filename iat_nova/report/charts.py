@@ -155,6 +155,15 @@ def small_curve(
     ).format(LEFT, WIDTH - LEFT - RIGHT, words, words, line.style, path)
 
 
+def _style(segment: waymap.Segment, inventory: DomainInventory, colours: dict[str, str]) -> str:
+    """Return the CSS class of a segment: its tenant's colour, or that of several together."""
+    if not segment.tenants:
+        return segment.kind.value
+    if len(segment.tenants) == 1:
+        return colours.get(segment.tenants[0], "")
+    return "shared-critical" if waymap.only_critical(segment, inventory) else "shared"
+
+
 def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> list[Markup]:
     """Draw one stretch: a box a segment, the hatch over DDIO's ways."""
     begin, end = axis.x(span.begin_s), axis.x(span.end_s)
@@ -164,7 +173,7 @@ def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> l
         name = waymap.label(segment, span.inventory) or segment.kind.value
         y = (ways - segment.lowest - segment.count) * WAY_HEIGHT
         tall = segment.count * WAY_HEIGHT
-        style = colours.get(segment.tenants[0], "") if segment.tenants else segment.kind.value
+        style = _style(segment, span.inventory, colours)
         words = (
             f"{name}: ways {segment.lowest}..{segment.lowest + segment.count - 1}"
             f"{', shared with DDIO' if segment.ddio and segment.tenants else ''}, "

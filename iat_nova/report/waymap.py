@@ -14,12 +14,13 @@ import dataclasses
 import enum
 import re
 
-from iat_nova.model import DDIO, DomainInventory, Layout, WayMask
+from iat_nova.model import DDIO, DomainInventory, Layout, Priority, WayMask
 from iat_nova.report import escape
 
 LEAST_CELL, MOST_CELL = 3, 8
 _SWATCHES = (153, 223, 157, 225, 229, 152, 216, 189, 194, 181)  # of the 256 terminal colours
 _DDIO_SWATCH = 209
+_SHARED_SWATCH, _SHARED_CRITICAL_SWATCH = 252, 110  # several tenants': no one's colour
 _RESET = "\x1b[0m"
 _MARK = re.compile(r"~+(ddio)?")
 
@@ -72,6 +73,12 @@ def label(segment: Segment, inventory: DomainInventory) -> str:
     return f"{whose} lent" if segment.kind is Kind.LENT else whose
 
 
+def only_critical(segment: Segment, inventory: DomainInventory) -> bool:
+    """Say whether no best-effort tenant may fill a segment."""
+    priorities = {tenant.id: tenant.priority for tenant in inventory.tenants}
+    return all(priorities.get(one) is not Priority.BE for one in segment.tenants)
+
+
 def text(
     layout: Layout, inventory: DomainInventory, *, width: int = 80, colour: bool = False
 ) -> str:
@@ -79,11 +86,10 @@ def text(
     ways = inventory.domain.ways
     margins = len(f"0  {ways - 1}") + 1
     cell = max(LEAST_CELL, min(MOST_CELL, (width - margins) // ways))
-    order = {tenant.id: number for number, tenant in enumerate(inventory.tenants)}
     boxes = []
     for segment in segments(layout, inventory):
         box = _box(segment, label(segment, inventory), cell)
-        boxes.append(_painted(box, segment, cell, order) if colour else box)
+        boxes.append(_painted(box, segment, inventory) if colour else box)
     return f"0 {''.join(boxes)} {ways - 1}"
 
 
@@ -127,12 +133,21 @@ def _box(segment: Segment, name: str, cell: int) -> str:
     return f"[{name}{rest}]"
 
 
-def _painted(box: str, segment: Segment, cell: int, order: dict[str, int]) -> str:
+def _ground(segment: Segment, inventory: DomainInventory) -> int:
+    """Return the terminal colour of a segment of tenants."""
+    if len(segment.tenants) > 1:
+        return _SHARED_CRITICAL_SWATCH if only_critical(segment, inventory) else _SHARED_SWATCH
+    order = [tenant.id for tenant in inventory.tenants]
+    (owner,) = segment.tenants
+    return swatch(order.index(owner) if owner in order else 0)
+
+
+def _painted(box: str, segment: Segment, inventory: DomainInventory) -> str:
     """Colour a box: its tenant's colour, DDIO's marks in red."""
     if segment.kind in (Kind.IDLE, Kind.RESERVED):
         return f"\x1b[2m{box}{_RESET}"
     if segment.kind is Kind.DDIO:
         return f"\x1b[48;5;{_DDIO_SWATCH};38;5;16m{box}{_RESET}"
-    ground = f"\x1b[48;5;{swatch(order.get(segment.tenants[0], 0))};38;5;16m"
+    ground = f"\x1b[48;5;{_ground(segment, inventory)};38;5;16m"
     marked = _MARK.sub("\x1b[38;5;160m\\g<0>\x1b[38;5;16m", box)
     return f"{ground}{marked}{_RESET}"
