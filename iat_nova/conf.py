@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from iat_nova.common import files
-from iat_nova.strategies.registry import BUILT_IN
+from iat_nova.strategies.registry import BUILT_IN, DEFAULT
 
 GROUP = "iat"
 STATE_DIR = "/var/lib/iat-nova"
@@ -49,9 +49,10 @@ IAT_OPTS = [
     ),
     cfg.StrOpt(
         "strategy",
-        default="iat",
-        help="Allocation strategy: one of the presets of the controller ({}) or the name of a "
-        "plug-in in the entry point group iat_nova.strategies.".format(", ".join(BUILT_IN)),
+        default=DEFAULT,
+        help="Who decides which tenant fills which ways: {}, or the name of a plug-in in the entry "
+        "point group iat_nova.strategies. `iat` is the published algorithm; `iat-nova simulate "
+        "compare` shows what each does to a scenario.".format(", ".join(BUILT_IN)),
     ),
     cfg.StrOpt(
         "shadow",

@@ -52,8 +52,7 @@ from iat_nova.model import (
 from iat_nova.policy import Classified
 from iat_nova.store.records import Status
 from iat_nova.store.writer import History
-from iat_nova.strategies.iat import controller
-from iat_nova.strategies.iat.presets import PRESETS
+from iat_nova.strategies import registry
 
 TENANTS = (1, 2, 4, 8, 16, 64, 256)
 CORES = (1, 2)
@@ -72,6 +71,7 @@ class Row:
     `layouts` is the share of iterations, 0..1, that reached the layout solver.
     """
 
+    strategy: str
     tenants: int
     cores_per_tenant: int
     phase: str
@@ -93,8 +93,10 @@ def rows(
     iterations: int = ITERATIONS,
     progress: Callable[[str], None] = lambda text: None,
     machine: wiring.Machine | None = None,
+    strategy: str = registry.DEFAULT,
 ) -> Iterator[Row]:
-    """Measure every combination. Raises `HardwareError` where perf cannot be opened at all.
+    """Measure every combination. Raises `HardwareError` where perf cannot be opened at all,
+    `StrategyError` where there is no such strategy.
 
     With a `machine`, which the caller holds as its only writer, combinations that need more
     CPUs than its first cache domain has are left out.
@@ -108,7 +110,8 @@ def rows(
             for phase in phases:
                 progress(f"{count} tenants, {width} cores each, {phase}")
                 with tempfile.TemporaryDirectory(prefix="iat-nova-bench-") as folder:
-                    yield _Case(count, width, phase, folder, hands).measure(iterations)
+                    case = _Case(strategy, count, width, phase, folder, hands)
+                    yield case.measure(iterations)
 
 
 def real_machine(settings: conf.Settings) -> wiring.Machine:
@@ -243,8 +246,15 @@ class _Case:
     """One combination: its agent, its clock and its stopwatches."""
 
     def __init__(
-        self, tenants: int, cores: int, phase: str, folder: str, hands: _Memory | _Real
+        self,
+        strategy: str,
+        tenants: int,
+        cores: int,
+        phase: str,
+        folder: str,
+        hands: _Memory | _Real,
     ) -> None:
+        self.strategy = strategy
         self.tenants, self.cores, self.phase = tenants, cores, phase
         self.hands = hands
         self.inventory = _inventory(hands.domain, tenants, cores)
@@ -260,9 +270,9 @@ class _Case:
 
     def _agent(self) -> Agent:
         policy = _Policy(self.inventory)
-        strategy = controller.Controller(PARAMETERS, PRESETS["iat"])
+        strategy = registry.make(self.strategy, PARAMETERS)
         strategy.step = self.step.wrap(strategy.step)  # type: ignore[method-assign]
-        journal = Journal(self.history, _status(), self.clock)
+        journal = Journal(self.history, _status(self.strategy), self.clock)
         journal.iteration = self.record.wrap(journal.iteration)  # type: ignore[method-assign]
         journal.status = self.record.wrap(journal.status)  # type: ignore[method-assign]
         agent = Agent(
@@ -377,6 +387,7 @@ class _Case:
         overheads = sorted(one["overhead_us"] for one in taken)
         p99 = overheads[min(len(overheads) - 1, int(len(overheads) * 0.99))]
         return Row(
+            self.strategy,
             self.tenants,
             self.cores,
             self.phase,
@@ -408,12 +419,12 @@ def _tenant(number: int, cpus: tuple[int, ...]) -> Tenant:
     )
 
 
-def _status() -> Status:
+def _status(strategy: str) -> Status:
     return Status(
         mode="enforce",
         pid=os.getpid(),
         version="bench",
-        strategy="iat",
+        strategy=strategy,
         interval_s=PARAMETERS.interval_s,
         started_s=0.0,
         parameters=PARAMETERS,

@@ -129,7 +129,7 @@ def _parts(checked: Checked) -> dict[str, Any]:
         **{key: top[key] for key in _PLAIN if key in top},
         "machine": machine,
         "seed": top.get("seed", 1),
-        "strategy": top.get("strategy", "iat"),
+        "strategy": top.get("strategy", strategies.DEFAULT),
         "policy": _policy(checked, machine),
         "nics": tuple(nics.values()),
         "disks": disks,

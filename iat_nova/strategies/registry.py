@@ -32,6 +32,9 @@ _SHIPPED: Mapping[str, str] = {
 BUILT_IN = tuple(_SHIPPED)
 """What ships: a host without the agent, the paper's policies, ours, and a rival."""
 
+DEFAULT = "pollute-buffer"
+"""The only one under which no shipped scenario is worse than a host without the agent."""
+
 
 class StrategyError(Exception):
     """There is no such strategy, or it does not load; the text names what there is."""

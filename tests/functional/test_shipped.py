@@ -13,7 +13,7 @@ class TestMoreTenantsThanWays(unittest.TestCase):
     def test_be_guests_share_and_pc_guests_do_not(self):
         """All fourteen have ways; the two PC guests alone, the BE guests together."""
         scenario = load_scenario("more-tenants-than-ways")
-        result = run(dataclasses.replace(scenario, compression=0.01), seconds=4.0)
+        result = run(dataclasses.replace(scenario, compression=0.01), "iat", seconds=4.0)
         tenants, layout = result.inventory.tenants, result.last.layout
         self.assertGreater(len(tenants), scenario.machine.llc_ways)
         self.assertTrue(layout.grouped)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import MACHINE_FORMATS, Failure, Lister
 from iat_nova.hardware.api import HardwareError
+from iat_nova.strategies.registry import DEFAULT, StrategyError
 
 PHASES = ("stable", "unstable")
 
@@ -48,6 +49,9 @@ examples:
         parser.add_argument(
             "--cores", type=natural, nargs="+", metavar="N", help="a tenant; default: 1 2"
         )
+        parser.add_argument(
+            "--strategy", default=DEFAULT, metavar="NAME", help="who decides; default: %(default)s"
+        )
         parser.add_argument("--phase", choices=PHASES, help="default: both")
         parser.add_argument("--iterations", type=natural, metavar="N", help="default: 1000")
         return parser
@@ -77,6 +81,7 @@ examples:
                     iterations=parsed_args.iterations or bench.ITERATIONS,
                     progress=self.note,
                     machine=machine,
+                    strategy=parsed_args.strategy,
                 ):
                     yield tuple(
                         round(value, 1 if parsed_args.formatter not in MACHINE_FORMATS else 3)
@@ -84,6 +89,8 @@ examples:
                         else value
                         for value in dataclasses.astuple(row)
                     )
+        except StrategyError as error:
+            raise Failure(str(error)) from error
         except HardwareError as error:
             if parsed_args.hardware:
                 raise Failure(

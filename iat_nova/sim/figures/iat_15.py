@@ -18,7 +18,9 @@ def measure(definition: Definition, point: Point) -> Row:
     """Time the loop; medians over its iterations. Where perf is shut, the reason only."""
     tenants, cores = int(point["tenants"] or 0), int(point["cores_per_tenant"] or 0)
     try:
-        (row,) = bench.rows((tenants,), (cores,), (str(point["phase"]),), ITERATIONS)
+        (row,) = bench.rows(
+            (tenants,), (cores,), (str(point["phase"]),), ITERATIONS, strategy="iat"
+        )
     except HardwareError as error:
         return {REFUSED: str(error)}
     return {

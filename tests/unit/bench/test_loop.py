@@ -41,7 +41,7 @@ class Loop(unittest.TestCase):
         """Masks are written on the machine's own domain and given back; too many do not fit."""
         one, notes = machine(), []
         rows = list(
-            bench.rows((2, 4), (1, 2), ("unstable",), 3, progress=notes.append, machine=one)
+            bench.rows((2, 4), (1, 2), ("unstable",), 3, notes.append, machine=one, strategy="iat")
         )
         self.assertEqual([(2, 1), (2, 2), (4, 1)], [(r.tenants, r.cores_per_tenant) for r in rows])
         self.assertIn("4 tenants, 2 cores each: more than the cache domain has", notes)
@@ -52,7 +52,7 @@ class Loop(unittest.TestCase):
 
     def test_in_memory(self):
         """Without a machine nothing bounds the CPUs."""
-        stable, unstable = bench.rows((64,), (2,), ("stable", "unstable"), 3)
+        stable, unstable = bench.rows((64,), (2,), ("stable", "unstable"), 3, strategy="iat")
         self.assertEqual((64, 0.0, 1.0), (stable.tenants, stable.layouts, unstable.layouts))
         self.assertGreater(stable.decide_us, 0.0)
 

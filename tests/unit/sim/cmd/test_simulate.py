@@ -353,7 +353,7 @@ class TestAdvise(CliCase):
         with tempfile.TemporaryDirectory() as folder:
             kept = pathlib.Path(folder) / "state"
             path = pathlib.Path(folder) / "short.yaml"
-            path.write_text(TEXT + "policy: {ddio_ways_max: 5}\n")
+            path.write_text(TEXT + "strategy: iat\npolicy: {ddio_ways_max: 5}\n")
             self.run_it("simulate", "run", str(path), "--keep", str(kept), "--seconds", "1")
             asked = ("--state-dir", str(kept), "advise", "--guest-ring", "4096", "--no-estimate")
             status, page, err = self.run_it(*asked)
