@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from iat_nova.hardware import limits
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import BandwidthControl, CacheDomain, WayMask
 
 SKYLAKE = CacheDomain(
     id=0,
@@ -22,8 +22,9 @@ SKYLAKE = CacheDomain(
     coerced_ways=WayMask(0x600),
     ddio_found=WayMask(0x600),
     way_bytes=2304 * 1024,
+    bandwidth=BandwidthControl(least=10, step=10, most=100, percent=True),
 )
-"""One socket of the paper's machine: Xeon Gold 6140, 11 ways, 16 classes."""
+"""One socket of the paper's machine: Xeon Gold 6140, 11 ways, 16 classes, MBA by tenths."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,6 +80,17 @@ class FakeAllocator:
         """Return the masks in force by class name."""
         limits.find(self._domains, domain)
         return {name: item.mask for name, item in self._classes[domain].items()}
+
+    def bandwidth(self, domain: int) -> Mapping[str, int]:
+        """Return the memory bandwidth of our classes by name."""
+        control = limits.find(self._domains, domain).bandwidth
+        if control is None:
+            return {}
+        return {
+            name: control.most if item.bandwidth is None else item.bandwidth
+            for name, item in self._classes[domain].items()
+            if name != DEFAULT_CLASS
+        }
 
     def class_of(self, cpu: int) -> str | None:
         """Return the class a CPU is in, None for the default class."""

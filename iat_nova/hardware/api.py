@@ -111,11 +111,16 @@ the `cpus` of a `ClassMask` of this name are not written anywhere.
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClassMask:
-    """One class of service to be programmed: a name of ours, its CPUs, its mask."""
+    """One class of service to be programmed: a name of ours, its CPUs, its mask.
+
+    `bandwidth`: a limit of its memory bandwidth as `CacheDomain.bandwidth` has them; None: none of
+    ours. What others set in the default class holds for all classes, where it is the lower one.
+    """
 
     name: str
     cpus: tuple[int, ...]
     mask: WayMask
+    bandwidth: int | None = None
 
 
 class CacheAllocator(Protocol):
@@ -133,6 +138,12 @@ class CacheAllocator(Protocol):
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
         """Read the masks of our classes back from the machine, by class name."""
+
+    def bandwidth(self, domain: int) -> Mapping[str, int]:
+        """Read the memory bandwidth of our classes back, by class name.
+
+        The default class is left out: it is never limited. Empty where nothing can be limited.
+        """
 
 
 class PortDca(Protocol):

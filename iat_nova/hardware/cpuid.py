@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iat_nova.hardware.api import HardwareError
+from iat_nova.model import BandwidthControl
 
 _ALLOCATION, _L3, _MEMORY = 0x10, 1, 3  # the leaf; subleaves of CAT and MBA
+_LINEAR = 1 << 2  # in ECX of MBA: the delay is a share of the time
 _REGISTERS = struct.Struct("<4I")
 
 
@@ -24,6 +26,7 @@ class L3Allocation(NamedTuple):
     ways: int
     classes: int  # the least of CAT's and MBA's: a class has both masks
     shared: int
+    bandwidth: BandwidthControl | None = None
 
 
 def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
@@ -40,5 +43,9 @@ def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
     eax, ebx, _, most = _REGISTERS.unpack(cat)  # the highest class, 0 without the feature
     if not most:
         raise HardwareError("CPUID: this CPU has no L3 cache allocation")
-    *_, most_of_mba = _REGISTERS.unpack(mba)
-    return L3Allocation((eax & 0x1F) + 1, min(most, most_of_mba or most) + 1, ebx)
+    delay, _, kind, most_of_mba = _REGISTERS.unpack(mba)
+    step = 100 - (delay & 0xFFF) - 1  # Linux and libpqos take it for the least and the step
+    bandwidth = None
+    if most_of_mba and kind & _LINEAR and step > 0:
+        bandwidth = BandwidthControl(step, step, 100, percent=True)
+    return L3Allocation((eax & 0x1F) + 1, min(most, most_of_mba or most) + 1, ebx, bandwidth)

@@ -45,6 +45,25 @@ def check_mask(domain: CacheDomain, mask: WayMask, what: str) -> None:
         )
 
 
+def check_bandwidth(domain: CacheDomain, item: ClassMask) -> None:
+    """Raise `HardwareError` when a class cannot have the limit of memory bandwidth it asks for."""
+    limit, control = item.bandwidth, domain.bandwidth
+    if limit is None:
+        return
+    where = f"cache domain {domain.id}, class {item.name!r}: memory bandwidth"
+    if control is None:
+        raise HardwareError(f"{where} cannot be limited here; iat-nova doctor says why")
+    if item.name == DEFAULT_CLASS:
+        raise HardwareError(f"{where} of the default class is never limited; name another class")
+    if not control.least <= limit <= control.most or (
+        limit % control.step and limit < control.most
+    ):
+        raise HardwareError(
+            f"{where} {limit} is not between {control.least} and {control.most} in steps of "
+            f"{control.step}; give another limit"
+        )
+
+
 def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
     """Raise `HardwareError` when these classes cannot all be programmed in a domain.
 
@@ -64,6 +83,7 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
             raise HardwareError(f"{where}: two classes are named {item.name!r}")
         names.add(item.name)
         check_mask(domain, item.mask, f"class {item.name!r}")
+        check_bandwidth(domain, item)
         for cpu in item.cpus if item.name != DEFAULT_CLASS else ():
             if cpu not in domain.cpus:
                 raise HardwareError(f"{where}, class {item.name!r}: CPU {cpu} is not in it")

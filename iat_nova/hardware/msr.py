@@ -21,7 +21,6 @@ from iat_nova.hardware.shape import INDEX, VALUE, listing, row
 IIO_LLC_WAYS = 0xC8B  # package: one bit a way that inbound I/O may fill
 PQR_ASSOC = 0xC8F  # thread: class of service in bits 63..32
 L3_MASK = 0xC90  # package: + class of service
-MBA_THROTTLE = 0xD50  # package: + class of service, how much its memory requests are delayed
 PMC = 0xC1  # thread: + n, general counter
 PERFEVTSEL = 0x186  # thread: + n, what PMC n counts
 PERF_GLOBAL_CTRL = 0x38F  # thread: bit n lets PMC n count
@@ -40,7 +39,6 @@ _READABLE: tuple[range, ...] = (
     *_WRITABLE,
     range(PQR_ASSOC, PQR_ASSOC + 1),
     range(L3_MASK, L3_MASK + 128),
-    range(MBA_THROTTLE, MBA_THROTTLE + 64),
 )
 
 _VALUE = struct.Struct("<Q")

@@ -21,8 +21,7 @@ from iat_nova.hardware import limits
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
-from iat_nova.hardware.msr import MBA_THROTTLE, Msr
-from iat_nova.hardware.pqos_lib import Interface, Pqos
+from iat_nova.hardware.pqos_lib import Core, Interface, Pqos
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs
 from iat_nova.hardware.rollback import Reach, Step, put_all_back, undoing
@@ -46,7 +45,7 @@ _GROUPS = record(
 )
 _REGISTERS = record(
     {"masks": mapping(NUMBER, mapping(NUMBER, VALUE)), "classes": mapping(NUMBER, INDEX)},
-    {"partial": whole(1, 1)},
+    {"partial": whole(1, 1), "bandwidth": mapping(NUMBER, mapping(NUMBER, INDEX))},
 )
 
 
@@ -74,7 +73,6 @@ class PqosAllocator:
         open_library: Callable[[Interface, Iterable[int]], Pqos] = Pqos,
         lock: Path = PQOS_LOCK,
         devices: Path = Path("/dev/cpu"),
-        msr: Msr | None = None,
     ) -> None:
         self._interface = interface
         self._topology = topology
@@ -85,7 +83,6 @@ class PqosAllocator:
         self._open_library = open_library
         self._lock = lock
         self._devices = devices
-        self._msr = msr or Msr(devices)
         self._opened: Pqos | None = None
         self._made: frozenset[str] = frozenset()  # groups, since the library was initialised
         self._limits: tuple[L3Allocation, int] | None = None  # and the least ways of a mask
@@ -95,6 +92,7 @@ class PqosAllocator:
         self._numbers: dict[int, dict[str, int]] = {}
         self._written: dict[int, tuple[int, int | None]] = {}  # cpu -> (class, when plugged)
         self._default_found: dict[int, int] = {}
+        self._bandwidth_found: dict[int, dict[int, int]] = {}  # before ours, by domain and class
 
     # ------------------------------------------------------------------- what is there
 
@@ -134,6 +132,7 @@ class PqosAllocator:
             classes=can.classes,
             coerced_ways=WayMask(can.shared if self._coupled else 0),
             way_bytes=cache.size_bytes // can.ways,
+            bandwidth=can.bandwidth,
         )
 
     def _domains_of_library(self) -> tuple[CacheDomain, ...]:
@@ -151,7 +150,7 @@ class PqosAllocator:
         can = library.capability
         self._taken = frozenset(library.class_of(core.cpu) for core in library.cores) - {0}
         free = can.classes - len([n for n in self._taken if n < can.classes])
-        return L3Allocation(can.ways, free, can.contention), library.min_ways()
+        return L3Allocation(can.ways, free, can.contention, can.bandwidth), library.min_ways()
 
     def _library(self) -> Pqos:
         if self._opened is None:
@@ -193,12 +192,15 @@ class PqosAllocator:
                 )
 
     def _l3cat(self, domain: CacheDomain) -> int:
-        """Return libpqos's number of a domain. Raises `DomainOffline`."""
+        return self._core(domain).l3cat_id
+
+    def _core(self, domain: CacheDomain) -> Core:
+        """Return a CPU of a domain, with libpqos's numbers of that. Raises `DomainOffline`."""
         if self._topology.online().isdisjoint(domain.cpus):
             raise DomainOffline(domain.id)
         for core in self._library().cores:
             if core.cpu in domain.cpus:
-                return core.l3cat_id
+                return core
         raise HardwareError(f"cache domain {domain.id}: libpqos knows none of its CPUs")
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
@@ -213,6 +215,15 @@ class PqosAllocator:
             return shown
         return {name: limits.effective(found, mask) for name, mask in shown.items()}
 
+    def bandwidth(self, domain: int) -> Mapping[str, int]:
+        """Read the memory bandwidth of our classes back; see `api.CacheAllocator`."""
+        found = limits.find(self.domains(), domain)
+        numbers = {name: n for name, n in self._numbers.get(domain, {}).items() if n}
+        if found.bandwidth is None or not numbers:
+            return {}
+        shown = self._library().bandwidth(self._core(found).mba_id)
+        return {name: shown[number] for name, number in numbers.items()}
+
     # ------------------------------------------------------------------------- writing
 
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
@@ -226,6 +237,8 @@ class PqosAllocator:
         self._classes[domain], self._numbers[domain] = named, numbers
         if DEFAULT_CLASS not in named:
             self._default_found.pop(domain, None)
+        had = self._bandwidth_found.get(domain, {})
+        self._bandwidth_found[domain] = {n: had[n] for n in numbers.values() if n in had}
         return self.effective(domain)
 
     def _program(
@@ -236,7 +249,8 @@ class PqosAllocator:
         undo: list[Step],
     ) -> None:
         library, l3cat = self._library(), self._l3cat(domain)
-        self._check_bandwidth(domain, set(numbers.values()))
+        if domain.bandwidth is not None:
+            self._limit(domain, {numbers[name]: one.bandwidth for name, one in named.items()}, undo)
         before = library.masks(l3cat)
         wanted = {numbers[name]: int(item.mask) for name, item in named.items()}
         if 0 in wanted:
@@ -258,25 +272,25 @@ class PqosAllocator:
         for cpu in sorted(self._topology.online() & set(domain.cpus)):
             self._move(cpu, owner.get(cpu, 0), undo)
 
-    def _check_bandwidth(self, domain: CacheDomain, numbers: set[int]) -> None:
-        """Refuse to free CPUs of a memory-bandwidth limit that class 0 has and our classes lack.
+    def _limit(
+        self, domain: CacheDomain, wanted: Mapping[int, int | None], undo: list[Step]
+    ) -> None:
+        """Write the memory bandwidth of classes, None: what class 0 has, which none exceeds.
 
-        Such limits are not written here: libpqos's structs for them differ between its versions.
+        So no CPU loses a limit that somebody gave class 0 by going to a class of ours. A class
+        that is given up gets back what it had.
         """
-        if self._interface is not Interface.MSR or not self._library().capability.bandwidth:
-            return
-        cpu = min(self._topology.online() & set(domain.cpus))
-        limit, *others = (self._msr.read(cpu, MBA_THROTTLE + n) for n in sorted({0, *numbers}))
-        wrong = [
-            n for n, other in zip(sorted(numbers - {0}), others, strict=True) if other != limit
-        ]
-        if wrong:
-            classes = format_cpus(wrong)
-            raise HardwareError(
-                f"cache domain {domain.id}: class 0 limits memory bandwidth otherwise (delay "
-                f"{limit:#x}) than classes {classes}, where CPUs would go: give all classes the "
-                'same limit (pqos -e "mba:N=.."), or use resctrl, which keeps it'
-            )
+        library, mba = self._library(), self._core(domain).mba_id
+        before = library.bandwidth(mba)
+        limits = {n: min(before[0], limit or before[0]) for n, limit in wanted.items() if n}
+        found = self._bandwidth_found.setdefault(domain.id, {})
+        limits |= {n: limit for n, limit in found.items() if n not in limits}
+        changed = {n: limit for n, limit in limits.items() if before[n] != limit}
+        if changed:
+            undo.append(lambda: library.set_bandwidth(mba, {n: before[n] for n in changed}))
+            library.set_bandwidth(mba, changed)
+        for number in limits:
+            found.setdefault(number, before[number])
 
     def _move(self, cpu: int, number: int, undo: list[Step]) -> None:
         was, _ = self._written.get(cpu, (0, None))
@@ -318,6 +332,7 @@ class PqosAllocator:
                     foreign.append(
                         f"class {numbers[name]}: L3:{number} is {now}, we wrote {item.mask}"
                     )
+            foreign += self._foreign_bandwidth(found)
         reasserted = []
         for cpu in sorted(self._wanted().keys() & self._topology.online()):
             number = self._wanted()[cpu]
@@ -328,6 +343,19 @@ class PqosAllocator:
             elif self._library().class_of(cpu) != number:
                 foreign.append(f"CPU {cpu} was moved out of class {number}")
         return Inspection(tuple(foreign), tuple(reasserted))
+
+    def _foreign_bandwidth(self, domain: CacheDomain) -> list[str]:
+        """Tell which limits of ours somebody else changed."""
+        wrote = {n: one.bandwidth for n, one in self._classes[domain.id].items() if one.bandwidth}
+        if not wrote:
+            return []
+        shown = self._library().bandwidth(self._core(domain).mba_id)
+        numbers = {self._numbers[domain.id][name]: limit for name, limit in wrote.items()}
+        return [
+            f"class {n}: MB:{domain.id} is {shown[n]}, we wrote {min(limit, shown[0])}"
+            for n, limit in numbers.items()
+            if shown[n] != min(limit, shown[0])
+        ]
 
     def _wanted(self) -> dict[int, int]:
         """Return the class of every CPU of ours, online or not."""
@@ -351,7 +379,14 @@ class PqosAllocator:
         self._renew_library()
         library = self._library()
         ids = sorted({core.l3cat_id for core in library.cores})
+        mbas = sorted(
+            {core.mba_id for core in library.cores} if library.capability.bandwidth else ()
+        )
         return {
+            "bandwidth": {
+                str(number): {str(n): limit for n, limit in library.bandwidth(number).items()}
+                for number in mbas
+            },
             "masks": {
                 str(number): {str(n): mask for n, mask in library.masks(number).items()}
                 for number in ids
@@ -371,25 +406,36 @@ class PqosAllocator:
             return Reach(saved)
         self._renew_library()
         cores = self._library().cores
-        sockets, cpus = {str(core.l3cat_id) for core in cores}, {str(core.cpu) for core in cores}
-        there = {"masks": sockets, "classes": cpus}
+        there = {
+            "masks": {str(core.l3cat_id) for core in cores},
+            "bandwidth": {str(core.mba_id) for core in cores},
+            "classes": {str(core.cpu) for core in cores},
+        }
         now, later = dict(saved), {}
         for key, names in there.items():
-            now[key] = {n: one for n, one in saved[key].items() if n in names}
-            later[key] = {n: one for n, one in saved[key].items() if n not in names}
-        if not later["masks"] and not later["classes"]:
+            had = saved.get(key, {})  # of a release that limited no bandwidth there is none
+            now[key] = {n: one for n, one in had.items() if n in names}
+            later[key] = {n: one for n, one in had.items() if n not in names}
+        if not any(later.values()):
             return Reach(now)
         places = [f"class masks of cache {n}" for n in later["masks"]]
+        places += [f"bandwidth limits of cache {n}" for n in later["bandwidth"]]
         if later["classes"]:
             places.append(f"classes of CPUs {format_cpus(map(int, later['classes']))}")
         return Reach(
-            now if now["masks"] or now["classes"] else None, later | {"partial": 1}, tuple(places)
+            now if any(now[key] for key in there) else None, later | {"partial": 1}, tuple(places)
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         """Put classes and masks back; return what was done. May be repeated."""
         if "partial" not in saved:
-            for memory in (self._classes, self._numbers, self._written, self._default_found):
+            for memory in (
+                self._classes,
+                self._numbers,
+                self._written,
+                self._default_found,
+                self._bandwidth_found,
+            ):
                 memory.clear()
         if self._interface is Interface.OS:
             return self._restore_groups(saved)
@@ -408,6 +454,10 @@ class PqosAllocator:
             functools.partial(self._put_back_masks, int(number), masks)
             for number, masks in saved["masks"].items()
         ]
+        steps += [
+            functools.partial(self._put_back_bandwidth, int(number), found_there)
+            for number, found_there in saved.get("bandwidth", {}).items()
+        ]
         return put_all_back(steps, lambda step: step())
 
     def _put_back_class(self, cpu: int, number: int) -> str | None:
@@ -424,6 +474,15 @@ class PqosAllocator:
         self._library().set_masks(l3cat, masks)
         each = ", ".join(f"class {n} = {mask:#x}" for n, mask in masks.items())
         return f"domain {l3cat}: {each}"
+
+    def _put_back_bandwidth(self, mba: int, found: Mapping[str, int]) -> str | None:
+        now = self._library().bandwidth(mba)
+        changed = {int(n): limit for n, limit in found.items() if now.get(int(n)) != limit}
+        if not changed:
+            return None
+        self._library().set_bandwidth(mba, changed)
+        each = ", ".join(f"class {n} = {limit}" for n, limit in changed.items())
+        return f"domain {mba}: memory bandwidth of {each}"
 
     def _restore_groups(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
         self.close()

@@ -5,10 +5,11 @@ Source: pqos.h of intel-cmt-cat 4.5, 6.0 and 7.1. What differs between them:
 
 * ``struct pqos_l3ca`` begins with a ``domain_id`` from version 6 on;
 * ``struct pqos_coreinfo`` grew at its end, so single ones are asked for, never the table;
-* ``struct pqos_cap_l3ca`` grew at its end.
+* ``struct pqos_cap_l3ca``, ``pqos_cap_mba`` and ``pqos_mba`` grew at their ends.
 
-Sizes are compared where structures carry theirs (`mem_size`), and the layout of ``pqos_l3ca`` is
-recognised by what the library writes into it. What does not fit is refused; nothing is guessed.
+Sizes are compared where structures carry theirs (`mem_size`), and the layouts of ``pqos_l3ca`` and
+``pqos_mba`` are recognised by what the library writes into them. What does not fit is refused;
+nothing is guessed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from iat_nova.hardware.api import HardwareError
+from iat_nova.model import BandwidthControl
 
 SONAMES = ("libpqos.so.7", "libpqos.so.6", "libpqos.so.5", "libpqos.so.4")
 _MAJORS = range(4, 8)
@@ -57,6 +59,7 @@ class Core:
 
     cpu: int
     l3cat_id: int
+    mba_id: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class Capability:
     ways: int
     way_bytes: int
     contention: int
-    bandwidth: bool = False  # memory bandwidth allocation (MBA) as well: a class has a limit of it
+    bandwidth: BandwidthControl | None = None  # memory bandwidth allocation as well
 
 
 class _Config(ctypes.Structure):
@@ -124,6 +127,25 @@ class _L3ca6(ctypes.Structure):
     )
 
 
+class _CapMba(ctypes.Structure):  # the part all versions share
+    _fields_ = (
+        ("mem_size", ctypes.c_uint),
+        ("num_classes", ctypes.c_uint),
+        ("throttle_max", ctypes.c_uint),
+        ("throttle_step", ctypes.c_uint),
+        ("is_linear", ctypes.c_int),
+        ("ctrl", ctypes.c_int),
+        ("ctrl_on", ctypes.c_int),
+    )
+
+
+class _Mba(ctypes.Structure):  # the part all versions share: 12 bytes of them, 16 or 88
+    _fields_ = (("class_id", ctypes.c_uint), ("mb_max", ctypes.c_uint), ("ctrl", ctypes.c_int))
+
+
+_MBA_ROOM = 256  # bytes of one `pqos_mba` at most
+_UNLIMITED_AMD = 2048  # eighths of a GB/s
+
 _Layout = type[_L3ca4] | type[_L3ca6]
 
 
@@ -160,6 +182,7 @@ class Pqos:
         try:
             self.capability, self.cores = self._describe(sorted(cpus))
             self._layout = self._recognise()
+            self._mba_size = self._recognise_mba() if self.capability.bandwidth else 0
         except BaseException:
             self.close()
             raise
@@ -185,6 +208,21 @@ class Pqos:
             item.class_id, item.mask = number, mask
         what = ", ".join(f"class {n} = {mask:#x}" for n, mask in masks.items())
         self._call("pqos_l3ca_set", l3cat_id, len(masks), table, what=f"domain {l3cat_id} {what}")
+
+    def bandwidth(self, mba_id: int) -> dict[int, int]:
+        """Return the memory bandwidth of all classes, by class number, as `capability` has it."""
+        room, count = self._get_mba(mba_id)
+        items = (_Mba.from_buffer(room, n * self._mba_size) for n in range(count))
+        return {item.class_id: item.mb_max for item in items}
+
+    def set_bandwidth(self, mba_id: int, limits: Mapping[int, int]) -> None:
+        """Set the memory bandwidth of classes, by class number."""
+        for number, limit in limits.items():  # one at a time: then its size does not matter
+            wanted, made = (ctypes.create_string_buffer(_MBA_ROOM) for _ in range(2))
+            item = _Mba.from_buffer(wanted)
+            item.class_id, item.mb_max = number, limit
+            what = f"domain {mba_id} class {number} = {limit}"
+            self._call("pqos_mba_set", mba_id, 1, wanted, made, what=what)
 
     def class_of(self, cpu: int) -> int:
         """Return the class a CPU is in."""
@@ -217,7 +255,7 @@ class Pqos:
         core = find(table, cpu)
         if not core or core[0] != cpu:
             raise PqosError(f"libpqos: struct pqos_coreinfo of CPU {cpu} is not as known")
-        return Core(cpu=cpu, l3cat_id=core[4])
+        return Core(cpu=cpu, l3cat_id=core[4], mba_id=core[5])
 
     def _recognise(self) -> _Layout:
         """Find the layout of pqos_l3ca in what the library writes for the first domain."""
@@ -245,6 +283,28 @@ class Pqos:
         count = ctypes.c_uint()
         self._call("pqos_l3ca_get", l3cat_id, _CLASSES_MAX, ctypes.byref(count), table)
         return list(table[: count.value])
+
+    def _recognise_mba(self) -> int:
+        """Find the size of pqos_mba in what the library writes for the first domain."""
+        room, count = self._get_mba(min(core.mba_id for core in self.cores))
+        for size in range(ctypes.sizeof(_Mba), _MBA_ROOM + 1, 4):
+            items = [_Mba.from_buffer(room, n * size) for n in range(count)]
+            if count > 1 and all(
+                item.class_id == n and item.mb_max <= _UNLIMITED_AMD
+                for n, item in enumerate(items)  # `ctrl` is -1 where that is not known
+            ):
+                return size
+        raise PqosError(
+            "libpqos's struct pqos_mba is none of those known (versions 4 to 7); use resctrl"
+        )
+
+    def _get_mba(self, mba_id: int) -> tuple[ctypes.Array[ctypes.c_char], int]:
+        # Filled with ones, so that what the library does not write is not a plausible entry.
+        room = ctypes.create_string_buffer(_MBA_ROOM * _CLASSES_MAX)
+        ctypes.memset(room, 0xFF, ctypes.sizeof(room))
+        count = ctypes.c_uint()
+        self._call("pqos_mba_get", mba_id, _CLASSES_MAX, ctypes.byref(count), room)
+        return room, count.value
 
     def _call(self, name: str, *arguments: Any, what: str = "") -> None:
         code = getattr(self._library, name)(*arguments)
@@ -277,11 +337,24 @@ def _capability(address: int) -> Capability:
             "code and data prioritisation is on; use resctrl, or switch it off: "
             "pqos --iface=msr -R l3cdp-off"
         )
-    classes = l3ca.num_classes
+    classes, bandwidth = l3ca.num_classes, None
     if by_type.get(_CAP_MBA):
-        # Its second word is num_classes in all versions.
-        mba = (ctypes.c_uint * 2).from_address(by_type[_CAP_MBA])
-        classes = min(classes, mba[1])
-    return Capability(
-        classes, l3ca.num_ways, l3ca.way_size, l3ca.way_contention, bool(by_type.get(_CAP_MBA))
-    )
+        mba = _CapMba.from_address(by_type[_CAP_MBA])
+        classes = min(classes, mba.num_classes)
+        bandwidth = _bandwidth(mba)
+    return Capability(classes, l3ca.num_ways, l3ca.way_size, l3ca.way_contention, bandwidth)
+
+
+def _bandwidth(mba: _CapMba) -> BandwidthControl | None:
+    """Return how memory bandwidth can be limited.
+
+    None where it cannot: with MBA's controller on (``mba_MBps``) the kernel steers it in MB/s, and
+    delays that are not linear are no percentage.
+    """
+    if mba.ctrl_on > 0:
+        return None
+    if not mba.throttle_max:  # AMD, which has neither delays nor percent
+        return BandwidthControl(1, 1, _UNLIMITED_AMD, percent=False)
+    if not mba.is_linear or not 0 < mba.throttle_max < 100 or not mba.throttle_step:
+        return None
+    return BandwidthControl(100 - mba.throttle_max, mba.throttle_step, 100, percent=True)

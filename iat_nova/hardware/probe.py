@@ -70,7 +70,7 @@ class Host:
     ) -> None:
         self.roots = roots
         self.topology = Topology(roots.cpus)
-        self.fs = fs or ResctrlFs(roots.resctrl)
+        self.fs = fs or ResctrlFs(roots.resctrl, roots.proc / "mounts")
         self.msr = msr or Msr(roots.msr, roots.msr_parameters)
         self.cpu_model = events.cpu_model(roots.proc / "cpuinfo")
         self.resctrl = Resctrl(
@@ -157,6 +157,14 @@ def _resctrl(host: Host) -> list[Finding]:
         state = "mounted with cdp: code and data get the same mask, of half as many classes"
         remedy = f"umount {root}; mount -t resctrl resctrl {root}"
         found.append(Finding("cdp", Level.NOTE, state, remedy))
+    control, words = host.fs.bandwidth_control()
+    if control is not None:
+        found.append(Finding("memory bandwidth", Level.OK, f"can be limited by class: {words}"))
+    elif (root / "info/MB").is_dir():
+        remedy = f"umount {root}; mount -t resctrl resctrl {root}"
+        found.append(Finding("memory bandwidth", Level.NOTE, f"not limited: {words}", remedy))
+    else:
+        found.append(Finding("memory bandwidth", Level.OK, f"not limited: {words}"))
     found += [_foreign(host, name) for name in foreign]
     held = {d.id: d.reserved_ways for d in domains if d.reserved_ways}
     if held:

@@ -19,6 +19,7 @@ from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware import limits, resctrl_saved
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, PREFIX, Info, ResctrlError, ResctrlFs
+from iat_nova.hardware.resctrl_lines import GroupLines
 from iat_nova.hardware.rollback import AllReachable, Step, undoing
 from iat_nova.hardware.topology import Topology
 from iat_nova.model import CacheDomain, WayMask
@@ -74,7 +75,7 @@ class Resctrl(AllReachable):
         self._online: dict[int, dict[int, int | None]] = {}  # the same of all a domain had then
         self._read_back: dict[int, Mapping[str, WayMask]] = {}  # effective after our last write
         self._default_found: dict[int, dict[str, WayMask]] = {}  # to be given back, by resource
-        self._inherited: Mapping[str, str] | None = None  # limits of other kinds our groups took
+        self._lines = GroupLines(fs, _group)
 
     # ------------------------------------------------------------------- what is there
 
@@ -91,6 +92,7 @@ class Resctrl(AllReachable):
         """
         info = self._info = self._fs.info()
         exclusive = self._fs.in_use_exclusively(info)
+        bandwidth, _ = self._fs.bandwidth_control()
         classes = info.closids - len(self.foreign_groups()) - int(info.io_alloc)
         present = self._fs.masks(DEFAULT_GROUP, info.resources[0])
         for cache in self._topology.caches():
@@ -109,6 +111,7 @@ class Resctrl(AllReachable):
                 coerced_ways=info.shareable_bits if self.coupled else WayMask(0),
                 reserved_ways=exclusive.get(cache.id, WayMask(0)),
                 way_bytes=cache.size_bytes // ways,
+                bandwidth=bandwidth,
             )
             self._domains[cache.id] = self._complete(domain)
         if not self._domains:
@@ -133,6 +136,17 @@ class Resctrl(AllReachable):
             for name in self._classes.get(domain, {})
             for group in (_group(self._slots[domain][name]),)
         }
+
+    def bandwidth(self, domain: int) -> Mapping[str, int]:
+        """Read the memory bandwidth of our classes back; see `api.CacheAllocator`."""
+        if limits.find(self._limits(), domain).bandwidth is None:
+            return {}
+        shown = {
+            name: self._fs.bandwidth(_group(number)).get(domain)
+            for name, number in self._slots.get(domain, {}).items()
+            if number
+        }
+        return {name: limit for name, limit in shown.items() if limit is not None}
 
     def _effective(self, domain: CacheDomain, group: str, masks: Mapping[str, WayMask]) -> WayMask:
         """Return what the hardware made of a group's masks, which the files show by resource."""
@@ -214,6 +228,7 @@ class Resctrl(AllReachable):
             self._add(number, undo)
         for name, item in named.items():
             self._set_masks(domain, slots[name], self._alike(item.mask), undo)
+        self._limit(domain, {slots[name]: item.bandwidth for name, item in named.items()}, undo)
         if DEFAULT_CLASS not in named and domain in self._default_found:
             self._set_masks(domain, 0, self._default_found[domain], undo)
         before = dict(self._cpus)
@@ -252,9 +267,12 @@ class Resctrl(AllReachable):
         self._fs.add(_group(number))
         self._made.add(number)
         undo.append(lambda: self._remove(number, []))
-        if self._inherited is None:
-            self._inherited = self._fs.other_lines(DEFAULT_GROUP)
-        self._fs.set_other_lines(_group(number), self._inherited)
+        self._lines.begin(number)
+
+    def _limit(self, domain: int, wanted: Mapping[int, int | None], undo: list[Step]) -> None:
+        """Limit the memory bandwidth of groups in a domain, and of no others of ours there."""
+        for number in {*self._lines.limited(domain), *wanted} & self._made:
+            self._lines.limit(number, domain, wanted.get(number), undo)
 
     def _remove(self, number: int, undo: list[Step]) -> None:
         self._fs.remove(_group(number))
@@ -267,6 +285,8 @@ class Resctrl(AllReachable):
                 for name in (name for name, slot in slots.items() if slot == number):
                     masks = self._alike(self._classes[domain][name].mask)
                     self._set_masks(domain, number, masks, [])
+                    limit = self._classes[domain][name].bandwidth
+                    self._lines.limit(number, domain, limit, [])
 
         undo.append(put_back)
 
@@ -360,17 +380,14 @@ class Resctrl(AllReachable):
                         number = self._slots[domain][name]
                         if self._exists(number):
                             self._set_masks(domain, number, self._alike(item.mask), [])
+                            self._lines.renew(domain, number)
             self._online[domain] = now
 
     def _follow_default(self) -> None:
         """Give our groups the default group's limits of MB, SMBA and L2 when it gets others."""
-        now = self._fs.other_lines(DEFAULT_GROUP) if self._made else None
-        if now == self._inherited:
-            return
-        self._inherited = now
-        with self._fs.locked():
-            for number in filter(self._exists, sorted(self._made)):
-                self._fs.set_other_lines(_group(number), now or {})
+        if self._made and self._lines.changed():
+            with self._fs.locked():
+                self._lines.follow(filter(self._exists, sorted(self._made)))
 
     def _exists(self, number: int) -> bool:
         return number == 0 or _group(number) in self._fs.groups()
@@ -403,7 +420,7 @@ class Resctrl(AllReachable):
                     foreign.append(
                         f"{where}: the register of domain {domain} is {effective}, we left {left}"
                     )
-        return foreign
+        return foreign + self._lines.foreign(filter(self._exists, sorted(self._made)))
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, what `restore` needs to put everything back."""
@@ -439,7 +456,7 @@ class Resctrl(AllReachable):
         ):
             memory.clear()
         self._made.clear()
-        self._inherited = None
+        self._lines.forget()
 
 
 def _group(number: int) -> str:

@@ -16,13 +16,16 @@ from pathlib import Path
 
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError
-from iat_nova.model import WayMask
+from iat_nova.model import BandwidthControl, WayMask
 
 DEFAULT_ROOT = Path("/sys/fs/resctrl")
 DEFAULT_GROUP = ""
+MOUNTS = Path("/proc/mounts")
 PREFIX = "iat-nova."  # of the names of our groups
 _MONITORS = "mon_groups"
 _L3 = frozenset({"L3", "L3CODE", "L3DATA"})
+_BANDWIDTH = "MB"
+_UNLIMITED_AMD = 2048  # eighths of a GB/s: 0xC0000200 after a reset, up to Zen 4 at least
 _NOT_GROUPS = frozenset({"info", "mon_groups", "mon_data"})
 _LOCK_DEADLINE_S = 2.0
 _LOCK_PAUSE_S = 0.01
@@ -63,10 +66,14 @@ class Info:
 
 
 class ResctrlFs:
-    """A mounted resctrl file system. Paths are relative to `root`; "" is the default group."""
+    """A mounted resctrl file system. Paths are relative to `root`; "" is the default group.
 
-    def __init__(self, root: Path = DEFAULT_ROOT) -> None:
+    `mounts` is where the kernel shows how it is mounted.
+    """
+
+    def __init__(self, root: Path = DEFAULT_ROOT, mounts: Path = MOUNTS) -> None:
         self.root = root
+        self._mounts = mounts
 
     # ----------------------------------------------------------- what tests replace
 
@@ -143,6 +150,41 @@ class ResctrlFs:
             if name.strip() not in _L3
         }
 
+    def bandwidth_control(self) -> tuple[BandwidthControl | None, str]:
+        """Return how memory bandwidth can be limited, and in words how or why not.
+
+        Mounted with ``mba_MBps`` the kernel takes MB/s and steers by itself: we then keep off.
+        """
+        if not (self.root / "info" / _BANDWIDTH).is_dir():
+            return None, "this CPU, or its kernel, has no memory bandwidth allocation (info/MB)"
+        if "mba_MBps" in self._mount_options():
+            return (
+                None,
+                "resctrl is mounted with mba_MBps: the kernel steers memory bandwidth itself",
+            )
+        least, step, linear = (
+            int(self._get(f"info/{_BANDWIDTH}/{name}"))
+            for name in ("min_bandwidth", "bandwidth_gran", "delay_linear")
+        )
+        if linear:
+            control = BandwidthControl(least, step, 100, percent=True)
+            return control, f"{least} to 100 %, in steps of {step} %"
+        most = max(_UNLIMITED_AMD, *self.bandwidth(DEFAULT_GROUP).values())
+        control = BandwidthControl(max(least, step), step, most, percent=False)
+        return control, f"absolute, in eighths of a GB/s, up to {most}, which limits nothing"
+
+    def _mount_options(self) -> frozenset[str]:
+        try:
+            lines = [line.split() for line in self._mounts.read_text().splitlines()]
+        except OSError:
+            return frozenset()
+        found = (line[3].split(",") for line in lines if line[1:3] == [str(self.root), "resctrl"])
+        return frozenset().union(*found)
+
+    def bandwidth(self, group: str) -> Mapping[int, int]:
+        """Return a group's memory bandwidth by domain, as its ``schemata`` has it."""
+        return parse_limits(self.other_lines(group).get(_BANDWIDTH, ""))
+
     def monitor(self, name: str, group: str = DEFAULT_GROUP) -> str:
         """Return the path of a monitoring group beneath a control group."""
         return _in(group, f"{_MONITORS}/{name}")
@@ -200,6 +242,11 @@ class ResctrlFs:
     def set_masks(self, group: str, domain: int, masks: Mapping[str, WayMask]) -> None:
         """Write a group's masks in one domain, by resource."""
         text = "".join(f"{resource}:{domain}={mask:x}\n" for resource, mask in masks.items())
+        self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
+
+    def set_bandwidth(self, group: str, domain: int, limit: int) -> None:
+        """Write a group's memory bandwidth in one domain."""
+        text = f"{_BANDWIDTH}:{domain}={limit}\n"
         self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
 
     def set_other_lines(self, group: str, lines: Mapping[str, str]) -> None:
@@ -273,6 +320,12 @@ def parse_masks(text: str) -> dict[int, WayMask]:
     """Return the masks in ``0=7ff;1=7ff`` by domain. Raises `ValueError`."""
     pairs = (part.split("=") for part in text.split(";") if part)
     return {int(number): WayMask(int(mask, 16)) for number, mask in pairs}
+
+
+def parse_limits(text: str) -> dict[int, int]:
+    """Return the numbers in ``0=50;1=100`` by domain. Raises `ValueError`."""
+    pairs = (part.split("=") for part in text.split(";") if part)
+    return {int(domain): int(limit) for domain, limit in pairs}
 
 
 def _in(group: str, name: str) -> str:

@@ -3,7 +3,8 @@
 
 The default group's L3 masks, and the CPUs of monitoring groups beneath it: the kernel takes a CPU
 out of these when it goes to another control group, and does not give it back. Other lines of
-``schemata`` (MB, SMBA, L2) are never written in a group that is not ours.
+``schemata`` (MB, SMBA, L2) are never written in a group that is not ours, and those of ours go with
+their group.
 """
 
 from __future__ import annotations

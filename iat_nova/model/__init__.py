@@ -28,6 +28,7 @@ from iat_nova.model.decisions import (
 from iat_nova.model.facts import (
     Attachment,
     AttachmentKind,
+    BandwidthControl,
     CacheDomain,
     DcaPort,
     DeviceModel,
@@ -57,6 +58,7 @@ __all__ = [
     "Allocation",
     "Attachment",
     "AttachmentKind",
+    "BandwidthControl",
     "CacheDomain",
     "Change",
     "DcaPort",

@@ -166,6 +166,20 @@ class DcaPort:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class BandwidthControl:
+    """How the memory bandwidth of a class of service can be limited (Intel's MBA, AMD's QoS).
+
+    A limit is a multiple of `step` from `least` to `most`, which limits nothing. `percent`: of what
+    a CPU gets without one; else eighths of a GB/s (AMD), of which nobody knows how many there are.
+    """
+
+    least: int
+    step: int
+    most: int
+    percent: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class CacheDomain:
     """The CPUs that share one LLC, and what that LLC can do.
 
@@ -174,7 +188,8 @@ class CacheDomain:
     touched. `ddio_found` is the DDIO mask found on the hardware before the first write;
     None when it cannot be read, no way at all where devices are confined to none and may fill all
     (resctrl's io_alloc while disabled). `ddio_counters`: DDIO's hits and misses are counted, and
-    apart. `dca_ports`: the root ports that the operator lets be switched.
+    apart. `dca_ports`: the root ports that the operator lets be switched. `bandwidth`: how memory
+    bandwidth can be limited, None where it cannot.
     """
 
     id: int  # L3 id
@@ -191,6 +206,7 @@ class CacheDomain:
     ddio_counters: bool = True
     numa_nodes: tuple[int, ...] = ()  # of its CPUs; empty: unknown
     dca_ports: tuple[DcaPort, ...] = ()
+    bandwidth: BandwidthControl | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

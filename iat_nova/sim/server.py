@@ -245,6 +245,11 @@ class EmulatedServer:
         limits = self._domain(domain)
         return {name: rules.effective(limits, mask) for name, mask in self._masks[domain].items()}
 
+    def bandwidth(self, domain: int) -> Mapping[str, int]:
+        """Read the memory bandwidth of our classes back: this machine limits none."""
+        self._domain(domain)
+        return {}
+
     def class_of(self, cpu: int) -> str | None:
         """Return the class a CPU is in, None for the default one."""
         return self._class_of.get(cpu)

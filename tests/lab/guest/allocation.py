@@ -50,8 +50,9 @@ class Mounted:
         left = REGISTERS.everything()
         self.assertEqual(self.found["classes"], left["classes"])
         # The kernel resets the registers of a removed group when it makes the next one.
-        default = [masks[0] for masks in left["cbm"]]
-        self.assertEqual([masks[0] for masks in self.found["cbm"]], default)
+        for what in ("cbm", "mba"):
+            default = [words[0] for words in left[what]]
+            self.assertEqual([words[0] for words in self.found[what]], default)
         self.assertEqual((), tuple(n for n in ResctrlFs().groups() if n.startswith(PREFIX)))
 
     def class_of(self, cpu):
@@ -194,6 +195,26 @@ class Registered(Mounted, unittest.TestCase):
                 number = REGISTERS.pqr_assoc(cpu)[0]
                 self.assertEqual(wanted[domain.id][name], REGISTERS.cbm(number, cache.package))
 
+    def test_bandwidth_is_in_the_registers(self):
+        """A limit is a delay in the class's register of that socket alone; class 0 has none."""
+        domain, cache = self.domains[-1], TOPOLOGY.caches()[-1]
+        cpus = domain.cpus[:2]
+        classes = tuple(
+            ClassMask(name, (cpu,), WayMask(0x3), limit)
+            for name, cpu, limit in zip("ab", cpus, (30, None), strict=True)
+        )
+        self.allocator.apply(domain.id, classes)
+        numbers = [REGISTERS.pqr_assoc(cpu)[0] for cpu in cpus]
+        sockets = [one.package for one in TOPOLOGY.caches()]
+        self.assertEqual(
+            [0] * (len(sockets) - 1) + [70], [REGISTERS.mba(numbers[0], s) for s in sockets]
+        )
+        self.assertEqual([0, 0], [REGISTERS.mba(n, cache.package) for n in (0, numbers[1])])
+        shown = subprocess.run(
+            ["pqos", "--iface=msr", "-s"], capture_output=True, text=True, check=True
+        ).stdout
+        self.assertRegex(shown, rf"MBA COS{numbers[0]} => 30% available")
+
     def test_pqos_sees_the_same(self):
         """Intel's own tool shows our masks and classes."""
         wanted = self.apply_example()
@@ -321,3 +342,25 @@ class Registered(Mounted, unittest.TestCase):
         self.allocator.apply(0, ())
         self.assertEqual((), ResctrlFs().groups())
         self.assertEqual(before, len(os.listdir("/proc/self/fd")))
+
+
+class SteeredByTheKernel(Mounted, unittest.TestCase):
+    """resctrl mounted with mba_MBps: limits are in MB/s, and the kernel moves the delays."""
+
+    options = ("mba_MBps",)
+
+    def test_no_limit_of_ours(self):
+        """One is refused and nothing is written; groups have what the default group has."""
+        allocator = self.make()
+        domain = allocator.domains()[0]
+        self.assertIsNone(domain.bandwidth)
+        with self.assertRaisesRegex(HardwareError, "memory bandwidth cannot be limited here"):
+            allocator.apply(domain.id, (ClassMask("a", (), WayMask(0x3), 50),))
+        self.assertEqual((), ResctrlFs().groups())
+        allocator.apply(domain.id, (ClassMask("a", domain.cpus[:1], WayMask(0x3)),))
+        self.assertEqual(
+            ResctrlFs().other_lines("")["MB"], ResctrlFs().other_lines(f"{PREFIX}1")["MB"]
+        )
+        (one,) = (one for one in probe.findings(probe.Host()) if one.subject == "memory bandwidth")
+        self.assertEqual(probe.Level.NOTE, one.level)
+        self.assertIn("mba_MBps", one.state)

@@ -35,6 +35,7 @@ def state():
     now = REGISTERS.everything()
     return {
         "default": [masks[0] for masks in now["cbm"]],
+        "bandwidth": [words[0] for words in now["mba"]],
         "ddio": now["ddio"],
         "io_alloc": now["io_alloc"],
         "classes": now["classes"],
@@ -88,7 +89,10 @@ def random_classes(dice, domain):
     for n in range(dice.randint(0, domain.classes - 1)):
         count = dice.randint(1, 6)
         mask = WayMask.span(dice.randint(0, domain.ways - count), count)
-        classes.append(ClassMask(f"tenant {n}", tuple(cpus[n : n + 1]), mask))
+        control = domain.bandwidth
+        limits = (None, control.least, control.least + 4 * control.step) if control else (None,)
+        limit = dice.choice(limits)
+        classes.append(ClassMask(f"tenant {n}", tuple(cpus[n : n + 1]), mask, limit))
     return tuple(classes)
 
 

@@ -25,6 +25,7 @@ class Registers(registers.Registers):
         sockets = range(len(TOPOLOGY.caches()))
         return {
             "cbm": [[self.cbm(n, s) for n in range(registers.CLASSES)] for s in sockets],
+            "mba": [[self.mba(n, s) for n in range(registers.CLASSES)] for s in sockets],
             "ddio": [self.ddio_ways(s) for s in sockets],
             "io_alloc": [self.io_alloc(s) for s in sockets],
             "cdp": [self.cdp(s) for s in sockets],

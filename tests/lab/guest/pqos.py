@@ -93,6 +93,28 @@ class MsrContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
             number = REGISTERS.pqr_assoc(domain.cpus[0])[0]
             self.assertEqual(0x600, REGISTERS.cbm(number, cache.package))
 
+    def test_bandwidth_is_in_the_registers(self):
+        """Limits are delays; a class has the default one's limit where that is the lower."""
+        domain = self.allocator.domains()[0]
+        cpus = domain.cpus[:2]
+        self.allocator.close()
+        subprocess.run(["pqos", "--iface=msr", "-e", "mba:0=60"], capture_output=True, check=True)
+        self.addCleanup(
+            subprocess.run, ["pqos", "--iface=msr", "-e", "mba:0=100"],
+            capture_output=True, check=True,
+        )  # fmt: skip
+        classes = tuple(
+            ClassMask(name, (cpu,), WayMask(0x3), limit)
+            for name, cpu, limit in zip("ab", cpus, (30, 80), strict=True)
+        )
+        self.allocator.apply(domain.id, classes)
+        self.assertEqual({"a": 30, "b": 60}, dict(self.allocator.bandwidth(domain.id)))
+        numbers = [REGISTERS.pqr_assoc(cpu)[0] for cpu in cpus]
+        self.assertEqual([70, 40], [REGISTERS.mba(n) for n in numbers])
+        self.allocator.apply(domain.id, ())
+        self.assertEqual([0, 0], [REGISTERS.mba(n) for n in numbers])
+        self.allocator.close()
+
     def test_who_only_looks(self):
         """CPUID, through the kernel's driver, tells what libpqos tells."""
         self.assertEqual(self.allocator.domains(), self.allocator.look())

@@ -173,6 +173,64 @@ class AllocatorContract:
             with self.subTest(mask=mask):
                 self.refused(*self.classes(b=good, c=mask), text=text)
 
+    def limited(self, **limits):
+        """Apply a class of one CPU for each name with this limit of bandwidth; return them."""
+        mask = self.spans(2)[0]
+        classes = tuple(
+            ClassMask(name, (cpu,), mask, limit)
+            for (name, limit), cpu in zip(limits.items(), self.domain.cpus, strict=False)
+        )
+        self.apply(*classes)
+        return classes
+
+    def check_bandwidth(self, expected):
+        self.assertEqual(expected, dict(self.allocator.bandwidth(self.domain.id)))
+
+    def test_memory_bandwidth_is_read_back(self):
+        """A class has the limit asked for, the others none; limits change, and end."""
+        control = self.domain.bandwidth
+        if control is None:
+            self.skipTest("this hardware limits no bandwidth")
+        most, low, mid = control.most, control.least, control.least + 3 * control.step
+        self.check_bandwidth({})
+        self.limited(a=None, b=low)
+        self.check_bandwidth({"a": most, "b": low})
+        self.limited(a=mid, b=low)
+        self.check_bandwidth({"a": mid, "b": low})
+        self.limited(a=mid, b=None)
+        self.check_bandwidth({"a": mid, "b": most})
+        self.limited(b=None)
+        self.check_bandwidth({"b": most})
+        self.limited(b=None, c=None)  # in the place of the one that was limited
+        self.check_bandwidth({"b": most, "c": most})
+        self.apply()
+        self.check_bandwidth({})
+
+    def test_bad_bandwidth_is_refused(self):
+        """Out of range, between steps, for the default class: refused, all or nothing."""
+        control = self.domain.bandwidth
+        if control is None:
+            self.skipTest("this hardware limits no bandwidth")
+        mask = self.spans(2)[0]
+        (kept,) = self.limited(a=control.least)
+        bad = [control.least - 1, control.most + 1, 0]
+        if control.step > 1:
+            bad.append(control.least + 1)
+        for limit in bad:
+            with self.subTest(limit=limit):
+                self.refused(kept, ClassMask("b", (), mask, limit), text="'b': memory bandwidth")
+        self.refused(kept, ClassMask(DEFAULT_CLASS, (), mask, control.least), text="never limited")
+        self.check_bandwidth({"a": control.least})
+
+    def test_bandwidth_that_cannot_be_limited(self):
+        """Is refused with a reason; nothing is limited, nothing is written."""
+        if self.domain.bandwidth is not None:
+            self.skipTest("this hardware limits bandwidth")
+        mask = self.spans(2)[0]
+        self.refused(ClassMask("a", (), mask, 50), text="'a': memory bandwidth cannot .*doctor")
+        self.apply(ClassMask("a", (), mask))
+        self.check_bandwidth({})
+
     def test_bad_processors_are_refused(self):
         """A CPU in two classes or of another domain is refused with a reason."""
         mask, cpu = self.spans(2)[0], self.domain.cpus[0]

@@ -28,7 +28,7 @@ class Registers(unittest.TestCase):
         for register in (0x10, 0x1A0, 0x1FC, 0xD10, 0xD90, 0xDFF, 0x3000):
             with self.assertRaises(ValueError):
                 fake.read(0, register)
-        for register in (msr.PQR_ASSOC, msr.L3_MASK, msr.MBA_THROTTLE, 0x10):
+        for register in (msr.PQR_ASSOC, msr.L3_MASK, 0xD50, 0x10):
             with self.assertRaises(ValueError):
                 fake.write(0, register, 0)
         self.assertEqual((0, []), (fake.reads, fake.writes))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
-import dataclasses
 import json
 import subprocess
 import sys
@@ -9,13 +8,13 @@ from types import SimpleNamespace
 
 from iat_nova.hardware import pqos_lib
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.msr import MBA_THROTTLE
 from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.pqos_lib import Capability, Core, Interface, Pqos, PqosError
 from iat_nova.hardware.shape import check
-from iat_nova.model import WayMask
+from iat_nova.model import BandwidthControl, WayMask
 from tests.unit.hardware import contract, trees
-from tests.unit.hardware.registers import FakeMsr
+
+PERCENT = BandwidthControl(10, 10, 100, percent=True)
 
 
 class L3caStrange(ctypes.Structure):
@@ -47,7 +46,9 @@ class Library:
         self.ended = 0
         self.first_cpu = 0
         self.l3ca = (ctypes.c_uint * 12)(cap_l3ca_size, 16, 11, 1 << 20, 0x600, 0, 1, cdp_on)
-        self.mba = (ctypes.c_uint * 8)(28, 8)
+        self.mba = (ctypes.c_uint * 8)(28, 8, 90, 10, 1, 0, 0)
+        self.mba_size = 12 if version < 50000 else 16 if version < 60000 else 88
+        self.limits = dict.fromkeys(range(8), 100)
         size = 16 + 2 * 16
         self.cap = (ctypes.c_uint64 * 6)(
             size | version << 32, 2, 1, ctypes.addressof(self.l3ca), 3, ctypes.addressof(self.mba)
@@ -90,6 +91,19 @@ class Library:
         room = (self.layout * count).from_buffer(table)
         self.values |= {item.class_id: item.mask for item in room}
 
+    def do_pqos_mba_get(self, _number, _max, count, table):
+        for place, (number, limit) in enumerate(self.limits.items()):
+            ctypes.memset(ctypes.byref(table, place * self.mba_size), 0, self.mba_size)
+            item = pqos_lib._Mba.from_buffer(table, place * self.mba_size)
+            item.class_id, item.mb_max = number, limit
+        count._obj.value = len(self.limits)
+
+    def do_pqos_mba_set(self, _number, count, table, made):
+        assert count == 1
+        assert ctypes.sizeof(made) >= self.mba_size <= ctypes.sizeof(table)
+        item = pqos_lib._Mba.from_buffer(table)
+        self.limits[item.class_id] = item.mb_max
+
     def do_pqos_alloc_assoc_get(self, cpu, number):
         number._obj.value = self.classes.get(cpu, 0)
 
@@ -120,8 +134,13 @@ class Binding(unittest.TestCase):
             with self.subTest(version=version):
                 library = Library(version, layout, size)
                 pqos = self.open(library)
-                self.assertEqual(Capability(8, 11, 1 << 20, 0x600, True), pqos.capability)
-                self.assertEqual(Core(3, 1), pqos.cores[3])
+                self.assertEqual(Capability(8, 11, 1 << 20, 0x600, PERCENT), pqos.capability)
+                self.assertEqual(Core(3, 1, 0), pqos.cores[3])
+                pqos.set_bandwidth(0, {2: 30, 7: 10})
+                self.assertEqual({0: 100, 2: 30, 7: 10}, {
+                    n: limit for n, limit in pqos.bandwidth(0).items() if n in (0, 2, 7)
+                })  # fmt: skip
+                self.assertEqual(8, len(pqos.bandwidth(0)))
                 pqos.set_masks(0, {1: 0x3, 9: 0x600})
                 self.assertEqual((0x3, 0x600), (library.values[1], library.values[9]))
                 self.assertEqual(library.values, pqos.masks(0))
@@ -185,6 +204,25 @@ class Binding(unittest.TestCase):
         with self.assertRaisesRegex(PqosError, r"\(CPU 2 into class 5\): register or file"):
             pqos.set_class(2, 5)
 
+    def test_bandwidth_that_cannot_be_limited(self):
+        """Steered by the kernel, or by delays that are not linear: nothing is asked of it."""
+        for place, word in ((6, 1), (4, 0)):
+            library = Library()
+            library.mba[place] = word
+            library.fail["pqos_mba_get"] = 3
+            self.assertIsNone(self.open(library).capability.bandwidth)
+        library = Library()
+        library.mba[2] = library.mba[3] = library.mba[4] = 0  # AMD
+        self.assertEqual(
+            BandwidthControl(1, 1, 2048, percent=False), self.open(library).capability.bandwidth
+        )
+
+    def test_a_strange_structure_of_bandwidth(self):
+        """Refused when opened: nothing is guessed."""
+        library = Library()
+        library.limits = {n + 1: 100 for n in range(8)}
+        self.refused(library, "struct pqos_mba is none of those known")
+
     def test_no_library(self):
         """A host without libpqos is told what to install."""
         with self.assertRaisesRegex(PqosError, "apt install intel-cmt-cat"):
@@ -195,7 +233,11 @@ class Registers:
     """What the allocator needs of `Pqos`, in memory: Skylake's registers of two sockets."""
 
     def __init__(self, log):
-        self.capability = Capability(classes=8, ways=11, way_bytes=1 << 21, contention=0x600)
+        self.capability = Capability(
+            classes=8, ways=11, way_bytes=1 << 21, contention=0x600,
+            bandwidth=PERCENT,
+        )  # fmt: skip
+        self.limits = {number: dict.fromkeys(range(8), 100) for number in (20, 21)}
         self.begin(range(8))
         self.values = {number: dict.fromkeys(range(16), 0x7FF) for number in (10, 11)}
         self.classes = dict.fromkeys(range(8), 0)
@@ -204,7 +246,7 @@ class Registers:
 
     def begin(self, cpus):
         """Be initialised with these CPUs online: no other can be reached from then on."""
-        self.cores = tuple(Core(cpu, 10 + cpu // 4) for cpu in sorted(cpus))
+        self.cores = tuple(Core(cpu, 10 + cpu // 4, 20 + cpu // 4) for cpu in sorted(cpus))
 
     def _change(self, text):
         if self.fail_at is not None:
@@ -220,6 +262,14 @@ class Registers:
         self._change(f"masks {l3cat_id} {masks}")
         coupled = {n: mask | 0x600 if mask & 0x600 else mask for n, mask in masks.items()}
         self.values[l3cat_id] |= coupled
+
+    def bandwidth(self, mba_id):
+        return dict(self.limits[mba_id])
+
+    def set_bandwidth(self, mba_id, limits):
+        for number, limit in limits.items():
+            self._change(f"bandwidth {mba_id} {number} {limit}")
+            self.limits[mba_id][number] = limit
 
     def class_of(self, cpu):
         self._known(cpu)
@@ -281,7 +331,8 @@ class MsrInterface(MsrCase, unittest.TestCase):
         )
 
     def state(self):
-        return json.loads(json.dumps([self.registers.values, self.registers.classes]))
+        parts = (self.registers.values, self.registers.classes, self.registers.limits)
+        return json.loads(json.dumps(parts))
 
     def test_every_failing_step_is_undone(self):
         """Whichever call fails, registers are as before, and the same works afterwards."""
@@ -314,20 +365,59 @@ class MsrInterface(MsrCase, unittest.TestCase):
             self.apply(a=((0, 3), 0x3))
 
     def test_a_bandwidth_limit_of_class_0(self):
-        """CPUs are not moved to classes without the limit they have; nothing is written."""
-        self.registers.capability = dataclasses.replace(self.registers.capability, bandwidth=True)
-        msr = FakeMsr({cpu: cpu // 4 for cpu in range(8)})
-        for number in range(8):
-            msr.set(0, MBA_THROTTLE + number, 50 if number != 2 else 0)
-        self.allocator = self.make(msr=msr)
-        self.apply(a=((0,), 0x3))
-        before = self.state()
-        with self.assertRaisesRegex(HardwareError, "domain 0: .*delay 0x32.* than classes 2,.*mba"):
-            self.apply(a=((0,), 0x3), b=((1,), 0xC))
-        self.assertEqual(before, self.state())
-        msr.set(0, MBA_THROTTLE + 2, 50)
+        """CPUs do not lose it in classes of ours; these get back what they had."""
+        self.registers.limits[20] |= {0: 50, 1: 70}
+        saved = json.loads(json.dumps(self.allocator.save()))
+        check(self.allocator.shape, saved)
         self.apply(a=((0,), 0x3), b=((1,), 0xC))
-        self.assertEqual(2, self.registers.classes[1])
+        self.assertEqual({0: 50, 1: 50, 2: 50, 3: 100}, self.limits(4))
+        self.assertEqual({"a": 50, "b": 50}, self.allocator.bandwidth(0))
+        self.allocator.apply(0, (ClassMask("b", (1,), WayMask(0xC), 20),))
+        self.assertEqual({0: 50, 1: 70, 2: 20, 3: 100}, self.limits(4))
+        self.apply()
+        self.assertEqual({0: 50, 1: 70, 2: 100, 3: 100}, self.limits(4))
+        self.assertEqual((), self.make().restore(saved))
+
+    def limits(self, count):
+        return {n: limit for n, limit in self.registers.limits[20].items() if n < count}
+
+    def test_limits_of_bandwidth_are_restored(self):
+        """By another process too, and not by one that has a snapshot without them."""
+        self.registers.limits[20][1] = 70
+        saved = json.loads(json.dumps(self.allocator.save()))
+        self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),))
+        self.assertEqual(30, self.registers.limits[20][1])
+        of_before = {key: one for key, one in saved.items() if key != "bandwidth"}
+        self.make().restore(of_before)
+        self.assertEqual(30, self.registers.limits[20][1])
+        self.assertEqual(
+            ("domain 20: memory bandwidth of class 1 = 70",), self.make().restore(saved)
+        )
+        self.assertEqual(70, self.registers.limits[20][1])
+
+    def test_a_limit_somebody_changed(self):
+        """Is told with both values, and left."""
+        self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),))
+        self.assertEqual((), self.allocator.inspect().foreign)
+        self.registers.limits[20][1] = 60
+        self.assertEqual(("class 1: MB:0 is 60, we wrote 30",), self.allocator.inspect().foreign)
+
+    def test_every_failing_step_is_undone_with_limits(self):
+        """Whichever call fails, limits and all else are as before."""
+        self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),
+                                 ClassMask("b", (1,), WayMask(0xC), 20)))  # fmt: skip
+        goal = (ClassMask("b", (0, 1), WayMask(0x1C)), ClassMask("c", (2,), WayMask(0x60), 10))
+        for step in range(1, 20):
+            before, self.registers.fail_at = self.state(), step
+            try:
+                self.allocator.apply(0, goal)
+            except HardwareError:
+                self.registers.fail_at = None
+                self.assertEqual(before, self.state(), f"step {step}")
+            else:
+                break
+        self.assertGreater(step, 3)
+        self.assertEqual({0: 100, 1: 10, 2: 100, 3: 100}, self.limits(4))
 
     def test_a_domain_that_libpqos_does_not_know(self):
         """A library that leaves out CPUs online: refused, and nothing is written."""
@@ -456,7 +546,10 @@ class MsrInterface(MsrCase, unittest.TestCase):
             self.cpus.unplug(cpu)
         other = self.make()
         reach = other.reachable(saved)
-        self.assertEqual(("class masks of cache 11", "classes of CPUs 4-7"), reach.places)
+        self.assertEqual(
+            ("class masks of cache 11", "bandwidth limits of cache 21", "classes of CPUs 4-7"),
+            reach.places,
+        )
         self.assertTrue(other.restore(reach.now))
         later = json.loads(json.dumps(reach.later))
         check(other.shape, later)
@@ -507,8 +600,9 @@ class OsInterface(unittest.TestCase):
         for name in {f"COS{n}" for n in range(1, 8)}.difference(self.tree.groups()):
             self.tree.mkdir(name)
         registers = Registers([])
-        registers.cores = tuple(Core(cpu, 0) for cpu in cpus)
+        registers.cores = tuple(Core(cpu, 0, 0) for cpu in cpus)
         registers.values = {0: dict.fromkeys(range(8), 0x7FF)}
+        registers.limits = {0: dict.fromkeys(range(8), 100)}
         return registers
 
     def make(self):

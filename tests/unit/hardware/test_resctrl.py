@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import errno
 import fcntl
 import json
@@ -11,7 +12,7 @@ from iat_nova.hardware import resctrl_fs
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.resctrl import PREFIX, Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
-from iat_nova.model import WayMask
+from iat_nova.model import BandwidthControl, WayMask
 from tests.unit.hardware import contract, trees
 
 
@@ -591,6 +592,89 @@ class OtherLimits(Applying):
         self.assertEqual((), self.allocator.inspect().foreign)
         self.assertEqual([{"MB": "0=90;1=70"}] * 3, self.limits())
 
+    def test_a_limit_of_ours(self):
+        """The lower of the two holds in each domain, and follows the default group's."""
+        one = ClassMask("a", (0,), WayMask(0x3), 60)
+        other = dataclasses.replace(one, cpus=(4,))
+        self.allocator.apply(0, (one,))
+        self.allocator.apply(1, (other,))
+        self.assertEqual({"MB": "0=50;1=60"}, self.tree.other_lines(f"{PREFIX}1"))
+        self.tree.write("schemata", "MB:0=90;1=40\n")
+        self.assertEqual((), self.allocator.inspect().foreign)
+        self.assertEqual({"MB": "0=60;1=40"}, self.tree.other_lines(f"{PREFIX}1"))
+        self.assertEqual({"a": 40}, self.allocator.bandwidth(1))
+        self.allocator.apply(0, (dataclasses.replace(one, bandwidth=None),))
+        self.assertEqual({"MB": "0=90;1=40"}, self.tree.other_lines(f"{PREFIX}1"))
+
+    def test_a_limit_of_ours_that_is_changed(self):
+        """Is told with both values and left, like a mask."""
+        self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),))
+        self.tree.write(f"{PREFIX}1/schemata", "MB:0=20\n")
+        self.assertEqual((f"{PREFIX}1: MB:0 is 20, we wrote 30",), self.allocator.inspect().foreign)
+        self.assertEqual({"a": 20}, self.allocator.bandwidth(0))
+
+    def test_a_limit_of_ours_is_written_once(self):
+        """What has not changed is not written, nor is a limit where there is none."""
+        limited = ClassMask("a", (0,), WayMask(0x3), 30)
+        self.allocator.apply(0, (limited, ClassMask("b", (1,), WayMask(0xC))))
+        before = len(self.tree.changes)
+        self.allocator.apply(0, (limited, ClassMask("b", (1,), WayMask(0xC))))
+        self.assertEqual(before, len(self.tree.changes))
+        self.allocator.apply(0, (dataclasses.replace(limited, bandwidth=20),
+                                 ClassMask("b", (1,), WayMask(0xC))))  # fmt: skip
+        self.assertEqual([f"write {PREFIX}1/schemata MB:0=20"], self.tree.changes[before:])
+
+    def test_every_refused_step_is_undone_with_limits(self):
+        """Whichever step fails, limits, groups and masks are as before."""
+        self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),
+                                 ClassMask("b", (1,), WayMask(0xC), 20)))  # fmt: skip
+        goal = (ClassMask("b", (0, 1), WayMask(0x1C)), ClassMask("c", (2,), WayMask(0x60), 10))
+        for step in range(1, 30):
+            before, self.tree.fail_at = self.tree.state(), step
+            try:
+                self.allocator.apply(0, goal)
+            except HardwareError:
+                self.tree.fail_at = None
+                self.assertEqual(before, self.tree.state(), f"step {step}")
+                self.assertEqual((), self.allocator.inspect().foreign)
+            else:
+                break
+        self.tree.fail_at = None
+        self.assertGreater(step, 3)
+        self.assertEqual({"b": 50, "c": 10}, self.allocator.bandwidth(0))
+
+    def test_a_domain_that_was_offline(self):
+        """The kernel forgets its limits, and gets ours again."""
+        self.allocator.apply(1, (ClassMask("a", (4,), WayMask(0x3), 30),))
+        for cpu in (4, 5, 6, 7):
+            self.tree.unplug(cpu)
+        self.assertEqual((), self.allocator.inspect().foreign)
+        for cpu in (4, 5, 6, 7):
+            self.tree.plug(cpu)
+        self.allocator.inspect()
+        self.assertEqual({"a": 30}, self.allocator.bandwidth(1))
+        self.assertEqual((), self.allocator.inspect().foreign)
+
+    def test_a_domain_that_was_offline_between_two_looks(self):
+        """The default group's lines are as before then; its limits are written all the same."""
+        self.tree.write("schemata", "MB:1=100\n")
+        self.allocator.apply(1, (ClassMask("a", (4,), WayMask(0x3), 30),))
+        self.allocator.inspect()
+        for change in (self.tree.unplug, self.tree.plug):
+            for cpu in (4, 5, 6, 7):
+                change(cpu)
+        self.assertEqual((), self.allocator.inspect().foreign)
+        self.assertEqual({"a": 30}, self.allocator.bandwidth(1))
+
+    def test_another_process_restores(self):
+        """A writer was killed: who restores finds the limits of others only."""
+        found = self.tree.state()
+        saved = json.loads(json.dumps(self.allocator.save()))
+        self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),))
+        self.assertNotEqual(found, self.tree.state())
+        Resctrl(self.tree, self.cpus.topology).restore(saved)
+        self.assertEqual(found, self.tree.state())
+
     def test_a_limit_that_is_refused(self):
         """Then there is no group either."""
         before = self.tree.state()
@@ -613,6 +697,48 @@ class OtherLimits(Applying):
         for group in ("", "theirs"):
             with mock.patch.object(self.tree, "read", return_value="    L3:0=7ff\nL3CODE:0=7ff"):
                 self.assertEqual({}, self.tree.other_lines(group))
+
+
+class Bandwidth(Tree, unittest.TestCase):
+    """What can be limited, as the kernel says it."""
+
+    def control(self):
+        return self.make().domains()[0].bandwidth
+
+    def test_intel(self):
+        """Percent, with the kernel's least and step."""
+        self.assertEqual(BandwidthControl(10, 10, 100, percent=True), self.control())
+
+    def test_amd(self):
+        """Eighths of a GB/s; whatever the default group has more than 2048 is no limit either."""
+        self.tree.be_amd()
+        self.assertEqual(BandwidthControl(1, 1, 2048, percent=False), self.control())
+        allocator = self.make()
+        allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 80),))
+        self.assertEqual({"a": 80}, allocator.bandwidth(0))
+        self.assertEqual({"MB": "0=80;1=2048"}, self.tree.other_lines(f"{PREFIX}1"))
+        with mock.patch.object(self.tree, "bandwidth", return_value={0: 4096}):
+            self.assertEqual(4096, self.control().most)
+
+    def test_steered_by_the_kernel(self):
+        """With mba_MBps limits are MB/s: none of ours is written, and those of others are kept."""
+        self.tree.mounted_with("relatime,mba_MBps")
+        self.assertIsNone(self.control())
+        allocator = self.make()
+        with self.assertRaisesRegex(HardwareError, "memory bandwidth cannot be limited here"):
+            allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 50),))
+        self.assertEqual(self.found, self.tree.state())
+        self.tree.write("schemata", "MB:0=70\n")
+        allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3)),))
+        self.assertEqual("0=70;1=100", self.tree.other_lines(f"{PREFIX}1")["MB"])
+
+    def test_mounted_elsewhere(self):
+        """Options of another mount do not count."""
+        self.tree.mounted_with("relatime")
+        self.tree._mounts.write_text(
+            f"{self.tree._mounts.read_text()}resctrl /mnt/other resctrl rw,mba_MBps 0 0\n"
+        )
+        self.assertIsNotNone(self.control())
 
 
 class ClosingTheLoop(Tree, unittest.TestCase):

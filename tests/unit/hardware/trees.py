@@ -3,6 +3,7 @@
 
 import errno
 import os
+import re
 import shutil
 import struct
 import tempfile
@@ -101,7 +102,7 @@ class KernelTree(ResctrlFs):
 
     def __init__(self, root, cpus, *, ways=11, closids=16, mba_closids=8, min_bits=1,
                  shareable=0x600, sparse=False, cdp=False, debug=False):  # fmt: skip
-        super().__init__(root)
+        super().__init__(root, root.parent / "mounts")
         self.cpus = cpus
         self.full = (1 << ways) - 1
         self.min_bits, self.sparse, self.closids = min_bits, sparse, min(closids, mba_closids or 99)
@@ -125,7 +126,11 @@ class KernelTree(ResctrlFs):
                 self._put(f"{folder}/{name}", text)
         if mba_closids:
             (root / "info/MB").mkdir()
-            self._put("info/MB/num_closids", mba_closids)
+            for name, text in (
+                ("num_closids", mba_closids), ("min_bandwidth", 10), ("bandwidth_gran", 10),
+                ("delay_linear", 1), ("thread_throttle_mode", "max"),
+            ):  # fmt: skip
+                self._put(f"info/MB/{name}", text)
         (root / "mon_groups").mkdir()
         (root / "mon_data").mkdir()
         self._files("", 0)
@@ -177,6 +182,19 @@ class KernelTree(ResctrlFs):
         if "mon_groups/" in name:
             return
         self._put("cpus_list", format_cpus(parse_cpus(self.read("cpus_list")) | own))
+
+    def be_amd(self):
+        """Limit memory bandwidth in eighths of a GB/s, as Zen does."""
+        for name, text in (("min_bandwidth", 0), ("bandwidth_gran", 1), ("delay_linear", 0)):
+            self._put(f"info/MB/{name}", text)
+        domains = ";".join(f"{d}=2048" for d in self.cpus.domains())
+        self._put("schemata", re.sub("MB:.*", f"MB:{domains}", self.read("schemata")))
+
+    def mounted_with(self, options):
+        """Have the kernel show these options of the mount."""
+        self._mounts.write_text(
+            f"proc /proc proc rw 0 0\nresctrl {self.root} resctrl rw,{options} 0 0\n"
+        )
 
     def unplug(self, cpu):
         """Take a CPU offline: every group forgets it."""
@@ -261,7 +279,10 @@ class KernelTree(ResctrlFs):
         if self.debug:
             self._put(f"{base}ctrl_hw_id", closid)
         domains = self.cpus.domains()
-        lines = ["MB:" + ";".join(f"{d}=100" for d in domains)]
+        lines = []
+        if (self.root / "info/MB").is_dir():
+            most = 100 if int(self.read("info/MB/delay_linear")) else 2048
+            lines.append("MB:" + ";".join(f"{d}={most}" for d in domains))
         for resource in self.resources:
             lines.append(f"{resource}:" + ";".join(f"{d}={self.full:x}" for d in domains))
         self._put(f"{base}schemata", "\n".join("    " + line for line in lines))
@@ -294,9 +315,8 @@ class KernelTree(ResctrlFs):
                 raise self._refuse(errno.EINVAL, f"Unknown or unsupported resource name '{name}'")
             if name == "MB":
                 shown = dict(one.split("=") for one in lines[name].split(";"))
-                shown |= {
-                    n: f"{int(one):>4}" for n, one in (v.split("=") for v in values.split(";"))
-                }
+                for n, one in (v.split("=") for v in values.split(";")):
+                    shown[n] = f"{self._bandwidth(int(one)):>4}"
                 lines[name] = ";".join(f"{n}={one}" for n, one in shown.items())
                 continue
             masks = parse_masks(lines[name])
@@ -305,6 +325,17 @@ class KernelTree(ResctrlFs):
                 masks[domain] = mask
             lines[name] = ";".join(f"{d}={m:x}" for d, m in masks.items())
         self._put(f"{base}schemata", "\n".join(f"{n}:{v}" for n, v in lines.items()))
+
+    def _bandwidth(self, limit):
+        """Round a limit up as the kernel does, and refuse one out of range."""
+        least, step, linear = (
+            int(self.read(f"info/MB/{name}"))
+            for name in ("min_bandwidth", "bandwidth_gran", "delay_linear")
+        )
+        most = 100 if linear else 2048
+        if not least <= limit <= most:
+            raise self._refuse(errno.EINVAL, f"MB value {limit} out of range [{least},{most}]")
+        return -(-limit // step) * step
 
     def _check(self, domain, mask, masks, group):
         if domain not in masks:

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What our groups of resctrl have beside masks of L3: the default group's lines, and our limits.
+
+MB, SMBA and L2 of a group are those of the default group, so that an operator's limits hold for
+every CPU. A limit of memory bandwidth of ours comes on top: the lower of the two is written. The
+default group's own lines are never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs, parse_limits
+from iat_nova.hardware.rollback import Step
+
+
+class GroupLines:
+    """Writes these lines. Groups go by their number; `name` gives the name of one."""
+
+    def __init__(self, fs: ResctrlFs, name: Callable[[int], str]) -> None:
+        self._fs = fs
+        self._name = name
+        self._inherited: Mapping[str, str] | None = None  # what our groups took
+        self._limits: dict[int, dict[int, int]] = {}  # ours alone: by group, by domain
+
+    def begin(self, number: int) -> None:
+        """Give a new group the default group's lines."""
+        if self._inherited is None:
+            self._inherited = self._fs.other_lines(DEFAULT_GROUP)
+        self._limits.pop(number, None)
+        self._fs.set_other_lines(self._name(number), self._inherited)
+
+    def limit(self, number: int, domain: int, limit: int | None, undo: list[Step]) -> None:
+        """Have a group's memory bandwidth limited in a domain, None: by the default group alone.
+
+        Nothing is written where that is so.
+        """
+        before = self._limits.get(number, {}).get(domain)
+        if before != limit:
+            self._put(number, domain, limit)
+            undo.append(lambda: self._put(number, domain, before))
+
+    def limited(self, domain: int) -> tuple[int, ...]:
+        """Return the groups that we limited in a domain."""
+        return tuple(number for number, limits in self._limits.items() if domain in limits)
+
+    def _put(self, number: int, domain: int, limit: int | None) -> None:
+        limits = {**self._limits.get(number, {}), domain: limit}
+        left = {where: one for where, one in limits.items() if one is not None}
+        value = self._merged(left).get(domain)
+        if value is not None and self._fs.bandwidth(self._name(number)).get(domain) != value:
+            self._fs.set_bandwidth(self._name(number), domain, value)
+        self._limits[number] = left
+
+    def _merged(self, limits: Mapping[int, int]) -> dict[int, int]:
+        """Return what a group with these limits has: in no domain more than the default group."""
+        shown = parse_limits((self._inherited or {}).get("MB", ""))
+        return {domain: min(most, limits.get(domain, most)) for domain, most in shown.items()}
+
+    def renew(self, domain: int, number: int) -> None:
+        """Write a limit again that the kernel forgot, as its domain was offline."""
+        limit = self._limits.get(number, {}).get(domain)
+        if limit is not None:
+            self._put(number, domain, limit)
+
+    def changed(self) -> bool:
+        """Whether the default group has other lines than our groups took."""
+        return self._fs.other_lines(DEFAULT_GROUP) != self._inherited
+
+    def follow(self, numbers: Iterable[int]) -> None:
+        """Give our groups what the default group has by now, with our limits."""
+        self._inherited = self._fs.other_lines(DEFAULT_GROUP)
+        for number in numbers:
+            lines = dict(self._inherited)
+            merged = self._merged(self._limits.get(number, {}))
+            if merged:
+                lines["MB"] = ";".join(f"{domain}={limit}" for domain, limit in merged.items())
+            self._fs.set_other_lines(self._name(number), lines)
+
+    def foreign(self, numbers: Iterable[int]) -> list[str]:
+        """Tell which limits of ours somebody else changed."""
+        told = []
+        for number in numbers:
+            limits = self._limits.get(number, {})
+            now = self._fs.bandwidth(self._name(number)) if limits else {}
+            wrote = self._merged(limits)
+            told += [
+                f"{self._name(number)}: MB:{domain} is {now[domain]}, we wrote {wrote[domain]}"
+                for domain in limits
+                if domain in now and now[domain] != wrote.get(domain)
+            ]
+        return told
+
+    def forget(self) -> None:
+        """Begin anew: there are no groups of ours."""
+        self._inherited = None
+        self._limits.clear()
