@@ -190,7 +190,7 @@ class PluginTest(unittest.TestCase):
         self.stack(IAT_NOVA_MODE="observe", IAT_NOVA_METRICS_PORT="9742")
         settings = conf.load([self.nova_conf])
         self.assertEqual(
-            ("observe", "iat", "emulated", "quickstart", 9742),
+            ("observe", "pollute-buffer", "emulated", "quickstart", 9742),
             (
                 settings.mode,
                 settings.strategy,

@@ -86,7 +86,8 @@ class WithdrawTests(GuestCase):
         until(lambda: self.offered() is None, "nothing is offered")
 
     def assert_unharmed(self, guest: str, run: str) -> None:
-        """The guest runs as before, in the ways that it was promised."""
+        """The guest runs as before, in the ways that it was promised, or more."""
         picture = self.seen()
         self.assertEqual("ACTIVE", self.status(guest))
-        self.assertEqual((run, 2), (picture.guest(guest).run, picture.mask_of(guest).count))
+        self.assertEqual(run, picture.guest(guest).run)
+        self.assertLessEqual(2, picture.mask_of(guest).count)

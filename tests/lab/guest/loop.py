@@ -33,7 +33,11 @@ class Loop(HostCase, unittest.TestCase):
         before = found()
         policy = self.folder / "policy.yaml"
         policy.write_text(self.told["policy"])
-        config = self.configure(policy_file=policy, cha_slices=self.told["cha_slices"])
+        config = self.configure(
+            policy_file=policy,
+            strategy=self.told["strategy"],
+            cha_slices=self.told["cha_slices"],
+        )
         agent = subprocess.Popen(
             [sys.executable, "-m", "tests.lab.guest.fed_clock", "--config-file", config],
             stderr=subprocess.PIPE,
