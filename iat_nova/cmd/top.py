@@ -6,8 +6,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import math
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -17,14 +19,17 @@ import time
 import tty
 from collections.abc import Iterator
 
-from iat_nova.cmd.base import EXIT_OK, EXITS, Command
+from iat_nova.cmd import guests
+from iat_nova.cmd.base import EXIT_OK, EXITS, Command, Failure
+from iat_nova.cmd.pause import who
 from iat_nova.conf import LOCK
-from iat_nova.report import escape, top
-from iat_nova.report.view import NOBODY, View, gather
-from iat_nova.store.database import NoHistory
+from iat_nova.report import account, escape, top, words
+from iat_nova.report.top_screen import Act, Mode, Screen, press
+from iat_nova.report.view import NOBODY, DomainView, View, gather, then
+from iat_nova.store.database import HistoryError, NoHistory
 from iat_nova.store.heartbeat import look
 from iat_nova.store.holds import Holds
-from iat_nova.store.pause import PauseFile
+from iat_nova.store.pause import Pause, PauseFile
 from iat_nova.store.reader import HistoryReader
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
@@ -33,7 +38,8 @@ _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 class Top(Command):
     """Show the way map, the rates and the last decisions, live.
 
-    Keys: q ends it, d shows the next cache domain, s sorts by another column, space freezes.
+    h lists the keys: a tenant is chosen with up and down, Enter explains it, left and right go
+    back and on through the decisions of the history, q ends it.
     """
 
     _epilog = """
@@ -60,7 +66,7 @@ examples:
         if parsed_args.once or not (self.app.stdout.isatty() and sys.stdin.isatty()):
             columns, rows = shutil.get_terminal_size((100, 40))
             scene.look()
-            lines = scene.draw(top.Screen(columns, rows, self.colour))
+            lines = scene.draw(Screen(columns, rows, self.colour))
             text = "\n".join(lines[:-1]).rstrip()
             self.app.stdout.write(f"{text}\n")
             return EXITS[scene.agent.state]
@@ -70,12 +76,12 @@ examples:
 
     def _live(self, scene: Scene, interval_s: float, told: int) -> int:
         """Look, draw, and listen for keys and signals in between; return the exit status."""
-        screen = top.Screen(80, 24, self.colour)
+        screen = Screen(80, 24, self.colour)
         due_s = 0.0
         while True:
             if time.monotonic() >= due_s:
                 due_s = time.monotonic() + interval_s
-                if not screen.frozen:
+                if not screen.frozen and screen.past_s is None:
                     scene.look()
             size = os.get_terminal_size(sys.stdout.fileno())
             # A serial console does not know its size and says zero.
@@ -89,16 +95,11 @@ examples:
             ready, _, _ = select.select([sys.stdin, told], [], [], timeout_s)
             if told in ready:
                 return 128 + os.read(told, 1)[0]
-            key = _key() if ready else ""
-            if key in ("q", "Q", "\x04"):
-                return EXIT_OK
-            if key == "d":
-                scene.next_domain()
-            elif key == "s":
-                after = top.SORTS.index(screen.sort) + 1
-                screen = dataclasses.replace(screen, sort=top.SORTS[after % len(top.SORTS)])
-            elif key == " ":
-                screen = dataclasses.replace(screen, frozen=not screen.frozen)
+            for key in _keys() if ready else ():
+                screen, act = press(screen, key, scene.listed(screen))
+                if act is Act.QUIT:
+                    return EXIT_OK
+                screen = scene.act(act, screen)
 
 
 class Scene:
@@ -113,16 +114,17 @@ class Scene:
         self._number = 0
         self._view: View | None = None
         self._traces: dict[int, top.Trace] = {}
+        self._past: dict[int, top.Trace] = {}
+        self._page: list[str] = []
         self._missing = ""
 
     def look(self) -> None:
         """Read what is new. Opens the history anew: it may have been replaced."""
         self.agent = look(self._folder / LOCK)
+        self._past = {}
         try:
             with HistoryReader(self._folder / "history.sqlite") as reader:
-                pause = self._pause.current(time.time())
-                held = self._holds.current(time.time())
-                self._view = gather(reader, pause, agent=self.agent, holds=held)
+                self._view = self._gather(reader)
                 for domain in self._view.domains:
                     number = domain.inventory.domain.id
                     self._traces.setdefault(number, top.Trace(number)).look(reader, domain)
@@ -131,7 +133,102 @@ class Scene:
                 raise
             self._view, self._missing = None, str(error)
 
-    def draw(self, screen: top.Screen) -> list[str]:
+    def act(self, act: Act, screen: Screen) -> Screen:
+        """Do what a key asks for; return the screen after it, with a note where it cannot be."""
+        if act is Act.NEXT_DOMAIN:
+            self._number += 1
+        elif act is Act.HELP:
+            self._page = top.help_page()
+            return dataclasses.replace(screen, mode=Mode.PAGE)
+        elif act is Act.PAUSE:
+            return dataclasses.replace(screen, note=self._hold_or_resume())
+        elif act is Act.NOW:
+            self.look()
+            return dataclasses.replace(screen, past_s=None)
+        elif act is not Act.NONE:
+            try:
+                with HistoryReader(self._folder / "history.sqlite") as reader:
+                    return self._read(reader, act, screen)
+            except (HistoryError, Failure) as error:
+                return dataclasses.replace(screen, note=str(error).partition("\n")[0])
+        return screen
+
+    def _read(self, reader: HistoryReader, act: Act, screen: Screen) -> Screen:
+        """Do what needs the history."""
+        domain = self._domain()
+        if domain is None:
+            return screen
+        if act is Act.GUEST:
+            if screen.chosen is None:
+                return dataclasses.replace(screen, note="choose a tenant first: up, down")
+            subject, picture = guests.anywhere(reader, screen.chosen.partition("/")[0])
+            told = account.give(reader, self._gather(reader), subject, picture)
+            page = account.page(told, time.time(), width=screen.width - 2)
+        elif act is Act.DECISION:
+            if domain.decision is None:
+                return dataclasses.replace(screen, note="no decision is recorded")
+            settings = reader.settings(domain.decision)
+            iteration = domain.decision.iteration
+            picture_then = reader.inventory(iteration.inventory_id)
+            number = domain.inventory.domain.id
+            inventory = picture_then.domains.get(number) if picture_then else None
+            page = words.explain(
+                iteration, inventory or domain.inventory, settings, width=screen.width - 2
+            )
+        else:
+            return self._travel(reader, act, screen, domain.inventory.domain.id)
+        self._page = page.splitlines()
+        return dataclasses.replace(screen, mode=Mode.PAGE, offset=0)
+
+    def _travel(self, reader: HistoryReader, act: Act, screen: Screen, number: int) -> Screen:
+        """Show another moment of the history."""
+        here_s = time.time() if screen.past_s is None else screen.past_s
+        if act is Act.EARLIER:
+            found = next(iter(reader.decisions(1, number, end_s=here_s - 1e-3)), None)
+            there_s = found.iteration.wall_s if found else None
+        elif act is Act.LATER:
+            found = reader.next_decision(number, here_s + 1e-3)
+            there_s = found.iteration.wall_s if found else None
+        else:
+            there_s = here_s + (60.0 if act is Act.MINUTE_LATER else -60.0)
+            begin_s, end_s = reader.span() or (0.0, 0.0)
+            there_s = there_s if begin_s <= there_s <= end_s else None
+        if there_s is None:
+            return dataclasses.replace(screen, note="the history has nothing there; n: now")
+        self._view = then(reader, self._gather(reader), there_s)
+        self._past = {}
+        for domain in self._view.domains:
+            trace = top.Trace(domain.inventory.domain.id)
+            trace.until(reader, domain, there_s)
+            self._past[trace.domain] = trace
+        return dataclasses.replace(screen, past_s=there_s)
+
+    def _gather(self, reader: HistoryReader) -> View:
+        now_s = time.time()
+        held = self._holds.current(now_s)
+        return gather(reader, self._pause.current(now_s), agent=self.agent, holds=held)
+
+    def _hold_or_resume(self) -> str:
+        """Begin a pause, or end the one there is; return what to tell."""
+        try:
+            if self._pause.current(time.time()) is not None:
+                self._pause.clear()
+                return "resumed"
+            self._pause.write(Pause(time.time(), math.inf, "", who()))
+        except OSError as error:
+            return f"{self._pause.path}: {error.strerror}; `iat-nova pause` as root does it"
+        return "the masks are held until `iat-nova resume`, or p again"
+
+    def listed(self, screen: Screen) -> list[str]:
+        """Return the ids of the tenants that are listed."""
+        domain = self._domain()
+        return [one.id for one in top.listed(domain, screen)] if domain else []
+
+    def _domain(self) -> DomainView | None:
+        domains = self._view.domains if self._view else ()
+        return domains[self._number % len(domains)] if domains else None
+
+    def draw(self, screen: Screen) -> list[str]:
         """Return the lines of a screen."""
         if self._view is None:
             text = f" {self._missing}; waiting for the agent. q quits."
@@ -141,13 +238,10 @@ class Scene:
             for number, domain in enumerate(domains):
                 if domain.inventory.domain.id == self._wanted:
                     self._number, self._wanted = number, None
-        shown = domains[self._number % len(domains)] if domains else None
-        trace = self._traces[shown.inventory.domain.id] if shown else None
-        return top.frame(self._view, shown, trace, screen)
-
-    def next_domain(self) -> None:
-        """Show the next cache domain."""
-        self._number += 1
+        shown = self._domain()
+        traces = self._traces if screen.past_s is None else self._past
+        trace = traces[shown.inventory.domain.id] if shown else None
+        return top.frame(self._view, shown, trace, screen, self._page)
 
 
 @contextlib.contextmanager
@@ -186,10 +280,23 @@ def _told() -> Iterator[int]:
         os.close(tell)
 
 
-def _key() -> str:
-    """Return the key that was pressed; end of input quits."""
+_SEQUENCES = {
+    "\x1b[A": "up", "\x1b[B": "down", "\x1b[C": "right", "\x1b[D": "left",
+    "\x1bOA": "up", "\x1bOB": "down", "\x1bOC": "right", "\x1bOD": "left",
+    "\x1b[5~": "page-up", "\x1b[6~": "page-down", "\x1b[H": "home", "\x1b[F": "end",
+    "\x1b[1~": "home", "\x1b[4~": "end",
+    "\x1b": "esc", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace",
+    "\x04": "ctrl-d",
+}  # fmt: skip
+_KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])?|.", re.DOTALL)
+
+
+def _keys() -> list[str]:
+    """Return the keys that were pressed, as `press` names them; end of input quits."""
     pressed = os.read(sys.stdin.fileno(), 64).decode(errors="replace")
-    return pressed[:1] if pressed else "q"
+    if not pressed:
+        return ["ctrl-d"]
+    return [_SEQUENCES.get(one, one) for one in _KEY.findall(pressed)]
 
 
 def _interval(text: str) -> float:

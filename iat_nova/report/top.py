@@ -6,37 +6,26 @@ from __future__ import annotations
 import collections
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iat_nova.common import amounts as figures
 from iat_nova.model import DomainInventory, Layout, Rates, Tenant, WayMask
 from iat_nova.report import escape, status, view, waymap, words
+from iat_nova.report.top_screen import HELP, Mode, Screen
 from iat_nova.report.view import DomainView, View
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
 
-KEYS = "q quit   d next domain   s sort   space freeze"
-SORTS = ("name", "misses", "references", "ipc")
+KEYS = "q quit  h help  up/down choose  enter explain  left/right look back  p pause"
 TRACE = 512  # iterations remembered for the curves
 TRAIL = 64  # decisions remembered for the trail of way maps
 ROOMY = 30  # lines from which on blank ones set the parts off
-WIDE = 100  # columns from which on there is room for what is monitored, which takes so many:
-MONITORED = 22
+WIDE = 100  # columns from which on there is room for what is monitored
+NARROW = 72  # below which mask and references give way to names
 REASON = 3  # lines of a decision's reason, where it does not fit beside the map
 _BARS = "▁▂▃▄▅▆▇█"
 _BOLD, _DIM, _ALARM, _TITLE = "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[7m"
 _RESET = "\x1b[0m"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Screen:
-    """How the screen is wanted."""
-
-    width: int
-    height: int
-    colour: bool = False
-    sort: str = "name"
-    frozen: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +65,15 @@ class Trace:
                 self._turn(one, reader, now.inventory)
         self._row = newest
 
+    def until(self, reader: HistoryReader, then: DomainView, wall_s: float) -> None:
+        """Take in what had been recorded by a moment, instead of what there is now."""
+        begin_s = wall_s - TRACE
+        for one in reader.between(begin_s, wall_s, self.domain):
+            self.hits.append(one.iteration.sample.ddio_hits_per_s)
+            self.misses.append(one.iteration.sample.ddio_misses_per_s)
+        for old in reversed(reader.decisions(TRAIL // 4, self.domain, end_s=wall_s)):
+            self._turn(old, reader, then.inventory)
+
     def _turn(self, recorded: Recorded, reader: HistoryReader, now: DomainInventory) -> None:
         iteration = recorded.iteration
         inventory = self._tenants_then(iteration, reader, now)
@@ -94,23 +92,69 @@ class Trace:
         return found.domains.get(self.domain, now) if found else now
 
 
-def frame(seen: View, domain: DomainView | None, trace: Trace | None, screen: Screen) -> list[str]:
-    """Return the lines of one screen, none wider than it and no more than it is high."""
+def frame(
+    seen: View,
+    domain: DomainView | None,
+    trace: Trace | None,
+    screen: Screen,
+    page: Sequence[str] = (),
+) -> list[str]:
+    """Return the lines of one screen, none wider than it and no more than it is high.
+
+    `page`: what is shown instead of the tenants in `Mode.PAGE`.
+    """
     lines = _header(seen, screen)
-    if domain is None or trace is None:
+    if screen.mode is Mode.PAGE:
+        room = max(1, screen.height - len(lines) - 1)
+        first = min(screen.offset, max(0, len(page) - room))
+        lines += [escape.cut(f" {text}", screen.width) for text in page[first : first + room]]
+    elif domain is None or trace is None:
         lines += ["", " No tenants were recorded yet."]
     else:
         lines += _domain_lines(seen, domain, screen)
         lines += _curves(trace, screen)
         lines.append("")
-        trail = 2 + min(len(trace.turns), 2) * REASON
+        shown = 2 if screen.height >= ROOMY else 1
+        trail = 2 + min(len(trace.turns), shown) * REASON
         room = screen.height - len(lines) - 1
         lines += _tenant_lines(domain, screen, max(4, room - trail))
         lines += _trail_lines(trace, screen, screen.height - len(lines) - 1)
     lines = lines[: screen.height - 1]
     lines += [""] * (screen.height - 1 - len(lines))
-    frozen = "   FROZEN" if screen.frozen else ""
-    return [*lines, _styled(f" {KEYS}{frozen}", _DIM, screen)]
+    return [*lines, _bottom(seen, screen)]
+
+
+def help_page() -> list[str]:
+    """Return the lines of the help."""
+    wide = max(len(keys) for keys, _ in HELP)
+    lines = ["Keys", "", *(f"{keys:<{wide}}   {text}" for keys, text in HELP), ""]
+    lines += ["[name] ways that a tenant may fill, ~ DDIO writes here too, . idle"]
+    return [*lines, "> the chosen tenant; ~ddio: it shares ways with DDIO; held: by iat-nova hold"]
+
+
+def listed(domain: DomainView, screen: Screen) -> list[Tenant]:
+    """Return the tenants that are listed, in their order."""
+    names, wanted = words.Names(domain.inventory), screen.pattern.casefold()
+    tenants = _sorted(domain, screen.sort)
+    return [one for one in tenants if wanted in names(one.id).casefold()]
+
+
+def _bottom(seen: View, screen: Screen) -> str:
+    """Return the last line: what is asked, told or typed, else the keys."""
+    if screen.mode is Mode.CONFIRM:
+        paused = view.pause(seen) is not None
+        asked = "resume" if paused else "hold all masks as they are until `iat-nova resume`"
+        return _styled(f" {asked}? y: yes, any other key: no", _ALARM, screen)
+    if screen.mode is Mode.FILTER:
+        return _styled(
+            f" /{escape.plain(screen.pattern)}_   Enter keeps it, Esc shows all", _BOLD, screen
+        )
+    if screen.note:
+        return _styled(f" {escape.plain(screen.note)}", _ALARM, screen)
+    if screen.mode is Mode.PAGE:
+        return _styled(" up/down scroll   q back", _DIM, screen)
+    frozen = "FROZEN   " if screen.frozen else ""
+    return _styled(f" {frozen}{KEYS}", _DIM, screen)
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:
@@ -130,6 +174,10 @@ def _header(seen: View, screen: Screen) -> list[str]:
     """Who, how, how old; and below it what is wrong or held."""
     age = f"data {words.duration(seen.now.age_s)} old" if seen.now else "no data"
     left = f" iat-nova   {escape.plain(seen.hostname)}   {view.mode(seen)}   {age}"
+    if screen.past_s is not None:
+        ago = words.duration(max(0.0, time.time() - screen.past_s))
+        then = f"AT {words.moment(screen.past_s)}, {ago} ago"
+        left = f" iat-nova   {escape.plain(seen.hostname)}   {then}"
     clock = time.strftime("%H:%M:%S ")
     title = escape.fit(left, screen.width - len(clock)) + clock
     lines = [_styled(title, _TITLE, screen)]
@@ -187,28 +235,81 @@ def _curves(trace: Trace, screen: Screen) -> list[str]:
     return lines
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of figures: its heading, its width, and what a tenant has in it."""
+
+    heading: str
+    width: int
+    value: Callable[[Rates], str]
+
+
+_MASK = "MASK"
+_FIGURES = {
+    "ipc": _Column("IPC", 5, lambda rates: f"{rates.ipc:.2f}"),
+    "references": _Column("REFERENCES", 11, lambda rates: figures.rate(rates.references_per_s)),
+    "misses": _Column("MISSES", 9, lambda rates: figures.rate(rates.misses_per_s)),
+    "rate": _Column("RATE", 6, lambda rates: f"{rates.miss_ratio:.1%}"),
+    "held": _Column("IN LLC", 9, lambda rates: _size(rates.occupancy_bytes, "")),
+    "memory": _Column("MEMORY", 11, lambda rates: _size(rates.memory_bytes_per_s, "/s")),
+}
+
+
+def _size(value: float | None, unit: str) -> str:
+    return "-" if value is None else figures.size(value) + unit
+
+
+def _columns(domain: DomainView, screen: Screen) -> list[str]:
+    """Return which figures there is room for; the mask's place is the first to go."""
+    chosen = ["ipc", "references", "misses", "rate"]
+    if screen.width >= WIDE and domain.monitored:
+        chosen += ["held", "memory"]
+    if screen.width < NARROW:
+        chosen.remove("references")
+    return chosen
+
+
 def _tenant_lines(domain: DomainView, screen: Screen, room: int) -> list[str]:
-    """A line a tenant, those that do not fit counted in the last one."""
-    monitored = screen.width >= WIDE and domain.monitored
-    name_width = max(12, min(32, screen.width - 66 - (MONITORED if monitored else 0)))
-    head = (
-        f" {'TENANT':<{name_width}} {'PRIORITY':<9} {'WAYS':>4} {'MASK':>8} {'IPC':>5} "
-        f"{'REFERENCES':>11} {'MISSES':>9} {'RATE':>6}"
-    )
-    head += f" {'IN LLC':>9} {'MEMORY':>11}" if monitored else ""
+    """A line a tenant around the chosen one; those that do not fit are counted in the last one."""
+    columns = _columns(domain, screen)
+    masks = screen.width >= NARROW
+    taken = 16 + (9 if masks else 0) + sum(_FIGURES[one].width + 1 for one in columns)
+    name_width = max(12, min(32, screen.width - taken - 6))
+    mask = f" {_MASK:>8}" if masks else ""
+    head = f" {_heading('TENANT', 'name', screen):<{name_width}} {'PRIORITY':<9} {'WAYS':>4}{mask}"
+    for one in columns:
+        head += f" {_heading(_FIGURES[one].heading, one, screen):>{_FIGURES[one].width}}"
     lines = [_styled(head, _BOLD, screen)]
-    tenants, names = _sorted(domain, screen.sort), words.Names(domain.inventory)
-    shown = tenants if len(tenants) < room else tenants[: max(0, room - 2)]
-    for tenant in shown:
+    tenants, names = listed(domain, screen), words.Names(domain.inventory)
+    if not tenants and screen.pattern:
+        return [
+            *lines,
+            _styled(f" nobody is called so: {escape.plain(screen.pattern)}", _DIM, screen),
+        ]
+    count = len(tenants) if len(tenants) < room else max(0, room - 2)
+    ids = [tenant.id for tenant in tenants]
+    place = ids.index(screen.chosen) if screen.chosen in ids else 0
+    first = max(0, min(place - count // 2, len(tenants) - count))
+    for tenant in tenants[first : first + count]:
         name = escape.fit(names.cut(tenant.id, name_width), name_width)
-        text = _tenant_line(domain, tenant, name, monitored)
-        lines.append(escape.cut(text, screen.width))
-    if len(shown) < len(tenants):
-        lines.append(_styled(f" … {len(tenants) - len(shown)} more", _DIM, screen))
+        here = tenant.id == screen.chosen
+        text = f"{'>' if here else ' '}{name} {_tenant_line(domain, tenant, masks, columns)}"
+        lines.append(_styled(text, _TITLE, screen) if here else escape.cut(text, screen.width))
+    if count < len(tenants):
+        above = f"{first} above, " if first else ""
+        below = len(tenants) - first - count
+        lines.append(
+            _styled(f" … {above}{below} more" if below else f" … {first} above", _DIM, screen)
+        )
     return lines
 
 
-def _tenant_line(domain: DomainView, tenant: Tenant, name: str, monitored: bool) -> str:
+def _heading(text: str, key: str, screen: Screen) -> str:
+    """Return a column's heading, marked where the tenants are sorted by it."""
+    return f"{text}▾" if key == screen.sort else text
+
+
+def _tenant_line(domain: DomainView, tenant: Tenant, masks: bool, columns: Sequence[str]) -> str:
     mask, ddio = domain.mask_of(tenant.id), domain.ddio
     rates = _rates(domain, tenant)
     shared = " ~ddio" if mask and ddio and mask.overlaps(ddio) else ""
@@ -216,24 +317,11 @@ def _tenant_line(domain: DomainView, tenant: Tenant, name: str, monitored: bool)
     shared += _asked(mask, domain.decided_mask(tenant.id))
     priority = tenant.priority + (" I/O" if tenant.io else "")
     ways, shown = (str(mask.count), str(mask)) if mask is not None else ("-", "-")
-    figures_shown = (
-        f"{rates.ipc:>5.2f} {figures.rate(rates.references_per_s):>11} "
-        f"{figures.rate(rates.misses_per_s):>9} {rates.miss_ratio:>6.1%}"
-        if rates
-        else f"{'-':>5} {'-':>11} {'-':>9} {'-':>6}"
-    )
-    figures_shown += _monitored(rates) if monitored else ""
-    return f" {name} {priority:<9} {ways:>4} {shown:>8} {figures_shown}{shared}"
-
-
-def _monitored(rates: Rates | None) -> str:
-    """Return what a tenant has in the LLC, and its memory traffic."""
-    held = rates.occupancy_bytes if rates else None
-    moved = rates.memory_bytes_per_s if rates else None
-    return (
-        f" {'-' if held is None else figures.size(held):>9}"
-        f" {'-' if moved is None else figures.size(moved) + '/s':>11}"
-    )
+    text = f"{priority:<9} {ways:>4}" + (f" {shown:>8}" if masks else "")
+    for one in columns:
+        column = _FIGURES[one]
+        text += f" {column.value(rates) if rates else '-':>{column.width}}"
+    return text + shared
 
 
 def _asked(has: WayMask | None, decided: WayMask | None) -> str:

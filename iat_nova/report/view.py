@@ -115,6 +115,19 @@ def gather(
     return View(hostname, said, tuple(domains), told, pause, agent, reader.damage, holds)
 
 
+def then(reader: HistoryReader, seen: View, wall_s: float) -> View:
+    """Return what was seen at a moment, as far as the history has it."""
+    domains = []
+    for domain in seen.domains:
+        number = domain.inventory.domain.id
+        latest = reader.at(wall_s, number)
+        picture = reader.inventory(latest.iteration.inventory_id) if latest else None
+        inventory = picture.domains.get(number) if picture else None
+        decision = next(iter(reader.decisions(1, number, end_s=wall_s)), None)
+        domains.append(DomainView(inventory or domain.inventory, latest, decision))
+    return dataclasses.replace(seen, domains=tuple(domains))
+
+
 def shadow_rates(shadow: Shadow, domain: ShadowDomain, wall_s: float) -> tuple[float, float] | None:
     """Return how many masks a day the shadow strategy and the one in force moved.
 

@@ -138,6 +138,11 @@ class HistoryReader:
         where = "eventful AND (? IS NULL OR domain = ?) AND wall_s >= ? AND wall_s <= ?"
         return self._newest(limit, where, domain, domain, begin_s, end_s)
 
+    def next_decision(self, domain: int, wall_s: float) -> Recorded | None:
+        """Return the first iteration after a moment that did something; None: there is none."""
+        where = "eventful AND domain = ? AND wall_s > ?"
+        return self._one(where, domain, wall_s, order="wall_s, id")
+
     def count(self, domain: int, begin_s: float, end_s: float) -> tuple[int, int]:
         """Return how many iterations of a period there are, and how many did something."""
         where, window = "domain = ? AND wall_s >= ? AND wall_s <= ?", (domain, begin_s, end_s)

@@ -672,8 +672,19 @@ class TestProcess(CliCase):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.read_until(main_end, "q quit")
-        os.write(main_end, b" ")
-        self.read_until(main_end, "FROZEN")
+        for keys, shown in (
+            (b" ", "FROZEN"),
+            (b" h", "the next cache domain"),
+            (b"q\x1b[B\r", "What would help"),
+            (b"q", "q quit"),
+            (b"\x1b[D", " ago"),
+            (b"e", "What was done"),
+            (b"qn/vsw\r", "enforce"),
+            (b"py", "the masks are held"),
+            (b"py", "resumed"),
+        ):
+            os.write(main_end, keys)
+            self.read_until(main_end, shown)
         os.write(main_end, b"q")
         output = self.read_until(main_end, "\x1b[?1049l")
         self.assertEqual(0, process.wait(30))

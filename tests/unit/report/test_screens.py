@@ -18,7 +18,8 @@ from iat_nova.model import DDIO, DomainInventory, Group, Rates, WayMask
 from iat_nova.model.reasons import Reason
 from iat_nova.report import charts, escape, status, top
 from iat_nova.report import html as report
-from iat_nova.report.view import gather, tenant_row
+from iat_nova.report.top_screen import Mode, Screen
+from iat_nova.report.view import gather, tenant_row, then
 from iat_nova.store.heartbeat import AgentNow, State
 from iat_nova.store.pause import Pause
 from iat_nova.store.reader import HistoryReader
@@ -156,18 +157,18 @@ class TestStatus(StoryCase):
         row = tenant_row(domain, domain.inventory.tenants[2])
         self.assertEqual(("0x7e0", "0xe0"), (row["mask"], row["mask_requested"]))
         self.assertIn("mask 0xe0 was asked for, the machine has 0x7e0", row["warnings"])
-        shown = "\n".join(top.frame(view, domain, top.Trace(0), top.Screen(120, 24)))
+        shown = "\n".join(top.frame(view, domain, top.Trace(0), Screen(120, 24)))
         self.assertIn(f"0x780 (asked for {decided})", shown)
         self.assertIn("(asked for 0xe0)", shown)
 
 
 class TestTop(StoryCase):
-    def frame(self, width, height, **changes):
+    def frame(self, width, height, page=(), **changes):
         view = self.view()
         domain = view.domains[0]
         trace = top.Trace(0)
         trace.look(self.reader(), domain)
-        return top.frame(view, domain, trace, top.Screen(width, height, **changes))
+        return top.frame(view, domain, trace, Screen(width, height, **changes), page)
 
     def test_every_size(self):
         """From tiny to huge no line is wider and no screen longer than the terminal."""
@@ -200,7 +201,7 @@ class TestTop(StoryCase):
         turn = top.Turn(stories.NIGHT, stories.layout(2), stories.inventory(), "why " * 200)
         trace.turns.extend([turn] * 9)
         for height in range(20, 50):
-            lines = top.frame(view, view.domains[0], trace, top.Screen(80, height))
+            lines = top.frame(view, view.domains[0], trace, Screen(80, height))
             shown = [line for line in lines[lines.index(" LAST DECISIONS") : -1] if line]
             self.assertRegex(shown[-1], "why ?…$")
             self.assertEqual(height, len(lines))
@@ -220,7 +221,7 @@ class TestTop(StoryCase):
         self.tell(be_name="pc1")
         view, trace = self.view(), top.Trace(0)
         (domain,) = view.domains
-        text = "\n".join(top.frame(view, domain, trace, top.Screen(80, 24)))
+        text = "\n".join(top.frame(view, domain, trace, Screen(80, 24)))
         self.assertRegex(text, r"(?s)\n pc1 \(6f9619ff\) PC I/O .*\n pc1 \(0b6b2c1a\) BE ")
         remaining = DomainInventory(domain.inventory.domain, domain.inventory.tenants[:2])
         trace.look(self.reader(), dataclasses.replace(domain, inventory=remaining))
@@ -228,15 +229,7 @@ class TestTop(StoryCase):
 
     def test_many_tenants(self):
         """Tenants that do not fit are counted."""
-        view = self.view()
-        domain = view.domains[0]
-        template = domain.inventory.tenants[2]
-        crowd = DomainInventory(
-            stories.DOMAIN,
-            tuple(dataclasses.replace(template, id=f"be/{n}", name=f"be{n}") for n in range(99)),
-        )
-        domain = dataclasses.replace(domain, inventory=crowd)
-        lines = top.frame(view, domain, top.Trace(0), top.Screen(80, 24))
+        lines = top.frame(self.view(), self.crowded(), top.Trace(0), Screen(80, 24))
         self.assertEqual(24, len(lines))
         self.assertTrue(any(" more" in line for line in lines))
 
@@ -245,6 +238,72 @@ class TestTop(StoryCase):
         lines = self.frame(80, 24, sort="ipc")
         first = next(number for number, line in enumerate(lines) if line.startswith(" TENANT"))
         self.assertIn("vswitch", lines[first + 1])
+
+    def test_the_sorted_column_is_marked(self):
+        """A mark stands at the heading that the tenants are sorted by, and at no other."""
+        for sort, heading in (("name", "TENANT"), ("misses", "MISSES"), ("ipc", "IPC")):
+            text = "\n".join(self.frame(100, 24, sort=sort))
+            self.assertEqual([heading], re.findall(r"(\w+)▾", text))
+
+    def test_scrolled_to_the_chosen_one(self):
+        """The chosen tenant is in sight, and how many are above and below is told."""
+        domain = self.crowded()
+        for chosen, told in (("be/0", "… 89 more"), ("be/50", "above, "), ("be/98", "above")):
+            screen = Screen(60, 20, chosen=chosen)
+            lines = top.frame(self.view(), domain, top.Trace(0), screen)
+            marked = [line for line in lines if line.startswith(">")]
+            self.assertEqual([chosen.replace("/", "")], [line[1:].split()[0] for line in marked])
+            self.assertTrue(any(told in line for line in lines), lines)
+            self.assertEqual(20, len(lines))
+
+    def test_a_filter(self):
+        """Only tenants with that in their name are listed; nobody: that is told."""
+        shown = top.listed(self.crowded(), Screen(80, 24, pattern="E9"))
+        self.assertEqual(10, len(shown))
+        lines = top.frame(self.view(), self.crowded(), top.Trace(0), Screen(80, 24, pattern="zz"))
+        self.assertIn(" nobody is called so: zz", lines)
+
+    def test_narrow(self):
+        """At 60 columns misses and their rate are there; masks and references are not."""
+        text = "\n".join(self.frame(60, 20))
+        self.assertRegex(text, r"MISSES +RATE")
+        self.assertNotIn("MASK", text)
+        self.assertNotIn("REFERENCES", text)
+
+    def test_pages_and_questions(self):
+        """A page is scrolled within its bounds; a question and a note take the last line."""
+        page = [f"line {number}" for number in range(100)]
+        lines = self.frame(80, 24, mode=Mode.PAGE, offset=500, page=page)
+        self.assertIn(" line 99", lines)
+        self.assertIn("q back", lines[-1])
+        self.assertIn("hold all masks", self.frame(80, 24, mode=Mode.CONFIRM)[-1])
+        self.assertIn("nothing there", self.frame(80, 24, note="nothing there")[-1])
+        self.assertIn("/ab_", self.frame(80, 24, mode=Mode.FILTER, pattern="ab")[-1])
+
+    def test_looking_back(self):
+        """A moment of the history is shown as it was: state, decision and rates of then."""
+        seen = self.view()
+        now = seen.domains[0].latest.iteration
+        first = next(self.reader().between(0, math.inf, 0)).iteration
+        past = then(self.reader(), seen, first.wall_s + 0.1)
+        self.assertEqual(first, past.domains[0].latest.iteration)
+        self.assertNotEqual(now, first)
+        trace = top.Trace(0)
+        trace.until(self.reader(), past.domains[0], first.wall_s + 0.1)
+        self.assertEqual(1, len(trace.misses))
+        screen = Screen(100, 24, past_s=first.wall_s)
+        lines = top.frame(past, past.domains[0], trace, screen)
+        self.assertRegex(lines[0], r"AT 20.* ago")
+
+    def crowded(self):
+        """Return a domain with 99 guests."""
+        domain = self.view().domains[0]
+        template = domain.inventory.tenants[2]
+        crowd = DomainInventory(
+            stories.DOMAIN,
+            tuple(dataclasses.replace(template, id=f"be/{n}", name=f"be{n}") for n in range(99)),
+        )
+        return dataclasses.replace(domain, inventory=crowd)
 
     def test_trace_reads_only_what_is_new(self):
         """A second look adds what was recorded in between, once, and notices a new history."""
