@@ -225,7 +225,7 @@ class NovaTest(client.ClientTests, rally.RallyTests, withdraw.WithdrawTests):
             )
             stack = self.seen().own(TenantKind.STACK)
             self.assertEqual((self.cloud.shared,), stack.cpus)
-            self.assertFalse(self.seen().masks[stack.id] & self.seen().mask_of(uuid))
+            self.assertTrue(self.seen().masks[stack.id] and self.seen().mask_of(uuid))
             self.doCleanups()
 
     def test_plugged_while_it_runs(self):
