@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from iat_nova.cmd.base import MACHINE_FORMATS, Lister
 from iat_nova.common.cpulist import format_cpus
+from iat_nova.model import UNLIMITED
 from iat_nova.report import view
 from iat_nova.report.view import DomainView
 
@@ -41,14 +42,12 @@ examples:
         seen = self.view(parsed_args)
         self.warn_if_stale(seen)
         columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if parsed_args.long else ())
-        if parsed_args.formatter == "table" and not parsed_args.long:
-            # An identity is for programs; the table is to fit a screen.
-            tenants = (one for domain in seen.domains for one in domain.inventory.tenants)
-            left_out = {"uuid"} if any(one.ways.held for one in tenants) else {"uuid", "held"}
+        if parsed_args.formatter == "table":
+            left_out = _said_nothing(seen.domains)
+            if not parsed_args.long:
+                left_out |= {"uuid"}  # an identity is for programs; the table is to fit a screen
             left_out.difference_update(parsed_args.columns)
             columns = tuple(column for column in columns if column not in left_out)
-        elif parsed_args.formatter == "table" and not any(one.monitored for one in seen.domains):
-            columns = tuple(column for column in columns if column not in view.MONITORED)
         apart = parsed_args.formatter == "table" and "uuid" not in columns
         rows = [
             self._row(parsed_args, columns, values)
@@ -63,6 +62,20 @@ examples:
         if parsed_args.formatter not in MACHINE_FORMATS:
             values["cpus"] = format_cpus(values["cpus"])
         return tuple(self.cell(parsed_args, values[column]) for column in columns)
+
+
+def _said_nothing(domains: Sequence[DomainView]) -> set[str]:
+    """Return columns that would say the same of everybody: nothing is held, limited, monitored."""
+    tenants = [one for domain in domains for one in domain.inventory.tenants]
+    layouts = [domain.layout for domain in domains if domain.layout is not None]
+    limits = {group.bandwidth for layout in layouts for group in layout.groups}
+    empty = {
+        "held": not any(one.ways.held for one in tenants),
+        "bandwidth": limits <= {UNLIMITED},
+        "bandwidth_min": {one.bandwidth_min for one in tenants} <= {UNLIMITED},
+        **dict.fromkeys(view.MONITORED, not any(one.monitored for one in domains)),
+    }
+    return {column for column, nothing in empty.items() if nothing}
 
 
 def _tenants(domain: DomainView, *, apart: bool) -> Iterator[dict[str, object]]:

@@ -18,7 +18,7 @@ from iat_nova.hardware.api import (
     HardwareError,
     PortDca,
 )
-from iat_nova.model import DomainInventory, Layout, TenantKind, WayMask
+from iat_nova.model import UNLIMITED, DomainInventory, Layout, TenantKind, WayMask
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -257,6 +257,7 @@ def _classes(
             names[group.tenants[0]],
             tuple(sorted(cpu for tenant in group.tenants for cpu in cpus[tenant])),
             group.mask,
+            None if group.bandwidth == UNLIMITED else group.bandwidth,
         )
         for group in layout.groups
     )

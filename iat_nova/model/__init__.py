@@ -13,6 +13,7 @@ Units are in the names. A value that could not be had is ``None``, never zero.
 
 from iat_nova.model.decisions import (
     DDIO,
+    UNLIMITED,
     Action,
     Allocation,
     Change,
@@ -54,6 +55,7 @@ from iat_nova.model.ways import (
 
 __all__ = [
     "DDIO",
+    "UNLIMITED",
     "Action",
     "Allocation",
     "Attachment",

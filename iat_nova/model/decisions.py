@@ -110,12 +110,21 @@ class Allocation:
     tenants: Mapping[str, int]
 
 
+UNLIMITED = 100
+"""Percent of its memory bandwidth: a class without a limit."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Tenants that share one class of service, hence one mask. Most groups hold one tenant."""
+    """Tenants that share one class of service, hence one mask. Most groups hold one tenant.
+
+    `bandwidth`: what of its memory bandwidth the class is left, in percent; 100: no limit. The
+    group with the host's own CPUs never has one.
+    """
 
     tenants: tuple[str, ...]
     mask: WayMask
+    bandwidth: int = UNLIMITED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,6 +157,22 @@ class Layout:
     def mask_of(self, tenant: str) -> WayMask | None:
         """Return the mask of a tenant, None when the layout does not know it."""
         return next((group.mask for group in self.groups if tenant in group.tenants), None)
+
+    def bandwidth_of(self, tenant: str) -> int:
+        """Return what of its memory bandwidth a tenant is left, in percent."""
+        found = (group.bandwidth for group in self.groups if tenant in group.tenants)
+        return next(found, UNLIMITED)
+
+    def limits_since(self, before: Layout | None) -> dict[str, tuple[int, int]]:
+        """Return whose memory bandwidth is limited otherwise than `before`: (before, now)."""
+        if before is self:
+            return {}
+        pairs = {
+            tenant: (UNLIMITED if before is None else before.bandwidth_of(tenant), group.bandwidth)
+            for group in self.groups
+            for tenant in group.tenants
+        }
+        return {tenant: pair for tenant, pair in pairs.items() if pair[0] != pair[1]}
 
     def moved_since(self, before: Layout | None) -> tuple[str, ...]:
         """Return whose mask differs from `before`, tenants first, then DDIO (ways or ports)."""

@@ -72,6 +72,7 @@ class Tenant:
 
     `id` is unique in the domain: ``<uuid>/<run>`` for a guest, ``stack``, ``host``,
     ``pool``. `cpus` are the ones in this domain. A guest on two domains is one tenant in each.
+    `bandwidth_min`: the least of its memory bandwidth, in percent, that a strategy may leave it.
     """
 
     id: str
@@ -88,6 +89,7 @@ class Tenant:
     devices: tuple[str, ...] = ()
     members: tuple[str, ...] = ()  # of the pool: the guests' names
     warnings: tuple[str, ...] = ()
+    bandwidth_min: int = 100
 
     @property
     def uuid(self) -> str | None:

@@ -82,6 +82,7 @@ class _Compiler:
                 pool.get("ways", {}), ("pool", "ways"), WayBounds(*schema.default_ways("pool"))
             ),
             pool_priority=_pool_priority(pool.get("priority", "BE")),
+            pool_bandwidth_min=_percent(pool.get("bandwidth_min", "100%")),
             flavors=self._flavors(value.get("flavors", {})),
             reserved_ways=self.reserved,
             io_on_packets_per_s=io_on,
@@ -278,6 +279,9 @@ class _Compiler:
             priority=Priority(value["priority"]) if "priority" in value else base.priority,
             io=base.io if io is None else Io(str(io).lower()),
             ways=self._ways(value.get("ways", {}), (*path, "ways"), base.ways),
+            bandwidth_min=_percent(value["bandwidth_min"])
+            if "bandwidth_min" in value
+            else base.bandwidth_min,
         )
 
     def _match(self, value: dict[str, Any], path: Path) -> Match:
@@ -336,6 +340,11 @@ class _Compiler:
                     self._complain(path, problem)
             flavors[flavor] = specs
         return flavors
+
+
+def _percent(value: int | float | str) -> int:
+    """Turn a fraction into percent, rounded up: it is a least."""
+    return math.ceil(round(100 * units.parse(units.Kind.FRACTION, value), 6))
 
 
 def _pool_priority(text: str) -> Priority | None:

@@ -41,6 +41,7 @@ def document(parameters: Parameters, rules: Rules) -> dict[str, Any]:
         "pool": {
             "priority": str(rules.pool_priority or "highest"),
             "ways": _ways(rules.pool_ways),
+            "bandwidth_min": f"{rules.pool_bandwidth_min}%",
         },
         "host": {"priority": str(rules.host_priority), "ways": _ways(rules.host_ways)},
         "reserved_ways": [
@@ -70,7 +71,12 @@ def _quantity(key: str, value: Any) -> Any:
 
 def _class(rule: ClassRule) -> dict[str, Any]:
     io: object = {"true": True, "false": False}.get(str(rule.io), str(rule.io))
-    return {"priority": str(rule.priority), "io": io, "ways": _ways(rule.ways)}
+    return {
+        "priority": str(rule.priority),
+        "io": io,
+        "ways": _ways(rule.ways),
+        "bandwidth_min": f"{rule.bandwidth_min}%",
+    }
 
 
 def _ways(bounds: WayBounds) -> dict[str, int]:

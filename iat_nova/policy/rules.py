@@ -132,13 +132,17 @@ _FACTS: Mapping[str, Callable[[Asked], Iterable[str | None]]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClassRule:
-    """One class: who falls into it, and what its members get unless their flavor says more."""
+    """One class: who falls into it, and what its members get unless their flavor says more.
+
+    `bandwidth_min`: the least of its memory bandwidth that may be left to a member, in percent.
+    """
 
     name: str
     match: Match
     priority: Priority
     io: Io
     ways: WayBounds
+    bandwidth_min: int = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -160,6 +164,7 @@ class Rules:
     reserved_ways: WayMask
     io_on_packets_per_s: float
     io_off_packets_per_s: float
+    pool_bandwidth_min: int = 100
 
 
 def model_of(guest: Guest) -> DeviceModel:

@@ -301,7 +301,12 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
             }
             for step in decision.steps
         ],
-        "moved": ", ".join(names.get(moved, moved) for moved in decision.moved),
+        "moved": ", ".join(
+            (
+                *(names.get(moved, moved) for moved in decision.moved),
+                *words.limits(iteration, lambda tenant: names.get(tenant, tenant)),
+            )
+        ),
         "written": iteration.effective is not None,
     }
 

@@ -265,6 +265,11 @@ def ways(iteration: Iteration, tenant: str) -> int | None:
     return None if decided is None else decided.count
 
 
+def bandwidth(iteration: Iteration, tenant: str) -> int:
+    """Return what of its memory bandwidth a tenant is left, in percent, as decided."""
+    return iteration.decision.layout.bandwidth_of(tenant)
+
+
 def ddio_effective(iteration: Iteration) -> WayMask | None:
     """Return DDIO's mask as read back."""
     return effective(iteration, DDIO)

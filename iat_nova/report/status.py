@@ -7,7 +7,7 @@ import dataclasses
 import math
 from typing import Any
 
-from iat_nova.model import Hold
+from iat_nova.model import UNLIMITED, Hold
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, waymap, words
 from iat_nova.report.view import (
@@ -149,6 +149,8 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
     ]
     coerced = words.coerced(domain.latest.iteration, domain.inventory)
     lines += [_field("", text) for text in coerced]
+    names = words.Names(domain.inventory)
+    lines += [_field("", text) for text in words.limited(domain.layout, names)]
     if domain.decision is not None:
         last = domain.decision.iteration
         ago = words.duration(wall_s - last.wall_s)
@@ -214,6 +216,12 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         "ddio_misses_per_s": latest.sample.ddio_misses_per_s,
         "ddio_writes_per_s": latest.sample.ddio_writes_per_s,
         "way_map": waymap.text(domain.layout, domain.inventory),
+        "bandwidth_percent": {
+            tenant: group.bandwidth
+            for group in domain.layout.groups
+            for tenant in group.tenants
+            if group.bandwidth != UNLIMITED
+        },
         "exact": domain.layout.exact,
         "grouped": domain.layout.grouped,
         "last_decision": words.line(last, domain.inventory) if last else None,

@@ -6,12 +6,13 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from iat_nova.common import amounts as figures
 from iat_nova.model import (
     DDIO,
+    UNLIMITED,
     Change,
     Decision,
     DomainInventory,
@@ -46,6 +47,7 @@ def line(iteration: Iteration, inventory: DomainInventory) -> str:
     parts += [step_words(step, names) for step in decision.steps if step.action != "hold"]
     if decision.moved:
         parts.append(f"moved: {', '.join(map(names, decision.moved))}")
+    parts += limits(iteration, names)
     return f"domain {decision.domain} #{decision.iteration}: {'; '.join(parts)}"
 
 
@@ -281,6 +283,8 @@ def _map_block(
     ]
     lines += columns(moved, "llll") if moved else []
     lines += [f"  {text}" for text in _lent(decision.layout, names)]
+    lines += [f"  {text}" for text in limits(iteration, names)]
+    lines += [f"  {text}" for text in limited(decision.layout, names)]
     return lines + [f"  {text}" for text in coerced(iteration, inventory)]
 
 
@@ -293,6 +297,23 @@ def _lent(layout: Layout, names: Names) -> Iterator[str]:
         f"{names(host)}: {figures.ways(layout.lent.mask.count)} counted; {_ways_of(host, layout)} "
         "lent, as nobody is promised them: they return to the tenant that is granted them"
     )
+
+
+def limits(iteration: Iteration, names: Callable[[str], str]) -> list[str]:
+    """Tell which limits of memory bandwidth a decision changed, one sentence each."""
+    changed = iteration.decision.layout.limits_since(iteration.layout_before)
+    return [
+        f"{names(tenant)}: memory bandwidth {was} % -> {now} %"
+        for tenant, (was, now) in changed.items()
+    ]
+
+
+def limited(layout: Layout, names: Callable[[str], str]) -> Iterator[str]:
+    """Tell whose memory bandwidth is limited, one sentence each."""
+    for group in layout.groups:
+        for tenant in group.tenants:
+            if group.bandwidth != UNLIMITED:
+                yield f"{names(tenant)}: memory bandwidth limited to {group.bandwidth} %"
 
 
 def _ways_of(subject: str, layout: Layout | None) -> str:

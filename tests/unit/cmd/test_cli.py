@@ -104,6 +104,7 @@ class TestTenants(CliCase):
                 "ways": 3,
                 "mask": "0x1c",
                 "held": None,
+                "bandwidth": 100,
                 "overlaps_ddio": False,
                 "warnings": [],
             },

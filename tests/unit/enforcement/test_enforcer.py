@@ -104,6 +104,34 @@ class EnforcerTest(unittest.TestCase):
         self.assertEqual({"stack": 0x0F}, self.allocator.effective(0))
         self.assertEqual({STACK.id: 0x0F, GUEST.id: 0x0F}, effective.tenants)
 
+    def test_limits_of_bandwidth_are_written(self) -> None:
+        """With the same masks too; the default class has none, and a limit ends with its group."""
+        limited = dataclasses.replace(
+            FIRST,
+            groups=tuple(
+                dataclasses.replace(group, bandwidth=40) if GUEST.id in group.tenants else group
+                for group in FIRST.groups
+            ),
+        )
+        self.enforcer.apply(INVENTORY, FIRST)
+        before = len(self.allocator.writes)
+        self.enforcer.apply(INVENTORY, limited)
+        self.assertEqual({UUID: 40, "stack": 100}, self.allocator.bandwidth(0))
+        self.assertEqual(before, len(self.allocator.writes))  # of masks
+        self.enforcer.apply(INVENTORY, FIRST)
+        self.assertEqual({UUID: 100, "stack": 100}, self.allocator.bandwidth(0))
+
+    def test_a_limit_that_is_refused(self) -> None:
+        """The layout before lies there again, with its limits."""
+        limited = Group((GUEST.id,), WayMask(0x03C), 40)
+        good = dataclasses.replace(FIRST, groups=(limited,))
+        self.enforcer.apply(INVENTORY, good)
+        for limit in (5, 45, 110):
+            bad = dataclasses.replace(good, groups=(dataclasses.replace(limited, bandwidth=limit),))
+            with self.assertRaisesRegex(HardwareError, f"bandwidth {limit} is not between 10"):
+                self.enforcer.apply(INVENTORY, bad)
+            self.assertEqual({UUID: 40}, self.allocator.bandwidth(0))
+
     def test_ddio_shrinks_before_and_grows_after_the_classes_move(self) -> None:
         """On the way nobody shares ways with DDIO who does in neither layout."""
         order: list[str] = []

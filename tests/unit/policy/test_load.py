@@ -127,6 +127,28 @@ classes:
                 rules = policy.parse(f"default: {{ways: {written}}}", ONE).rules
                 self.assertEqual(bounds, rules.default.ways)
 
+    def test_the_least_bandwidth(self) -> None:
+        """Of a class, inherited from the default; of the pool, by itself. Percent, rounded up."""
+        text = """default: {bandwidth_min: 40%}
+classes:
+- {name: a, bandwidth_min: 12.5%}
+- {name: b, match: {flavor: x}}
+"""
+        for written, pool in (("", 100), ("pool: {bandwidth_min: 0.3}", 30)):
+            rules = policy.parse(text + written, ONE).rules
+            found = (rules.default, *rules.classes)
+            self.assertEqual([40, 13, 40], [one.bandwidth_min for one in found])
+            self.assertEqual(pool, rules.pool_bandwidth_min)
+
+    def test_a_least_bandwidth_that_is_refused(self) -> None:
+        """What, where and what is allowed."""
+        for value in ("0", "101%", "50 MB", "[]"):
+            with self.subTest(value), self.assertRaises(policy.PolicyError) as caught:
+                policy.parse(f"classes:\n- name: a\n  bandwidth_min: {value}\n", ONE)
+            (problem,) = caught.exception.problems
+            self.assertEqual(("classes[0].bandwidth_min", 3), (problem.path, problem.line))
+            self.assertIn("allowed: a fraction such as", problem.message)
+
     def test_anchors(self) -> None:
         """An alias repeats what it names."""
         text = "stack: {ways: &w {min: 2}}\npool: {ways: *w}"

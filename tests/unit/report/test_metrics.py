@@ -83,6 +83,7 @@ class MetricsTest(unittest.TestCase):
             ("iat_nova_ddio_mask", {}, 0x700),
             ("iat_nova_llc_ways", {}, 11),
             ("iat_nova_tenant_ways", {"name": "be1"}, 3),
+            ("iat_nova_tenant_bandwidth_percent", {"name": "be1"}, 100),
             ("iat_nova_tenant_mask", {"tenant": "stack"}, 0x3),
             ("iat_nova_tenant_effective_mask", {"tenant": stories.PC.partition("/")[0]}, 0x1C),
             ("iat_nova_tenant_ddio_overlap_ways", {"name": "be1"}, 0),

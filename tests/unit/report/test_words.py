@@ -42,6 +42,24 @@ class TestWords(unittest.TestCase):
             self.assertIn(part, page)
         self.assertLessEqual(max(map(len, page.splitlines())), 100)
 
+    def test_limits_of_bandwidth(self):
+        """What a decision changed is told in its line and its page, what holds in the page."""
+        layout = self.iteration.decision.layout
+        groups = tuple(
+            dataclasses.replace(group, bandwidth=40) if stories.BE in group.tenants else group
+            for group in layout.groups
+        )
+        limited = dataclasses.replace(layout, groups=groups)
+        for before, said in ((layout, True), (limited, False)):
+            decision = dataclasses.replace(self.iteration.decision, layout=limited)
+            iteration = dataclasses.replace(self.iteration, decision=decision, layout_before=before)
+            page = words.explain(iteration, self.inventory, self.settings)
+            line = words.line(iteration, self.inventory)
+            for text in (page, line):
+                self.assertEqual(said, "be1: memory bandwidth 100 % -> 40 %" in text)
+            self.assertIn("  be1: memory bandwidth limited to 40 %\n", page)
+        self.assertNotIn("bandwidth", words.line(self.iteration, self.inventory))
+
     def test_measured_with_the_masks_before(self):
         """Rates stand beside the mask they were measured with; a tenant that came had none."""
         layout = stories.layout(2)

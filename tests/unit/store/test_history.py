@@ -15,7 +15,7 @@ import time
 import unittest
 from unittest import mock
 
-from iat_nova.model import WayMask
+from iat_nova.model import Decision, DomainInventory, WayMask
 from iat_nova.report import view
 from iat_nova.store import database as history_db
 from iat_nova.store import records
@@ -183,6 +183,20 @@ class TestWhatIsKept(HistoryCase):
         )
         self.assertEqual(expected, back.decision)
         self.assertEqual(stories.layout(2), back.layout_before)
+
+    def test_before_bandwidth_was_limited(self):
+        """Groups, tenants and cache domains of an earlier version: nobody was limited."""
+        decision = stories.burst(1, stories.NIGHT, 2).decision
+        plain = records.unstructure(decision)
+        for group in plain["layout"]["groups"]:
+            del group["bandwidth"]
+        self.assertEqual(decision, records.structure(plain, Decision))
+        inventory = stories.inventory()
+        plain = records.unstructure(inventory)
+        del plain["domain"]["bandwidth"]
+        for tenant in plain["tenants"]:
+            del tenant["bandwidth_min"]
+        self.assertEqual(inventory, records.structure(plain, DomainInventory))
 
     def test_state_that_cannot_be_stored(self):
         """A plug-in's state that is no data, or raises, costs the state only, which is told."""
