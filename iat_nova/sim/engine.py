@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from iat_nova.sim import cache, clients, memory, nic, nvme, rings
 from iat_nova.sim._compile import kernel, merged
 from iat_nova.sim.workloads import fio, memory_bound, poller
@@ -18,7 +21,8 @@ class State(NamedTuple):
     """Everything that runs: `caches` and `memory` of the first socket, `far...` of the second.
 
     Where there is one socket only these are the first's once more, and not used as the second's,
-    so that one compiled form serves both kinds. Disks are the first socket's.
+    so that one compiled form serves both kinds. Disks are the first socket's. `delays`: cycles by
+    which each CPU's L2 misses are delayed (MBA); `delayed` is room for the latencies of one.
     """
 
     caches: cache.Caches
@@ -30,6 +34,8 @@ class State(NamedTuple):
     threads: th.Threads
     far_caches: cache.Caches
     far_memory: memory.Memory
+    delays: npt.NDArray[np.float64]
+    delayed: npt.NDArray[np.float64]
 
 
 @merged
@@ -48,6 +54,11 @@ def _run_thread(
     """
     c = s.caches if near else s.far_caches
     latency = s.memory.latency if near else s.far_memory.latency
+    delay = s.delays[s.threads.ints[thread, th.CORE]]
+    if delay:
+        for level in range(cache.LEVELS):
+            s.delayed[level] = latency[level] + (0.0 if level == cache.L2 else delay)
+        latency = s.delayed
     kind = s.threads.ints[thread, th.KIND]
     if kind == th.POLLER:
         poller.step(

@@ -12,9 +12,11 @@ from typing import Any
 import cattrs
 import yaml
 
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import BandwidthControl, CacheDomain, WayMask
 
 LINE_BYTES = 64
+# Ten steps of a tenth: what resctrl shows on Skylake-SP and Cascade Lake-SP (its info/MB).
+MBA = BandwidthControl(least=10, step=10, most=100, percent=True)
 # The caches keep who shares a line as bits of a signed 64-bit number.
 CPUS_MAX = 63
 
@@ -42,7 +44,8 @@ class Machine:
     Latencies are load-to-use times; memory's is the one without load. `inclusive_ways` are the
     LLC ways tied to the shared part of the directory (facts of A4, section 1): 0 where a machine
     has none. `llc_fills`: the LLC takes in what a core misses; else it takes L2's victims only.
-    `l1_bytes`: what of a working set is taken to hit before L2.
+    `l1_bytes`: what of a working set is taken to hit before L2. `mba`: bandwidth of a class can
+    be limited; off unless a scenario asks for it, so that the others' figures stay as recorded.
 
     Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60); memory's
     latency is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the DIMMs'
@@ -75,6 +78,7 @@ class Machine:
     l1_bytes: int = 32 << 10
     io: Io = Io.DCA
     adca: Choice = Choice.NORMAL
+    mba: bool = False
 
     @property
     def l2_sets(self) -> int:
@@ -121,6 +125,7 @@ class Machine:
             coerced_ways=self.coerced_ways,
             ddio_found=self.ddio_ways,
             way_bytes=self.way_bytes,
+            bandwidth=MBA if self.mba else None,
         )
 
 

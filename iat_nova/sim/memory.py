@@ -28,6 +28,12 @@ UTILISATION_MAX = 0.97
 # A write takes this many reads' time, the turning round of the bus included. From the same data:
 # 108 GB/s of reads, 91 with a quarter of writes, 89 with a third, 75 with a half.
 WRITE_COST = 1.75
+# MBA's rate controller stands between a core's L2 and the mesh and delays what L2 misses, wherever
+# it is then found (Intel SDM volume 3, "Memory Bandwidth Allocation"; A. Herdrich et al.,
+# "Introduction to Memory Bandwidth Allocation in the Intel Xeon Processor Scalable Family", 2019).
+# A limit of p percent is the delay with which a core that only waits for an idle memory gets p
+# percent of its lines: 1/p - 1 of that latency. So who also computes loses less, and who hits the
+# LLC loses more than the limit says, as is documented.
 # How much of each new measurement (every 50 us) enters the running utilisation: chosen.
 SMOOTHING = 0.2
 
@@ -57,6 +63,11 @@ def slowdown(utilisation: float) -> float:
     """Return how many times the latency without load that under load is."""
     u = min(utilisation, UTILISATION_MAX)
     return 1.0 + QUEUEING * u * u / (1.0 - u)
+
+
+def delay(machine: Machine, percent: int) -> float:
+    """Return the cycles by which what a core's L2 misses is delayed under a limit."""
+    return (100.0 / percent - 1.0) * machine.memory_ns * 1e-9 * machine.frequency_hz
 
 
 @kernel

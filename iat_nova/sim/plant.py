@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from iat_nova.sim import build, cache, engine, memory, nic, nvme
 from iat_nova.sim.network import Network
 from iat_nova.sim.scenario import Scenario, Traffic
@@ -42,6 +44,8 @@ class Plant:
             threads,
             caches[-1],
             memories[-1],
+            np.zeros(scenario.machine.cpu_count),
+            np.zeros(cache.LEVELS),
         )
         space.check(scenario.name, scenario.sampling)
         for workload in scenario.workloads:
@@ -78,6 +82,10 @@ class Plant:
     def set_disk_dca(self, number: int, on: bool) -> None:
         """Let a disk's writes into the LLC, or keep them out."""
         self.state.disks.devices[number, nvme.DCA] = on
+
+    def limit_bandwidth(self, cpu: int, percent: int) -> None:
+        """Leave a CPU so much of its memory bandwidth; 100: all."""
+        self.state.delays[cpu] = memory.delay(self.scenario.machine, percent)
 
     def set_duty(self, name: str, duty: float) -> None:
         """Set the share of the time for which a workload does not sleep; at 0 it does not run."""

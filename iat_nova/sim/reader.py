@@ -105,7 +105,16 @@ def _listing(source: str, problems: Iterable[Problem]) -> str:
 
 
 # Keys of the file that are attributes of a scenario as they are.
-_PLAIN = ("title", "length_s", "sampling", "compression", "step_s", "counter_noise", "one_slice")
+_PLAIN = (
+    "title",
+    "length_s",
+    "sampling",
+    "compression",
+    "step_s",
+    "counter_noise",
+    "one_slice",
+    "bandwidth_min",
+)
 
 
 def _parts(checked: Checked) -> dict[str, Any]:
@@ -169,7 +178,8 @@ def _machine(checked: Checked) -> Machine:
         )
         sockets = 1
     io, adca = Io(top.get("io", machine.io)), Choice(top.get("adca", machine.adca))
-    machine = dataclasses.replace(machine, sockets=sockets, io=io, adca=adca)
+    mba = top.get("mba", machine.mba)
+    machine = dataclasses.replace(machine, sockets=sockets, io=io, adca=adca, mba=mba)
     if io is Io.ADCA:  # it limits devices in each set, not by a mask
         return dataclasses.replace(machine, ddio_ways=WayMask.span(0, machine.llc_ways))
     return machine

@@ -271,7 +271,10 @@ def _agent(
     standard = policy.default(facts.host)
     changes: dict[str, Any] = dict(scenario.policy)
     parameters = dataclasses.replace(standard.parameters, **changes)
-    chosen = dataclasses.replace(standard, parameters=parameters)
+    least = math.ceil(round(100 * scenario.bandwidth_min, 6))
+    default = dataclasses.replace(standard.rules.default, bandwidth_min=least)
+    rules = dataclasses.replace(standard.rules, default=default)
+    chosen = dataclasses.replace(standard, parameters=parameters, rules=rules)
     status = Status(
         mode="enforce",
         pid=os.getpid(),

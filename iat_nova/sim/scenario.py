@@ -191,6 +191,7 @@ class Scenario:
     one_slice: bool | None = None
     stays: Mapping[str, Stay] = dataclasses.field(default_factory=dict)  # by UUID, if not for ever
     restarts_s: tuple[float, ...] = ()
+    bandwidth_min: float = 1.0  # of the policy's default class
 
     def facts(self, at_s: float = 0.0) -> Facts:
         """Return what an inventory of this host would show at a moment."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import overload
 
 import numpy as np
@@ -21,7 +21,7 @@ from iat_nova.hardware.api import (
     InboundCounts,
     L2Counts,
 )
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import UNLIMITED, CacheDomain, WayMask
 from iat_nova.sim import cache, changes, engine, inbound, nic, rings
 from iat_nova.sim.machine import LINE_BYTES
 from iat_nova.sim.noise import Noisy
@@ -84,6 +84,7 @@ class EmulatedServer:
         self._watched: tuple[int, ...] = ()
         # By domain and class; at the start a workload is one.
         self._masks: dict[int, dict[str, WayMask]] = {}
+        self._limits: dict[int, dict[str, int]] = {}  # of memory bandwidth, in percent
         self._class_of: dict[int, str] = {}
         self._start_masks()
         self._run_events()
@@ -246,9 +247,10 @@ class EmulatedServer:
         return {name: rules.effective(limits, mask) for name, mask in self._masks[domain].items()}
 
     def bandwidth(self, domain: int) -> Mapping[str, int]:
-        """Read the memory bandwidth of our classes back: this machine limits none."""
-        self._domain(domain)
-        return {}
+        """Read the memory bandwidth of our classes back."""
+        if self._domain(domain).bandwidth is None:
+            return {}
+        return dict(self._limits.get(domain, {}))
 
     def class_of(self, cpu: int) -> str | None:
         """Return the class a CPU is in, None for the default one."""
@@ -257,17 +259,20 @@ class EmulatedServer:
     def _domain(self, number: int) -> CacheDomain:
         return rules.find(self.scenario.machine.domains, number)
 
-    def _program(self, limits: CacheDomain, classes: Iterable[ClassMask]) -> None:
+    def _program(self, limits: CacheDomain, classes: Sequence[ClassMask]) -> None:
         """Write a domain's effective masks; CPUs in no class have the default one's."""
         everything = WayMask.span(0, limits.ways)
+        self._limits[limits.id] = {item.name: item.bandwidth or UNLIMITED for item in classes}
         caches = self._caches(limits.id)
         default = self._masks[limits.id].get(DEFAULT_CLASS, everything)
         for cpu in limits.cpus:
             cache.set_mask(caches, cache.MASKS + cpu, rules.effective(limits, default))
             self._class_of.pop(cpu, None)
+            self.plant.limit_bandwidth(cpu, UNLIMITED)
         for item in classes:
             for cpu in item.cpus:
                 self._class_of[cpu] = item.name
+                self.plant.limit_bandwidth(cpu, self._limits[limits.id][item.name])
                 mask = rules.effective(limits, item.mask)
                 cache.set_mask(caches, cache.MASKS + cpu, mask)
 

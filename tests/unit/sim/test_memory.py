@@ -7,6 +7,8 @@ import unittest
 
 import numpy as np
 
+from iat_nova.hardware.api import ClassMask
+from iat_nova.model import WayMask
 from iat_nova.sim import cache, memory
 from iat_nova.sim.machine import GOLD_6140
 from iat_nova.sim.reader import read_scenario
@@ -108,3 +110,47 @@ class TestSaturation(unittest.TestCase):
         """One line in 8 or in 32: the same bandwidth within 3 %."""
         some, few = (streaming(12, sampling=sampling)[0] for sampling in (8, 32))
         self.assertAlmostEqual(1.0, some / few, delta=0.03)
+
+
+LIMITED = """\
+length: 10s
+mba: true
+workloads:
+  far: {profile: xmem, cpus: [0], working_set: 256MiB}
+  near: {profile: xmem, cpus: [1], working_set: 8MiB}
+  inside: {profile: xmem, cpus: [2], working_set: 256KiB}
+"""
+
+
+def work(percent):
+    """Return what each workload gets done with so much of its memory bandwidth."""
+    server = EmulatedServer(read_scenario(LIMITED, "x", "x"))
+    mask = WayMask(0x7FF)
+    names = ("far", "near", "inside")
+    server.apply(0, tuple(ClassMask(n, (c,), mask, percent) for c, n in enumerate(names)))
+    wake = threading.Event()
+    server.wait(wake, 0.02)
+    before = server.metrics()
+    server.wait(wake, 0.02)
+    return {name: one.since(before[name]).work for name, one in server.metrics().items()}
+
+
+class TestLimit(unittest.TestCase):
+    """MBA's steps."""
+
+    def test_who_only_waits_for_memory_gets_its_percentage(self):
+        """At each of the ten steps, within 3 % of what it had."""
+        whole = work(None)["far"]
+        for percent in range(10, 100, 20):
+            with self.subTest(percent):
+                self.assertAlmostEqual(percent / 100, work(percent)["far"] / whole, delta=0.03)
+
+    def test_who_hits_the_cache_is_delayed_as_well(self):
+        """More than the limit says in the LLC, whose hits are shorter; not at all within L2."""
+        whole, half = work(None), work(50)
+        self.assertLess(half["near"] / whole["near"], half["far"] / whole["far"] - 0.02)
+        self.assertGreater(half["inside"] / whole["inside"], 0.99)
+
+    def test_no_limit_is_no_change(self):
+        """All of it is, to the last bit, what an unlimited machine does."""
+        self.assertEqual(work(None), work(100))
