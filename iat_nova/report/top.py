@@ -140,7 +140,7 @@ def listed(domain: DomainView, screen: Screen) -> list[Tenant]:
 
 
 def _bottom(seen: View, screen: Screen) -> str:
-    """Return the last line: what is asked, told or typed, else the keys."""
+    """Return the last line: a question, a note, what is typed, else the keys."""
     if screen.mode is Mode.CONFIRM:
         paused = view.pause(seen) is not None
         asked = "resume" if paused else "hold all masks as they are until `iat-nova resume`"
