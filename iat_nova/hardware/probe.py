@@ -160,7 +160,7 @@ def _resctrl(host: Host) -> list[Finding]:
     control, words = host.fs.bandwidth_control()
     if control is not None:
         found.append(Finding("memory bandwidth", Level.OK, f"can be limited by class: {words}"))
-    elif (root / "info/MB").is_dir():
+    elif (host.fs.root / "info/MB").is_dir():
         remedy = f"umount {root}; mount -t resctrl resctrl {root}"
         found.append(Finding("memory bandwidth", Level.NOTE, f"not limited: {words}", remedy))
     else:

@@ -231,6 +231,19 @@ class Findings(HostCase):
         self.tree = trees.KernelTree(self.folder / "cdp", self.cpus, cdp=True)
         self.check("cdp", Level.NOTE, "same mask, of half as many", "^umount .*; mount -t resctrl")
 
+    def test_memory_bandwidth(self):
+        """How it can be limited, or why not: the kernel steers it itself, there is none, AMD."""
+        subject = "memory bandwidth"
+        self.check(subject, Level.OK, "can be limited by class: 10 to 100 %, in steps of 10 %$")
+        self.tree.mounted_with("relatime,mba_MBps")
+        again = "^umount .*; mount -t resctrl"
+        self.check(subject, Level.NOTE, "not limited: resctrl is mounted with mba_MBps", again)
+        self.tree.mounted_with("relatime")
+        self.tree.be_amd()
+        self.check(subject, Level.OK, "by class: absolute, in eighths of a GB/s, up to 2048")
+        self.tree = trees.KernelTree(self.folder / "none/resctrl", self.cpus, mba_closids=None)
+        self.check(subject, Level.OK, "not limited: this CPU, or its kernel, has no memory bandw")
+
     def test_lock_of_libpqos(self):
         """A process that holds libpqos's lock is found without disturbing it."""
         self.put(self.roots.pqos_lock, "")
