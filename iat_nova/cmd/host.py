@@ -15,7 +15,7 @@ from iat_nova.hardware import probe
 from iat_nova.hardware.api import HardwareError
 
 COLUMNS = ("subject", "level", "state", "remedy")
-_LEAST_WIDTH, _DEFAULT_WIDTH = 60, 100
+LEAST_WIDTH, DEFAULT_WIDTH = 60, 100
 
 
 class Doctor(Lister):
@@ -66,7 +66,7 @@ class _Text:
 
     def emit_list(self, columns: Sequence[str], rows: Any, stdout: Any, parsed_args: Any) -> None:
         """Write level, subject and state, and the remedy on a line of its own."""
-        width = parsed_args.max_width or shutil.get_terminal_size((_DEFAULT_WIDTH, 0)).columns
+        width = parsed_args.max_width or shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns
         for row in rows:
             stdout.write(_paragraph(dict(zip(columns, row, strict=True)), width) + "\n")
 
@@ -74,17 +74,17 @@ class _Text:
 def _paragraph(row: dict[str, Any], width: int) -> str:
     """Return one finding in lines; columns that were not asked for are left out."""
     head = f"{row.get('level', ''):<11} {row.get('subject', ''):<20} "
-    lines = _wrapped(head, row.get("state", ""), width)
+    lines = wrapped(head, row.get("state", ""), width)
     if row.get("remedy"):
         lines.append(f"{'':<{len(head)}}--> {row['remedy']}")  # in one piece, to be copied
     return "\n".join(lines)
 
 
-def _wrapped(head: str, text: str, width: int) -> list[str]:
+def wrapped(head: str, text: str, width: int) -> list[str]:
     """Wrap a text behind a head; commands and paths are never broken."""
     return textwrap.wrap(
         text,
-        max(width, _LEAST_WIDTH),
+        max(width, LEAST_WIDTH),
         initial_indent=head,
         subsequent_indent=" " * len(head),
         break_long_words=False,

@@ -51,6 +51,7 @@ COMMANDS = {
     "policy show": "iat_nova.cmd.policy:PolicyShow",
     "policy test": "iat_nova.cmd.policy:PolicyTest",
     "provider-config": "iat_nova.cmd.provider_config:ProviderConfig",
+    "qualify": "iat_nova.cmd.qualify:Qualify",
     "release": "iat_nova.cmd.hold:Release",
     "reload": "iat_nova.cmd.reload:Reload",
     "report": "iat_nova.cmd.report:Report",

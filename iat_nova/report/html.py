@@ -4,19 +4,15 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.resources
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
 from iat_nova.common import amounts as figures
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import DDIO, DomainInventory, Rates
-from iat_nova.report import charts, escape, view, words
+from iat_nova.report import charts, page, view, words
 from iat_nova.report.charts import Axis, Curve, Span
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
@@ -65,7 +61,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
         if (story := _story(reader, domain, axis, _interval_s(seen))) is not None
     ]
     return (
-        _environment()
+        page.environment("iat_nova.report", "report.html.j2")
         .get_template("report.html.j2")
         .render(
             host=seen.hostname,
@@ -90,26 +86,6 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             cpu_ranges=format_cpus,
         )
     )
-
-
-def _environment() -> jinja2.Environment:
-    folder = importlib.resources.files("iat_nova.report")
-    source = (folder / "report.html.j2").read_text(encoding="utf-8")
-    return jinja2.Environment(
-        loader=jinja2.DictLoader({"report.html.j2": source}),
-        autoescape=True,
-        finalize=_harmless,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _harmless(value: object) -> object:
-    """Show control characters of a name as escapes; what is already HTML stays."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return escape.plain(value)
-    return value
 
 
 def _story(reader: HistoryReader, domain: int, axis: Axis, interval_s: float) -> _Story | None:

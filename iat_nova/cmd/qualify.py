@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova qualify: does this host's hardware do what the agent asks of it?"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import platform
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from iat_nova.agent import wiring
+from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
+from iat_nova.cmd.host import DEFAULT_WIDTH, wrapped
+from iat_nova.common.clock import SystemClock
+from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.conf import Settings
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.probe import Host
+from iat_nova.model import CacheDomain
+from iat_nova.qualify import record
+from iat_nova.qualify.api import Bench, Outcome, Test
+from iat_nova.qualify.host import (
+    NoCpus,
+    SlicePmus,
+    busy_times,
+    choose_cpus,
+)
+from iat_nova.qualify.programs import DiskReads, PresentTraffic, stream
+from iat_nova.qualify.registry import TESTS
+from iat_nova.qualify.run import none, run
+from iat_nova.qualify.walker import Chase
+from iat_nova.report import words
+
+_LOOK_S = 1.0  # in which CPUs are seen to be idle
+_ENDED_BY = 128  # and the signal's number: the status of a shell
+
+
+class Qualify(Page):
+    """Measure on this host whether its hardware does what the agent asks of it.
+
+    Run it once on each kind of server, before [iat] mode = enforce: does a mask limit misses, do
+    DDIO's ways change hits and misses, do the slices of the LLC agree, does a limit of memory
+    bandwidth throttle, how long does a write take. It asks before it starts, takes a class of
+    service that nobody uses and a few idle CPUs for some two minutes, and leaves everything as it
+    was found, also when it is interrupted; after kill -9 run iat-nova restore. It refuses while an
+    agent runs (a paused one, too: it owns the masks) and where somebody else allocates cache.
+
+    It writes qualify.html and qualify.json, which name no host, guest or disk: send them along with
+    a bug report, or to tell the project of a CPU.
+    """
+
+    _epilog = """
+verdicts:
+  pass          the hardware does it
+  fail          it does not, with what that means for the agent
+  inconclusive  measured, but too noisy or too little to tell
+  unavailable   not measured: a tool, an interface or a right is missing, with the remedy
+
+exit status: 0 every test passed; 1 one did not, or nothing could be begun; 130, 143 interrupted
+
+examples:
+  iat-nova qualify --disk /dev/nvme0n1             reads of an NVMe disk are the I/O (fio)
+  iat-nova qualify --cpus 30-31                    traffic that is there is the I/O
+  iat-nova qualify --only mask,write-time --yes    no I/O needed; asks nothing
+  iat-nova qualify --yes -f json | jq '.tests[] | {name, verdict}'
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--yes", action="store_true", help="begin without asking")
+        parser.add_argument(
+            "--cpus",
+            metavar="LIST",
+            type=_cpus,
+            default=frozenset(),
+            help="idle CPUs of one cache domain to work on, such as 30-31; default: two that are "
+            "idle and in no dedicated set",
+        )
+        parser.add_argument(
+            "--disk",
+            metavar="FILE",
+            type=Path,
+            help="a block device or large file that fio reads past the page cache (nothing is "
+            "written to it); default: traffic that is there",
+        )
+        parser.add_argument(
+            "--only",
+            metavar="TESTS",
+            type=_tests,
+            default=tuple(TESTS.values()),
+            help=f"some of {','.join(TESTS)}",
+        )
+        parser.add_argument(
+            "--out", metavar="FOLDER", type=Path, default=Path(), help="default: this folder"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[Any]]:
+        """Measure, write both files, and return the page or the record."""
+        if not parsed_args.out.is_dir():
+            raise Failure(f"--out {parsed_args.out}: there is no such folder; mkdir it", EXIT_USAGE)
+        settings = dataclasses.replace(
+            self.settings(parsed_args), cha_slices=None, port_dca=False, monitor_tenants=False
+        )
+        if settings.hardware == "emulated":
+            raise Failure(
+                "[iat] hardware = emulated: there is no hardware to qualify; run it on a real host"
+            )
+        with ending_by_signal():
+            self._data = self._measured(parsed_args, settings)
+        if not self._data["passed"]:
+            self._status = EXIT_FAILURE
+        self._write(parsed_args.out)
+        return super().take_action(parsed_args)
+
+    def page(self, parsed_args: argparse.Namespace) -> str:
+        """Return the summary for people."""
+        width = shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns
+        written = f"{parsed_args.out / 'qualify.html'} and qualify.json written"
+        return f"{summary(self._data, width)}\n{written}"
+
+    def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Return what qualify.json holds."""
+        return self._data
+
+    def _measured(self, parsed_args: argparse.Namespace, settings: Settings) -> dict[str, Any]:
+        host = Host()
+        try:
+            machine = wiring.machine(settings)
+            domains = machine.allocator.domains()
+        except HardwareError as error:
+            return self._described(host, none(parsed_args.only, error), None, None)
+        try:
+            domain, cpus = self._place(parsed_args, settings, host, domains)
+            self._check(machine, host, domain)
+            self._ask(parsed_args, cpus)
+            bench = self._bench(parsed_args, host, machine, domain, cpus)
+            with machine.ours(), contextlib.closing(machine.counters):
+                if machine.snapshot is not None:
+                    machine.snapshot.protect()
+                outcomes = run(parsed_args.only, bench, self.note)
+        except HardwareError as error:
+            raise Failure(str(error)) from error
+        return self._described(host, outcomes, machine, domain)
+
+    def _place(
+        self,
+        parsed_args: argparse.Namespace,
+        settings: Settings,
+        host: Host,
+        domains: tuple[CacheDomain, ...],
+    ) -> tuple[CacheDomain, tuple[int, ...]]:
+        """Return the CPUs to work on, and their cache domain."""
+        before = busy_times(host.roots.proc)
+        SystemClock().wait(threading.Event(), _LOOK_S)
+        after = busy_times(host.roots.proc)
+        taken = parse_cpus(settings.cpu_dedicated_set or "")
+        try:
+            return choose_cpus(parsed_args.cpus, domains, before, after, taken)
+        except NoCpus as error:
+            raise Failure(str(error)) from error
+
+    def _check(self, machine: wiring.Machine, host: Host, domain: CacheDomain) -> None:
+        """Raise `Failure` where the cache is somebody else's."""
+        if agent := wiring.writer(host):
+            raise Failure(
+                f"process {agent} writes this host's cache masks, paused or not: it would write "
+                "over what is measured; systemctl stop iat-nova-agent"
+            )
+        if others := machine.owners():
+            raise Failure(
+                "somebody else allocates cache here: "
+                + "; ".join(others)
+                + "; iat-nova doctor says what ends that"
+            )
+        if domain.classes < 2:
+            raise Failure("no class of service is free; iat-nova doctor says who has them")
+
+    def _ask(self, parsed_args: argparse.Namespace, cpus: tuple[int, ...]) -> None:
+        """Say what will be done and let a person decide. Raises `Failure` for no."""
+        about_s = sum(one.about_s for one in parsed_args.only)
+        load = "reads of the disk by fio" if parsed_args.disk else "the traffic that is there"
+        self.note(
+            f"{', '.join(one.name for one in parsed_args.only)}: about {words.duration(about_s)}; "
+            f"CPUs {format_cpus(cpus)} get a class of service of their own, DDIO's ways go to and "
+            f"fro, I/O is {load}. Guests may be slower meanwhile; all is restored at the end."
+        )
+        if parsed_args.yes:
+            return
+        if not sys.stdin.isatty():
+            raise Failure("nobody can be asked here; --yes begins without asking", EXIT_USAGE)
+        print("Begin? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise Failure("nothing was done")
+
+    def _bench(
+        self,
+        parsed_args: argparse.Namespace,
+        host: Host,
+        machine: wiring.Machine,
+        domain: CacheDomain,
+        cpus: tuple[int, ...],
+    ) -> Bench:
+        chosen = {one.role: one for one in machine.about}
+        caches = {cache.id: cache for cache in host.topology.caches()}
+        fixed = chosen["ddio"].chosen == "none"
+        disk = parsed_args.disk
+        return Bench(
+            domain=domain,
+            domains=machine.allocator.domains(),
+            cpus=cpus,
+            clusters=max(len(host.topology.nodes(caches[domain.id])), 1),
+            counters=machine.counters,
+            allocator=machine.allocator,
+            ddio=machine.ddio,
+            ddio_refused=chosen["ddio"].why if fixed else None,
+            clock=machine.clock,
+            walker=Chase(),
+            inbound=DiskReads(disk, machine.clock) if disk else PresentTraffic(),
+            streams=stream,
+            slices=lambda: SlicePmus(host),
+        )
+
+    def _described(
+        self,
+        host: Host,
+        outcomes: tuple[Outcome, ...],
+        machine: wiring.Machine | None,
+        domain: CacheDomain | None,
+    ) -> dict[str, Any]:
+        return record.as_data(
+            outcomes,
+            version=version("iat-nova"),
+            at_s=time.time(),
+            kernel=platform.release(),
+            cpu=record.cpu_and_microcode(host.roots.proc / "cpuinfo"),
+            choices=machine.about if machine else (),
+            domain=domain,
+        )
+
+    def _write(self, folder: Path) -> None:
+        from iat_nova.qualify import html  # noqa: PLC0415 - Jinja2 is only needed here
+
+        (folder / "qualify.json").write_text(json.dumps(self._data, indent=1) + "\n")
+        (folder / "qualify.html").write_text(html.write(self._data), encoding="utf-8")
+
+
+def summary(data: Mapping[str, Any], width: int) -> str:
+    """Return a record (`record.as_data`) in a paragraph a test, as wide as the terminal."""
+    lines = []
+    for one in data["tests"]:
+        head = f"{one['verdict']:<13} {one['name']:<11} "
+        lines += wrapped(head, f"{one['says']}. {one['means']}", width)
+        lines += [f"{'':<{len(head)}}--> {one['remedy']}"] if one["remedy"] else []
+    return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def ending_by_signal() -> Iterator[None]:
+    """Have the first SIGTERM, SIGINT or SIGHUP end what is inside in order; ignore further ones.
+
+    What is being restored then is restored to its end.
+    """
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for one in numbers:
+            signal.signal(one, signal.SIG_IGN)
+        raise SystemExit(_ENDED_BY + number)
+
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _cpus(text: str) -> frozenset[int]:
+    try:
+        found = parse_cpus(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if not found:
+        raise argparse.ArgumentTypeError("it names no CPU")
+    return found
+
+
+def _tests(text: str) -> tuple[Test[Any], ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in TESTS]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(
+            f"no such test: {', '.join(unknown) or 'none named'}; there are {', '.join(TESTS)}"
+        )
+    return tuple(one for name, one in TESTS.items() if name in names)

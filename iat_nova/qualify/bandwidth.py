@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a limit of memory bandwidth (MBA) slow a class down? A stream under falling limits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from iat_nova.model import BandwidthControl
+from iat_nova.qualify.api import (
+    CLASS,
+    Bench,
+    Chart,
+    Judgement,
+    Test,
+    Unavailable,
+    Verdict,
+)
+
+FELL = 0.20  # the lowest limit must cost at least this share of the unlimited stream
+SAME = 0.05  # less is no difference
+_GB_S = 8  # of AMD's limits are one
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """A stream of one CPU to and from memory while its class had a limit.
+
+    `limit` is as `CacheDomain.bandwidth` has them: in percent, else in eighths of a GB/s.
+    """
+
+    limit: int
+    percent: bool
+    bytes_per_s: float
+
+    def __str__(self) -> str:
+        return f"{self.limit} %" if self.percent else f"{self.limit / 8:g} GB/s"
+
+
+def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
+    """Stream under falling limits; without one first and last, which shows what drifts."""
+    control = bench.domain.bandwidth
+    if control is None:
+        raise Unavailable(
+            "memory bandwidth cannot be limited here", "iat-nova doctor; a CPU with MBA"
+        )
+    rows = []
+    with bench.in_class() as have:
+        for limit in (control.most, *_falling(control), control.most):
+            tell(f"limit {limit} of {control.most}")
+            have(bench.ways[0], limit)
+            kept = bench.allocator.bandwidth(bench.domain.id).get(CLASS)
+            if kept != limit:
+                raise Unavailable(
+                    f"asked for a limit of {limit}, {kept} is read back",
+                    "another program limits the default class: its limit holds for all classes",
+                )
+            rows.append(Row(limit, control.percent, bench.streams(bench.cpus[0])))
+    return rows
+
+
+def _falling(control: BandwidthControl) -> tuple[int, ...]:
+    """Return two limits that bind one CPU: AMD's, of a whole socket, begin far above it."""
+    if control.percent:
+        half = control.most // 2 // control.step * control.step
+        return tuple(sorted({max(half, control.least), control.least}, reverse=True))
+    return tuple(max(eighths, control.least) for eighths in (_GB_S, _GB_S // 2))
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """Compare the lowest limit with none."""
+    first, last = rows[0].bytes_per_s, rows[-1].bytes_per_s
+    lowest = min(rows, key=lambda row: row.limit)
+    free = min(first, last)
+    fell = 1 - lowest.bytes_per_s / free if free else 0.0
+    says = (
+        f"one CPU streams {free / 1e9:.1f} GB/s without a limit and "
+        f"{lowest.bytes_per_s / 1e9:.1f} GB/s at a limit of {lowest}"
+    )
+    if not free or abs(first - last) > FELL * max(first, last):
+        return Judgement(
+            Verdict.INCONCLUSIVE,
+            f"{says}; unlimited it went from {first / 1e9:.1f} to {last / 1e9:.1f} GB/s by itself",
+            "Whether limits of bandwidth work is not known yet.",
+            "repeat it while the host is idle",
+        )
+    if fell >= FELL:
+        return Judgement(
+            Verdict.PASS, says, "A limit of memory bandwidth slows a class down: it can be used."
+        )
+    if abs(fell) < SAME:
+        return Judgement(
+            Verdict.FAIL,
+            f"{says}: the limit changes nothing",
+            "Limits of memory bandwidth would have no effect; masks and DDIO do not depend on it.",
+            "send this report with a bug report",
+        )
+    return Judgement(
+        Verdict.INCONCLUSIVE,
+        f"{says}, which one CPU's stream does not tell from noise",
+        "Whether limits of bandwidth work is not known yet.",
+        "repeat it while the host is idle",
+    )
+
+
+def chart(rows: Sequence[Row]) -> Chart:
+    """Return the stream by its limit."""
+    falling = sorted(rows[:-1], key=lambda row: row.limit)
+    return Chart(
+        "Stream of one CPU",
+        "limit",
+        "bytes_per_s",
+        [("stream", [(float(row.limit), row.bytes_per_s) for row in falling])],
+        [(float(row.limit), str(row)) for row in falling],
+    )
+
+
+TEST = Test("bandwidth", "Does a limit of memory bandwidth throttle?", 25, measure, judge, chart)

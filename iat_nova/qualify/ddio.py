@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do DDIO's ways change hits and misses? Devices write while DDIO has few and many ways in turn."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+from iat_nova.common import amounts
+from iat_nova.enforcement.ddio_check import MOVED, STEADY, STILL
+from iat_nova.hardware.api import DomainCounts
+from iat_nova.model import CacheDomain, WayMask
+from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
+
+FEW, MANY = 2, 6  # the least that others call safe, and what the shipped policy allows
+FITS = 4  # ways that the buffers we have written to take
+ROUNDS = 3  # each with few ways and with many: what drifts is told from what follows
+WARM_S, COUNT_S = 1.0, 3.0
+LEAST_PER_S = 500_000.0  # lines; fewer say nothing of a cache of 400,000
+HITTING = 0.10  # of lines must miss with few ways, or hit with many, that more could help
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One stretch: what devices wrote to a cache domain while DDIO read back so many ways."""
+
+    ways: int
+    asked: int
+    hits_per_s: float
+    misses_per_s: float
+    ours: bool  # buffers of known size were written to; else others' traffic
+
+    @property
+    def lines_per_s(self) -> float:
+        """Lines that devices wrote."""
+        return self.hits_per_s + self.misses_per_s
+
+    @property
+    def missed(self) -> float:
+        """The share of lines that were in no way of the cache."""
+        return self.misses_per_s / self.lines_per_s if self.lines_per_s else 0.0
+
+
+def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
+    """Count while DDIO's ways go to and fro, in the cache domain that devices write to most."""
+    if bench.ddio_refused is not None:
+        raise Unavailable(f"DDIO's ways cannot be moved: {bench.ddio_refused}")
+    if not any(domain.ddio_counters for domain in bench.domains):
+        raise Unavailable("hits and misses of devices are not counted on this CPU or kernel")
+    way_bytes = (bench.domain.way_bytes or 0) // bench.clusters
+    bench.counters.watch(bench.cpus)
+    with bench.inbound.flowing(bench.cpus[-1], FITS * way_bytes):
+        tell("looking where devices write to")
+        domain = busiest(bench)
+        found = bench.ddio.read(domain.id)
+        if not found:
+            raise Unavailable("devices have no ways of their own here")
+        try:
+            return [
+                _row(bench, domain, ways, tell)
+                for _ in range(ROUNDS)
+                for ways in (FEW, min(MANY, domain.ways - 1))
+            ]
+        finally:
+            bench.ddio.write(domain.id, found)
+
+
+def busiest(bench: Bench) -> CacheDomain:
+    """Return the cache domain that devices write to most. Raises `Unavailable` where none do."""
+    rates = counted(bench, COUNT_S)
+    most = max(rates, key=lambda one: sum(rates[one]), default=None)
+    if most is None or sum(rates[most]) < LEAST_PER_S:
+        seen = amounts.rate(sum(rates[most]) if most is not None else 0.0)
+        raise Unavailable(
+            f"devices write {seen} lines: fewer than {amounts.rate(LEAST_PER_S)} prove nothing",
+            "name an NVMe disk to read from (--disk /dev/nvme0n1), or send traffic to this host"
+            if not bench.inbound.ours
+            else "name a faster disk, or send traffic to this host and leave out --disk",
+        )
+    return next(domain for domain in bench.domains if domain.id == most)
+
+
+def counted(bench: Bench, seconds: float) -> Mapping[int, tuple[float, float]]:
+    """Return hits and misses a second by cache domain, counted for so long."""
+    before = bench.counters.read()
+    bench.pause(seconds)
+    after = bench.counters.read()
+    span_s = after.taken_at_s - before.taken_at_s
+    return {
+        number: rates
+        for number, now in after.domains.items()
+        if number in before.domains
+        and (rates := _rates(before.domains[number], now, span_s)) is not None
+    }
+
+
+def _rates(before: DomainCounts, now: DomainCounts, span_s: float) -> tuple[float, float] | None:
+    if None in (before.ddio_hits, before.ddio_misses, now.ddio_hits, now.ddio_misses):
+        return None
+    assert before.ddio_hits is not None and now.ddio_hits is not None
+    assert before.ddio_misses is not None and now.ddio_misses is not None
+    return (
+        (now.ddio_hits - before.ddio_hits) / span_s,
+        (now.ddio_misses - before.ddio_misses) / span_s,
+    )
+
+
+def _row(bench: Bench, domain: CacheDomain, ways: int, tell: Callable[[str], None]) -> Row:
+    tell(f"DDIO has {amounts.ways(ways)}")
+    now = bench.ddio.write(domain.id, WayMask.span(domain.ways - ways, ways))
+    bench.pause(WARM_S)
+    rates = counted(bench, COUNT_S).get(domain.id)
+    if rates is None:
+        raise Unavailable("DDIO's counters stopped; another program may use them (perf, pcm)")
+    return Row(now.count, ways, *rates, ours=bench.inbound.ours)
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """Compare the stretches with few ways with those with many."""
+    if any(row.ways != row.asked for row in rows):
+        kept = next(row for row in rows if row.ways != row.asked)
+        return Judgement(
+            Verdict.FAIL,
+            f"asked for {kept.asked} ways, DDIO's register reads back {kept.ways}",
+            "The agent cannot resize DDIO here.",
+            "[iat] ddio_interface = none; send this report with a bug report",
+        )
+    return _by_effect(rows)
+
+
+def _by_effect(rows: Sequence[Row]) -> Judgement:
+    few, many = min(row.ways for row in rows), max(row.ways for row in rows)
+    at_few = [row.missed for row in rows if row.ways == few]
+    at_many = [row.missed for row in rows if row.ways == many]
+    gain = statistics.fmean(at_few) - statistics.fmean(at_many)
+    says = (
+        f"of lines that devices wrote {statistics.fmean(at_few):.1%} missed with {few} ways of "
+        f"DDIO and {statistics.fmean(at_many):.1%} with {many}"
+    )
+    lines = [row.lines_per_s for row in rows]
+    if max(lines) > (1 + STEADY) * min(lines):
+        return _undecided(
+            f"{says}; but the traffic went from {amounts.rate(min(lines))} to "
+            f"{amounts.rate(max(lines))} meanwhile",
+            "repeat it under steady traffic, or with --disk",
+        )
+    if min(at_few) > max(at_many) and gain >= MOVED:
+        return Judgement(
+            Verdict.PASS, says, "DDIO's ways follow: the agent can give I/O room, and take it."
+        )
+    if statistics.fmean(at_few) < HITTING:
+        return _undecided(
+            f"{says}: what devices write to fits in {few} ways already",
+            "name a faster disk (--disk), or send more traffic",
+        )
+    if statistics.fmean(at_many) > 1 - HITTING:
+        return _undecided(
+            f"{says}: nearly every line misses with few ways and with many",
+            "see that DDIO is on in the BIOS; buffers that are never used twice show this, too",
+        )
+    if abs(gain) < STILL:
+        return Judgement(
+            Verdict.FAIL,
+            f"{says}: the ways change nothing",
+            "The agent would set ways aside that do nothing for I/O; it finds out by itself, puts "
+            "them back and leaves DDIO alone.",
+            "[iat] ddio_interface = none; send this report with a bug report",
+        )
+    return _undecided(f"{says}, which noise explains", "repeat it under steadier traffic")
+
+
+def _undecided(says: str, remedy: str) -> Judgement:
+    return Judgement(
+        Verdict.INCONCLUSIVE, says, "Whether DDIO follows its ways is not known yet.", remedy
+    )
+
+
+def chart(rows: Sequence[Row]) -> Chart:
+    """Return the share of misses over the stretches."""
+    return Chart(
+        "Share of devices' writes that miss",
+        "ways of DDIO, one stretch after the other",
+        "share",
+        [("missed", [(float(number), row.missed) for number, row in enumerate(rows)])],
+        [(float(number), f"{row.ways}") for number, row in enumerate(rows)],
+    )
+
+
+TEST = Test("ddio", "Do DDIO's ways change hits and misses?", 30, measure, judge, chart)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bench on a real host: idle CPUs, and slices by the kernel's PMUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from iat_nova.common.cpulist import format_cpus
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cha import ChaPerf, Pmu, cha_pmus
+from iat_nova.hardware.events import ChaEvents
+from iat_nova.hardware.probe import Host
+from iat_nova.model import CacheDomain
+from iat_nova.qualify.api import Unavailable
+
+IDLE = 0.05  # busy for less of the time
+
+
+class NoCpus(Exception):
+    """There are no CPUs for the tests; the text says what to do."""
+
+
+def busy_times(proc: Path) -> Mapping[int, tuple[int, int]]:
+    """Return (busy, all) ticks of each CPU since the start, as ``/proc/stat`` has them."""
+    found = {}
+    for line in (proc / "stat").read_text().splitlines():
+        name, *values = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            ticks = [int(value) for value in values[:8]]  # guests' time is in user's
+            found[int(name[3:])] = (sum(ticks) - ticks[3] - ticks[4], sum(ticks))
+    return found
+
+
+def choose_cpus(
+    asked: frozenset[int],
+    domains: Sequence[CacheDomain],
+    before: Mapping[int, tuple[int, int]],
+    after: Mapping[int, tuple[int, int]],
+    taken: frozenset[int] = frozenset(),
+) -> tuple[CacheDomain, tuple[int, ...]]:
+    """Return CPUs of one cache domain that were idle between two looks: those asked for, or two.
+
+    None of `taken`, which guests are pinned to, is chosen unasked. Raises `NoCpus`.
+    """
+    if asked:
+        domain = next((one for one in domains if asked <= set(one.cpus)), None)
+        if domain is None:
+            raise NoCpus(
+                f"--cpus {format_cpus(asked)}: these are not CPUs of one cache domain; there are: "
+                + "; ".join(format_cpus(one.cpus) for one in domains)
+            )
+        busy = {cpu for cpu in asked if not _idle(cpu, before, after)}
+        if busy:
+            raise NoCpus(
+                f"--cpus {format_cpus(asked)}: {format_cpus(busy)} are busy; name idle ones"
+            )
+        return domain, tuple(sorted(asked))
+    for domain in domains:
+        idle = [cpu for cpu in domain.cpus if cpu not in taken and _idle(cpu, before, after)]
+        if len(idle) >= 2:
+            return domain, tuple(idle[-2:])
+    raise NoCpus("no cache domain has two idle CPUs that no guest may be pinned to; --cpus LIST")
+
+
+def _idle(
+    cpu: int, before: Mapping[int, tuple[int, int]], after: Mapping[int, tuple[int, int]]
+) -> bool:
+    if cpu not in before or cpu not in after:
+        return False
+    busy, passed = (now - then for then, now in zip(before[cpu], after[cpu], strict=True))
+    return passed > 0 and busy < IDLE * passed
+
+
+class SlicePmus:
+    """`api.SliceCounters` through the kernel's CHA PMUs."""
+
+    def __init__(self, host: Host) -> None:
+        if host.model is None or host.model.cha is None:
+            raise Unavailable("no slice counts what devices write on this CPU")
+        pmus = cha_pmus(host.roots.pmus)
+        if not pmus:
+            raise Unavailable("the kernel shows no uncore_cha PMU", "modprobe intel_uncore")
+        domains = {cpu: cache.id for cache in host.topology.caches() for cpu in cache.cpus}
+        self._readers = [_only(pmu, host.model.cha, domains) for pmu in pmus]
+        try:
+            for reader in self._readers:
+                reader.watch()
+        except HardwareError:
+            self.close()
+            raise
+
+    def read(self) -> Mapping[int, Sequence[int]]:
+        """See `api.SliceCounters`."""
+        each = [reader.read() for reader in self._readers]
+        return {
+            domain: [(one[domain].ddio_hits or 0) + (one[domain].ddio_misses or 0) for one in each]
+            for domain in each[0]
+            if all(domain in one for one in each)
+        }
+
+    def close(self) -> None:
+        """Give all descriptors back."""
+        for reader in self._readers:
+            reader.close()
+
+
+def _only(pmu: Pmu, events: ChaEvents, domains: Mapping[int, int]) -> ChaPerf:
+    """Return what counts on one slice of each socket."""
+    return ChaPerf(events, lambda: domains, slices=None, find=lambda: (pmu,))

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a mask limit misses? A walk over growing arrays, in classes of few and of many ways.
+
+An array that is larger than the ways of its class keeps missing; one that fits does not. Random
+order and one access at a time keep the prefetchers out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import statistics
+from collections.abc import Callable, Sequence
+
+from iat_nova.common import amounts
+from iat_nova.hardware.api import CoreCounts
+from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
+
+ACCESSES = 4_000_000  # of one row: 0.1 s out of the cache, 0.5 s out of memory
+_SIZES = (0.5, 1, 2, 3, 4, 6, 8, 12, 16)  # of arrays, in ways
+_SETTLED = 2  # walks whose counts are taken; the median goes into the row
+
+CLEAR = 0.30  # so much more of the accesses must miss with few ways where many suffice
+SAME = 0.05  # less is no difference
+QUIET = 0.25  # a half-empty class misses no more than this, or somebody else pushes lines out
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One walk: an array of `bytes`, that is `in_ways` ways, in a class of `ways` ways."""
+
+    ways: int
+    in_ways: float
+    bytes: int
+    misses: float  # an access
+    ns: float  # an access
+
+
+def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
+    """Walk over arrays up to one and a half times the largest class."""
+    if not bench.domain.way_bytes:
+        raise Unavailable("the size of the LLC is not known (sysfs shows none)")
+    way_bytes = bench.domain.way_bytes // bench.clusters
+    cpu, ways = bench.cpus[0], bench.ways
+    if len(ways) < 2:
+        raise Unavailable("too few ways are free to compare a small class with a large one")
+    sizes = [size for size in _SIZES if size <= 1.5 * ways[-1]]
+    bench.counters.watch(bench.cpus)
+    rows = []
+    with bench.in_class() as have:
+        for size in sizes:
+            count = int(size * way_bytes) // 64 * 64
+            tell(f"an array of {amounts.size(count)}")
+            walk = bench.walker(cpu, count, ACCESSES)
+            for number in ways:
+                have(number)
+                walk()  # the lines move into the ways of the class, and out of the others
+                walks = [_counted(bench, cpu, walk) for _ in range(_SETTLED)]
+                misses, seconds = (statistics.median(part) for part in zip(*walks, strict=True))
+                rows.append(Row(number, size, count, misses / ACCESSES, seconds / ACCESSES * 1e9))
+    return rows
+
+
+def _counted(bench: Bench, cpu: int, walk: Callable[[], float]) -> tuple[float, float]:
+    """Return the LLC misses of one walk, and its seconds."""
+    before = _core(bench, cpu)
+    seconds = walk()
+    return _core(bench, cpu).misses - before.misses, seconds
+
+
+def _core(bench: Bench, cpu: int) -> CoreCounts:
+    counts = bench.counters.read().cores.get(cpu)
+    if counts is None:
+        raise Unavailable(
+            f"CPU {cpu}: its counters could not be read; another program may use them "
+            "(perf, a guest with a virtual PMU)"
+        )
+    return counts
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """Compare the smallest class with the largest, by arrays that fit in the latter alone."""
+    few, many = min(row.ways for row in rows), max(row.ways for row in rows)
+    at = {(row.ways, row.in_ways): row for row in rows}
+    noise = max(row.misses for row in rows if row.in_ways <= row.ways / 2)
+    # Well above the small class, well below the large one: neighbours' lines need room, too.
+    apart = [row for row in rows if row.ways == many and 1.5 * few <= row.in_ways <= 0.75 * many]
+    gains = [at[few, row.in_ways].misses - row.misses for row in apart]
+    if not gains:
+        return Judgement(
+            Verdict.INCONCLUSIVE,
+            f"no array lies well between {few} and {many} ways",
+            "With so few ways nothing can be said of masks.",
+        )
+    gain = statistics.median(gains)
+    says = (
+        f"arrays too large for {few} ways and not for {many} miss in "
+        f"{statistics.median(at[few, row.in_ways].misses for row in apart):.0%} of accesses with "
+        f"{few} ways and in {statistics.median(row.misses for row in apart):.0%} with {many}"
+    )
+    if abs(gain) < SAME:
+        if min(row.misses for row in apart) > QUIET:
+            return _disturbed(says)
+        return Judgement(
+            Verdict.FAIL,
+            f"{says}: the mask changes nothing",
+            "The agent's masks would have no effect here: do not enforce.",
+            "look at the BIOS (RDT, CAT) and the microcode; send this report with a bug report",
+        )
+    if noise > QUIET:
+        return _disturbed(f"{says}; but arrays of half their ways miss in up to {noise:.0%}")
+    if gain < CLEAR or not _ordered(rows):
+        return _disturbed(says)
+    return Judgement(
+        Verdict.PASS,
+        says,
+        "A tenant keeps to the ways it is given: the agent can protect one from another.",
+    )
+
+
+def _ordered(rows: Sequence[Row]) -> bool:
+    """Whether more ways never miss clearly more."""
+    by_size: dict[float, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.ways):
+        by_size.setdefault(row.in_ways, []).append(row)
+    return all(
+        more.misses <= less.misses + QUIET
+        for same in by_size.values()
+        for less, more in itertools.pairwise(same)
+    )
+
+
+def _disturbed(says: str) -> Judgement:
+    return Judgement(
+        Verdict.INCONCLUSIVE,
+        says,
+        "Others fill the cache meanwhile, or memory beyond the LLC answers: nothing is proven.",
+        "repeat it while the host is idle, on other --cpus",
+    )
+
+
+def chart(rows: Sequence[Row]) -> Chart:
+    """Return misses an access by the size of the array, a curve a class."""
+    return Chart(
+        "LLC misses an access",
+        "size of the array in ways of the LLC",
+        "share",
+        [
+            (f"{ways} ways", [(row.in_ways, row.misses) for row in rows if row.ways == ways])
+            for ways in sorted({row.ways for row in rows})
+        ],
+        [(size, f"{size:g}") for size in sorted({row.in_ways for row in rows})],
+    )
+
+
+TEST = Test("mask", "Does a mask limit misses?", 60, measure, judge, chart)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads made by programs that exist: fio reads a disk, stress-ng streams memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import yaml
+
+from iat_nova.common.clock import Clock
+from iat_nova.qualify.api import Unavailable
+
+BLOCK = 128 << 10  # bytes of one read
+START_S = 2.0  # in which fio has said what it dislikes
+LONGEST_S = 180  # it ends by itself, also when we were killed
+STREAM_S = 6  # stress-ng gives no rate of a shorter stream
+_END_S = 10.0
+
+
+class DiskReads:
+    """`api.Inbound`: fio reads a disk or file past the page cache. Nothing is written to it."""
+
+    ours = True
+
+    def __init__(self, disk: Path, clock: Clock) -> None:
+        self._disk = disk
+        self._clock = clock
+
+    @contextlib.contextmanager
+    def flowing(self, cpu: int, footprint: int) -> Iterator[None]:
+        """See `api.Inbound`."""
+        fio = program("fio")
+        self._check(footprint)
+        command = [
+            fio, "--name=qualify", f"--filename={str(self._disk).replace(':', chr(92) + ':')}",
+            "--readonly", "--allow_file_create=0", "--rw=randread", "--direct=1",
+            "--ioengine=libaio", f"--bs={BLOCK}", f"--iodepth={max(footprint // BLOCK, 8)}",
+            "--time_based", f"--runtime={LONGEST_S}", f"--cpus_allowed={cpu}",
+            f"--output={os.devnull}",
+        ]  # fmt: skip
+        with running(command) as process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(START_S)
+            if process.poll() is not None:
+                _, said = process.communicate()
+                words = said.strip().replace(str(self._disk), "the disk").splitlines()
+                raise Unavailable(
+                    f"fio ended with status {process.returncode}: {words[-1] if words else ''}",
+                    "name a block device or a large file on a disk that takes O_DIRECT: --disk",
+                )
+            yield
+
+    def _check(self, least: int) -> None:
+        """Raise `Unavailable` unless it can be read from."""
+        try:
+            mode = self._disk.stat().st_mode
+            size = self._disk.stat().st_size
+        except OSError as error:
+            raise Unavailable(f"--disk: {error.strerror}", "name one that is there") from error
+        if stat.S_ISBLK(mode):
+            return
+        if not stat.S_ISREG(mode) or size < 4 * least:
+            raise Unavailable(
+                f"--disk is neither a block device nor a file of at least {4 * least >> 20} MiB",
+                "fallocate does not do: dd if=/dev/urandom of=FILE bs=1M count=1024",
+            )
+
+
+class PresentTraffic:
+    """`api.Inbound`: what devices write anyway."""
+
+    ours = False
+
+    @contextlib.contextmanager
+    def flowing(self, cpu: int, footprint: int) -> Iterator[None]:
+        """See `api.Inbound`."""
+        yield
+
+
+def stream(cpu: int) -> float:
+    """`api.Streams` by stress-ng."""
+    with tempfile.TemporaryDirectory(prefix="iat-nova-qualify-") as folder:
+        path = Path(folder) / "metrics.yaml"
+        command = [
+            program("stress-ng"), "--stream", "1", "--taskset", str(cpu),
+            "--timeout", f"{STREAM_S}s", "--metrics", "--yaml", str(path),
+        ]  # fmt: skip
+        with running(command) as process:
+            try:
+                _, said = process.communicate(timeout=10 * STREAM_S)
+            except subprocess.TimeoutExpired:
+                raise Unavailable("stress-ng did not end") from None
+        if process.returncode:
+            raise Unavailable(f"stress-ng ended with status {process.returncode}: {_last(said)}")
+        return rate_of(path.read_text())
+
+
+def rate_of(metrics: str) -> float:
+    """Return bytes a second from what stress-ng measured. Raises `Unavailable`."""
+    found = yaml.safe_load(metrics) or {}
+    for stressor in found.get("metrics") or ():
+        rates = [stressor.get(f"memory-{way}-rate-mb-per-sec") for way in ("read", "write")]
+        if all(isinstance(rate, int | float) for rate in rates):
+            return float(sum(rates)) * 1e6
+    raise Unavailable(
+        "stress-ng gave no memory rate", "an idle CPU (--cpus), or a newer stress-ng (0.15 does)"
+    )
+
+
+def program(name: str) -> str:
+    """Return the path of a program. Raises `Unavailable` with the package to install."""
+    found = shutil.which(name)
+    if found is None:
+        raise Unavailable(f"{name} is not installed", f"apt install {name} (dnf install {name})")
+    return found
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a program for as long as this lasts. Raises `Unavailable` when it cannot start."""
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, cwd="/",
+        )  # fmt: skip
+    except OSError as error:
+        raise Unavailable(f"{command[0]}: {error.strerror}") from error
+    try:
+        yield process
+    finally:
+        process.terminate()
+        deadline = time.monotonic() + _END_S
+        try:
+            process.communicate(timeout=max(deadline - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def _last(said: str) -> str:
+    return said.strip().splitlines()[-1] if said.strip() else "it said nothing"

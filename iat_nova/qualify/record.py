@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was found, as data to send along: the CPU and the tests, no names of the host's."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.resources
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from iat_nova.hardware.backends import Choice
+from iat_nova.model import CacheDomain
+from iat_nova.qualify.api import Outcome, Verdict
+
+FORMAT = 1
+_CPUINFO = {  # /proc/cpuinfo -> ours
+    "vendor_id": "vendor",
+    "cpu family": "family",
+    "model": "model",
+    "model name": "name",
+    "stepping": "stepping",
+    "microcode": "microcode",
+}
+
+
+def cpu_and_microcode(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
+    """Return which CPU and microcode this is; unknown fields are empty."""
+    fields = dict.fromkeys(_CPUINFO.values(), "")
+    for line in cpuinfo.read_text(errors="replace").splitlines():
+        key, colon, value = line.partition(":")
+        if not colon:
+            break  # one block a CPU: the first will do
+        if key.strip() in _CPUINFO:
+            fields[_CPUINFO[key.strip()]] = value.strip()
+    return fields
+
+
+@functools.cache
+def schema() -> Any:
+    """Return the JSON Schema of `as_data`."""
+    source = importlib.resources.files("iat_nova.qualify") / "schema.yaml"
+    return yaml.safe_load(source.read_text(encoding="utf-8"))
+
+
+def as_data(
+    outcomes: Sequence[Outcome],
+    *,
+    version: str,
+    at_s: float,
+    kernel: str,
+    cpu: Mapping[str, str],
+    choices: Sequence[Choice],
+    domain: CacheDomain | None,
+) -> dict[str, Any]:
+    """Return the record; `domain` is that of the tests, None where none could be opened."""
+    return {
+        "format": FORMAT,
+        "iat_nova": version,
+        "taken_at_s": round(at_s),
+        "kernel": kernel,
+        "cpu": dict(cpu),
+        "interfaces": [{"role": one.role, "chosen": one.chosen, "why": one.why} for one in choices],
+        "cache": None
+        if domain is None
+        else {
+            "ways": domain.ways,
+            "way_bytes": domain.way_bytes,
+            "classes": domain.classes,
+            "cpus": len(domain.cpus),
+            "ddio_found": None if domain.ddio_found is None else str(domain.ddio_found),
+        },
+        "passed": passed(outcomes),
+        "tests": [
+            {
+                "name": one.name,
+                "verdict": one.judgement.verdict.value,
+                "says": one.judgement.says,
+                "means": one.judgement.means,
+                "remedy": one.judgement.remedy,
+                "seconds": round(one.seconds, 1),
+                "rows": [dict(row) for row in one.rows],
+                "chart": None if one.chart is None else dataclasses.asdict(one.chart),
+            }
+            for one in outcomes
+        ],
+    }
+
+
+def passed(outcomes: Sequence[Outcome]) -> bool:
+    """Whether every test passed."""
+    return all(one.judgement.verdict is Verdict.PASS for one in outcomes)

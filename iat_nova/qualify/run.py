@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the tests one after the other; what cannot be made is an outcome like the others."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.probe import refusal
+from iat_nova.qualify.api import Bench, Judgement, Outcome, Test, Unavailable, Verdict
+
+_NOTHING = "Nothing is known about this."
+
+
+def run(
+    tests: Iterable[Test[Any]], bench: Bench, tell: Callable[[str], None]
+) -> tuple[Outcome, ...]:
+    """Make the tests; `tell` is given each step."""
+    return tuple(_one(test, bench, tell) for test in tests)
+
+
+def none(tests: Iterable[Test[Any]], why: HardwareError) -> tuple[Outcome, ...]:
+    """Return the outcomes where the host's interfaces cannot be opened at all."""
+    return tuple(Outcome(one.name, one.question, _refused(why), 0.0) for one in tests)
+
+
+def _one(test: Test[Any], bench: Bench, tell: Callable[[str], None]) -> Outcome:
+    begin_s = bench.clock.now()
+    tell(f"{test.name}: about {test.about_s:.0f} s")
+    try:
+        rows = test.measure(bench, lambda step: tell(f"{test.name}: {step}"))
+    except Unavailable as error:
+        why = Judgement(Verdict.UNAVAILABLE, str(error), _NOTHING, error.remedy)
+        return Outcome(test.name, test.question, why, bench.clock.now() - begin_s)
+    except HardwareError as error:
+        took_s = bench.clock.now() - begin_s
+        return Outcome(test.name, test.question, _refused(error), took_s)
+    return outcome(test, rows, bench.clock.now() - begin_s)
+
+
+def outcome(test: Test[Any], rows: Sequence[Any], seconds: float) -> Outcome:
+    """Return what rows that were measured amount to."""
+    return Outcome(
+        test.name,
+        test.question,
+        test.judge(rows),
+        seconds,
+        tuple(dataclasses.asdict(row) for row in rows),
+        test.chart(rows),
+    )
+
+
+def _refused(error: HardwareError) -> Judgement:
+    found = refusal("", error)
+    return Judgement(Verdict.UNAVAILABLE, found.state, _NOTHING, found.remedy)

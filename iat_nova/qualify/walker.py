@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pointer chase: seconds, and misses, of random accesses to an array of a given size.
+
+No packaged program gives these by array size on a chosen CPU while another reads its counters:
+stress-ng and membw stream, and lmbench is not in Debian. The loop is eleven bytes of machine code,
+so that no compiler is needed; Python around each access would cost more than the access.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import platform
+import random
+import time
+from collections.abc import Callable, Iterator
+
+from iat_nova.qualify.api import Unavailable
+
+LINE = 64  # bytes
+_WORDS = LINE // 8
+_CHASE = bytes.fromhex(
+    "4889f8"  # mov rax, rdi     the first line
+    "488b00"  # mov rax, [rax]   the next one: known only now
+    "48ffce"  # dec rsi          so many times
+    "75f8"  # jnz -8
+    "c3"  # ret              rax: where it ended
+)
+
+
+class Chase:
+    """`api.Walker` on the machine it runs on. `seed` fixes the order of the lines."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self._seed = seed
+
+    def __call__(self, cpu: int, size: int, accesses: int) -> Callable[[], float]:
+        """See `api.Walker`."""
+        code = _code()
+        with _on(cpu):
+            array = _array(size, random.Random(self._seed))
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(array))
+        run = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)(
+            ctypes.addressof(ctypes.c_char.from_buffer(code))
+        )
+
+        def walk() -> float:
+            with _on(cpu):
+                at_s = time.perf_counter()
+                run(begin, accesses)
+                return time.perf_counter() - at_s
+
+        walk.keep = (array, code)  # type: ignore[attr-defined]  # for as long as it may run
+        return walk
+
+
+def _code() -> mmap.mmap:
+    """Return memory with the loop in it, to be run. Raises `Unavailable`."""
+    if platform.machine() != "x86_64":
+        raise Unavailable(f"the walk is written for x86_64, this is {platform.machine()}")
+    try:
+        page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    except OSError as error:
+        raise Unavailable(
+            f"no memory to run code in: {error.strerror}",
+            "SELinux: setsebool -P selinuxuser_execheap 1, or run it unconfined",
+        ) from error
+    page.write(_CHASE)
+    return page
+
+
+def _array(size: int, dice: random.Random) -> mmap.mmap:
+    """Return an array whose lines each hold the address of another, in one circle."""
+    count = max(size // LINE, 2)
+    try:
+        array = mmap.mmap(-1, count * LINE)
+    except OSError as error:
+        raise Unavailable(f"no memory for an array of {size} bytes: {error.strerror}") from error
+    with contextlib.suppress(OSError):  # else page walks cost accesses of their own
+        array.madvise(mmap.MADV_HUGEPAGE)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(array))
+    order = list(range(count))
+    dice.shuffle(order)
+    with memoryview(array) as view, view.cast("Q") as words:
+        last = order[-1]
+        for line in order:
+            words[last * _WORDS] = begin + line * LINE
+            last = line
+    return array
+
+
+@contextlib.contextmanager
+def _on(cpu: int) -> Iterator[None]:
+    """Run this thread on one CPU. Raises `Unavailable`."""
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {cpu})
+    except OSError as error:
+        raise Unavailable(
+            f"CPU {cpu} cannot be used: {error.strerror}", "name CPUs that are online: --cpus"
+        ) from error
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

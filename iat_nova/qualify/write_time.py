@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long does a write take? Masks and DDIO's ways, written to and fro."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import statistics
+from collections.abc import Callable, Sequence
+
+from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Verdict
+
+WRITES = 20
+QUICK_S = 0.010  # a hundredth of the loop's second
+SLOW_S = 0.100  # a tenth: ten classes then take the whole of it
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One write, read back as well: `what` is a class's mask, or DDIO's ways."""
+
+    what: str
+    seconds: float
+
+
+def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
+    """Write and time; DDIO's ways are those that are there, and only where they can be written."""
+    rows = []
+    tell("masks")
+    with bench.in_class() as have:
+        have(bench.ways[0])  # makes the class
+        for number in range(1, WRITES + 1):
+            write = functools.partial(have, bench.ways[-(number % 2)])
+            rows.append(Row("mask", _timed(bench, write)))
+    found = bench.ddio.read(bench.domain.id) if bench.ddio_refused is None else None
+    if found:
+        tell("DDIO's ways")
+        for _ in range(WRITES):
+            write_ddio = functools.partial(bench.ddio.write, bench.domain.id, found)
+            rows.append(Row("DDIO", _timed(bench, write_ddio)))
+    return rows
+
+
+def _timed(bench: Bench, action: Callable[[], object]) -> float:
+    begin_s = bench.clock.now()
+    action()
+    return bench.clock.now() - begin_s
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """Compare the median, and the slowest, with the second that an iteration has."""
+    medians = {
+        what: statistics.median(row.seconds for row in rows if row.what == what)
+        for what in dict.fromkeys(row.what for row in rows)
+    }
+    slowest = max(row.seconds for row in rows)
+    each = ", ".join(f"{what} {median * 1e3:.2f} ms" for what, median in medians.items())
+    says = (
+        f"a write and its read-back take (median) {each}; the slowest took {slowest * 1e3:.1f} ms"
+    )
+    if max(medians.values()) > SLOW_S:
+        return Judgement(
+            Verdict.FAIL,
+            says,
+            "Changing the ways of a few tenants would take longer than the loop's interval.",
+            "see what holds the CPUs up (SMIs, frozen or overcommitted CPUs)",
+        )
+    if max(medians.values()) > QUICK_S:
+        return Judgement(
+            Verdict.INCONCLUSIVE,
+            says,
+            "The agent works, but is slow to change many tenants' ways.",
+            "repeat it while the host is idle",
+        )
+    return Judgement(Verdict.PASS, says, "Writes are lost in the loop's interval of a second.")
+
+
+def chart(rows: Sequence[Row]) -> Chart:
+    """Return the seconds of each write."""
+    kinds = dict.fromkeys(row.what for row in rows)
+    series = {what: [row.seconds for row in rows if row.what == what] for what in kinds}
+    return Chart(
+        "Time of a write",
+        "number of the write",
+        "seconds",
+        [(what, list(enumerate(times, start=1))) for what, times in series.items()],
+        [(float(number), str(number)) for number in (1, 5, 10, 15, 20)],
+    )
+
+
+TEST = Test("write-time", "How long does a write take?", 2, measure, judge, chart)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of a host say of good, bad and noisy hardware: rows in, a verdict out."""
+
+import random
+import unittest
+
+from iat_nova.qualify import bandwidth, ddio, mask, slices, write_time
+from iat_nova.qualify.api import Verdict
+from iat_nova.qualify.registry import TESTS
+from tests.qualify_sample import counted, obeys, streams, stretches, walks
+
+PASS, FAIL, INCONCLUSIVE = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
+
+
+class Mask(unittest.TestCase):
+    """Does a mask limit misses?"""
+
+    def test_good(self):
+        """Arrays miss where they outgrow their class."""
+        judged = mask.judge(walks(obeys))
+        self.assertEqual(PASS, judged.verdict, judged)
+        self.assertIn("the agent can protect", judged.means)
+
+    def test_good_with_some_noise(self):
+        """Some misses more or less change nothing."""
+        dice = random.Random(1)
+        rows = walks(lambda w, s: min(1.0, max(0.0, obeys(w, s) + dice.uniform(-0.08, 0.08))))
+        self.assertEqual(PASS, mask.judge(rows).verdict)
+
+    def test_a_mask_without_effect(self):
+        """Every class hits as if it had all ways."""
+        judged = mask.judge(walks(lambda w, s: obeys(11, s)))
+        self.assertEqual(FAIL, judged.verdict, judged)
+        self.assertIn("do not enforce", judged.means)
+        self.assertIn("bug report", judged.remedy)
+
+    def test_a_neighbour_that_fills_the_cache(self):
+        """Even what fits misses: no judgement, whether the classes differ or not."""
+        for noise in (lambda w, s: 0.6, lambda w, s: max(obeys(w, s), 0.27)):
+            self.assertEqual(INCONCLUSIVE, mask.judge(walks(noise)).verdict)
+
+    def test_a_weak_effect(self):
+        """A difference that is there and is too small proves nothing."""
+        judged = mask.judge(walks(lambda w, s: 0.2 * obeys(w, s)))
+        self.assertEqual(INCONCLUSIVE, judged.verdict)
+
+    def test_more_ways_that_miss_more(self):
+        """A class in between that misses clearly more than the smallest is no order."""
+        judged = mask.judge(walks(lambda w, s: 0.95 if (w, s) == (8, 6) else obeys(w, s)))
+        self.assertEqual(INCONCLUSIVE, judged.verdict)
+
+    def test_too_few_ways(self):
+        """Two classes with no array between them."""
+        self.assertEqual(INCONCLUSIVE, mask.judge(walks(obeys, ways=(2, 3))).verdict)
+
+
+class Ddio(unittest.TestCase):
+    """Do DDIO's ways change hits and misses?"""
+
+    def test_good(self):
+        """More ways, fewer misses, each time."""
+        judged = ddio.judge(stretches(0.5, 0.05, 0.52, 0.04, 0.49, 0.06))
+        self.assertEqual(PASS, judged.verdict, judged)
+
+    def test_ways_without_effect(self):
+        """The same misses whatever the register says."""
+        judged = ddio.judge(stretches(0.5, 0.5, 0.505, 0.495, 0.5, 0.502))
+        self.assertEqual(FAIL, judged.verdict, judged)
+        self.assertIn("ddio_interface = none", judged.remedy)
+
+    def test_a_register_that_keeps_its_value(self):
+        """What is read back is not what was asked for."""
+        judged = ddio.judge(stretches(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, reads=lambda asked: 2))
+        self.assertEqual(FAIL, judged.verdict)
+        self.assertIn("asked for 6 ways, DDIO's register reads back 2", judged.says)
+
+    def test_traffic_that_changes(self):
+        """Other traffic explains other misses."""
+        judged = ddio.judge(stretches(0.5, 0.05, 0.5, 0.05, lines=[10e6, 4e6, 10e6, 4e6]))
+        self.assertEqual(INCONCLUSIVE, judged.verdict)
+        self.assertIn("from 4.0 M/s to 10.0 M/s", judged.says)
+
+    def test_nothing_to_gain(self):
+        """Buffers that fit already, and those that are never met again."""
+        for shares in ((0.01, 0.0, 0.02, 0.0), (0.99, 0.98, 0.99, 0.98)):
+            self.assertEqual(INCONCLUSIVE, ddio.judge(stretches(*shares)).verdict)
+
+    def test_noise(self):
+        """A mean that fell and stretches that overlap."""
+        judged = ddio.judge(stretches(0.5, 0.3, 0.31, 0.45, 0.55, 0.3))
+        self.assertEqual(INCONCLUSIVE, judged.verdict)
+
+    def test_the_wrong_way(self):
+        """More misses with more ways is no success."""
+        judged = ddio.judge(stretches(0.3, 0.5, 0.3, 0.5))
+        self.assertEqual(INCONCLUSIVE, judged.verdict)
+
+
+class Slices(unittest.TestCase):
+    """Do the slices agree?"""
+
+    def test_good(self):
+        """All within some per cent."""
+        rows = counted(*(1_000_000 + 5_000 * (n % 7) for n in range(18)))
+        self.assertEqual(PASS, slices.judge(rows).verdict)
+
+    def test_one_that_differs(self):
+        """One slice would mislead; the remedy counts all."""
+        judged = slices.judge(counted(*[1_000_000] * 17, 700_000))
+        self.assertEqual(FAIL, judged.verdict)
+        self.assertIn("of 18 slices number 17", judged.says)
+        self.assertIn("cha_slices = 0", judged.remedy)
+
+    def test_clusters(self):
+        """With sub-NUMA clustering slices agree with those of their cluster; one may be idle."""
+        self.assertEqual(FAIL, slices.judge(counted(*[900_000] * 9, *[10] * 9)).verdict)
+        judged = slices.judge(counted(*[900_000] * 9, *[10] * 9, clusters=2))
+        self.assertEqual(PASS, judged.verdict)
+
+    def test_too_little(self):
+        """A hundred lines prove nothing, and no line divides by nothing."""
+        self.assertEqual(INCONCLUSIVE, slices.judge(counted(*[100] * 18)).verdict)
+        self.assertEqual(INCONCLUSIVE, slices.judge(counted(*[0] * 18)).verdict)
+
+
+class Bandwidth(unittest.TestCase):
+    """Does a limit throttle?"""
+
+    def test_verdicts(self):
+        """Good, without effect, drifting by itself, and hardly any effect."""
+        for rates, verdict in (
+            ((12.0, 7.0, 1.5, 11.8), PASS),
+            ((12.0, 12.1, 11.9, 12.0), FAIL),
+            ((12.0, 7.0, 1.5, 6.0), INCONCLUSIVE),
+            ((12.0, 11.5, 10.9, 12.0), INCONCLUSIVE),
+            ((0.0, 0.0, 0.0, 0.0), INCONCLUSIVE),
+        ):
+            with self.subTest(rates):
+                self.assertEqual(verdict, bandwidth.judge(streams(*rates)).verdict)
+
+
+class WriteTime(unittest.TestCase):
+    """How long does a write take?"""
+
+    def test_verdicts(self):
+        """By the slower of the two kinds' medians; one slow write changes nothing."""
+        for masks_s, ddio_s, verdict in (
+            (0.0002, 0.0001, PASS),
+            (0.0002, 0.03, INCONCLUSIVE),
+            (0.3, 0.0001, FAIL),
+        ):
+            rows = [write_time.Row("mask", masks_s)] * 20 + [write_time.Row("DDIO", ddio_s)] * 20
+            with self.subTest(masks_s=masks_s, ddio_s=ddio_s):
+                self.assertEqual(verdict, write_time.judge([*rows, rows[0]]).verdict)
+        rows = [write_time.Row("mask", 0.0002)] * 20 + [write_time.Row("mask", 0.5)]
+        judged = write_time.judge(rows)
+        self.assertEqual(PASS, judged.verdict)
+        self.assertIn("500.0 ms", judged.says)
+
+
+class Charts(unittest.TestCase):
+    """Each test draws what it measured."""
+
+    def test_points(self):
+        """Every row is in a curve, at a place the axis has."""
+        for name, rows, lines, points in (
+            ("mask", walks(obeys), 4, 36),
+            ("ddio", stretches(0.5, 0.1, 0.5, 0.1), 1, 4),
+            ("slices", counted(*[5] * 60), 1, 60),
+            ("bandwidth", streams(12, 7, 2, 12), 1, 3),
+            ("write-time", [write_time.Row("mask", 0.1), write_time.Row("DDIO", 0.2)], 2, 2),
+        ):
+            chart = TESTS[name].chart(rows)
+            with self.subTest(name):
+                self.assertEqual(lines, len(chart.lines))
+                self.assertEqual(points, sum(len(points) for _, points in chart.lines))
+                self.assertTrue(chart.ticks)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What iat-nova qualify writes: a record by its schema, a page that needs nothing else."""
+
+import json
+import pathlib
+import unittest
+from html.parser import HTMLParser
+
+import jsonschema
+
+from iat_nova.cmd.qualify import summary
+from iat_nova.hardware.api import HardwareError
+from iat_nova.qualify import html, record
+from iat_nova.qualify.registry import TESTS
+from iat_nova.qualify.run import none
+from tests.qualify_sample import BAD, GOOD, sample
+
+SHOWN = pathlib.Path(__file__).parents[3] / "doc/source/operator/output"
+
+
+class Tags(HTMLParser):
+    """Collects tags and what they refer to."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.links = set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+
+
+class Report(unittest.TestCase):
+    """Record, page and summary."""
+
+    def records(self):
+        refused = none(TESTS.values(), HardwareError("resctrl is not mounted; mount it"))
+        nothing = record.as_data(
+            refused, version="1", at_s=0.0, kernel="6.12", choices=(), domain=None,
+            cpu=dict.fromkeys(sample(GOOD)["cpu"], ""),
+        )  # fmt: skip
+        return {"good": sample(GOOD), "bad": sample(BAD, missing=("bandwidth",)), "none": nothing}
+
+    def test_schema(self):
+        """Each record holds, also after JSON, and one with a name of a guest would not."""
+        for name, data in self.records().items():
+            with self.subTest(name):
+                jsonschema.validate(json.loads(json.dumps(data)), record.schema())
+        with self.assertRaises(jsonschema.ValidationError):
+            jsonschema.validate({**sample(GOOD), "host": "compute1"}, record.schema())
+
+    def test_passed(self):
+        """Only where every test passed."""
+        found = {name: data["passed"] for name, data in self.records().items()}
+        self.assertEqual({"good": True, "bad": False, "none": False}, found)
+
+    def test_page(self):
+        """It tells every verdict and draws what was measured, without script or network."""
+        for name, data in self.records().items():
+            page, seen = html.write(data), Tags()
+            seen.feed(page)
+            with self.subTest(name):
+                self.assertFalse({"script", "link", "img"} & seen.tags)
+                self.assertEqual([], seen.links)
+                drawn = sum(1 for one in data["tests"] if one["chart"])
+                self.assertEqual(drawn, page.count('<div class="chart"><svg'))
+                for one in data["tests"]:
+                    self.assertIn(TESTS[one["name"]].question.replace("'", "&#39;"), page)
+                    self.assertIn(f'<span class="verdict {one["verdict"]}">', page)
+
+    def test_page_again(self):
+        """The page is the same when it is made of the file."""
+        data = sample(GOOD)
+        self.assertEqual(html.write(data), html.write(json.loads(json.dumps(data))))
+
+    def test_what_the_pages_show(self):
+        """The summaries in the documentation are those of the sample."""
+        for name, data in (("good", sample(GOOD)), ("bad", sample(BAD, missing=("bandwidth",)))):
+            with self.subTest(name):
+                shown = (SHOWN / f"qualify-{name}.txt").read_text(encoding="utf-8")
+                self.assertEqual(f"{summary(data, 100)}\n", shown)
