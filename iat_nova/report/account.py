@@ -10,7 +10,7 @@ from typing import Any
 
 from iat_nova.common import amounts as figures
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.model import Action, Hold, Priority, Tenant, TenantKind, WayMask
+from iat_nova.model import UNLIMITED, Action, Hold, Priority, Tenant, TenantKind, WayMask
 from iat_nova.policy import holds
 from iat_nova.policy.owners import guest_id
 from iat_nova.report import escape, view, waymap, words
@@ -299,6 +299,10 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
         more = f", {lent} of them lent" if lent else ""
         shared = ", shared with DDIO" if part.seen.ddio and mask.overlaps(part.seen.ddio) else ""
         yield f"           has {figures.ways(mask.count)} {mask}{more}{shared}"
+        limit = layout.bandwidth_of(tenant.id)
+        if limit != UNLIMITED:
+            least = f"the policy leaves it {tenant.bandwidth_min} % at least"
+            yield f"           memory bandwidth limited to {limit} %; {least}"
         drawn = waymap.text(layout, part.seen.inventory, width=width - 11, colour=colour)
         yield f"           {drawn}"
     if not part.turns:

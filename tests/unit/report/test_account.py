@@ -75,7 +75,7 @@ class TestFind(unittest.TestCase):
 
 
 class TestAccount(unittest.TestCase):
-    def tell(self, tenant=None, *, counted=True, **status):
+    def tell(self, tenant=None, *, counted=True, limit=None, **status):
         """Write a story with one tenant changed; return the account of somebody."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-account-"))
         self.addCleanup(shutil.rmtree, folder)
@@ -92,6 +92,12 @@ class TestAccount(unittest.TestCase):
             if not counted:
                 sample = dataclasses.replace(iteration.sample, tenants={})
                 iteration = dataclasses.replace(iteration, sample=sample)
+            if limit is not None:
+                layout = iteration.decision.layout
+                groups = tuple(dataclasses.replace(g, bandwidth=limit) for g in layout.groups)
+                layout = dataclasses.replace(layout, groups=groups)
+                decision = dataclasses.replace(iteration.decision, layout=layout)
+                iteration = dataclasses.replace(iteration, decision=decision)
             history.record(iteration)
         self.assertTrue(history.flush(), history.problem)
         history.close()
@@ -106,6 +112,13 @@ class TestAccount(unittest.TestCase):
         self.assertIn("Class      class gold (flavor=nfv.large)", page)
         self.assertIn("hold: no idle way", page)
         self.assertTrue(all(len(line) <= 80 for line in page.splitlines()), page)
+
+    def test_a_limit_of_bandwidth(self):
+        """It is told where there is one, with the least that the policy leaves."""
+        for limit, said in ((None, False), (60, True)):
+            page = account.page(self.tell({"bandwidth_min": 40}, limit=limit), stories.NIGHT + 9)
+            text = "memory bandwidth limited to 60 %; the policy leaves it 40 % at least"
+            self.assertEqual(said, text in page)
 
     def test_why_not_more(self):
         """Each cause is told, and what would end it."""
