@@ -2,8 +2,10 @@
 """NVMe disks: commands of whole blocks, moved by DMA a page at a time.
 
 A disk has a bandwidth, a cost a command (what its data sheet's IOPS leave beside the bandwidth)
-and the latency of its medium. All commands that the medium has found are in progress at once, as
-a disk's many flash dies are, and the next page moved is of any of them. A read fills its block
+and the latency of its medium. Its many flash dies work at once, and the next page moved is of any
+of the commands in progress; but they are no more than it takes to keep the disk busy, by Little's
+law its bandwidth times its medium's latency (at least a command): the others wait for their turn.
+Without that bound half of all that is under way would lie in the LLC unread. A read fills its block
 through DDIO, or in memory where the disk's port has no DCA; a write takes its block from wherever
 the lines are. A striped array of disks is one disk with the sum of their bandwidths.
 
@@ -28,7 +30,8 @@ PAGE_LINES = PAGE_BYTES // LINE_BYTES
 # Columns of `Disks.rates` (float64). CREDIT: seconds of its time that it may spend.
 PAGE_S, COMMAND_S, CREDIT_S, MOVED_BYTES = range(4)
 # Columns of `Disks.devices` (int64). STARTED .. SUBMITTED count commands; ACTIVE are in progress.
-DCA, MEDIUM_NS, RANDOM, STARTED, SUBMITTED, ACTIVE = range(6)
+# These have PAGES; none is begun that finds PAGES_MAX of them.
+DCA, MEDIUM_NS, RANDOM, STARTED, SUBMITTED, ACTIVE, PAGES, PAGES_MAX = range(8)
 # Columns of `Disks.jobs` (int64). OWNER is a row of `Nics.served`; FRESH of its commands have
 # never been submitted; COMPLETED and TAKEN count completions; CURRENT is the command that the
 # thread works on (-1: none), PAGE the next of its pages that it reads or (FILLING) writes.
@@ -76,11 +79,12 @@ def make(
 ) -> Disks:
     """Return disks at rest; each job's thread has yet to submit its commands."""
     count = sum(job.depth for job in jobs)
-    devices = np.zeros((max(1, len(disks)), 6), np.int64)
+    devices = np.zeros((max(1, len(disks)), 8), np.int64)
     rates = np.zeros((max(1, len(disks)), 4))
     for number, disk in enumerate(disks):
         rates[number, :2] = (PAGE_BYTES / disk.bytes_per_s, disk.command_s)
         devices[number, :3] = (disk.dca, round(disk.medium_s * 1e9), seed + number)
+        devices[number, PAGES_MAX] = max(1, round(disk.bytes_per_s * disk.medium_s / PAGE_BYTES))
     table = np.zeros((max(1, len(jobs)), 11), np.int64)
     commands = np.zeros((max(1, count), 5), np.int64)
     job_of = np.full(max(1, threads), -1, np.int32)
@@ -132,15 +136,16 @@ def take_done(d: Disks, job: int) -> int:
 
 @kernel
 def _start(d: Disks, disk: int, now_ns: int) -> None:
-    """Begin to move the commands that the medium has found."""
+    """Begin to move the commands that the medium has found, as many as keep the disk busy."""
     v = d.devices[disk]
-    while v[STARTED] < v[SUBMITTED]:
+    while v[STARTED] < v[SUBMITTED] and v[PAGES] < v[PAGES_MAX]:
         command = d.waiting[disk, v[STARTED] % d.waiting.shape[1]]
         if d.commands[command, SUBMITTED_NS] + v[MEDIUM_NS] > now_ns:
             return
         v[STARTED] += 1
         d.active[disk, v[ACTIVE]] = command
         v[ACTIVE] += 1
+        v[PAGES] += d.jobs[d.commands[command, JOB], BLOCK_PAGES]
 
 
 @kernel
@@ -164,6 +169,7 @@ def _move_page(d: Disks, c: cache.Caches, disk: int, place: int, sampling: int) 
     d.rates[disk, MOVED_BYTES] += PAGE_BYTES
     if command[MOVED] == job[BLOCK_PAGES]:
         v[ACTIVE] -= 1
+        v[PAGES] -= job[BLOCK_PAGES]
         d.active[disk, place] = d.active[disk, v[ACTIVE]]
         d.done[command[JOB], job[COMPLETED] % d.done.shape[1]] = number
         job[COMPLETED] += 1
@@ -176,8 +182,10 @@ def step(d: Disks, c: cache.Caches, seconds: float, now_ns: int, sampling: int) 
         v = d.devices[disk]
         # Idle time is not saved up beyond this step.
         d.rates[disk, CREDIT_S] = min(d.rates[disk, CREDIT_S], 0.0) + seconds
-        _start(d, disk, now_ns)
-        while v[ACTIVE] > 0 and d.rates[disk, CREDIT_S] > 0:
+        while d.rates[disk, CREDIT_S] > 0:
+            _start(d, disk, now_ns)
+            if v[ACTIVE] == 0:
+                break
             v[RANDOM] = lcg.following(v[RANDOM])
             place = lcg.number(v[RANDOM]) * v[ACTIVE] // lcg.RANGE
             _move_page(d, c, disk, place, sampling)
