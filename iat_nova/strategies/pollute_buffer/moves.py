@@ -8,10 +8,20 @@ import math
 from collections.abc import Iterator
 
 from iat_nova.layout.open_ways import open_ways
-from iat_nova.model import DomainInventory, Parameters, Priority, Sample, Tenant
+from iat_nova.model import (
+    UNLIMITED,
+    CacheDomain,
+    DomainInventory,
+    Parameters,
+    Priority,
+    Sample,
+    Tenant,
+    TenantKind,
+)
+from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.judge import Looks, at_stake
-from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Move, Plan
+from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Plan
 
 WORTH = 0.006  # less than this cannot be distinguished from chance, so nothing is tried for it
 LANE_LEAVES = 4  # ways beside DDIO's
@@ -102,6 +112,7 @@ def _all(view: View, plan: Plan) -> Iterator[Promise]:
     yield from _lane(view, plan)
     yield from _reach(view, plan)
     yield from _lend(view, plan)
+    yield from _throttle(view, plan)
 
 
 def _apart(view: View, plan: Plan) -> Iterator[Promise]:
@@ -308,3 +319,53 @@ def _lend(view: View, plan: Plan) -> Iterator[Promise]:
         subject = lent[0].tenant if len(lent) == 1 else "layout"
         words = "others may fill its promised ways" if len(lent) == 1 else "promised ways for all"
         yield view.stake(view.ids - owners), Move(subject, changed, words)
+
+
+def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
+    """Halve the memory bandwidth of best-effort streams, or give all of it back.
+
+    A stream's misses do not depend on ways, and who else misses waits behind them. Where memory
+    is not what limits the others, a trial shows no gain.
+    """
+    critical = view.ids - view.best_effort
+    streams = [
+        tenant
+        for tenant in view.inventory.tenants
+        if tenant.priority is Priority.BE
+        and tenant.id in view.looks
+        and view.misses(tenant.id) > STREAMS * view.looks[tenant.id].references_per_s
+    ]
+    limits = tuple(
+        Limit(tenant.id, percent)
+        for tenant in streams
+        if (percent := _halved(view.inventory.domain, plan, tenant)) < UNLIMITED
+    )
+    further = frozenset(one.tenant for one in limits if one.percent < plan.bandwidth_of(one.tenant))
+    if further:
+        changed = dataclasses.replace(plan, limits=limits)
+        least = min(one.percent for one in limits)
+        if _has_classes(view.inventory, changed):
+            words = f"best-effort streams to {least} % of their memory bandwidth"
+            yield view.relief(critical, view.fills(further)), Move("layout", changed, words)
+    if plan.limits and view.settled:  # else they have just paid
+        changed = dataclasses.replace(plan, limits=())
+        lost = view.stake(frozenset(one.tenant for one in plan.limits))
+        yield lost, Move("layout", changed, "all their memory bandwidth back to streams")
+
+
+def _halved(domain: CacheDomain, plan: Plan, tenant: Tenant) -> int:
+    """Return half of a tenant's memory bandwidth as the hardware has it, its least at the least."""
+    control, now = domain.bandwidth, plan.bandwidth_of(tenant.id)
+    if control is None or not control.percent:
+        return UNLIMITED
+    step = control.step
+    least = max(control.least, -(-tenant.bandwidth_min // step) * step)
+    return min(now, max(least, now // 2 // step * step))
+
+
+def _has_classes(inventory: DomainInventory, plan: Plan) -> bool:
+    """Tell whether there are as many classes of service as a plan needs."""
+    groups = plans.layout(inventory, plan).groups
+    hosts = {one.id for one in inventory.tenants if one.kind is TenantKind.HOST}
+    own = sum(1 for group in groups if hosts.isdisjoint(group.tenants))
+    return own <= inventory.domain.classes - 1

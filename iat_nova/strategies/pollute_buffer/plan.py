@@ -7,6 +7,7 @@ import dataclasses
 
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
+    UNLIMITED,
     Allocation,
     CacheDomain,
     DomainInventory,
@@ -23,6 +24,14 @@ BUFFER_WAYS = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Limit:
+    """A tenant, and what of its memory bandwidth it is left, in percent."""
+
+    tenant: str
+    percent: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
     """Who is confined to the buffer, how large it is, and DDIO's ways.
 
@@ -33,6 +42,7 @@ class Plan:
     lowest `lane` ways are for critical tenants with I/O only: their tables, and packets they read.
     `own`: who has ways that no other tenant may fill (see `room`); one that is confined has no
     others. `lent`: who was promised such ways and loses nothing by others that fill them too.
+    `limits`: whose memory bandwidth is limited.
     """
 
     confined: frozenset[str]
@@ -43,6 +53,11 @@ class Plan:
     lane: int = 0
     own: tuple[Own, ...] = ()
     lent: tuple[Own, ...] = ()
+    limits: tuple[Limit, ...] = ()
+
+    def bandwidth_of(self, tenant: str) -> int:
+        """Return what of its memory bandwidth a tenant is left, in percent."""
+        return next((one.percent for one in self.limits if one.tenant == tenant), UNLIMITED)
 
     def without(self, gone: frozenset[str]) -> Plan:
         """Return the plan without these in the buffer; an empty one has no size and no place."""
@@ -83,11 +98,12 @@ def found(domain: CacheDomain, ddio_least: int) -> Plan:
 
 
 def layout(inventory: DomainInventory, plan: Plan) -> Layout:
-    """Return the masks of a plan. Tenants with the same mask share a class of service."""
-    members: dict[WayMask, list[str]] = {}
+    """Return the masks of a plan. Tenants with the same mask and limit share a class of service."""
+    members: dict[tuple[WayMask, int], list[str]] = {}
     for tenant in inventory.tenants:
-        members.setdefault(_mask(inventory, plan, tenant), []).append(tenant.id)
-    groups = tuple(Group(tuple(ids), mask) for mask, ids in sorted(members.items()))
+        key = _mask(inventory, plan, tenant), plan.bandwidth_of(tenant.id)
+        members.setdefault(key, []).append(tenant.id)
+    groups = tuple(Group(tuple(ids), *key) for key, ids in sorted(members.items()))
     return Layout(
         _ddio(inventory.domain, plan.ddio), groups, grouped=any(len(g.tenants) > 1 for g in groups)
     )

@@ -87,6 +87,7 @@ class PolluteBuffer:
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
             ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
             plan = dataclasses.replace(plan, ddio=ddio)
+        plan = dataclasses.replace(plan, limits=())  # judged beside others
         if members != state.members:
             plan = self._with_promises(plan, inventory, sample)
         if plan.own:  # the lowest ways are promised
@@ -149,6 +150,7 @@ class PolluteBuffer:
         changed = frozenset(judge.other_loads(inventory.tenants, state.looks, now))
         plan = self._called_in(state, inventory, sample)
         plan = arrivals.critical_released(plan, state.members, changed)
+        plan = dataclasses.replace(plan, limits=())
         words = f"{why}: measuring anew"
         if often:
             plan = plans.found(inventory.domain, self.parameters.ddio_ways_min)
@@ -365,13 +367,14 @@ def _written(
     plan: Plan = after.trial.plan if after.trial is not None else after.plan
     placed = plans.layout(inventory, plan)
     moved = _moved(before.layout, placed, inventory)
+    written = moved or placed.limits_since(before.layout)
     since_s = sample.taken_at_s - _MINUTE_S
     recent = tuple(at_s for at_s in before.changes_at_s if at_s > since_s)
     after = dataclasses.replace(
         after,
         iteration=before.iteration + 1,
         layout=placed,
-        changes_at_s=(*recent, sample.taken_at_s) if moved else recent,
+        changes_at_s=(*recent, sample.taken_at_s) if written else recent,
     )
     decision = Decision(
         domain=sample.domain,

@@ -52,6 +52,32 @@ class MovesTest(unittest.TestCase):
         self.assertEqual((), result.moves)
 
 
+WALL = """\
+length: 20s
+compression: 0.5%
+guests:
+  - {name: a, uuid: 00000001-57e3-4000-8000-000000000001, extra_specs: {"iat:priority": PC},
+     cpus: [1, 2]}
+  - {name: b, uuid: 00000002-57e3-4000-8000-000000000002, extra_specs: {"iat:priority": BE},
+     cpus: [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]}
+workloads:
+  a: {profile: mcf, cpus: [1, 2]}
+  b: {profile: lbm, cpus: [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]}
+"""
+
+
+class BandwidthTest(unittest.TestCase):
+    def test_streams_are_throttled_where_the_scenario_has_it(self):
+        """The least is the scenario's; critical work gains. Without MBA nobody is limited."""
+        done = {}
+        for keys, limits in (("mba: true\nbandwidth_min: 35%\n", {100, 50, 40}), ("", {100})):
+            result = run(read_scenario(keys + WALL, "x", "x"), "pollute-buffer")
+            seen = {group.bandwidth for one in result.decisions for group in one.layout.groups}
+            self.assertEqual(limits, seen)
+            done[keys] = next(one.work_per_s for one in result.workloads if one.name == "a")
+        self.assertGreater(done["mba: true\nbandwidth_min: 35%\n"], 1.05 * done[""])
+
+
 class RestartTest(unittest.TestCase):
     def test_the_host_is_as_found_until_the_next_agents_first_layout(self):
         """Its first sample is four seconds later; it decides from nothing, masks included."""

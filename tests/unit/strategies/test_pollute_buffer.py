@@ -9,11 +9,15 @@ from collections.abc import Callable
 from iat_nova.layout.check import check
 from iat_nova.model import (
     Action,
+    BandwidthControl,
     CacheDomain,
     Decision,
     DomainInventory,
+    Layout,
     Parameters,
     Priority,
+    Rates,
+    Sample,
     Tenant,
     TenantKind,
     WayMask,
@@ -296,6 +300,119 @@ class TrialTest(unittest.TestCase):
         run.on(alone, 20)
         self.assertEqual((WayMask(0x7FF),), tuple(g.mask for g in run.decisions[-1].layout.groups))
         self.assertIsNone(run.decisions[-1].layout.mask_of("t1"))
+
+
+class OnMemory(Run):
+    """The closed loop where memory is what limits: whom `gain` says gains as streams lose it."""
+
+    def __init__(self, gain: float) -> None:
+        super().__init__(0.0)
+        self.gain = gain
+
+    def on(
+        self, here: Host, seconds: int, look: Callable[[Decision], None] = lambda d: None
+    ) -> None:
+        for _ in range(seconds):
+            super().on(_Memory(here, self.gain), 1, look)  # type: ignore[arg-type]
+
+    def limits(self) -> dict[str, int]:
+        """Return whose memory bandwidth is limited now."""
+        layout = self.decisions[-1].layout
+        return {
+            t: one.bandwidth for one in layout.groups for t in one.tenants if one.bandwidth < 100
+        }
+
+
+class _Memory:
+    def __init__(self, here: Host, gain: float) -> None:
+        self.inventory = here.inventory
+        self._here = here
+        self._gain = gain
+
+    def sample(
+        self, layout: Layout | None, at_s: float, dice: random.Random, noise: float
+    ) -> Sample:
+        seen = self._here.sample(layout, at_s, dice, noise)
+        shares = {t: layout.bandwidth_of(t) / 100 if layout else 1.0 for t in seen.tenants}
+        faster = 1.0 + self._gain * sum(1.0 - share for share in shares.values())
+        speeds = {t: share if share < 1.0 else faster for t, share in shares.items()}
+        tenants = {t: _scaled(rates, speeds[t]) for t, rates in seen.tenants.items()}
+        return dataclasses.replace(seen, tenants=tenants)
+
+
+def _scaled(rates: Rates, factor: float) -> Rates:
+    return dataclasses.replace(
+        rates,
+        instructions_per_s=rates.instructions_per_s * factor,
+        references_per_s=rates.references_per_s * factor,
+        misses_per_s=rates.misses_per_s * factor,
+    )
+
+
+def on_memory(*least: int, **domain: object) -> Host:
+    """Return a host of a critical and a best-effort stream for each least percentage."""
+    known = {"bandwidth": BandwidthControl(10, 10, 100, percent=True), **domain}
+    here = host((PC, STREAM), *((BE, STREAM) for _ in least), **known)
+    tenants = tuple(
+        dataclasses.replace(tenant, bandwidth_min=percent)
+        for tenant, percent in zip(here.inventory.tenants, (10, *least), strict=True)
+    )
+    loads = {tenant.id: load for tenant, load in zip(tenants, here.loads, strict=True)}
+    return Host(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)
+
+
+class BandwidthTest(unittest.TestCase):
+    """Best-effort streams are throttled where that makes critical tenants faster."""
+
+    def test_streams_are_throttled_as_far_as_it_pays_and_the_policy_allows(self) -> None:
+        """Each not below its least, rounded up to a step; the critical stream never."""
+        run = OnMemory(0.3)
+        run.on(on_memory(20, 45, 100), 40)
+        self.assertEqual({"t1": 20, "t2": 50}, run.limits())
+        kept = [s.reason for d in run.decisions for s in d.steps if "kept" in s.reason]
+        self.assertTrue(
+            [reason for reason in kept if "of their memory bandwidth: speeds" in reason]
+        )
+
+    def test_what_does_not_pay_is_undone(self) -> None:
+        """Memory is not what limits: streams keep all, and the attempt is told."""
+        run = OnMemory(0.0)
+        run.on(on_memory(20), 40)
+        tried = [s.reason for d in run.decisions for s in d.steps if "tried" in s.reason]
+        self.assertTrue([reason for reason in tried if "memory bandwidth" in reason])
+        self.assertEqual({}, run.limits())
+
+    def test_only_where_the_hardware_and_the_policy_have_it(self) -> None:
+        """Not without MBA, nor where that takes absolute numbers, nor at 100 %."""
+        absolute = BandwidthControl(1, 1, 2048, percent=False)
+        for here in (
+            on_memory(20, bandwidth=None),
+            on_memory(20, bandwidth=absolute),
+            on_memory(100),
+        ):
+            run = OnMemory(0.3)
+            run.on(here, 40)
+            reasons = [s.reason for d in run.decisions for s in d.steps]
+            self.assertEqual([], [reason for reason in reasons if "bandwidth" in reason])
+            self.assertEqual({}, run.limits())
+
+    def test_limits_end_when_somebody_comes(self) -> None:
+        """They were judged beside others."""
+        run = OnMemory(0.3)
+        run.on(on_memory(20), 40)
+        self.assertEqual({"t1": 20}, run.limits())
+        run.on(on_memory(20, 20), 1)
+        self.assertEqual({}, run.limits())
+
+    def test_limits_cost_classes(self) -> None:
+        """With no class of service left for them nobody is limited."""
+        run = OnMemory(0.3)
+        here = on_memory(20)
+        domain = dataclasses.replace(here.inventory.domain, classes=2)
+        loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
+        inventory = dataclasses.replace(here.inventory, domain=domain)
+        run.on(Host(inventory, loads, CALM), 40)
+        self.assertEqual({}, run.limits())
 
 
 def promising(here: Host, *ways: int, **domain: object) -> Host:
