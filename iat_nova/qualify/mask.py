@@ -17,7 +17,7 @@ from iat_nova.hardware.api import CoreCounts
 from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 
 ACCESSES = 4_000_000  # of one row: 0.1 s out of the cache, 0.5 s out of memory
-_SIZES = (0.5, 1, 2, 3, 4, 6, 8, 12, 16)  # of arrays, in ways
+SIZES = (0.5, 1, 2, 3, 4, 6, 8, 12, 16)  # of arrays, in ways
 _SETTLED = 2  # walks whose counts are taken; the median goes into the row
 
 CLEAR = 0.30  # so much more of the accesses must miss with few ways where many suffice
@@ -44,7 +44,7 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
     cpu, ways = bench.cpus[0], bench.ways
     if len(ways) < 2:
         raise Unavailable("too few ways are free to compare a small class with a large one")
-    sizes = [size for size in _SIZES if size <= 1.5 * ways[-1]]
+    sizes = [size for size in SIZES if size <= 1.5 * ways[-1]]
     bench.counters.watch(bench.cpus)
     rows = []
     with bench.in_class() as have:
