@@ -305,7 +305,8 @@ class TestSimulateBound(CliCase):
         path = self.folder / "two.yaml"
         path.write_text(COMPARED.replace("PC", "BE"))
         status, _, err = self.run_it("simulate", "bound", str(path), "--out", str(self.folder))
-        self.assertEqual((2, 1), (status, len(err.splitlines())))
+        told = [line for line in err.splitlines() if "compiling" not in line]  # a first run says so
+        self.assertEqual((2, 1), (status, len(told)))
 
 
 class TestMistakes(CliCase):

@@ -10,8 +10,8 @@ from unittest import mock
 from iat_nova.sim import compare, parallel, sources
 from iat_nova.sim.figures import runner
 from iat_nova.sim.reader import read_scenario
+from tests.functional.test_compare import TEXT
 from tests.unit.sim import in_process
-from tests.unit.sim.test_compare import TEXT
 from tests.unit.sim.test_figures import FIGURE
 
 try:
