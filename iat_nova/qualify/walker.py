@@ -2,7 +2,7 @@
 """A pointer chase: seconds, and misses, of random accesses to an array of a given size.
 
 No packaged program gives these by array size on a chosen CPU while another reads its counters:
-stress-ng and membw stream, and lmbench is not in Debian. The loop is fourteen bytes of machine code,
+stress-ng and membw stream, and lmbench is not in Debian. The loop is a few bytes of machine code,
 so that no compiler is needed; Python around each access would cost more than the access.
 """
 
