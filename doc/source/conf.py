@@ -9,7 +9,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
 project = "iat-nova"
 copyright = "iat-nova contributors"
 extensions = [
-    "openstackdocstheme",
     "oslo_config.sphinxext",
     "reno.sphinxext",
     "sphinx.ext.graphviz",
@@ -21,11 +20,12 @@ extensions = [
     "support",
     "tournament",
 ]
-html_theme = "openstackdocs"
-openstackdocs_auto_name = False
-openstackdocs_use_storyboard = False
+html_theme = "furo"
+html_title = "iat-nova"
 html_static_path = ["_static"]
-templates_path = ["_templates"]
+html_css_files = ["iat.css"]
+html_show_sphinx = False
+html_copy_source = False
 graphviz_output_format = "svg"
 nitpicky = False
 smartquotes = False  # two dashes before an option stay two
