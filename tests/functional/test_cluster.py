@@ -2,7 +2,6 @@
 """What runs take place on."""
 
 import pathlib
-import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -28,7 +27,7 @@ class ExtraTest(unittest.TestCase):
     def test_without_the_extra(self):
         """It is said what to install."""
         with (
-            mock.patch.dict(sys.modules, {"distributed": None}),
+            in_process.without("distributed"),
             self.assertRaisesRegex(parallel.ParallelError, r"pip install 'iat-nova\[dask\]'"),
             parallel.executor(scheduler="tcp://127.0.0.1:1"),
         ):

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import json
 import pathlib
-import sys
 import tempfile
 from unittest import mock
 
@@ -333,7 +332,7 @@ class TestMistakes(CliCase):
         path.write_text(COMPARED)
         there = ("--scheduler", "tcp://127.0.0.1:1")
         for command in ("compare", "bound"):
-            with self.subTest(command), mock.patch.dict(sys.modules, {"distributed": None}):
+            with self.subTest(command), in_process.without("distributed"):
                 status, _, err = self.run_it("simulate", command, str(path), *there)
                 self.assertEqual(1, status)
                 self.assertIn("pip install 'iat-nova[dask]'", err)

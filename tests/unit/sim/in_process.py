@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import contextlib
+import sys
 
 
 @contextlib.contextmanager
@@ -13,3 +14,17 @@ def executor(jobs=None, scheduler=None):
     """
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         yield thread
+
+
+@contextlib.contextmanager
+def without(module):
+    """Have a module not installed. What is imported meanwhile stays, unlike with `patch.dict`."""
+    before = sys.modules.get(module)
+    sys.modules[module] = None
+    try:
+        yield
+    finally:
+        if before is None:
+            del sys.modules[module]
+        else:
+            sys.modules[module] = before
