@@ -223,7 +223,7 @@ def _helpful(
         limit = "" if more_ways else "; the policy's ddio_ways_max allows no more"
         yield Choice(
             f"{target} DDIO ways",
-            f"the agent tries it by itself while misses are many{limit}",
+            f"strategy iat goes there while misses are many, the default where guests gain{limit}",
             found.footprint_bytes,
             target * found.way_bytes,
             more_ways is None,

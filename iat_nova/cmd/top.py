@@ -217,6 +217,8 @@ class Scene:
             self._pause.write(Pause(time.time(), math.inf, "", who()))
         except OSError as error:
             return f"{self._pause.path}: {error.strerror}; `iat-nova pause` as root does it"
+        if not self.agent.alive:
+            return "no agent runs; one that starts is paused until `iat-nova resume`, or p again"
         return "the masks are held until `iat-nova resume`, or p again"
 
     def listed(self, screen: Screen) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -149,10 +150,13 @@ def _why(account: Account, part: Part) -> Iterator[str]:
         yield f"{words.moment(turn.wall_s)}: {turn.kind}: {turn.reason}"
     if mates := _mates(part):
         names = part.seen.inventory.names
-        yield f"it shares its ways with {figures.names(names.get(one, one) for one in mates)}"
+        yield f"it shares ways with {figures.names(names.get(one, one) for one in mates)}"
     yield from _demand(account, part)
     if tenant.priority is Priority.BE and tenant.kind is not TenantKind.STACK:
-        yield "it is best effort: it gives ways to those who are served first"
+        does = "is confined to few ways where others gain by it"
+        if not _overlap(part):
+            does = "gives ways to those who are served first"
+        yield f"it is best effort: it {does}"
     yield from _room(part)
 
 
@@ -169,7 +173,7 @@ def _demand(account: Account, part: Part) -> Iterator[str]:
     said = account.view.now
     number = part.seen.inventory.domain.id
     floor = said.status.parameters.of(number).floor_references_per_s if said is not None else 0.0
-    if rates.misses_per_s < floor:
+    if rates.misses_per_s < floor and not _overlap(part):
         text += f": too few to count (floor_references {figures.rate(floor)})"
     yield text
 
@@ -185,6 +189,7 @@ def _room(part: Part) -> Iterator[str]:
     idle = ((1 << domain.ways) - 1) & ~(taken | domain.reserved_ways)
     if idle:
         yield f"cache domain {domain.id} has {figures.ways(idle.bit_count())} idle"
+    if idle or _overlap(part):  # shared ways are nobody's to give
         return
     names, mates = inventory.names, {part.tenant.id, *_mates(part)}
     spare = [
@@ -202,15 +207,23 @@ def _room(part: Part) -> Iterator[str]:
 
 
 def _mates(part: Part) -> list[str]:
+    """Return who else may fill some of its ways."""
     layout = part.seen.layout
+    mine = layout.mask_of(part.tenant.id) if layout is not None else None
     groups = layout.groups if layout is not None else ()
     return [
         one
         for group in groups
-        if part.tenant.id in group.tenants
+        if mine is not None and group.mask.overlaps(mine)
         for one in group.tenants
         if one != part.tenant.id
     ]
+
+
+def _overlap(part: Part) -> bool:
+    """Tell whether classes of service share ways: then no tenant gives any to another."""
+    masks = [group.mask for group in part.seen.layout.groups] if part.seen.layout else []
+    return any(one.overlaps(other) for one, other in itertools.combinations(masks, 2))
 
 
 # ---------------------------------------------------------------- what would help
@@ -238,20 +251,29 @@ def _help(account: Account, part: Part) -> Iterator[str]:
         return
     if mask is None:
         return
-    guest = tenant.kind is TenantKind.GUEST
+    guest, domain = tenant.kind is TenantKind.GUEST, part.seen.inventory.domain
+    overlap = _overlap(part)
     wanted = mask.count + 1
+    if guest and overlap and mask.count > tenant.ways.promised:
+        yield f"iat:llc_ways in {flavor}: so many ways that nobody else fills"
+    if domain.ways <= mask.count:
+        return
     if mask.count >= tenant.ways.max:
         where = f"iat:llc_ways_max of {flavor}, or " if guest else ""
         yield f"a higher {where}ways.max of class {tenant.class_name or 'default'} in the policy"
     if guest and tenant.priority is Priority.BE:
-        yield f"iat:priority=PC in {flavor}: then others give to it"
-    if guest and wanted > tenant.ways.promised:
+        then = "it is not confined with best-effort tenants" if overlap else "others give to it"
+        yield f"iat:priority=PC in {flavor}: then {then}"
+    if guest and wanted > tenant.ways.promised and not overlap:
         yield f"iat:llc_ways={wanted} in {flavor}: then it never has fewer"
     hold = Hold(subject.key, subject.name, wanted, 0.0)
     why = holds.why_not(hold, subject.tenants)
     command = f"iat-nova hold {whom} --ways {wanted} --for 1h"
-    yield f"{command}: to see what it brings" if why is None else f"no hold at {wanted}: {why}"
-    if part.seen.layout is not None and part.seen.layout.grouped:
+    if why is None:
+        yield f"{command}: to see what it brings"
+    elif not overlap:
+        yield f"no hold at {wanted}: {why}"
+    if len(part.seen.inventory.tenants) > min(domain.ways, domain.classes - 1):
         yield "fewer guests on this host: there are more than ways, or classes of service"
 
 
@@ -290,9 +312,10 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
     bounds = tenant.ways
     kept = f", {bounds.promised} promised" if bounds.promised else ""
     least = "" if bounds.min == bounds.max else f"{bounds.min} to "
+    begins = "" if _overlap(part) else f", starts with {bounds.initial}"
     yield (
         f"Domain {part.seen.inventory.domain.id}   CPUs {format_cpus(tenant.cpus)}; may have "
-        f"{least}{figures.ways(bounds.max)}, starts with {bounds.initial}{kept}"
+        f"{least}{figures.ways(bounds.max)}{begins}{kept}"
     )
     if mask is not None and layout is not None:
         lent = part.seen.lent_to(tenant.id)

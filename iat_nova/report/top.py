@@ -153,8 +153,10 @@ def _bottom(seen: View, screen: Screen) -> str:
         return _styled(f" {escape.plain(screen.note)}", _ALARM, screen)
     if screen.mode is Mode.PAGE:
         return _styled(" up/down scroll   q back", _DIM, screen)
-    frozen = "FROZEN   " if screen.frozen else ""
-    return _styled(f" {frozen}{KEYS}", _DIM, screen)
+    marks = "FROZEN   " if screen.frozen else ""
+    if screen.pattern:
+        marks += f"only /{escape.plain(screen.pattern)}, Esc: all   "
+    return _styled(f" {marks}{KEYS}", _DIM, screen)
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:

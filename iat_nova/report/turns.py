@@ -93,14 +93,16 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
         yield turn(PHASE, "layout", None, None, why)
     for step in decision.steps:
         yield turn(step.action, step.subject, step.ways_before, step.ways_after, step.reason)
-    told = {step.subject for step in decision.steps if step.action is not Action.HOLD}
+    done = [step for step in decision.steps if step.action is not Action.HOLD]
+    told = {step.subject for step in done}
+    reasons = "; ".join(step.reason for step in done if step.subject == "layout")
     for subject in decision.moved:
         if subject not in told:
             before, after = iteration.layout_before, decision.layout
             was, now = _mask(before, subject), _mask(after, subject)
             counts = was and was.count, now and now.count
             why = f"from {was or 'unknown ways'} to {now or 'none'}"
-            yield turn(MOVE, subject, *counts, why)
+            yield turn(MOVE, subject, *counts, f"{why}: {reasons}" if reasons else why)
 
 
 def _mask(layout: Layout | None, subject: str) -> WayMask | None:

@@ -156,7 +156,9 @@ examples:
 
 def _page(result: Result) -> str:
     """Return the result for people."""
-    moved = f"{len(result.moves)} way changes, {len(result.transitions)} transitions"
+    moved = f"{len(result.moves)} way changes"
+    if result.transitions:  # the paper's, of strategies that have them
+        moved += f", {len(result.transitions)} transitions"
     lines = [
         f"{result.scenario}, strategy {result.strategy}, seed {result.seed}, "
         f"{result.seconds:g} emulated s: {moved}",

@@ -81,14 +81,17 @@ class Effects:
         return 12e9 * (100 - slowed) / 100
 
     def clock(self):
-        """Return a clock whose waits are over at once, while devices write."""
+        """Return a clock whose waits are over at once, while devices write.
+
+        What this slow machine takes by itself counts a hundredth: devices write nothing meanwhile.
+        """
         effects = self
 
         class Clock:
             ahead_s = 0.0
 
             def now(self):
-                return time.monotonic() + Clock.ahead_s
+                return time.monotonic() / 100 + Clock.ahead_s
 
             def wall(self):
                 return time.time()

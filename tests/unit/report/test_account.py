@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import unittest
 
-from iat_nova.model import Guest, Parameters, Priority, TenantKind, WayRequest
+from iat_nova.model import Group, Guest, Parameters, Priority, TenantKind, WayMask, WayRequest
 from iat_nova.report import account, subjects
 from iat_nova.report.view import gather
 from iat_nova.store.reader import HistoryReader
@@ -75,7 +75,7 @@ class TestFind(unittest.TestCase):
 
 
 class TestAccount(unittest.TestCase):
-    def tell(self, tenant=None, *, counted=True, limit=None, **status):
+    def tell(self, tenant=None, *, counted=True, limit=None, masks=None, **status):
         """Write a story with one tenant changed; return the account of somebody."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-account-"))
         self.addCleanup(shutil.rmtree, folder)
@@ -92,9 +92,12 @@ class TestAccount(unittest.TestCase):
             if not counted:
                 sample = dataclasses.replace(iteration.sample, tenants={})
                 iteration = dataclasses.replace(iteration, sample=sample)
-            if limit is not None:
+            if limit is not None or masks is not None:
                 layout = iteration.decision.layout
                 groups = tuple(dataclasses.replace(g, bandwidth=limit) for g in layout.groups)
+                if masks is not None:
+                    tenants = ("stack", stories.PC, stories.BE)
+                    groups = tuple(map(Group, zip(tenants, strict=True), map(WayMask, masks)))
                 layout = dataclasses.replace(layout, groups=groups)
                 decision = dataclasses.replace(iteration.decision, layout=layout)
                 iteration = dataclasses.replace(iteration, decision=decision)
@@ -134,6 +137,19 @@ class TestAccount(unittest.TestCase):
             told = self.tell(changes, **status)
             self.assertIn(why, " ".join(account.why_not_more(told)), why)
             self.assertIn(remedy or "", " ".join(account.what_would_help(told)), why)
+
+    def test_ways_that_all_may_fill(self):
+        """Where masks overlap nobody gives ways; who fills the same ones is named, and no other."""
+        told = self.tell(masks=(0x7FF, 0x1FF, 0x600))
+        why, helps = account.why_not_more(told), account.what_would_help(told)
+        self.assertIn("it shares ways with vswitch", why)
+        self.assertNotIn("could give", " ".join(why))
+        self.assertIn("iat:llc_ways in flavor", " ".join(helps))
+        self.assertNotIn("there are more than ways", " ".join(helps))
+        self.assertNotIn("starts with", account.page(told, stories.NIGHT + 9))
+        everything = self.tell(masks=(0x7FF, 0x7FF, 0x600))
+        self.assertIn("it shares ways with vswitch, be1", account.why_not_more(everything))
+        self.assertNotIn("--ways 12", " ".join(account.what_would_help(everything)))
 
     def test_without_counters(self):
         """What could not be measured is said, and is not taken for no demand."""
