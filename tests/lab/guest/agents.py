@@ -69,7 +69,8 @@ class AgentCase(HostCase):
         self.found = found()
         self.log = self.folder / "agent.log"
         self.log.touch()
-        self.config = self.configure(reconcile_s=1.0)
+        # Under `iat` guests have classes of their own from the first layout on.
+        self.config = self.configure(reconcile_s=1.0, strategy="iat")
         self.arguments = {"config": str(self.config), "log": str(self.log)}
         self.living = set()
         self.addCleanup(self.mend)

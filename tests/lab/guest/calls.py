@@ -28,7 +28,7 @@ class Calls(AgentCase, unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.config = self.configure(reconcile_s=3600.0)
+        self.config = self.configure(reconcile_s=3600.0, strategy="iat")
 
     def test_one_call_a_processor_a_poll(self):
         """Each poll reads each CPU's group once, each socket's CHA once, and no more.

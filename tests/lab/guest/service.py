@@ -45,6 +45,7 @@ GUEST = """<node><domain type='test'><name>instance-00000001</name><memory unit=
 </node>"""
 CONFIGURATION = """[iat]
 mode = enforce
+strategy = iat
 libvirt_uri = test:///etc/iat-nova/node.xml
 ovsdb_connection = none
 [compute]
