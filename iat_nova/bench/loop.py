@@ -60,8 +60,9 @@ PHASES = ("stable", "unstable")
 ITERATIONS = 1000
 WARM_UP = 30
 
-# Nothing is damped: every unstable iteration is to go all the way to the layout.
-PARAMETERS = Parameters(mask_changes_per_minute=10**9, backoff_initial_s=0.0, backoff_max_s=0.0)
+# Nothing is damped: every unstable iteration is to go all the way to the layout. A stable host has
+# the default parameters, or a strategy that goes by trials would never rest.
+UNDAMPED = Parameters(mask_changes_per_minute=10**9, backoff_initial_s=0.0, backoff_max_s=0.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -159,11 +160,11 @@ class _Inventory:
 class _Policy:
     """The bench's tenants, the same for all facts."""
 
-    parameters = PARAMETERS
     warnings = ()
 
-    def __init__(self, inventory: DomainInventory) -> None:
+    def __init__(self, inventory: DomainInventory, parameters: Parameters) -> None:
         self._inventory = inventory
+        self.parameters = parameters
 
     def classify(self, facts: Facts, io_before: Mapping[str, bool]) -> Classified:
         return Classified({self._inventory.domain.id: self._inventory}, {}, (), {})
@@ -269,10 +270,11 @@ class _Case:
         self.agent = self._agent()
 
     def _agent(self) -> Agent:
-        policy = _Policy(self.inventory)
-        strategy = registry.make(self.strategy, PARAMETERS)
+        parameters = UNDAMPED if self.phase == "unstable" else Parameters()
+        policy = _Policy(self.inventory, parameters)
+        strategy = registry.make(self.strategy, parameters)
         strategy.step = self.step.wrap(strategy.step)  # type: ignore[method-assign]
-        journal = Journal(self.history, _status(self.strategy), self.clock)
+        journal = Journal(self.history, _status(self.strategy, parameters), self.clock)
         journal.iteration = self.record.wrap(journal.iteration)  # type: ignore[method-assign]
         journal.status = self.record.wrap(journal.status)  # type: ignore[method-assign]
         agent = Agent(
@@ -419,13 +421,13 @@ def _tenant(number: int, cpus: tuple[int, ...]) -> Tenant:
     )
 
 
-def _status(strategy: str) -> Status:
+def _status(strategy: str, parameters: Parameters) -> Status:
     return Status(
         mode="enforce",
         pid=os.getpid(),
         version="bench",
         strategy=strategy,
-        interval_s=PARAMETERS.interval_s,
+        interval_s=parameters.interval_s,
         started_s=0.0,
-        parameters=PARAMETERS,
+        parameters=parameters,
     )

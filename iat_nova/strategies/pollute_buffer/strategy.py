@@ -356,6 +356,12 @@ def _looked(state: State, inventory: DomainInventory, sample: Sample) -> State:
     return dataclasses.replace(state, looks=looks, counted=count, base=sample)
 
 
+def _in_force(state: State) -> Plan:
+    """Return the plan that is on the hardware: the one on trial, if there is one."""
+    plan: Plan = state.trial.plan if state.trial is not None else state.plan
+    return plan
+
+
 def _written(
     before: State,
     after: State,
@@ -364,9 +370,11 @@ def _written(
     steps: tuple[Step, ...],
 ) -> tuple[State, Decision]:
     """Write down what was decided, and lay it out."""
-    plan: Plan = after.trial.plan if after.trial is not None else after.plan
-    placed = plans.layout(inventory, plan)
-    moved = _moved(before.layout, placed, inventory)
+    plan, placed = _in_force(after), before.layout
+    facts = (before.members, before.domain)
+    if placed is None or plan != _in_force(before) or facts != (after.members, inventory.domain):
+        placed = plans.layout(inventory, plan)  # else it would be the same
+    moved = () if placed is before.layout else _moved(before.layout, placed, inventory)
     written = moved or placed.limits_since(before.layout)
     since_s = sample.taken_at_s - _MINUTE_S
     recent = tuple(at_s for at_s in before.changes_at_s if at_s > since_s)
