@@ -15,6 +15,19 @@ def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
     return tuple(Member(t.id, t.priority, t.io, t.cpus, t.ways) for t in inventory.tenants)
 
 
+def same_members(members: tuple[Member, ...], inventory: DomainInventory) -> bool:
+    """Tell whether these are `members_of` this inventory, without making them."""
+    tenants = inventory.tenants
+    return len(members) == len(tenants) and all(
+        m.id == t.id
+        and m.priority is t.priority
+        and m.io is t.io
+        and m.cpus == t.cpus
+        and m.ways == t.ways
+        for m, t in zip(members, tenants, strict=True)
+    )
+
+
 def joined(plan: Plan, inventory: DomainInventory, before: frozenset[str]) -> Plan:
     """Return the plan with best-effort tenants that come in the buffer, where all others are."""
     best_effort = {one.id for one in inventory.tenants if one.priority is Priority.BE}

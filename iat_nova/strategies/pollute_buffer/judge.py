@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
-from iat_nova.model import Priority, Rates, Sample, Tenant
+from iat_nova.model import DomainInventory, Priority, Rates, Sample, Tenant
 
 WEIGHTS = {Priority.STACK: 16.0, Priority.PC: 16.0, Priority.BE: 1.0}
 MISS_CYCLES = 100.0  # of an LLC miss: some 90 ns at 2.3 GHz, two at a time
@@ -16,9 +16,9 @@ OTHER_LOAD = 0.25  # relative change of references an instruction
 MATTERS = 0.005  # of the cycles stalled by misses: below it, misses and references do not matter
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)  # not frozen: one a tenant a second, made in half the time
 class Look:
-    """What one tenant did in a sample, or in the mean of several.
+    """What one tenant did in a sample, or in the mean of several. Never changed once made.
 
     `speed`: instructions a cycle. A tenant with I/O polls, and does that faster the less there is
     to do; its `speed` is the share of its cycles that no LLC miss stalled.
@@ -31,6 +31,25 @@ class Look:
 
 
 Looks = Mapping[str, Look]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Now:
+    """What an iteration is given, and what is seen in it of each tenant."""
+
+    inventory: DomainInventory
+    sample: Sample
+    looks: Looks
+
+    @classmethod
+    def seen(cls, inventory: DomainInventory, sample: Sample) -> Now:
+        """Look at all tenants."""
+        return cls(inventory, sample, look(inventory.tenants, sample))
+
+    @property
+    def at_s(self) -> float:
+        """When the sample was taken, seconds of the loop's clock."""
+        return self.sample.taken_at_s
 
 
 def look(tenants: Iterable[Tenant], sample: Sample) -> dict[str, Look]:
@@ -58,11 +77,12 @@ def mean(before: Looks, new: Looks, count: int) -> dict[str, Look]:
 
 
 def _mean(before: Look, new: Look, count: int) -> Look:
-    return Look(*(b + (n - b) / count for b, n in zip(_fields(before), _fields(new), strict=True)))
-
-
-def _fields(one: Look) -> tuple[float, float, float, float]:
-    return one.speed, one.stalled, one.misses_per_s, one.references_per_s
+    return Look(
+        before.speed + (new.speed - before.speed) / count,
+        before.stalled + (new.stalled - before.stalled) / count,
+        before.misses_per_s + (new.misses_per_s - before.misses_per_s) / count,
+        before.references_per_s + (new.references_per_s - before.references_per_s) / count,
+    )
 
 
 def gain(tenants: Iterable[Tenant], before: Looks, after: Looks) -> float:

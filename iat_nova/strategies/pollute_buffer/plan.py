@@ -125,8 +125,10 @@ def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
 
 def allocation(inventory: DomainInventory, plan: Plan, placed: Layout) -> Allocation:
     """Return the counts of a plan: ways that several may fill count for each."""
-    masks = {tenant.id: placed.mask_of(tenant.id) for tenant in inventory.tenants}
-    return Allocation(plan.ddio, {t: mask.count if mask else 0 for t, mask in masks.items()})
+    counts: dict[str, int] = {}
+    for group in placed.groups:
+        counts |= dict.fromkeys(group.tenants, group.mask.count)
+    return Allocation(plan.ddio, {one.id: counts.get(one.id, 0) for one in inventory.tenants})
 
 
 def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:

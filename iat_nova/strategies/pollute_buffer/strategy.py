@@ -17,9 +17,10 @@ from iat_nova.model import (
 )
 from iat_nova.strategies.pollute_buffer import arrivals, judge, moves, room, watch
 from iat_nova.strategies.pollute_buffer import plan as plans
+from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.room import Own
-from iat_nova.strategies.pollute_buffer.state import Barred, Member, Phase, State
+from iat_nova.strategies.pollute_buffer.state import Barred, Phase, State
 
 FIRST_LOOKS = 2  # samples under the plan that lies there, before anything is tried
 TRIAL_LOOKS = 3  # samples at most for one trial
@@ -60,25 +61,22 @@ class PolluteBuffer:
         self, state: State, inventory: DomainInventory, sample: Sample
     ) -> tuple[State, Decision]:
         """Run one iteration: return what to remember and what was decided."""
-        members = arrivals.members_of(inventory)
-        if state.layout is None or members != state.members or state.domain != inventory.domain:
-            after, steps = self._adopt(state, inventory, sample, members)
+        now = Now.seen(inventory, sample)
+        same = arrivals.same_members(state.members, inventory)
+        if state.layout is None or not same or state.domain != inventory.domain:
+            after, steps = self._adopt(state, now)
         elif state.phase is Phase.MEASURE:
-            after, steps = self._measure(state, inventory, sample)
+            after, steps = self._measure(state, now)
         elif state.phase is Phase.TRIAL:
-            after, steps = self._judge(state, inventory, sample)
+            after, steps = self._judge(state, now)
         else:
-            after, steps = self._rest(state, inventory, sample)
-        return _written(state, after, inventory, sample, steps)
+            after, steps = self._rest(state, now)
+        return _written(state, after, now, steps)
 
-    def _adopt(
-        self,
-        state: State,
-        inventory: DomainInventory,
-        sample: Sample,
-        members: tuple[Member, ...],
-    ) -> tuple[State, tuple[Step, ...]]:
+    def _adopt(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Tenants came, went or changed: keep the plan for those who stay, and measure."""
+        inventory = now.inventory
+        members = arrivals.members_of(inventory)
         here = frozenset(member.id for member in members)
         plan = state.plan.without(frozenset(state.plan.confined - here))
         plan = arrivals.joined(plan, inventory, frozenset(member.id for member in state.members))
@@ -89,7 +87,7 @@ class PolluteBuffer:
             plan = dataclasses.replace(plan, ddio=ddio)
         plan = dataclasses.replace(plan, limits=())  # judged beside others
         if members != state.members:
-            plan = self._with_promises(plan, inventory, sample)
+            plan = self._with_promises(plan, now)
         if plan.own:  # the lowest ways are promised
             plan = dataclasses.replace(plan, lane=0)
         after = dataclasses.replace(
@@ -98,7 +96,7 @@ class PolluteBuffer:
             members=members,
             plan=plan,
             wait_until_s=0.0,
-            load_since_s=sample.taken_at_s - SHORT_S,
+            load_since_s=now.at_s - SHORT_S,
         )
         before = {member.id for member in state.members}
         steps = [
@@ -112,11 +110,11 @@ class PolluteBuffer:
         )
         return fresh, tuple(sorted(steps, key=lambda step: step.subject))
 
-    def _with_promises(self, plan: Plan, inventory: DomainInventory, sample: Sample) -> Plan:
+    def _with_promises(self, plan: Plan, now: Now) -> Plan:
         """Return the plan with promised ways kept; DDIO gives back what these need."""
+        inventory = now.inventory
         ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
-        looks = judge.look(inventory.tenants, sample)
-        stalled = {tenant: look.stalled for tenant, look in looks.items()}
+        stalled = {tenant: look.stalled for tenant, look in now.looks.items()}
         own = room.promised(inventory, ddio, stalled)
         held = any(tenant.ways.held for tenant in inventory.tenants)
         if _enough(plan.own, own) and not held:
@@ -124,68 +122,60 @@ class PolluteBuffer:
         fits = room.fits(inventory.domain, own, plan.ddio)
         return dataclasses.replace(plan, own=own, lent=(), ddio=plan.ddio if fits else ddio)
 
-    def _measure(
-        self, state: State, inventory: DomainInventory, sample: Sample
-    ) -> tuple[State, tuple[Step, ...]]:
+    def _measure(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """See how fast tenants are under the plan that lies there."""
-        now = judge.look(inventory.tenants, sample)
-        if state.counted and (other := judge.other_load(inventory.tenants, state.looks, now)):
-            return self._another_load(state, inventory, sample, f"{other}: another load")
-        seen = _looked(state, inventory, sample)
-        if seen.counted < FIRST_LOOKS or sample.taken_at_s < seen.load_since_s + seen.calm_s:
+        if state.counted and (other := _other_load(state, now)):
+            return self._another_load(state, now, f"{other}: another load")
+        seen = _looked(state, now)
+        if seen.counted < FIRST_LOOKS or now.at_s < seen.load_since_s + seen.calm_s:
             return seen, ()
-        return self._next(seen, inventory, ())
+        return self._next(seen, now, ())
 
-    def _another_load(
-        self, state: State, inventory: DomainInventory, sample: Sample, why: str
-    ) -> tuple[State, tuple[Step, ...]]:
+    def _another_load(self, state: State, now: Now, why: str) -> tuple[State, tuple[Step, ...]]:
         """Measure anew; of loads that change too often for trials, all are as without the agent.
 
         A critical tenant was confined for what it did; one that now does something else is not.
         """
-        lasted_s = sample.taken_at_s - state.load_since_s
+        lasted_s = now.at_s - state.load_since_s
         often = lasted_s < max(SHORT_S, 2 * state.calm_s)
         calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s) if often else 0
-        now = judge.look(inventory.tenants, sample)
-        changed = frozenset(judge.other_loads(inventory.tenants, state.looks, now))
-        plan = self._called_in(state, inventory, sample)
+        inventory = now.inventory
+        changed = frozenset(judge.other_loads(inventory.tenants, state.looks, now.looks))
+        plan = self._called_in(state, now)
         plan = arrivals.critical_released(plan, state.members, changed)
         plan = dataclasses.replace(plan, limits=())
         words = f"{why}: measuring anew"
         if often:
             plan = plans.found(inventory.domain, self.parameters.ddio_ways_min)
-            plan = self._with_promises(plan, inventory, sample)
+            plan = self._with_promises(plan, now)
             words = f"{why} after {lasted_s:.0f} s: no trials before one lasts {calm_s:.0f} s"
         fresh = dataclasses.replace(
-            _afresh(state), load_since_s=sample.taken_at_s, calm_s=float(calm_s), plan=plan
+            _afresh(state), load_since_s=now.at_s, calm_s=float(calm_s), plan=plan
         )
         subject = state.trial.subject if state.trial is not None else "layout"
         action = Action.HOLD if state.trial is None else Action.UNDO
         return fresh, (Step(action, subject, words),)
 
-    def _judge(
-        self, state: State, inventory: DomainInventory, sample: Sample
-    ) -> tuple[State, tuple[Step, ...]]:
+    def _judge(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Keep the move on trial, undo it, or look once more."""
         assert state.trial is not None
         count = state.trial_counted + 1
-        now = judge.look(inventory.tenants, sample)
-        if other := judge.other_load(inventory.tenants, state.looks, now):
+        if other := _other_load(state, now):
             why = f"{state.trial.words}: undone, {other} has another load"
-            return self._another_load(state, inventory, sample, why)
-        looks = judge.mean(state.trial_looks, now, count)
-        gain = judge.gain(inventory.tenants, state.looks, looks)
+            return self._another_load(state, now, why)
+        looks = judge.mean(state.trial_looks, now.looks, count)
+        gain = judge.gain(now.inventory.tenants, state.looks, looks)
         seen = dataclasses.replace(state, trial_looks=looks, trial_counted=count)
         if suffers := _suffers(seen):
-            return self._undo(seen, inventory, sample, gain, f"{suffers} would lose too much")
+            return self._undo(seen, now, gain, f"{suffers} would lose too much")
         if gain > PAYS_AT_ONCE or (count == TRIAL_LOOKS and gain > PAYS):
-            return self._keep(seen, inventory, sample, gain)
+            return self._keep(seen, now, gain)
         if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
             return seen, ()
-        return self._undo(seen, inventory, sample, gain, f"speeds {gain:+.1%} together")
+        return self._undo(seen, now, gain, f"speeds {gain:+.1%} together")
 
     def _undo(
-        self, state: State, inventory: DomainInventory, sample: Sample, gain: float, why: str
+        self, state: State, now: Now, gain: float, why: str
     ) -> tuple[State, tuple[Step, ...]]:
         """Lay the plan out again as it was, bar the move for a while, and try the next."""
         assert state.trial is not None
@@ -196,10 +186,10 @@ class PolluteBuffer:
             failed=state.failed + 1,
             refused=(*state.refused, state.trial.what),
             lost=state.lost + max(0.0, -gain),
-            barred=self._bar(state.barred, state.trial.plan, sample.taken_at_s),
+            barred=self._bar(state.barred, state.trial.plan, now.at_s),
         )
         reason = f"{state.trial.words}: {why}, undone"
-        return self._next(undone, inventory, (Step(Action.UNDO, state.trial.subject, reason),))
+        return self._next(undone, now, (Step(Action.UNDO, state.trial.subject, reason),))
 
     def _bar(self, barred: tuple[Barred, ...], plan: Plan, at_s: float) -> tuple[Barred, ...]:
         """Bar a plan that failed, twice as long as the last time."""
@@ -209,9 +199,7 @@ class PolluteBuffer:
         others = (one for one in barred if one.plan != plan and one.until_s + most > at_s)
         return (*others, Barred(plan, delay_s, at_s + delay_s))
 
-    def _keep(
-        self, state: State, inventory: DomainInventory, sample: Sample, gain: float
-    ) -> tuple[State, tuple[Step, ...]]:
+    def _keep(self, state: State, now: Now, gain: float) -> tuple[State, tuple[Step, ...]]:
         """The move paid: it is the plan now, and what it showed is the measure of the next."""
         assert state.trial is not None
         kept = dataclasses.replace(
@@ -222,17 +210,17 @@ class PolluteBuffer:
             failed=0,
             looks=state.trial_looks,
             counted=state.trial_counted,
-            base=sample,
+            base=now.sample,
             paid=state.paid + 1,
         )
         reason = f"{state.trial.words}: speeds {gain:+.1%} together, kept"
-        return self._next(kept, inventory, (Step(Action.GROW, state.trial.subject, reason),))
+        return self._next(kept, now, (Step(Action.GROW, state.trial.subject, reason),))
 
     def _next(
-        self, state: State, inventory: DomainInventory, steps: tuple[Step, ...]
+        self, state: State, now: Now, steps: tuple[Step, ...]
     ) -> tuple[State, tuple[Step, ...]]:
         """Try the next move that may pay; none is left: rest."""
-        move = self._move(state, inventory)
+        move = self._move(state, now.inventory)
         if move is None:
             return self._to_rest(state), steps
         after = dataclasses.replace(
@@ -277,31 +265,27 @@ class PolluteBuffer:
             strange=0,
         )
 
-    def _rest(
-        self, state: State, inventory: DomainInventory, sample: Sample
-    ) -> tuple[State, tuple[Step, ...]]:
+    def _rest(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Watch the load; once it has changed, or after long, search again from the plan."""
-        seen, why = watch.watch(state, inventory, sample)
-        overdue = sample.taken_at_s > state.wait_until_s + self.parameters.backoff_max_s
-        now = judge.look(inventory.tenants, sample)
-        if why and judge.other_load(inventory.tenants, state.looks, now):
-            return self._another_load(state, inventory, sample, why)
-        plan = self._called_in(seen, inventory, sample) if why or overdue else seen.plan
+        seen, why = watch.watch(state, now)
+        overdue = now.at_s > state.wait_until_s + self.parameters.backoff_max_s
+        if why and _other_load(state, now):
+            return self._another_load(state, now, why)
+        plan = self._called_in(seen, now) if why or overdue else seen.plan
         called_in = plan != seen.plan  # which waits for nothing
-        if not called_in and (sample.taken_at_s < state.wait_until_s or not (why or overdue)):
+        if not called_in and (now.at_s < state.wait_until_s or not (why or overdue)):
             return seen, ()
         reason = why or "nothing was tried for long"
         step = Step(Action.HOLD, "layout", f"{reason}: measuring anew")
         if called_in:
             return _afresh(dataclasses.replace(seen, plan=plan)), (step,)
-        return _looked(_afresh(seen), inventory, sample), (step,)
+        return _looked(_afresh(seen), now), (step,)
 
-    def _called_in(self, state: State, inventory: DomainInventory, sample: Sample) -> Plan:
+    def _called_in(self, state: State, now: Now) -> Plan:
         """Return the plan with lent ways called in if misses stall somebody who lends."""
-        now = judge.look(inventory.tenants, sample)
-        lenders = state.plan.lenders & now.keys()
-        if any(now[one].stalled > judge.MATTERS for one in lenders):
-            return self._with_promises(state.plan, inventory, sample)
+        lenders = state.plan.lenders & now.looks.keys()
+        if any(now.looks[one].stalled > judge.MATTERS for one in lenders):
+            return self._with_promises(state.plan, now)
         return state.plan
 
 
@@ -349,11 +333,16 @@ def _afresh(state: State) -> State:
     )
 
 
-def _looked(state: State, inventory: DomainInventory, sample: Sample) -> State:
+def _other_load(state: State, now: Now) -> str | None:
+    """Return the first tenant that does something else than what was judged; None: nobody."""
+    return judge.other_load(now.inventory.tenants, state.looks, now.looks)
+
+
+def _looked(state: State, now: Now) -> State:
     """Add a sample to what was seen under the plan."""
     count = state.counted + 1
-    looks = judge.mean(state.looks, judge.look(inventory.tenants, sample), count)
-    return dataclasses.replace(state, looks=looks, counted=count, base=sample)
+    looks = judge.mean(state.looks, now.looks, count)
+    return dataclasses.replace(state, looks=looks, counted=count, base=now.sample)
 
 
 def _in_force(state: State) -> Plan:
@@ -363,31 +352,28 @@ def _in_force(state: State) -> Plan:
 
 
 def _written(
-    before: State,
-    after: State,
-    inventory: DomainInventory,
-    sample: Sample,
-    steps: tuple[Step, ...],
+    before: State, after: State, now: Now, steps: tuple[Step, ...]
 ) -> tuple[State, Decision]:
     """Write down what was decided, and lay it out."""
+    inventory = now.inventory
     plan, placed = _in_force(after), before.layout
     facts = (before.members, before.domain)
     if placed is None or plan != _in_force(before) or facts != (after.members, inventory.domain):
         placed = plans.layout(inventory, plan)  # else it would be the same
     moved = () if placed is before.layout else _moved(before.layout, placed, inventory)
     written = moved or placed.limits_since(before.layout)
-    since_s = sample.taken_at_s - _MINUTE_S
+    since_s = now.at_s - _MINUTE_S
     recent = tuple(at_s for at_s in before.changes_at_s if at_s > since_s)
     after = dataclasses.replace(
         after,
         iteration=before.iteration + 1,
         layout=placed,
-        changes_at_s=(*recent, sample.taken_at_s) if written else recent,
+        changes_at_s=(*recent, now.at_s) if written else recent,
     )
     decision = Decision(
-        domain=sample.domain,
+        domain=now.sample.domain,
         iteration=after.iteration,
-        at_s=sample.taken_at_s,
+        at_s=now.at_s,
         stable=not (steps or moved),
         phase_before=before.phase.value,
         phase=after.phase.value,

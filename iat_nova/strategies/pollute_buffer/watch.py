@@ -6,9 +6,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from iat_nova.model import DomainInventory, Sample
 from iat_nova.strategies.pollute_buffer import judge
-from iat_nova.strategies.pollute_buffer.judge import Look
+from iat_nova.strategies.pollute_buffer.judge import Looks, Now
 from iat_nova.strategies.pollute_buffer.state import State
 
 CHANGED = 0.10  # relative; beyond it, and beyond what is usual here, the load is another
@@ -17,43 +16,47 @@ LEARNT = 8  # samples at rest from which the usual deviation and the mean are ta
 SURE = 2  # samples in a row
 
 
-def watch(state: State, inventory: DomainInventory, sample: Sample) -> tuple[State, str | None]:
+def watch(state: State, now: Now) -> tuple[State, str | None]:
     """Compare a sample with what was judged; return what to remember and what changed, if sure."""
-    now = judge.look(inventory.tenants, sample)
-    if other := judge.other_load(inventory.tenants, state.looks, now):
+    if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
         return state, f"{other}: another load"
-    deviation, what = max(_deviations(state, now), default=(0.0, ""))
+    deviation, tenant, what = max(_deviations(state.looks, now.looks), default=(0.0, "", ""))
     if deviation > max(CHANGED, USUAL * state.deviation):
         strange = state.strange + 1
         seen = dataclasses.replace(state, strange=strange)
-        return seen, f"{what} changed by {deviation:.0%}" if strange >= SURE else None
+        return seen, f"{tenant}{what} changed by {deviation:.0%}" if strange >= SURE else None
     count = min(state.counted + 1, LEARNT)
     return dataclasses.replace(
         state,
         strange=0,
-        looks=judge.mean(state.looks, now, count),
+        looks=judge.mean(state.looks, now.looks, count),
         counted=count,
         deviation=state.deviation + (deviation - state.deviation) / count,
     ), None
 
 
-def _deviations(state: State, now: judge.Looks) -> Iterator[tuple[float, str]]:
-    """Yield by how much each quantity that matters differs from what was judged."""
-    for tenant in state.looks.keys() | now.keys():
-        before, after = state.looks.get(tenant), now.get(tenant)
-        if before is None or after is None:
-            yield 1.0, f"{tenant} {'fell asleep' if after is None else 'woke up'}: its load"
+def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, str]]:
+    """Yield of each tenant the quantity that differs most from what was judged, of those that
+    matter: by how much, whose, and its name."""
+    for tenant, old in before.items():
+        new = after.get(tenant)
+        if new is None:
+            yield 1.0, tenant, " fell asleep: its load"
             continue
-        yield from ((value, f"{tenant}: {name}") for value, name in _of(before, after))
-
-
-def _of(before: Look, after: Look) -> Iterator[tuple[float, str]]:
-    yield _relative(before.speed, after.speed), "speed"
-    if max(before.stalled, after.stalled) > judge.MATTERS:
-        yield _relative(before.misses_per_s, after.misses_per_s), "LLC misses"
-        yield _relative(before.references_per_s, after.references_per_s), "LLC references"
+        most, name = _relative(old.speed, new.speed), ": speed"
+        if old.stalled > judge.MATTERS or new.stalled > judge.MATTERS:
+            misses = _relative(old.misses_per_s, new.misses_per_s)
+            if misses > most:
+                most, name = misses, ": LLC misses"
+            references = _relative(old.references_per_s, new.references_per_s)
+            if references > most:
+                most, name = references, ": LLC references"
+        yield most, tenant, name
+    for tenant in after.keys() - before.keys():
+        yield 1.0, tenant, " woke up: its load"
 
 
 def _relative(before: float, after: float) -> float:
-    most = max(before, after)
-    return abs(after - before) / most if most else 0.0
+    if before == after:
+        return 0.0
+    return (after - before) / after if after > before else (before - after) / before
