@@ -4,7 +4,8 @@
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parents[1])]  # the latter: tools.command_reference
 
 project = "iat-nova"
 copyright = "iat-nova contributors"

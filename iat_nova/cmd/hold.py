@@ -8,7 +8,7 @@ import time
 
 from iat_nova.cmd import guests
 from iat_nova.cmd.arguments import natural
-from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
+from iat_nova.cmd.base import Command, Failure
 from iat_nova.cmd.pause import agent_runs, end_s, existing, take_while, who
 from iat_nova.model import Hold
 from iat_nova.policy import holds
@@ -43,7 +43,7 @@ examples:
         take_while(parser, "release it")
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Write the file, if the hold fits."""
         now_s = time.time()
         until_s = end_s(parsed_args, now_s)
@@ -61,10 +61,8 @@ examples:
             raise Failure(f"{subject.title} cannot be held at {ways}: {escape.plain(why)}")
         Holds(folder).write(hold)
         self.app.stdout.write(f"Held: {escape.plain(words.held(hold))}.\n")
-        if agent_runs(self, folder):
-            return 0
-        self.app.stdout.write("No agent is seen running here; one that starts holds it.\n")
-        return EXIT_NOT_RUNNING
+        if not agent_runs(self, folder):
+            self.app.stdout.write("No agent is seen running here; one that starts holds it.\n")
 
 
 class Release(Command):

@@ -11,7 +11,7 @@ import pathlib
 import re
 import time
 
-from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
+from iat_nova.cmd.base import Command, Failure
 from iat_nova.conf import LOCK
 from iat_nova.report import escape, words
 from iat_nova.store.heartbeat import look
@@ -40,7 +40,7 @@ examples:
         take_while(parser, "resume")
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Write the file."""
         now_s = time.time()
         until_s = end_s(parsed_args, now_s)
@@ -49,9 +49,9 @@ examples:
         end = "until `iat-nova resume`" if math.isinf(until_s) else f"until {words.moment(until_s)}"
         if agent_runs(self, folder):
             self.app.stdout.write(f"The masks are held {end}.\n")
-            return 0
-        self.app.stdout.write(f"No agent is seen running here; one that starts is paused {end}.\n")
-        return EXIT_NOT_RUNNING
+        else:
+            told = f"No agent is seen running here; one that starts is paused {end}."
+            self.app.stdout.write(f"{told}\n")
 
 
 class Resume(Command):
