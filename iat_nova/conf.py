@@ -9,15 +9,17 @@ nothing is registered in a configuration that somebody else owns.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import pathlib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_config import cfg
 
-from iat_nova.common import files
+from iat_nova.common import config_files, files
 from iat_nova.strategies.registry import BUILT_IN, DEFAULT
 
 GROUP = "iat"
@@ -32,8 +34,6 @@ Not in /run/lock: that is sticky where all may write, and the kernel then refuse
 the agent's user (fs.protected_regular).
 """
 STATE_DIR_VARIABLE = "IAT_NOVA_STATE_DIR"
-DEFAULT_FILES = ("/etc/nova/nova.conf", "/etc/iat-nova/iat-nova.conf")
-"""What is read, where it is there and readable, when no configuration file is named."""
 
 MIB = 1 << 20
 
@@ -271,6 +271,7 @@ class Settings:
     cpu_dedicated_set: str | None
     cpu_shared_set: str | None
     provider_config_dir: pathlib.Path  # what nova-compute reads its provider.yaml files from
+    read_files: tuple[str, ...] = dataclasses.field(compare=False)  # in this order
 
     @property
     def history_path(self) -> pathlib.Path:
@@ -293,19 +294,38 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return [(GROUP, IAT_OPTS)]
 
 
-def default_files() -> list[str]:
-    """Return those of `DEFAULT_FILES` that can be read."""
-    return [name for name in DEFAULT_FILES if os.access(name, os.R_OK)]
+def add_arguments(parser: argparse._ActionsContainer, what: str, **defaults: Any) -> None:
+    """Add the options that name configuration files; `what` is read from them.
+
+    Both fill ``config_file``: as oslo.config has it, of what is named the later one wins.
+    """
+    parser.add_argument(
+        "--config-file",
+        action="append",
+        metavar="FILE",
+        help=f"read {what} from this file; may be repeated, the last one wins; default: "
+        "nova-compute's files, then those in /etc/iat-nova",
+        **defaults,
+    )
+    parser.add_argument(
+        "--config-dir",
+        action="append",
+        dest="config_file",
+        type=config_files.folder,
+        metavar="DIR",
+        help="the same with all *.conf files of a folder, in the order of their names",
+        **defaults,
+    )
 
 
-def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:
+def load(named: Sequence[str | os.PathLike[str]] = ()) -> Settings:
     """Read the configuration files, later ones winning, and check every value.
 
-    Without files all options have their defaults, but the state directory may come from the
-    environment variable IAT_NOVA_STATE_DIR. Raises `ConfigError`.
+    A folder, whose name ends with a slash, stands for its ``*.conf`` files. Without files all
+    options have their defaults, but the state directory may come from the environment variable
+    IAT_NOVA_STATE_DIR. Raises `ConfigError`.
     """
-    for name in config_files:
-        _check_file(name)
+    names = _files(named)
     conf = cfg.ConfigOpts()
     conf.register_opts(IAT_OPTS, group=GROUP)
     conf.register_opts(COMPUTE_OPTS, group="compute")
@@ -314,10 +334,10 @@ def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:
         conf(
             [],
             project="iat-nova",
-            default_config_files=[str(name) for name in config_files],
+            default_config_files=names,
             default_config_dirs=[],
         )
-        return _settings(conf)
+        return _settings(conf, names)
     except cfg.ConfigFilesNotFoundError as error:
         raise ConfigError(
             f"configuration file not found or not readable: {', '.join(error.config_files)}"
@@ -333,14 +353,20 @@ def load(config_files: Sequence[str | os.PathLike[str]] = ()) -> Settings:
         raise ConfigError(_LOCATION.sub(r"\1", str(error))) from error
 
 
-def _check_file(name: str | os.PathLike[str]) -> None:
-    """Refuse what never ends; of a file that cannot be reached oslo.config reports."""
+def _files(named: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Return the files; what never ends is refused, what is not there oslo.config reports."""
     try:
-        files.check_regular(os.fspath(name))
-    except (FileNotFoundError, PermissionError):
-        return
+        names = config_files.expanded(named)
     except OSError as error:
-        raise ConfigError(f"configuration file {name}: {error.strerror}") from error
+        raise ConfigError(f"configuration folder {error.filename}: {error.strerror}") from error
+    for name in names:
+        try:
+            files.check_regular(name)
+        except (FileNotFoundError, PermissionError):
+            continue
+        except OSError as error:
+            raise ConfigError(f"configuration file {name}: {error.strerror}") from error
+    return names
 
 
 # oslo.config shows the place of a value as the repr of an internal tuple; keep the file's name.
@@ -366,8 +392,8 @@ def _ports(
     return tuple(ports)
 
 
-def _settings(conf: cfg.ConfigOpts) -> Settings:
-    """Make the value; `conf` has been read."""
+def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str]) -> Settings:
+    """Make the value; `conf` has been read, from these files."""
     iat = conf[GROUP]
     state_dir = pathlib.Path(iat.state_dir)
     if iat.state_dir == STATE_DIR and os.environ.get(STATE_DIR_VARIABLE):
@@ -391,6 +417,7 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         "cpu_dedicated_set": conf.compute.cpu_dedicated_set,
         "cpu_shared_set": conf.compute.cpu_shared_set,
         "provider_config_dir": pathlib.Path(conf.compute.provider_config_location),
+        "read_files": tuple(read_files),
     }
     names = {field.name for field in dataclasses.fields(Settings)} - made.keys()
     return Settings(**made, **{name: iat[name] for name in names})

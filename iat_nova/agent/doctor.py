@@ -16,6 +16,7 @@ from dataclasses import astuple
 from iat_nova import policy
 from iat_nova.agent import policy_file, rights, wiring
 from iat_nova.common.clock import SystemClock
+from iat_nova.common.config_files import may_read
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.conf import ConfigError, Settings
 from iat_nova.hardware import backends, probe
@@ -124,8 +125,12 @@ def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
 
 
 def _configuration(settings: Settings) -> list[Finding]:
-    """Tell what the configuration keeps from being driven."""
-    found = []
+    """Tell what was read, and what the configuration keeps from being driven."""
+    read = ", ".join(settings.read_files) or "none was read: every option has its default"
+    found = [Finding("configuration files", Level.OK, read)]
+    if denied := [name for name in settings.read_files if not may_read(name)]:
+        state = f"the service may not read {', '.join(denied)}"
+        found = [Finding("configuration files", Level.IMPOSSIBLE, state, f"ls -l {denied[0]}")]
     if settings.hardware == "emulated":
         state = "hardware = emulated: an emulated server is driven, nothing of this host"
         found.append(Finding("configuration", Level.NOTE, state, "[iat] hardware = auto"))

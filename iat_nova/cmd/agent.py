@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from iat_nova.agent import wiring
 from iat_nova.agent.endings import Endings, blocked, watch
 from iat_nova.agent.loop import ThreadDied
-from iat_nova.conf import DEFAULT_FILES, ConfigError, Settings, default_files, load
+from iat_nova.common import config_files
+from iat_nova.conf import ConfigError, Settings, add_arguments, load
 from iat_nova.enforcement.snapshot import HostTaken, RestoreError
 from iat_nova.hardware.api import HardwareError
 from iat_nova.policy import PolicyError
@@ -47,10 +48,10 @@ strategy: no later start would do better.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent until a signal ends it."""
     arguments = _parser().parse_args(argv)
-    files = arguments.config_file or default_files()
     try:
-        settings = load(files)
+        settings = load(arguments.config_file or config_files.by_default())
         _log_to_stderr(settings.debug)
+        LOG.info("configuration: %s", ", ".join(settings.read_files) or "no file: all defaults")
         faulthandler.register(signal.SIGUSR1, file=2)  # also while Python cannot run
         observer = Observer()
         with blocked(), only_agent(settings.lock_path) as heartbeat:
@@ -89,13 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--config-file",
-        action="append",
-        metavar="FILE",
-        help="configuration to read, may be repeated, the last one wins; default: "
-        + " and ".join(DEFAULT_FILES),
-    )
+    add_arguments(parser, "the configuration")
     version = importlib.metadata.version("iat-nova")
     parser.add_argument("--version", action="version", version=f"iat-nova {version}")
     return parser

@@ -19,6 +19,7 @@ from cliff.formatters.base import SingleFormatter
 from stevedore.extension import Extension, ExtensionManager
 
 from iat_nova import conf
+from iat_nova.common import config_files
 from iat_nova.conf import LOCK
 from iat_nova.report import escape, words
 from iat_nova.report.view import View, agent_words, gather
@@ -65,14 +66,7 @@ def add_state_options(parser: argparse.ArgumentParser, **defaults: Any) -> None:
         f"${conf.STATE_DIR_VARIABLE}, {conf.STATE_DIR}",
         **defaults,
     )
-    group.add_argument(
-        "--config-file",
-        action="append",
-        metavar="FILE",
-        help="read [iat] state_dir from this file; may be repeated; default: "
-        + " and ".join(conf.DEFAULT_FILES),
-        **defaults,
-    )
+    conf.add_arguments(group, "[iat] state_dir", **defaults)
 
 
 class Command(command.Command):  # type: ignore[misc]
@@ -112,11 +106,9 @@ class Command(command.Command):  # type: ignore[misc]
         raise NotImplementedError
 
     def settings(self, parsed_args: argparse.Namespace) -> conf.Settings:
-        """Read the configuration that is named, or else the agent's default files."""
+        """Read the configuration that is named, or else what the agent reads by default."""
         files = getattr(parsed_args, "config_file", None) or self.app_args.config_file
-        if not files:
-            files = conf.default_files()
-        return conf.load(files)
+        return conf.load(files or config_files.by_default())
 
     def state_dir(self, parsed_args: argparse.Namespace) -> pathlib.Path:
         """Return the agent's state directory."""

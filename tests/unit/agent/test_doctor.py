@@ -112,6 +112,14 @@ class Host(DoctorCase):
             self.assertEqual((status, bool(before)), (found, "foreign group" in rows))
             self.settings().snapshot_path.unlink()
 
+    def test_what_was_read(self):
+        """The configuration files, in their order; and one that the service may not read."""
+        self.check("configuration files", "ok", f"^{self.config}$")
+        denied = mock.patch("iat_nova.agent.doctor.may_read", return_value=False)
+        with denied:
+            state = f"^the service may not read {self.config}$"
+            self.check("configuration files", "impossible", state, "ls -l", status=1)
+
     def test_whose_rights(self):
         """Those of the service, which the first finding names; else it says that they are not."""
         self.check("rights", "ok", "^of the service: user .* with .*CAP_PERFMON")

@@ -203,6 +203,8 @@ class TestStatus(CliCase):
         conf.write_text(f"[iat]\nstate_dir = {self.folder}\n")
         with mock.patch.dict(os.environ, {"IAT_NOVA_STATE_DIR": "/nonexistent"}):
             self.assertEqual(0, self.run_it("status", "--config-file", str(conf))[0])
+            self.assertEqual(0, self.run_it("status", "--config-dir", str(self.folder))[0])
+            self.assertEqual(0, self.run_it("--config-dir", str(self.folder), "status")[0])
 
 
 class TestExplain(CliCase):

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is read where no configuration file is named: nova-compute's files, then ours.
+
+oslo.config's own search would look for those of one project only, also in the home of the user
+who asks, and not in ``/usr/share``, where RDO's packages put what they change of the defaults.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+PATTERNS = (
+    "/usr/share/nova/nova-dist.conf",  # RDO
+    "/etc/nova/nova.conf",
+    "/etc/nova/nova-compute.conf",  # Debian, Ubuntu
+    "/etc/nova/nova.conf.d/*.conf",
+    "/etc/nova/nova-compute.conf.d/*.conf",
+    "/usr/share/iat-nova/*-dist.conf",
+    "/etc/iat-nova/iat-nova.conf",
+    "/etc/iat-nova/iat-nova.conf.d/*.conf",
+)
+"""In the order in which they are read: of an option that is in several the last one wins."""
+
+
+def by_default(root: str | Path = "/") -> list[str]:
+    """Return the files of `PATTERNS` below a root that this process may read."""
+    return [
+        name
+        for pattern in PATTERNS
+        for name in sorted(glob.glob(f"{glob.escape(str(root))}/{pattern[1:]}"))
+        if may_read(name)
+    ]
+
+
+def may_read(name: str | Path) -> bool:
+    """Tell whether a file can be opened.
+
+    os.access() would deny what the agent's CAP_DAC_OVERRIDE allows: it asks for the real user.
+    """
+    try:
+        os.close(os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def folder(name: str) -> str:
+    """Return a folder's name as `expanded` knows it from a file's."""
+    return os.path.join(name, "")
+
+
+def expanded(names: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return files, with the ``*.conf`` of a folder, by name, in its place. Raises `OSError`.
+
+    A folder's name ends with a slash (`folder`).
+    """
+    found = []
+    for given in names:
+        name = os.fspath(given)
+        if name.endswith("/"):
+            inside = sorted(one for one in os.listdir(name) if one.endswith(".conf"))
+            found += [os.path.join(name, one) for one in inside if not one.startswith(".")]
+        else:
+            found.append(name)
+    return found
