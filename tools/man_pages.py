@@ -17,11 +17,14 @@ from docutils.writers import manpage
 from iat_nova import conf
 from iat_nova.cmd import agent
 from iat_nova.cmd.main import DESCRIPTION, Application
+from iat_nova.common import config_files
 from tools import command_reference as reference
 
 FILES = {
     f"{conf.STATE_DIR}/": "the agent's state: its history, pauses and holds",
-    **dict.fromkeys(conf.DEFAULT_FILES, "configuration, see iat-nova.conf(5); the last one wins"),
+    **dict.fromkeys(
+        config_files.PATTERNS, "configuration, see iat-nova.conf(5); the last one wins"
+    ),
 }
 
 
@@ -111,8 +114,8 @@ def configuration():
         *head("iat-nova.conf", 5, "configuration of iat-nova"),
         *reference.title("DESCRIPTION"),
     ]
-    names = " and ".join(f"``{name}``" for name in conf.DEFAULT_FILES)
-    lines += [f"{names} are read where they can be, the last one wins.", ""]
+    names = ", ".join(f"``{name}``" for name in config_files.PATTERNS)
+    lines += [f"{names} are read in this order where they can be, the last one wins.", ""]
     for group, options in conf.list_opts():
         lines += reference.title(f"[{group}]")
         for option in options:
