@@ -32,7 +32,7 @@ from iat_nova.report import escape, words
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
 from iat_nova.store.pause import Pause
-from iat_nova.store.records import Iteration, Shadow, Status
+from iat_nova.store.records import Iteration, Placement, Shadow, Status
 from iat_nova.store.writer import History
 
 LOG = logging.getLogger("iat_nova")
@@ -195,6 +195,10 @@ class Journal:
         """Note what the shadow strategy would have done so far."""
         if self._status.shadow is not now:
             self._status = dataclasses.replace(self._status, shadow=now)
+
+    def placement(self, now: Placement | None) -> None:
+        """Note what Placement is offered, and what this host can offer."""
+        self._status = dataclasses.replace(self._status, placement=now)
 
     def status(self, observing: Mapping[Code, str], pause: Pause | None) -> None:
         """Refresh what the agent says of itself: every iteration, so that its age is known."""

@@ -43,6 +43,7 @@ from iat_nova.model import (
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy
 from iat_nova.store.pause import Pause
+from iat_nova.store.records import Placement
 from iat_nova.strategies.api import Strategy
 
 FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
@@ -51,6 +52,10 @@ LEAST_SAMPLE_S = 0.05  # rates over less than this are noise, however often we a
 
 class ThreadDied(Exception):
     """A thread the loop relies on ended by an error nobody expected; the host is restored."""
+
+
+Comparison = Callable[[Policy, Facts], tuple[Placement | None, str | None]]
+"""Returns what Placement is offered beside what the host can keep, and how they differ."""
 
 
 class FactsSource(Protocol):
@@ -66,7 +71,8 @@ class Agent:
     """Joins the parts and holds the controller's state of every cache domain.
 
     `holds` returns the tenants a person holds, and at how many ways.
-    `disagreement` says where Placement is offered something else than the host can keep.
+    `placement` says what Placement is offered, what the host can keep, and how they differ;
+    `drift` in what the files of policy and configuration differ from what runs.
     `read_policy` reads the policy anew and raises `PolicyError`; `policy` is what it has returned
     already; `render_policy` renders it for other facts of the host,
     None: never; `make_strategy` makes the strategy for its parameters; `paused` says whether an
@@ -90,7 +96,8 @@ class Agent:
         clock: Clock,
         paused: Callable[[], Pause | None],
         holds: Callable[[], tuple[Hold, ...]] = tuple,
-        disagreement: Callable[[Policy, Facts], str | None] = lambda policy, facts: None,
+        placement: Comparison = lambda policy, facts: (None, None),
+        drift: Callable[[Policy], tuple[Reason, ...]] = lambda running: (),
         observe: bool = False,
         outside: Outside = ALONE,
         shadow: Shadow | None = None,
@@ -105,7 +112,8 @@ class Agent:
         self.clock = clock
         self.paused = paused
         self.holding = Holding(holds, journal)
-        self.disagreement = disagreement
+        self.placement = placement
+        self.drift = drift
         self.shadow = shadow
         self.interlock = Interlock(enforcer, journal, clock, outside, observe=observe)
         self._stop = threading.Event()
@@ -207,20 +215,22 @@ class Agent:
         return classified
 
     def _warnings(self, facts: Facts, classified: Classified) -> tuple[Reason, ...]:
-        """Return what the policy and the picture of the host have to complain of, each once."""
+        """Return what the policy, the host and the files have to complain of, each once."""
         of_sources = {*facts.warnings, *(facts.switch.warnings if facts.switch else ())}
         found = [Reason(Code.POLICY_WARNING, str(text)) for text in self.policy.warnings]
         found += [
             Reason(Code.SOURCE if text in of_sources else Code.TENANTS, text)
             for text in classified.warnings
         ]
+        found += self.drift(self.policy)
         return tuple(dict.fromkeys(found))
 
     def _compare_offer(self, facts: Facts) -> None:
         """Tell when Placement is offered something else than this host can keep."""
         if facts.warnings:
             return  # a source is silent: what the host can offer is not known now
-        problem = self.disagreement(self.policy, facts)
+        found, problem = self.placement(self.policy, facts)
+        self.journal.placement(found)
         self.journal.note(Code.PLACEMENT_OFFER, problem, "provider.yaml agrees with this host")
 
     def _offline(self, domain: CacheDomain, facts: Facts) -> bool:

@@ -11,6 +11,7 @@ from iat_nova.model import Facts
 from iat_nova.nova import provider_config
 from iat_nova.nova.provider_config import Offer, ProviderConfigError
 from iat_nova.policy import Policy, guarantee
+from iat_nova.store.records import Placement
 
 OBSERVING = "mode = observe: no ways are kept for anyone, so none are offered (reserved = total)"
 
@@ -41,20 +42,29 @@ class ProviderFiles:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def disagreement(self, policy: Policy, facts: Facts) -> str | None:
-        """Tell how what Nova reads differs from what this host can offer; None: it does not.
+    def compare(self, policy: Policy, facts: Facts) -> tuple[Placement, str | None]:
+        """Tell what Nova reads and what this host can offer, and how they differ; None: not at all.
 
         A host without a file of ours offers nothing, which is not a disagreement.
         """
         able = offer(self._settings, policy, facts)
+        found = Placement(_ways(able), able.traits)
         for path in sorted(self._settings.provider_config_dir.glob("*.yaml")):
             try:
                 said = provider_config.offered(path)
             except ProviderConfigError as error:
-                return f"{error}: nova-compute may not start with it"
-            if said is not None and not _same(said, able):
-                return _difference(path, said, able)
-        return None
+                return found, f"{error}: nova-compute may not start with it"
+            if said is not None:
+                found = dataclasses.replace(
+                    found, offered_ways=_ways(said), offered_traits=said.traits
+                )
+                if not _same(said, able):
+                    return found, _difference(path, said, able)
+        return found, None
+
+
+def _ways(offered: Offer) -> int:
+    return 0 if offered.withdrawn else offered.total
 
 
 def _same(said: Offer, able: Offer) -> bool:

@@ -42,6 +42,7 @@ from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.reconcile import Inventory
 from iat_nova.inventory.spool import Spool
 from iat_nova.model import HostFacts, Parameters
+from iat_nova.model.reasons import Reason
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
 from iat_nova.store.holds import Holds
@@ -299,8 +300,11 @@ def agent(
     host: Callable[[], HostFacts],
     observer: Observer | None = None,
     heartbeat: Heartbeat | None = None,
+    drift: Callable[[policy.Policy], tuple[Reason, ...]] = lambda running: (),
 ) -> Agent:
     """Join everything; `observer` is given what the metrics show, `heartbeat` each iteration.
+
+    `drift` returns in what files differ from what runs, which the policy is a part of.
 
     Raises `PolicyError` and `StrategyError`: what is invalid does not start.
     """
@@ -362,7 +366,8 @@ def agent(
         clock=hands.clock,
         paused=lambda: pause.current(hands.clock.wall()),
         holds=lambda: holds.current(hands.clock.wall()),
-        disagreement=ProviderFiles(settings).disagreement,
+        placement=ProviderFiles(settings).compare,
+        drift=drift,
         observe=settings.mode == "observe",
         outside=Outside(hands.owners, hands.inspect, hands.unrestored, hands.missing),
         shadow=shadow,

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from iat_nova.agent import wiring
 from iat_nova.agent.endings import Endings, blocked, watch
 from iat_nova.agent.loop import ThreadDied
+from iat_nova.agent.on_disk import OnDisk
 from iat_nova.common import config_files
 from iat_nova.conf import ConfigError, Settings, add_arguments, load
 from iat_nova.enforcement.snapshot import HostTaken, RestoreError
@@ -48,6 +49,10 @@ strategy: no later start would do better.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent until a signal ends it."""
     arguments = _parser().parse_args(argv)
+
+    def named() -> list[str]:
+        return config_files.expanded(arguments.config_file or config_files.by_default())
+
     try:
         settings = load(arguments.config_file or config_files.by_default())
         _log_to_stderr(settings.debug)
@@ -58,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             endings = Endings(lambda: _leave(heartbeat))
             watch(endings)
             with _metrics(settings, observer):
-                _run(settings, observer, heartbeat, endings)
+                _run(settings, OnDisk(settings, named), observer, heartbeat, endings)
     except (
         ConfigError,
         PolicyError,
@@ -96,7 +101,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(settings: Settings, observer: Observer, heartbeat: Heartbeat, endings: Endings) -> None:
+def _run(
+    settings: Settings,
+    on_disk: OnDisk,
+    observer: Observer,
+    heartbeat: Heartbeat,
+    endings: Endings,
+) -> None:
     """Start the sources and the loop; end both."""
     heartbeat.starting(OPENING[settings.hardware == "emulated"])
     with endings.at_once():
@@ -107,7 +118,7 @@ def _run(settings: Settings, observer: Observer, heartbeat: Heartbeat, endings: 
     with hands.ours():
         host = wiring.host_reader(settings, hands.allocator, hands.finish, hands.ports, hands.clock)
         source = wiring.inventory(settings, host, hands.clock)
-        agent = wiring.agent(settings, hands, source, host, observer, heartbeat)
+        agent = wiring.agent(settings, hands, source, host, observer, heartbeat, on_disk.drift)
         endings.attach(agent)
         heartbeat.starting("waiting for libvirt and Open vSwitch")
         with endings.at_once():

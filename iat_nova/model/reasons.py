@@ -32,7 +32,6 @@ class Code(enum.StrEnum):
     STRATEGY_FAILED = "strategy-failed"
     DOMAIN_OFFLINE = "domain-offline"
     DDIO_NO_EFFECT = "ddio-no-effect"
-    POLICY_INVALID = "policy-invalid"
     HISTORY_UNWRITABLE = "history-unwritable"
     HEARTBEAT_UNWRITABLE = "heartbeat-unwritable"
     THREAD_DIED = "thread-died"
@@ -41,9 +40,13 @@ class Code(enum.StrEnum):
     CLASSIFICATION_FAILED = "classification-failed"
     POLICY_WARNING = "policy-warning"
     TENANTS = "tenants"
-    PLACEMENT_OFFER = "placement-offer"
     HOLD_NOT_KEPT = "hold-not-kept"
     SHADOW_FAILED = "shadow-failed"
+    # what lies on the disk is not what runs
+    POLICY_INVALID = "policy-invalid"
+    POLICY_UNREAD = "policy-unread"
+    CONFIG_UNREAD = "config-unread"
+    PLACEMENT_OFFER = "placement-offer"
 
 
 MEANINGS = {
@@ -65,7 +68,6 @@ MEANINGS = {
     "keeping previous masks.",
     Code.DOMAIN_OFFLINE: "All CPUs of a cache domain are offline; it is skipped.",
     Code.DDIO_NO_EFFECT: "DDIO does not follow its register; it is taken as fixed.",
-    Code.POLICY_INVALID: "The policy was not reloaded; the previous one stays.",
     Code.HISTORY_UNWRITABLE: "The history is not recorded; the loop goes on.",
     Code.HEARTBEAT_UNWRITABLE: "``iat-nova status`` will take the agent for stalled.",
     Code.THREAD_DIED: "A thread ended by an unexpected error; the agent ends in order.",
@@ -75,13 +77,42 @@ MEANINGS = {
     "tenants stay.",
     Code.POLICY_WARNING: "The policy has something that looks unintended.",
     Code.TENANTS: "Guests, CPUs or guarantees conflict with one another.",
-    Code.PLACEMENT_OFFER: "``provider.yaml`` offers Placement what this host cannot keep, or less.",
     Code.HOLD_NOT_KEPT: "What ``iat-nova hold`` asked for is not there: it does not fit, or the "
     "strategy does not keep it.",
     Code.SHADOW_FAILED: "The strategy of ``[iat] shadow`` raised an error, or decided what cannot "
     "be applied; nothing else is touched by it.",
+    Code.POLICY_INVALID: "The policy was not reloaded; the previous one stays.",
+    Code.POLICY_UNREAD: "The policy's file is not the policy that runs: it was changed and not "
+    "read, or refused, or is gone.",
+    Code.CONFIG_UNREAD: "The configuration is not what runs: it was changed, and the agent was not "
+    "restarted.",
+    Code.PLACEMENT_OFFER: "``provider.yaml`` offers Placement what this host cannot keep, or less.",
 }
 """What each code means, as the operator's pages list it (reStructuredText)."""
+
+
+_OBSERVE = {
+    Code.OBSERVE_CONFIGURED,
+    Code.SOURCE_UNANSWERED,
+    Code.CACHETUNE,
+    Code.OTHER_OWNER,
+    Code.CONFLICTING_CHANGE,
+    Code.REFUSED,
+    Code.RESCTRL_UNMOUNTED,
+}
+_DRIFT = {Code.POLICY_INVALID, Code.POLICY_UNREAD, Code.CONFIG_UNREAD, Code.PLACEMENT_OFFER}
+
+
+def about(code: str) -> str:
+    """Return what a code is about: observe, paused, drift or else degraded.
+
+    ``observe``: why nothing is written; ``drift``: what lies on the disk is not what runs.
+    """
+    if code in _OBSERVE:
+        return "observe"
+    if code == Code.PAUSED:
+        return "paused"
+    return "drift" if code in _DRIFT else "degraded"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

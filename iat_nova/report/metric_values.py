@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from iat_nova.model import DDIO, Action, CacheDomain, Priority, Rates, Tenant, WayMask
-from iat_nova.model.reasons import Code, Reason
+from iat_nova.model.reasons import Code, Reason, about
 from iat_nova.report import escape
 from iat_nova.report.observed import Observed, Totals
-from iat_nova.store.records import Iteration, Status
+from iat_nova.store.records import Iteration, Placement, Status
 
 TENANTS_MAX = 128
 NAME_MAX = 64  # columns of a tenant's name
@@ -25,9 +25,27 @@ Sample = tuple[tuple[str, ...], float]  # the labels' values, the value
 
 
 def agent_info(seen: Observed) -> Iterator[Sample]:
-    """Yield the agent's version and strategy."""
-    if seen.status is not None:
-        yield (seen.status.version, escape.plain(seen.status.strategy)), 1
+    """Yield the agent's version, its strategies and the mode it was started with."""
+    status = seen.status
+    if status is not None:
+        told = any(one.code == Code.OBSERVE_CONFIGURED for one in status.reasons)
+        shadow = status.shadow.strategy if status.shadow is not None else ""
+        mode = "observe" if told else "enforce"
+        yield (status.version, escape.plain(status.strategy), escape.plain(shadow), mode), 1
+
+
+def placement(
+    value: Callable[[Placement], float | None],
+) -> Callable[[Observed], Iterator[Sample]]:
+    """Read a value of what Placement is offered; nothing while that is not known."""
+
+    def read(seen: Observed) -> Iterator[Sample]:
+        known = seen.status.placement if seen.status is not None else None
+        found = value(known) if known is not None else None
+        if found is not None:
+            yield (), found
+
+    return read
 
 
 def status(value: Callable[[Status], float]) -> Callable[[Observed], Iterator[Sample]]:
@@ -69,10 +87,12 @@ def reasons(seen: Observed) -> Iterator[Sample]:
     told = [("observe", reason) for reason in status.reasons]
     if status.paused_reason:
         told.append(("paused", Reason(Code.PAUSED, status.paused_reason)))
-    told += [("degraded", problem) for problem in status.problems]
+    told += [
+        ("drift" if about(problem.code) == "drift" else "degraded", problem)
+        for problem in status.problems
+    ]
     short = [
-        (about, str(one.code), escape.cut(escape.plain(one.text), REASON_MAX))
-        for about, one in told
+        (of, str(one.code), escape.cut(escape.plain(one.text), REASON_MAX)) for of, one in told
     ]
     for labels in list(dict.fromkeys(short))[:REASONS_MAX]:
         yield labels, 1
@@ -87,7 +107,7 @@ def codes(seen: Observed) -> Iterator[Sample]:
     if status.paused_until_s is not None:
         active.add(Code.PAUSED)
     for code in Code:
-        yield (code.value,), code in active
+        yield (about(code), code.value), code in active
 
 
 def domain(
@@ -172,6 +192,24 @@ def tenants(seen: Observed) -> Iterator[Sample]:
         for priority in Priority:
             of_it = [tenant for tenant in inventory.tenants if tenant.priority is priority]
             yield (str(number), priority.value), len(of_it)
+
+
+def below_ways(seen: Observed) -> Iterator[Sample]:
+    """Yield how many tenants have fewer ways than their least, by priority.
+
+    The ways are those read back, else those decided; who has none is below.
+    """
+    for number in sorted(seen.inventories.keys() & seen.latest.keys()):
+        tenants, iteration = seen.inventories[number].tenants, seen.latest[number]
+        below = [one for one in tenants if _ways_now(iteration, one) < one.ways.min]
+        for priority in Priority:
+            count = sum(tenant.priority is priority for tenant in below)
+            yield (str(number), priority.value), count
+
+
+def _ways_now(iteration: Iteration, tenant: Tenant) -> int:
+    found = effective(iteration, tenant.id) or mask(iteration, tenant.id)
+    return 0 if found is None else found.count
 
 
 def omitted(seen: Observed) -> Iterator[Sample]:

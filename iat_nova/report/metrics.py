@@ -38,6 +38,7 @@ _TENANT = ("domain", "tenant", "name")
 # Of what an attribute is read: the labels, and the reading of a function of it.
 _ATTRIBUTES: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "status": ((), values.status),
+    "placement": ((), values.placement),
     "domain": (_DOMAIN, values.domain),
     "latest": (_DOMAIN, values.latest),
     "totals": (_DOMAIN, values.totals),

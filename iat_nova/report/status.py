@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from iat_nova.model import UNLIMITED, Hold
-from iat_nova.model.reasons import Code, Reason
+from iat_nova.model.reasons import Code, Reason, about
 from iat_nova.report import escape, waymap, words
 from iat_nova.report.view import (
     DomainView,
@@ -67,6 +67,8 @@ def record(view: View) -> dict[str, Any]:
         "paused_reason": (paused.reason or None) if paused else None,
         "holds": [_hold_record(view, hold) for hold in view.holds],
         "degraded": list(_degraded(view)),
+        "drift": [one.code for one in _problems(view) if about(one.code) == "drift"],
+        "placement": dataclasses.asdict(said.placement) if said and said.placement else None,
         "unreadable": view.damage,
         "problems": _plain(_problems(view)),
         "last_error": said.last_error if said else None,

@@ -116,6 +116,20 @@ class Shadow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Placement:
+    """What provider.yaml offers Placement, and what it would offer if it were written now.
+
+    Ways are those for new guests: none of what is withdrawn. `offered_ways` is None where no file
+    speaks of ours, or it cannot be read; then no traits are known either.
+    """
+
+    able_ways: int
+    able_traits: tuple[str, ...]
+    offered_ways: int | None = None
+    offered_traits: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Status:
     """What the agent says of itself. The latest one counts."""
 
@@ -134,6 +148,7 @@ class Status:
     paused_reason: str | None = None
     holds: tuple[Hold, ...] = ()  # in force
     shadow: Shadow | None = None
+    placement: Placement | None = None  # None: not compared yet
     policy: str = ""  # in force, every default written out
     policy_reads: int = 0  # since the start, as somebody asked; refused ones count
     problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on

@@ -12,7 +12,7 @@ from docutils.statemachine import StringList
 from sphinx.ext.graphviz import graphviz
 from sphinx.util.nodes import nested_parse_with_titles
 
-from iat_nova.model.reasons import MEANINGS, Code
+from iat_nova.model.reasons import MEANINGS, Code, about
 from iat_nova.nova import extra_specs
 from iat_nova.strategies.iat import fsm, own_demand
 from iat_nova.strategies.iat.state import FsmState
@@ -137,10 +137,10 @@ class ReasonCodes(Directive):
 
     def run(self):
         node = nodes.container()
-        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 28 72", ""]
-        lines += ["   * - Code", "     - Meaning"]
+        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 26 14 60", ""]
+        lines += ["   * - Code", "     - About", "     - Meaning"]
         for code in Code:
-            lines += [f"   * - ``{code}``", f"     - {MEANINGS[code]}"]
+            lines += [f"   * - ``{code}``", f"     - {about(code)}", f"     - {MEANINGS[code]}"]
         self.state.nested_parse(StringList(lines, "reasons.py"), self.content_offset, node)
         return node.children
 

@@ -439,7 +439,7 @@ class AgentTest(unittest.TestCase):
             lambda: next_look(("libvirt does not answer",)),
             lambda: next_look(()),
             lambda: seen.append([one.code for one in self.agent.journal.latest.problems]),
-            disagreement=lambda policy, facts: next(answers),
+            placement=lambda policy, facts: (None, next(answers)),
         )
         self.assertEqual([["placement-offer"], ["placement-offer"], []], seen)
 

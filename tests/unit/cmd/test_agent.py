@@ -73,7 +73,7 @@ class Start(unittest.TestCase):
             self.assertLogs("iat_nova", logging.INFO) as logs,
             contextlib.suppress(HardwareError),
         ):
-            agent._run(conf.load(), mock.Mock(), heartbeat.Heartbeat(), mock.MagicMock())
+            agent._run(conf.load(), mock.Mock(), mock.Mock(), heartbeat.Heartbeat(), mock.MagicMock())
         self.assertEqual(
             ["INFO:iat_nova:cat: resctrl (mounted)", "WARNING:iat_nova:ddio: none (msr: no)"],
             logs.output,

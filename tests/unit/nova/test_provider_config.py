@@ -18,6 +18,7 @@ from iat_nova import conf, policy
 from iat_nova.agent import provider
 from iat_nova.cmd.main import main
 from iat_nova.nova.provider_config import Offer, ProviderConfigError, offered, render, write
+from iat_nova.store.records import Placement
 from iat_nova.store.writer import History
 from tests.unit import stories
 from tools import demo_host
@@ -186,7 +187,8 @@ class DisagreementTest(unittest.TestCase):
             f"[compute]\nprovider_config_location = {self.folder}\n"
         )
         files = provider.ProviderFiles(conf.load([config]))
-        return files.disagreement(self.policy, facts or self.facts)
+        self.placement, said = files.compare(self.policy, facts or self.facts)
+        return said
 
     def test_no_file_is_no_disagreement(self):
         """Placement need not be used; nor does another's file matter."""
@@ -208,6 +210,18 @@ class DisagreementTest(unittest.TestCase):
                 said = self.said(mode)
                 self.assertEqual(words is None, said is None, said)
                 self.assertRegex(said or "", words or "^$")
+
+    def test_both_sides_are_shown(self):
+        """What is offered to new guests, and what could be, are in the status and the metrics."""
+        traits = ("CUSTOM_IAT", "CUSTOM_IAT_DDIO")
+        self.said()
+        self.assertEqual(Placement(4, traits), self.placement)
+        write(self.path, render(Offer(3, 3, False)))
+        self.said()
+        self.assertEqual(Placement(4, traits, 3, traits[:1]), self.placement)
+        write(self.path, render(Offer(3, 3, False, withdrawn=True)))
+        self.said("observe")
+        self.assertEqual(Placement(0, (), 0, ()), self.placement)
 
     def test_policy_and_host(self):
         """Other numbers or other traits are told, with the command that mends it."""

@@ -17,11 +17,11 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from iat_nova.conf import ConfigError
-from iat_nova.model import DDIO, DomainInventory
+from iat_nova.model import DDIO, DomainInventory, WayMask, WayRequest
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import exporter, metric_values, metrics
 from iat_nova.report.observed import Observer
-from iat_nova.store.records import Shadow, ShadowDomain
+from iat_nova.store.records import Placement, Shadow, ShadowDomain
 from tests.unit import pages, stories
 
 HOSTILE = (
@@ -202,6 +202,75 @@ class MetricsTest(unittest.TestCase):
         self.assertEqual(set(Code), set(codes))
         self.assertEqual({"refused", "source", "paused"}, {c for c, v in codes.items() if v})
 
+    def test_codes_tell_of_what_they_are(self) -> None:
+        """A rule counts the hosts that only observe by reason, and those that drift."""
+        seen = observer()
+        seen.status(
+            stories.status(
+                mode="observe",
+                reasons=(Reason(Code.OBSERVE_CONFIGURED, "mode = observe"),),
+                problems=(Reason(Code.POLICY_UNREAD, "not read"), Reason(Code.SOURCE, "silent")),
+                shadow=Shadow("iat", stories.NIGHT),
+            )
+        )
+        got = self.values(seen)
+        holds = {
+            (dict(labels)["about"], dict(labels)["code"])
+            for (name, labels), value in got.items()
+            if name == "iat_nova_reason" and value
+        }
+        expected = {
+            ("observe", "observe-configured"),
+            ("drift", "policy-unread"),
+            ("degraded", "source"),
+        }
+        self.assertEqual(expected, holds)
+        told = [dict(labels) for name, labels in got if name == "iat_nova_reason_info"]
+        self.assertEqual(expected, {(one["about"], one["code"]) for one in told})
+        (info,) = (dict(labels) for name, labels in got if name == "iat_nova_agent_info")
+        self.assertEqual(
+            ("iat", "iat", "observe"), tuple(info[k] for k in ("strategy", "shadow", "mode"))
+        )
+
+    def test_the_mode_is_the_configured_one(self) -> None:
+        """A refused write makes no other series of what the agent is."""
+        seen = observer()
+        seen.status(stories.status(mode="observe", reasons=(Reason(Code.REFUSED, "refused"),)))
+        self.assertEqual(1, self.value(self.values(seen), "iat_nova_agent_info", mode="enforce"))
+
+    def test_placement(self) -> None:
+        """What is offered has no sample where no file offers anything."""
+        seen = observer()
+        for offered, names in ((3, {"offered", "able"}), (None, {"able"})):
+            seen.status(stories.status(placement=Placement(4, ("CUSTOM_IAT",), offered)))
+            got = {
+                name.removeprefix("iat_nova_placement_").removesuffix("_ways"): value
+                for (name, _), value in self.values(seen).items()
+                if name.startswith("iat_nova_placement_")
+            }
+            self.assertEqual(names, set(got))
+            self.assertEqual((offered, 4), (got.get("offered"), got["able"]))
+
+    def test_who_has_fewer_ways_than_its_least(self) -> None:
+        """The machine's mask counts before the decided one, and no mask is no way."""
+        quiet = stories.quiet(1, stories.NIGHT)
+        effective = {**quiet.effective, stories.PC: WayMask(0x4)}
+        for iteration, below in (
+            (quiet, 0),
+            (dataclasses.replace(quiet, effective=effective), 1),
+            (dataclasses.replace(quiet, effective=None), 0),
+        ):
+            seen = observer(iteration)
+            pc = dataclasses.replace(stories.inventory().tenants[1], ways=WayRequest(2, 3, 8))
+            seen.inventory({0: DomainInventory(stories.DOMAIN, (pc,))})
+            got = self.values(seen)
+            self.assertEqual(below, self.value(got, "iat_nova_tenants_below_ways", priority="PC"))
+            self.assertEqual(0, self.value(got, "iat_nova_tenants_below_ways", priority="BE"))
+        new = dataclasses.replace(pc, id="3d0b6c6e-0b1c-4f9c-8d0b-9f2a1c2d3e4f/9")
+        seen.inventory({0: DomainInventory(stories.DOMAIN, (pc, new))})
+        got = self.values(seen)
+        self.assertEqual(1, self.value(got, "iat_nova_tenants_below_ways", priority="PC"))
+
     def test_two_runs_of_a_guest_are_one_series(self) -> None:
         """A repeated label set would cost Prometheus the whole scrape."""
         seen = observer(stories.quiet(1, stories.NIGHT))
@@ -284,7 +353,8 @@ class MetricsTest(unittest.TestCase):
         seen.event("error")
         troubles = tuple(Reason("source", f"trouble {n}") for n in range(20))
         shadow = Shadow("x", 0.0, {0: ShadowDomain(stories.layout(2), 1, 1)})
-        seen.status(stories.status(problems=troubles, shadow=shadow))
+        offer = Placement(4, ("CUSTOM_IAT",), 4, ("CUSTOM_IAT",))
+        seen.status(stories.status(problems=troubles, shadow=shadow, placement=offer))
         tenants = len(seen.now.inventories[0].tenants)
         metrics_reference = pages.extension("metrics_reference")
         for metric in metrics.METRICS:

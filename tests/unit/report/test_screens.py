@@ -23,6 +23,7 @@ from iat_nova.report.view import gather, tenant_row, then
 from iat_nova.store.heartbeat import AgentNow, State
 from iat_nova.store.pause import Pause
 from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import Placement
 from iat_nova.store.writer import History
 from tests.unit import stories
 
@@ -115,6 +116,24 @@ class TestStatus(StoryCase):
         )
         page = status.page(self.view(), time.time())
         self.assertIn("observes only: a foreign control group", page)
+
+    def test_drift_says_what_is_not_in_force(self):
+        """The codes, and both sides of what Placement is offered, go through the history."""
+        self.assertEqual(([], None), self.drift())
+        self.tell(
+            agent=stories.status(
+                problems=(Reason("policy-unread", "p is not the policy"), Reason("source", "x")),
+                placement=Placement(4, ("CUSTOM_IAT",), 3, ()),
+            )
+        )
+        codes, placement = self.drift()
+        self.assertEqual(["policy-unread"], codes)
+        self.assertEqual((3, 4), (placement["offered_ways"], placement["able_ways"]))
+        self.assertRegex(status.page(self.view(), time.time()), "(?m)^degraded +p is not the pol")
+
+    def drift(self):
+        record = status.record(self.view())
+        return record["drift"], record["placement"]
 
     def test_tenant_row(self):
         """A tenant's mask is the machine's, and its overlap is with DDIO's mask."""

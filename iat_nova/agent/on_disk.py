@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether what lies on the disk is what runs: the policy's file, and the configuration.
+
+Both may be edited, or rolled out, and never read: the agent takes another policy when it is asked
+to, and another configuration when it is restarted. Until then the file promises what nobody does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from iat_nova.agent import policy_file
+from iat_nova.conf import ConfigError, Settings, load
+from iat_nova.model.reasons import Code, Reason
+from iat_nova.policy import Policy, PolicyError
+
+Stamp = tuple[tuple[str, tuple[int, int, int] | None], ...]
+"""Name, inode, size and time of change of each file; None: it cannot be looked at."""
+
+
+class OnDisk:
+    """Compares the files of configuration and policy with what runs, which `settings` are.
+
+    `named` returns which files a start would read now, and raises `OSError`.
+    """
+
+    def __init__(self, settings: Settings, named: Callable[[], Sequence[str]]) -> None:
+        self._settings = settings
+        self._named = named
+        self._stamp: Stamp | None = None
+        self._config_unread: Reason | None = None
+
+    def drift(self, running: Policy) -> tuple[Reason, ...]:
+        """Return in what the files differ from what runs; never raises."""
+        return tuple(filter(None, (self._policy(running), self._config())))
+
+    def _policy(self, running: Policy) -> Reason | None:
+        path = self._settings.policy_path
+        if path is None:
+            return None
+        try:
+            if policy_file.read(path) == running.text:
+                return None
+        except PolicyError as error:
+            text = f"the policy that runs can no longer be read, and no start would do: {error}"
+            return Reason(Code.POLICY_UNREAD, text)
+        text = f"{path} is not the policy that runs; have it read: iat-nova reload"
+        return Reason(Code.POLICY_UNREAD, text)
+
+    def _config(self) -> Reason | None:
+        """Read the configuration again where a file of it was touched, came or went."""
+        try:
+            names = self._named()
+            stamp = tuple((name, _touched(name)) for name in names)
+            if stamp != self._stamp:
+                self._stamp, self._config_unread = stamp, self._compare(load(names))
+        except (ConfigError, OSError) as error:
+            text = f"the configuration is invalid now, and no start would do: {error}"
+            return Reason(Code.CONFIG_UNREAD, text)
+        return self._config_unread
+
+    def _compare(self, now: Settings) -> Reason | None:
+        others = "; ".join(_others(self._settings, now))
+        if not others:
+            return None
+        text = f"the configuration is not what runs ({others}); restart iat-nova-agent"
+        return Reason(Code.CONFIG_UNREAD, text)
+
+
+def _others(running: Settings, now: Settings) -> Iterator[str]:
+    """Yield each setting that differs."""
+    for field in dataclasses.fields(running):
+        was, is_now = getattr(running, field.name), getattr(now, field.name)
+        if field.compare and was != is_now:
+            yield f"{field.name} is {is_now}, {was} runs"
+
+
+def _touched(name: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
