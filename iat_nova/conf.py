@@ -10,11 +10,12 @@ nothing is registered in a configuration that somebody else owns.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import os
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -210,7 +211,11 @@ IAT_OPTS = [
     cfg.StrOpt("sysfs_root", default="/sys", advanced=True, help="Where sysfs is mounted."),
     cfg.StrOpt("proc_root", default="/proc", advanced=True, help="Where procfs is mounted."),
     cfg.BoolOpt(
-        "debug", default=False, help="Log what the agent sees, too, not only what it does."
+        "debug",
+        default=False,
+        help="Log the settings and every iteration, not only those that did something: as "
+        "[DEFAULT] debug, which in nova.conf is Nova's as well. All "
+        "other options of logging are oslo.log's, in [DEFAULT].",
     ),
 ]
 
@@ -330,14 +335,19 @@ def load(named: Sequence[str | os.PathLike[str]] = ()) -> Settings:
     conf.register_opts(IAT_OPTS, group=GROUP)
     conf.register_opts(COMPUTE_OPTS, group="compute")
     conf.register_opts(OS_VIF_OVS_OPTS, group="os_vif_ovs")
-    try:
-        conf(
-            [],
-            project="iat-nova",
-            default_config_files=names,
-            default_config_dirs=[],
-        )
+    with parsed(conf, names):
         return _settings(conf, names)
+
+
+@contextlib.contextmanager
+def parsed(conf: cfg.ConfigOpts, names: Sequence[str]) -> Iterator[None]:
+    """Read configuration files for the options that are registered.
+
+    Values are checked as they are asked for: ask within this context. Raises `ConfigError`.
+    """
+    try:
+        conf([], project="iat-nova", default_config_files=list(names), default_config_dirs=[])
+        yield
     except cfg.ConfigFilesNotFoundError as error:
         raise ConfigError(
             f"configuration file not found or not readable: {', '.join(error.config_files)}"

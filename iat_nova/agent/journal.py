@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the loop reports: the log for who watches, the history for who asks later.
 
-One log line a decision that did something, none while stable. A problem is reported once, when it
-begins, and once when it ends; while it lasts it is part of every status.
+One log line a decision that did something; while stable none, or with debug one an iteration. A
+problem is reported once, when it begins, and once when it ends; while it lasts it is part of every
+status.
 """
 
 from __future__ import annotations
@@ -123,8 +124,9 @@ class Journal:
         self._decided_for[decision.domain] = self._inventories[decision.domain]
         self._history.record(iteration)
         self._observer.iteration(iteration)
-        if iteration.eventful:
-            LOG.info("%s", words.line(iteration, self._inventories[decision.domain]))
+        level = logging.INFO if iteration.eventful else logging.DEBUG
+        if LOG.isEnabledFor(level):
+            LOG.log(level, "%s", words.line(iteration, self._inventories[decision.domain]))
 
     def _gone(self, decision: Decision) -> dict[str, str]:
         """Return the names of those the decision is about who have left."""

@@ -17,6 +17,7 @@ from iat_nova.agent import wiring
 from iat_nova.agent.endings import Endings, blocked, watch
 from iat_nova.agent.loop import ThreadDied
 from iat_nova.agent.on_disk import OnDisk
+from iat_nova.cmd import logs
 from iat_nova.common import config_files
 from iat_nova.conf import ConfigError, Settings, add_arguments, load
 from iat_nova.enforcement.snapshot import HostTaken, RestoreError
@@ -55,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         settings = load(arguments.config_file or config_files.by_default())
-        _log_to_stderr(settings.debug)
-        LOG.info("configuration: %s", ", ".join(settings.read_files) or "no file: all defaults")
+        logs.setup(settings.read_files, settings.debug, _version())
         faulthandler.register(signal.SIGUSR1, file=2)  # also while Python cannot run
         observer = Observer()
         with blocked(), only_agent(settings.lock_path) as heartbeat:
@@ -75,6 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         OSError,
     ) as error:
         print(f"iat-nova-agent: {error}", file=sys.stderr)
+        if not logs.on_stderr():
+            LOG.error("%s", error)
         return _status(error)
     return EXIT_OK
 
@@ -96,9 +98,12 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser, "the configuration")
-    version = importlib.metadata.version("iat-nova")
-    parser.add_argument("--version", action="version", version=f"iat-nova {version}")
+    parser.add_argument("--version", action="version", version=f"iat-nova {_version()}")
     return parser
+
+
+def _version() -> str:
+    return importlib.metadata.version("iat-nova")
 
 
 def _run(
@@ -120,6 +125,8 @@ def _run(
         source = wiring.inventory(settings, host, hands.clock)
         agent = wiring.agent(settings, hands, source, host, observer, heartbeat, on_disk.drift)
         endings.attach(agent)
+        LOG.info("configuration: %s", ", ".join(settings.read_files) or "no file: all defaults")
+        LOG.debug("%s", settings)
         heartbeat.starting("waiting for libvirt and Open vSwitch")
         with endings.at_once():
             source.start()
@@ -139,16 +146,6 @@ def _metrics(settings: Settings, observer: Observer) -> contextlib.AbstractConte
     if not settings.metrics_port:
         return contextlib.nullcontext()
     return exporter.serving(settings.metrics_address, settings.metrics_port, observer)
-
-
-def _log_to_stderr(debug: bool) -> None:
-    """Log to standard error, where the journal of the service manager picks it up."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.WARNING,
-        format="%(asctime)s %(levelname)s %(message)s",
-    )
-    logging.getLogger("iat_nova").setLevel(logging.DEBUG if debug else logging.INFO)
 
 
 if __name__ == "__main__":

@@ -143,6 +143,28 @@ class AgentTest(HostCase):
     def set_pmd_mask(self, mask: str) -> None:
         self.ovs.vsctl("--no-wait", "set", "Open_vSwitch", ".", f"other_config:pmd-cpu-mask={mask}")
 
+    def test_its_log_goes_where_nova_conf_says(self) -> None:
+        """[DEFAULT] debug and log_dir, what is logged is in that file alone."""
+        logs = self.folder / "logs"
+        logs.mkdir()
+        config = self.configure()
+        with config.open("a") as file:
+            file.write(f"[DEFAULT]\ndebug = true\nlog_dir = {logs}\n")
+        agent = self.start(config)
+        log = logs / "iat-nova-agent.log"
+        self.until(lambda _: re.search("DEBUG .* domain 0 #", log.read_text()), "an iteration")
+        self.assertEqual("", self.end(agent))
+        text = log.read_text()
+        form = r"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} {} {} iat_nova\S* \[-\] .*"
+        for level, said in (
+            ("DEBUG", "Settings("),
+            ("DEBUG", "domain 0 #"),
+            ("INFO", f"configuration: {config}\n"),
+        ):
+            self.assertRegex(text, form.format(agent.pid, level) + re.escape(said))
+        every = re.compile(form.format(agent.pid, "[A-Z]+"))
+        self.assertEqual([], [line for line in text.splitlines() if not every.match(line)])
+
     def test_a_broken_policy_refuses_the_start(self) -> None:
         """The line is named, nothing is started."""
         policy = self.folder / "policy.yaml"

@@ -99,7 +99,7 @@ class GuestCase(unittest.TestCase):
 
     @classmethod
     def _agent_ended_well(cls) -> None:
-        log = cls.cloud.log("agent.log")
+        log = cls.cloud.log("agent.log") + cls.cloud.log("iat-nova-agent.log")
         if "Traceback" in log or "agent stopped" not in log:
             raise CloudError(f"the agent did not end well:\n{log}")
 

@@ -28,7 +28,9 @@ class SampleTest(unittest.TestCase):
         """The sample is what `tox -e genconfig` writes now."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         made = folder / "sample"
-        generator.main(["--namespace", "iat_nova", "--output-file", str(made)])
+        generator.main(
+            ["--namespace", "iat_nova", "--namespace", "oslo.log", "--output-file", str(made)]
+        )
         self.assertEqual(made.read_text(), (ETC / "iat-nova.conf.sample").read_text())
 
     def test_it_is_a_configuration(self) -> None:
@@ -58,6 +60,7 @@ class UnitTest(unittest.TestCase):
         self.assertEqual("strict", self.service["ProtectSystem"])
         self.assertEqual(conf.STATE_DIR, f"/var/lib/{self.service['StateDirectory']}")
         self.assertEqual(str(conf.WRITER_LOCK.parent), f"/run/{self.service['RuntimeDirectory']}")
+        self.assertEqual("iat-nova", self.service["LogsDirectory"])  # what the pages say
         # it makes /sys read-only, with resctrl but for this exception
         self.assertEqual("yes", self.service["ProtectKernelTunables"])
         self.assertEqual("-/sys/fs/resctrl", self.service["ReadWritePaths"])

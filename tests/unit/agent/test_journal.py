@@ -77,7 +77,10 @@ class JournalTest(unittest.TestCase):
         self.assertIn("web", log.output[0])
         state = self.step(2, state)
         with self.assertNoLogs("iat_nova", "INFO"):
+            state = self.step(3, state)
+        with self.assertLogs("iat_nova", "DEBUG") as log:
             self.step(3, state)
+        self.assertRegex("\n".join(log.output), r"^DEBUG:iat_nova:domain 0 #4: [^\n]*$")
         recorded = self.read(lambda r: r.latest(0)).iteration
         self.assertEqual({"u/1": 3, "ddio": 0x600}, recorded.effective)
         self.assertEqual({"read": 9.0}, recorded.timings_us)

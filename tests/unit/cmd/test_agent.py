@@ -26,6 +26,7 @@ class ExitStatus(unittest.TestCase):
     def setUp(self) -> None:
         self.file = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "conf"
         self.file.write_text("[iat]\n")
+        self.enterContext(mock.patch("iat_nova.cmd.logs.setup"))  # it is this whole process's
 
     def status_of(self, error: Exception, text: str) -> int:
         """Return the status after an error, whose text is what is said."""
@@ -73,7 +74,9 @@ class Start(unittest.TestCase):
             self.assertLogs("iat_nova", logging.INFO) as logs,
             contextlib.suppress(HardwareError),
         ):
-            agent._run(conf.load(), mock.Mock(), mock.Mock(), heartbeat.Heartbeat(), mock.MagicMock())
+            agent._run(
+                conf.load(), mock.Mock(), mock.Mock(), heartbeat.Heartbeat(), mock.MagicMock()
+            )
         self.assertEqual(
             ["INFO:iat_nova:cat: resctrl (mounted)", "WARNING:iat_nova:ddio: none (msr: no)"],
             logs.output,

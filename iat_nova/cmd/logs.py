@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's log goes where OpenStack's services log: by oslo.log's options in ``[DEFAULT]``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from oslo_config import cfg
+from oslo_log import log
+from oslo_log._options import list_opts
+from oslo_log.handlers import ColorHandler
+
+from iat_nova.conf import ConfigError, parsed
+
+LOG = logging.getLogger("iat_nova")
+
+QUIET = ("llvmlite", "matplotlib", "numba", "ovsdbapp")
+"""Libraries that say much of themselves; oslo.log's default_log_levels does not know them."""
+
+FILE = "iat-nova-agent.log"
+"""In log_dir; oslo.log would name it by the program, which may be Python."""
+
+_ELSEWHERE = ("log_config_append", "log_dir", "log_file", "use_journal", "use_syslog")
+
+
+def setup(read_files: Sequence[str], debug: bool, version: str) -> None:
+    """Log as the configuration files say, `debug` beside their own; without any to standard error.
+
+    Nova's files may name a place that is not for this process, or a journal whose bindings are not
+    installed: the agent then logs to standard error, which systemd keeps, and says why. Raises
+    `ConfigError` of a value that oslo.log refuses.
+    """
+    conf = cfg.ConfigOpts()
+    for group, options in list_opts():  # not register_options(): the options of no command line
+        conf.register_opts(options, group=group)
+    with parsed(conf, read_files):
+        if debug:
+            conf.set_override("debug", True)
+        conf.set_override("publish_errors", False)  # Nova's: it needs Nova's message bus
+        try:
+            _set_up(conf, version)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"logging cannot be set up: {error}") from error
+
+
+def on_stderr() -> bool:
+    """Tell whether nothing is logged elsewhere than on standard error, if at all."""
+    handlers = logging.getLogger().handlers
+    return all(type(one) in (logging.StreamHandler, ColorHandler) for one in handlers)
+
+
+def _set_up(conf: cfg.ConfigOpts, version: str) -> None:
+    if not any(conf[name] for name in _ELSEWHERE):
+        conf.set_override("use_stderr", True)  # oslo.log's own choice is standard output
+    if conf.log_dir and not conf.log_file:
+        conf.set_override("log_file", FILE)
+    try:
+        log.setup(conf, "iat-nova", version)
+    except (OSError, RuntimeError, log.LogConfigError) as error:
+        for name in _ELSEWHERE:
+            conf.set_override(name, None)
+        conf.set_override("use_stderr", True)
+        log.setup(conf, "iat-nova", version)
+        LOG.warning("logging to standard error: %s", error)
+    asked = {pair.partition("=")[0] for pair in conf.default_log_levels}
+    for name in QUIET:
+        if name not in asked and not conf.log_config_append:
+            logging.getLogger(name).setLevel(logging.WARNING)
