@@ -24,6 +24,8 @@ from tests.functional.daemons import short_folder
 from tests.unit import stories
 
 ETC = pathlib.Path(__file__).parents[2] / "etc/iat-nova"
+RULES = (ETC / "recording-rules.yaml", ETC / "alerts.yaml")
+DASHBOARDS = ("grafana-dashboard.json", "grafana-fleet.json")
 HOST = 'instance="c1"'
 LOOP = f'{HOST},domain="0"'
 
@@ -69,6 +71,50 @@ ALERTS = {
     ),
     "IatNovaNotRestored": (6, {reason(Code.NOT_RESTORED): ("1x300", "0x300")}),
     "IatNovaPlacementOffer": (16, {reason(Code.PLACEMENT_OFFER): ("1x300", "0x300")}),
+    "IatNovaDrift": (
+        16,
+        {
+            f'iat_nova_reason{{{HOST},about="drift",code="policy-unread"}}': ("1x300", "0x300"),
+            f'iat_nova_reason{{{HOST},about="drift",code="placement-offer"}}': ("1x300", "1x300"),
+        },
+    ),
+    "IatNovaPcBelowWays": (
+        7,
+        {
+            f'iat_nova_tenants_below_ways{{{LOOP},priority="PC"}}': ("1x300", "0x300"),
+            f'iat_nova_tenants_below_ways{{{LOOP},priority="BE"}}': ("1x300", "1x300"),
+            f"iat_nova_enforcing{{{HOST}}}": ("1x300", "1x300"),
+        },
+    ),
+    # three hosts in trouble, or two: not more than two, whatever part of the group they are
+    "IatNovaManyDown": (
+        7,
+        {
+            f'up{{job="iat-nova",aggregate="pilot",instance="c{n}"}}': (
+                "0x300",
+                f"{int(n > 2)}x300",
+            )
+            for n in range(1, 4)
+        },
+    ),
+    "IatNovaManyOnlyObserve": (
+        12,
+        {
+            f'{name}{{aggregate="pilot",instance="c{n}"{more}}}': values
+            for n in range(1, 4)
+            for name, more, values in (
+                ("iat_nova_enforcing", "", ("0x300", f"{int(n > 2)}x300")),
+                ("iat_nova_agent_info", ',mode="enforce",version="1"', ("1x300", "1x300")),
+            )
+        },
+    ),
+    "IatNovaVersions": (
+        7 * 1440 + 60,
+        {
+            'iat_nova_agent_info{instance="c1",version="1"}': ("1x300", "1x300"),
+            'iat_nova_agent_info{instance="c2",version="2"}': ("1x300", "1x3"),
+        },
+    ),
     "IatNovaPausedLong": (242, {f"iat_nova_paused{{{HOST}}}": ("1x300", "0x300")}),
     "IatNovaMaskNotEffective": (
         6,
@@ -112,39 +158,104 @@ class PromtoolTest(unittest.TestCase):
 
     def test_rules_and_scrape(self) -> None:
         """The alert rules and the example configuration are accepted as they are."""
-        self.promtool("check", "rules", "--lint-fatal", ETC / "alerts.yaml")
+        self.promtool("check", "rules", "--lint-fatal", *RULES)
         self.promtool("check", "config", ETC / "prometheus-scrape.yaml")
 
     def test_every_alert_fires_when_it_should_and_only_then(self) -> None:
         """Each rule meets the trouble it is for, and the same series without trouble."""
-        rules = yaml.safe_load((ETC / "alerts.yaml").read_text())["groups"][0]["rules"]
+        groups = yaml.safe_load((ETC / "alerts.yaml").read_text())["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
         self.assertEqual({rule["alert"] for rule in rules}, set(ALERTS))
-        cases = []
         for rule in rules:
             minutes, series = ALERTS[rule["alert"]]
-            for healthy in (False, True):
-                cases.append(
-                    {
-                        "name": f"{rule['alert']}, healthy: {healthy}",
-                        "interval": "1m",
-                        "input_series": [
-                            {"series": name, "values": values[healthy]}
-                            for name, values in series.items()
-                        ],
-                        # one when it fires, none when not: texts are not compared
-                        "promql_expr_test": [
-                            {
-                                "expr": 'count(ALERTS{alertstate="firing",'
-                                f'alertname="{rule["alert"]}"}}) or vector(0)',
-                                "eval_time": f"{minutes}m",
-                                "exp_samples": [{"labels": "{}", "value": 0 if healthy else 1}],
-                            }
-                        ],
-                    }
-                )
+            step = "1h" if minutes > 1440 else "1m"
+            cases = [
+                {
+                    "name": f"{rule['alert']}, healthy: {healthy}",
+                    "interval": step,
+                    "input_series": [
+                        {"series": name, "values": values[healthy]}
+                        for name, values in series.items()
+                    ],
+                    # one when it fires, none when not: texts are not compared
+                    "promql_expr_test": [
+                        {
+                            "expr": 'count(ALERTS{alertstate="firing",'
+                            f'alertname="{rule["alert"]}"}}) > bool 0 or vector(0)',
+                            "eval_time": f"{minutes}m",
+                            "exp_samples": [{"labels": "{}", "value": 0 if healthy else 1}],
+                        }
+                    ],
+                }
+                for healthy in (False, True)
+            ]
+            self.evaluate(cases, step)
+
+    def evaluate(self, cases, step="1m") -> None:
+        """Have promtool evaluate our rules at each step, and hold what it finds against `cases`."""
         tests = self.folder / "tests.yaml"
-        tests.write_text(yaml.safe_dump({"rule_files": [str(ETC / "alerts.yaml")], "tests": cases}))
+        rules = {"rule_files": list(map(str, RULES)), "evaluation_interval": step}
+        tests.write_text(yaml.safe_dump({**rules, "tests": cases}))
         self.promtool("test", "rules", tests)
+
+    def test_recorded_series(self) -> None:
+        """Sums are by zone and aggregate, and over all hosts where the targets have neither."""
+        for labels in ('availability_zone="a",aggregate="g",', ""):
+            series = {}
+            for n, (misses, hits, up) in enumerate(((10, 30, 1), (20, 0, 1), (0, 0, 0))):
+                host = f'{{{labels}instance="c{n}"'
+                for domain in (0, 1):
+                    series[f'iat_nova_ddio_misses_per_second{host},domain="{domain}"}}'] = misses
+                    series[f'iat_nova_ddio_hits_per_second{host},domain="{domain}"}}'] = hits
+                    age = f'iat_nova_last_iteration_time_seconds{host},domain="{domain}"}}'
+                    series[age] = 60 * domain
+                    series[f'iat_nova_tenants{host},domain="{domain}",priority="PC"}}'] = 2
+                series[f"iat_nova_enforcing{host}}}"] = up
+                series[f"iat_nova_degraded{host}}}"] = 3 * (1 - up)
+                mode = "enforce" if n else "observe"
+                series[f'iat_nova_agent_info{host},mode="{mode}",version="1"}}'] = 1
+                series[f"iat_nova_placement_able_ways{host}}}"] = 4
+                series[f'up{host},job="iat-nova"}}'] = up
+            self.recorded(
+                [{"series": name, "values": f"{value}x10"} for name, value in series.items()],
+                {
+                    "instance:iat_nova_ddio_misses_per_second:sum": [20, 40, 0],
+                    "instance:iat_nova_ddio_misses:ratio": [0.25, 1],
+                    "instance:iat_nova_iteration_age_seconds:max": [300] * 3,
+                    "fleet:iat_nova_hosts_down:sum": [1],
+                    "fleet:iat_nova_hosts:count": [1, 2],
+                    "fleet:iat_nova_hosts_enforcing:sum": [2],
+                    "fleet:iat_nova_hosts_kept_from_enforcing:sum": [1],
+                    "fleet:iat_nova_hosts_degraded:sum": [1],
+                    "fleet:iat_nova_ddio_misses_per_second:sum": [60],
+                    "fleet:iat_nova_tenants:sum": [12],
+                    "fleet:iat_nova_placement_able_ways:sum": [12],
+                    "fleet:iat_nova_placement_offered_ways:sum": [],
+                },
+                ("availability_zone", "aggregate") if labels else (),
+            )
+
+    def recorded(self, series, expected, labels) -> None:
+        """Hold the values of recorded series against what is expected."""
+        checks = []
+        for name, values in expected.items():
+            asked = [f"count({name}) or vector(0)"]
+            wanted = [len(values)]
+            for value in sorted(set(values)):
+                asked.append(f"count({name} == {value})")
+                wanted.append(values.count(value))
+            asked += [f'count({name}{{{label}=""}}) or vector(0)' for label in labels]
+            wanted += [0] * len(labels)
+            checks += [
+                {
+                    "expr": expr,
+                    "eval_time": "5m",
+                    "exp_samples": [{"labels": "{}", "value": value}],
+                }
+                for expr, value in zip(asked, wanted, strict=True)
+            ]
+        case = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
+        self.evaluate([case])
 
     def test_a_pause_is_no_stall(self) -> None:
         """While an operator holds the masks there are no iterations, and no alarm."""
@@ -159,11 +270,7 @@ class PromtoolTest(unittest.TestCase):
                 {"eval_time": "30m", "alertname": "IatNovaStalled", "exp_alerts": []}
             ],
         }
-        tests = self.folder / "tests.yaml"
-        tests.write_text(
-            yaml.safe_dump({"rule_files": [str(ETC / "alerts.yaml")], "tests": [case]})
-        )
-        self.promtool("test", "rules", tests)
+        self.evaluate([case])
 
     def test_metrics_keep_the_conventions(self) -> None:
         """Prometheus' linter has nothing to say of what the agent serves."""
@@ -177,13 +284,16 @@ class PromtoolTest(unittest.TestCase):
         self.assertEqual("", self.promtool("check", "metrics", text=text))
 
     def test_the_dashboard_asks_what_prometheus_understands(self) -> None:
-        """Every query of the dashboard parses once Grafana has filled in its variables."""
-        dashboard = json.loads((ETC / "grafana-dashboard.json").read_text())
-        queries = [
-            target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())
+        """Every query of the dashboards parses once Grafana has filled in its variables."""
+        panels = [
+            panel for name in DASHBOARDS for panel in json.loads((ETC / name).read_text())["panels"]
         ]
-        self.assertGreater(len(queries), 12)
-        variables = {"$__rate_interval": "1m", "$instance": "c1:9742", "$domain": "0|1"}
+        queries = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+        self.assertGreater(len(queries), 30)
+        variables = {
+            "$__rate_interval": "1m", "$instance": "c1:9742", "$domain": "0|1", "$__range": "1h",
+            "$availability_zone": ".*", "$aggregate": ".*", "$top": "10",
+        }  # fmt: skip
         rules = []
         for number, query in enumerate(queries):
             text = re.sub(r"\$\w+", lambda found: variables[found[0]], query)

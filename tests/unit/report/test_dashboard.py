@@ -12,6 +12,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from iat_nova.report import metrics
+from tests.unit import pages
 
 ETC = pathlib.Path(__file__).parents[3] / "etc/iat-nova"
 
@@ -28,13 +29,33 @@ def lost(ours: object, theirs: object, path: str = ""):
         yield path
 
 
+def alerts():
+    """Return the alert rules."""
+    groups = yaml.safe_load((ETC / "alerts.yaml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def recorded():
+    """Return the recorded series by name, with their expressions."""
+    groups = yaml.safe_load((ETC / "recording-rules.yaml").read_text())["groups"]
+    return {rule["record"]: rule["expr"] for group in groups for rule in group["rules"]}
+
+
+TARGET = {"instance", "hypervisor", "availability_zone", "aggregate"}
+"""Labels that the scrape gives."""
+
+
 class DashboardTest(unittest.TestCase):
+    """One host's dashboard."""
+
+    name = "grafana-dashboard.json"
+
     def setUp(self) -> None:
-        self.dashboard = json.loads((ETC / "grafana-dashboard.json").read_text())
+        self.dashboard = json.loads((ETC / self.name).read_text())
         self.panels = self.dashboard["panels"]
 
     def metrics_in(self, text: str) -> set[str]:
-        return set(re.findall(r"\biat_nova_\w+", text))
+        return set(re.findall(r"(?<![\w:\"-])(?:\w+:)?iat_nova_[\w:]+", text))
 
     def test_grafana_reads_all_of_it(self) -> None:
         """The classes generated from Grafana's own schema read it and lose nothing."""
@@ -65,16 +86,19 @@ class DashboardTest(unittest.TestCase):
         for panel in self.panels:
             for target in panel.get("targets", ()):
                 names = self.metrics_in(target["expr"])
-                self.assertTrue(names, target["expr"])
-                self.assertLessEqual(names, set(known))
-                labels = set(re.findall(r"{{(\w+)}}", target["legendFormat"])) - {"instance"}
-                for name in names:
+                self.assertTrue(names or "up{" in target["expr"], target["expr"])
+                self.assertLessEqual(names, {*known, *recorded()})
+                labels = set(re.findall(r"{{(\w+)}}", target["legendFormat"])) - TARGET
+                for name in names & set(known):
                     self.assertLessEqual(labels, set(known[name].labels), panel["title"])
+                for name in names & set(recorded()):
+                    for label in labels:
+                        self.assertRegex(recorded()[name], rf"by \([^)]*\b{label}\b")
 
     def test_variables_are_defined(self) -> None:
         """Each variable that a query uses can be chosen at the top."""
         defined = {variable["name"] for variable in self.dashboard["templating"]["list"]}
-        used = set(re.findall(r"\$(?!__)\{?(\w+)", json.dumps(self.panels)))
+        used = set(re.findall(r"\$\{?(?!__)(\w+)", json.dumps(self.panels)))
         self.assertEqual(defined, used)
         for variable in self.dashboard["templating"]["list"]:
             self.assertLessEqual(
@@ -84,9 +108,55 @@ class DashboardTest(unittest.TestCase):
                 {metric.name for metric in metrics.METRICS},
             )
 
-    def test_alerts_name_metrics_that_exist(self) -> None:
+
+class FleetTest(DashboardTest):
+    """The fleet's dashboard."""
+
+    name = "grafana-fleet.json"
+
+    def test_no_panel_is_of_tenants(self) -> None:
+        """With many hosts each panel shows sums, or as many hosts as were chosen."""
+        for panel in self.panels:
+            for target in panel.get("targets", ()):
+                self.assertNotRegex(target["expr"], "iat_nova_tenant_|tenant=|name=")
+                if "instance" in target["legendFormat"] or target.get("format") == "table":
+                    self.assertIn("topk($top, ", target["expr"], panel["title"])
+
+    def test_links_lead_to_the_other_dashboard(self) -> None:
+        """From a host of the fleet to its own."""
+        host = json.loads((ETC / "grafana-dashboard.json").read_text())["uid"]
+        links = re.findall(r"/d/([\w-]+)\?", json.dumps(self.panels))
+        self.assertEqual({host}, set(links))
+
+
+class RulesTest(unittest.TestCase):
+    """Alerts and recorded series."""
+
+    def metrics_in(self, text: str) -> set[str]:
+        return set(re.findall(r"(?<![\w:\"-])(?:\w+:)?iat_nova_[\w:]+", text))
+
+    def test_they_name_metrics_that_exist(self) -> None:
         """A renamed metric would silence its alert."""
-        for rule in yaml.safe_load((ETC / "alerts.yaml").read_text())["groups"][0]["rules"]:
-            names = self.metrics_in(rule["expr"])
-            self.assertLessEqual(names, {metric.name for metric in metrics.METRICS})
-            self.assertEqual({"summary", "description"}, set(rule["annotations"]))
+        known = {metric.name for metric in metrics.METRICS}
+        for name, expr in recorded().items():
+            self.assertLessEqual(self.metrics_in(expr), {*known, *recorded()}, name)
+        for rule in alerts():
+            self.assertLessEqual(self.metrics_in(rule["expr"]), {*known, *recorded()})
+            self.assertEqual({"summary", "description", "runbook_url"}, set(rule["annotations"]))
+
+    def test_pages_name_metrics_that_exist(self) -> None:
+        """Who copies a query at night finds something."""
+        known = {metric.name for metric in metrics.METRICS} | set(recorded())
+        for page in ("alerts", "rollout", "metrics"):
+            text = (pages.SOURCE / "operator" / f"{page}.rst").read_text(encoding="utf-8")
+            names = self.metrics_in(re.sub(r"iat_nova_tenant_\.\*\w+", "", text))
+            self.assertLessEqual({name.rstrip(":") for name in names}, known)
+
+    def test_every_alert_has_its_section(self) -> None:
+        """What to do is on the page that the alert's link leads to, and nothing else is there."""
+        page = (pages.SOURCE / "operator" / "alerts.rst").read_text(encoding="utf-8")
+        sections = set(re.findall(r"^(IatNova\w+)\n=+$", page, re.MULTILINE))
+        self.assertEqual(sections, {rule["alert"] for rule in alerts()})
+        for rule in alerts():
+            url = rule["annotations"]["runbook_url"]
+            self.assertTrue(url.endswith(f"/operator/alerts.html#{rule['alert'].lower()}"), url)
