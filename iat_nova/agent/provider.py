@@ -6,10 +6,10 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
+from iat_nova.agent import provider_config
+from iat_nova.agent.provider_config import Offer, ProviderConfigError
 from iat_nova.conf import Settings
 from iat_nova.model import Facts
-from iat_nova.nova import provider_config
-from iat_nova.nova.provider_config import Offer, ProviderConfigError
 from iat_nova.policy import Policy, guarantee
 from iat_nova.store.records import Placement
 

@@ -9,13 +9,12 @@ import dataclasses
 import os
 import time
 
-from iat_nova.agent import policy_file, provider, wiring
+from iat_nova.agent import policy_file, provider, provider_config, wiring
+from iat_nova.agent.provider_config import Offer
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.model import Facts
-from iat_nova.nova import provider_config
-from iat_nova.nova.provider_config import Offer
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, words
 from iat_nova.store.database import HistoryError

@@ -22,7 +22,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_messaging.notify import notifier
 
-from iat_nova.nova.spool import SpoolFolder, news
+from .spool import SpoolFolder, news
 
 LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from nova.api.validation.extra_specs import base
 
-from iat_nova.nova import extra_specs
+from . import extra_specs
 
 
 def register() -> list[base.ExtraSpecValidator]:

@@ -15,7 +15,8 @@ import unittest
 import yaml
 
 from iat_nova import conf
-from iat_nova.nova import extra_specs, provider_config
+from iat_nova.agent import provider_config
+from iat_nova.nova import extra_specs
 from tests.functional.daemons import short_folder
 
 DEVSTACK = pathlib.Path(__file__).parents[2] / "devstack"

@@ -11,6 +11,7 @@ import tarfile
 import tempfile
 import unittest
 import venv
+import zipfile
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -128,3 +129,50 @@ class PackagesTest(unittest.TestCase):
         settings.write_text("[iat]\nhardware = emulated\nemulated_scenario = quickstart\n")
         said = self.on_a_host("agent", "--config-file", settings, status=78)
         self.assertIn("[iat] hardware = emulated: no such platform is installed here", said)
+
+
+class PluginTest(unittest.TestCase):
+    """What Nova loads: a distribution of its own, in an environment that has nothing else."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        run(sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT / "iat_nova/nova")
+        (cls.wheel,) = (folder / "dist").glob("*.whl")
+        venv.create(folder / "venv", with_pip=False)
+        cls.python = folder / "venv/bin/python"
+        pip = ("-m", "pip", "--quiet", "--disable-pip-version-check", "--python", cls.python)
+        run(sys.executable, *pip, "install", "--no-deps", cls.wheel)
+
+    def asked(self, code):
+        """Run Python where the plugin alone is installed; return what it prints."""
+        return run(self.python, "-P", "-c", code, cwd=self.wheel.parent)
+
+    def test_it_has_what_nova_loads_and_nothing_of_the_agent(self):
+        """No file of it is one of the agent's distribution, and it asks for oslo alone."""
+        names = {name for name in zipfile.ZipFile(self.wheel).namelist() if "dist-info" not in name}
+        modules = ("__init__", "extra_specs", "notifier", "spool", "validators")
+        self.assertEqual({f"iat_nova_plugin/{name}.py" for name in modules}, names)
+        code = (
+            "import importlib.metadata as m, re\n"
+            "print(*(re.match('[a-z.]+', one)[0] for one in m.requires('iat-nova-plugin')))\n"
+            "print(*(one.name for one in m.distributions()))"
+        )
+        required, installed = self.asked(code).splitlines()
+        self.assertEqual({"oslo.config", "oslo.messaging"}, set(required.split()))
+        self.assertEqual("iat-nova-plugin", installed)
+
+    def test_its_entry_points_lack_nothing_but_nova(self):
+        """In an empty environment each stops at Nova's own package or oslo's, at nothing else."""
+        code = (
+            "import importlib.metadata as m\n"
+            "for one in m.distribution('iat-nova-plugin').entry_points:\n"
+            "    try: one.load()\n"
+            "    except ModuleNotFoundError as error: print(one.group, one.name, error.name)\n"
+            "import iat_nova_plugin.extra_specs, iat_nova_plugin.spool"
+        )
+        self.assertEqual(
+            "nova.api.extra_spec_validators iat nova\n"
+            "oslo.messaging.notify.drivers iat_spool oslo_config\n",
+            self.asked(code),
+        )

@@ -30,7 +30,7 @@ from typing import TypeVar
 from tests.functional import huge_pages, ovs_daemons
 from tests.functional.daemons import short_folder
 from tests.nova.api import AUTH_URL, LOG_IN, PASSWORD, Api
-from tests.openstack.nova_venv import PACKAGES, VENV_VARIABLE, nova_venv, with_iat_nova
+from tests.openstack.nova_venv import PACKAGES, VENV_VARIABLE, nova_venv, with_plugin
 
 HERE = pathlib.Path(__file__).parent
 BIN = pathlib.Path(sys.executable).parent
@@ -110,7 +110,7 @@ class Cloud:
             "DIR": str(self.folder),
             "NOVA": str(venv),
             # What nova-compute imports and a controller does not need.
-            "PYTHON": str(with_iat_nova(venv, "libvirt-python")),
+            "PYTHON": str(with_plugin(venv, "libvirt-python")),
             "LIBVIRT_URI": self.uri,
             "AUTH_URL": AUTH_URL,
             "PASSWORD": PASSWORD,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A virtual environment with the real nova package, and iat-nova installed beside it.
+"""A virtual environment with the real nova package, and iat-nova-plugin installed beside it.
 
 Nova and what it brings take some 470 MB and 40 s, so the environment is made once:
 ``$IAT_NOVA_NOVA_VENV`` names one, or ``quickstart-run/nova-venv`` is made where ``$CI`` is true or
-the tests are asked for by ``tox -e openstack`` or ``tox -e nova``. No test changes either: iat-nova
-goes into an environment on top of it, as a controller would install it (``pip install --no-deps``).
+the tests are asked for by ``tox -e openstack`` or ``tox -e nova``. No test changes either: the
+plugin goes into an environment on top of it, as a controller would install it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import unittest
 from typing import Any, ClassVar
 
 ROOT = pathlib.Path(__file__).parents[2]
+PLUGIN = ROOT / "iat_nova/nova"
 SCRIPTS = pathlib.Path(__file__).parent / "in_nova"
 VENV_VARIABLE = "IAT_NOVA_NOVA_VENV"
 
@@ -34,13 +35,13 @@ PACKAGES = (
 
 
 class NovaCase(unittest.TestCase):
-    """Tests that run scripts under Nova's Python, with iat-nova installed once a process."""
+    """Tests that run scripts under Nova's Python, with iat-nova-plugin installed once a process."""
 
     python: ClassVar[pathlib.Path]
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.python = with_iat_nova(nova_venv())
+        cls.python = with_plugin(nova_venv())
 
     def run_in_nova(self, script: str, **arguments: Any) -> Any:
         """Run a script of `in_nova` with JSON in and JSON out."""
@@ -99,8 +100,8 @@ def _holds(made: pathlib.Path) -> bool:
 
 
 @functools.cache
-def with_iat_nova(nova: pathlib.Path, *more: str) -> pathlib.Path:
-    """Install iat-nova alone into an environment on top of Nova's; return its Python.
+def with_plugin(nova: pathlib.Path, *more: str) -> pathlib.Path:
+    """Install iat-nova-plugin alone into an environment on top of Nova's; return its Python.
 
     `more`: further packages beside it.
     """
@@ -114,7 +115,7 @@ def with_iat_nova(nova: pathlib.Path, *more: str) -> pathlib.Path:
     extra = folder / "build.cfg"
     extra.write_text(f"[build]\nbuild_base = {folder}/build\n")
     pip = [str(nova / "bin/python"), "-m", "pip", "--python", str(python), *_QUIET]
-    _run(*pip, "install", "--no-deps", str(ROOT), *more, DIST_EXTRA_CONFIG=str(extra))
+    _run(*pip, "install", "--no-deps", str(PLUGIN), *more, DIST_EXTRA_CONFIG=str(extra))
     return python
 
 

@@ -4,7 +4,7 @@
 import pathlib
 import tempfile
 
-from iat_nova.nova.provider_config import Offer, ProviderConfigError, render, write
+from iat_nova.agent.provider_config import Offer, ProviderConfigError, render, write
 from tests.openstack.nova_venv import NovaCase
 
 UUID = "6f9619ff-8b86-4011-b42d-00cf4fc964ff"

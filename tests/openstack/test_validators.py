@@ -86,7 +86,7 @@ class ValidatorsTest(NovaCase):
 
 
 class ControllerTest(NovaCase):
-    """A controller has Nova and, of iat-nova, the package alone."""
+    """A controller has Nova and, of iat-nova, the plugin alone."""
 
     def test_nothing_of_the_agents_is_imported(self) -> None:
         """Every requirement of the agent is out of reach, and nothing else of ours is loaded."""
@@ -104,10 +104,9 @@ class ControllerTest(NovaCase):
         forbidden -= {"stevedore", "oslo.config"}  # Nova itself finds the validators with these
         answer = self.run_in_nova("imports.py", forbidden=sorted(forbidden))
         ours = [
-            "iat_nova",
-            "iat_nova.nova",
-            "iat_nova.nova.extra_specs",
-            "iat_nova.nova.validators",
+            "iat_nova_plugin",
+            "iat_nova_plugin.extra_specs",
+            "iat_nova_plugin.validators",
         ]
         self.assertEqual(ours, answer["added"])
         self.assertEqual(KEYS, sorted(answer["keys"]))
@@ -116,10 +115,10 @@ class ControllerTest(NovaCase):
         """The environment in which it was installed and imported really lacks them."""
         code = textwrap.dedent("""
             import importlib.util
-            for name in ("libvirt", "numba", "cattrs"):
+            for name in ("iat_nova", "libvirt", "numba", "cattrs"):
                 assert importlib.util.find_spec(name) is None, name
-            import iat_nova.nova.validators
-            print(iat_nova.__file__)
+            import iat_nova_plugin.notifier, iat_nova_plugin.validators
+            print(iat_nova_plugin.__file__)
             """)
         done = self.python_runs("-c", code)
         self.assertEqual(0, done.returncode, done.stderr)

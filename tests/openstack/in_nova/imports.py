@@ -24,7 +24,7 @@ class Snapshot(importlib.abc.MetaPathFinder):
 
 
 sys.meta_path.insert(0, Snapshot())
-import iat_nova.nova.validators as loaded  # noqa: E402
+import iat_nova_plugin.validators as loaded  # noqa: E402
 
 added = {
     name

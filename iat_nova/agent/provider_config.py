@@ -80,7 +80,7 @@ def render(offer: Offer, node: str = COMPUTE_NODE) -> str:
             "them: iat-nova provider-config --withdraw"
         )
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("iat_nova.nova", "."),
+        loader=jinja2.PackageLoader("iat_nova.agent", "."),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,  # YAML, not HTML; `node` is quoted by tojson

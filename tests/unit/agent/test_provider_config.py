@@ -16,8 +16,8 @@ import yaml
 
 from iat_nova import conf, policy
 from iat_nova.agent import provider
+from iat_nova.agent.provider_config import Offer, ProviderConfigError, offered, render, write
 from iat_nova.cmd.main import main
-from iat_nova.nova.provider_config import Offer, ProviderConfigError, offered, render, write
 from iat_nova.store.records import Placement
 from iat_nova.store.writer import History
 from tests.unit import stories
