@@ -185,8 +185,15 @@ IAT_OPTS = [
         "read again.",
     ),
     cfg.FloatOpt(
+        "history_whole_hours",
+        default=24.0,
+        min=0,
+        help="Hours of which every iteration is kept. Of what is older those that did something "
+        "are kept, and one a minute.",
+    ),
+    cfg.FloatOpt(
         "history_days",
-        default=7.0,
+        default=30.0,
         min=0,
         help="Days of history kept.",
     ),
@@ -194,7 +201,8 @@ IAT_OPTS = [
         "history_mib",
         default=256,
         min=4,
-        help="MiB the history may take on disk; the oldest iterations go first.",
+        help="MiB the history may take on disk. Where they do not suffice iterations that did "
+        "nothing go sooner, down to the last hour, and then the oldest.",
     ),
     cfg.StrOpt(
         "metrics_address",
@@ -266,6 +274,7 @@ class Settings:
     spool_dir: pathlib.Path
     reconcile_s: float
     debounce_s: float
+    history_whole_s: float
     history_max_age_s: float
     history_max_bytes: int
     metrics_address: str
@@ -420,6 +429,7 @@ def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str]) -> Settings:
         "ovs_rundir": pathlib.Path(iat.ovs_rundir),
         "state_dir": state_dir,
         "spool_dir": pathlib.Path(iat.spool_dir) if iat.spool_dir else state_dir / "spool",
+        "history_whole_s": iat.history_whole_hours * 3600,
         "history_max_age_s": iat.history_days * 86400,
         "history_max_bytes": iat.history_mib * MIB,
         "sysfs_root": pathlib.Path(iat.sysfs_root),

@@ -40,6 +40,8 @@ LOG = logging.getLogger("iat_nova")
 
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
+_NO_STATE = object()
+
 
 class Journal:
     """The loop's one voice; called from its thread only.
@@ -74,6 +76,7 @@ class Journal:
         self._problems: dict[tuple[Code, str], str] = {}
         self._warnings: tuple[Reason, ...] = ()
         self._layouts: dict[int, Layout] = {}  # the last decided, by cache domain
+        self._states: dict[int, Any] = {}  # after the last decision, by cache domain
         self._decided_for: dict[int, DomainInventory] = {}  # the last decision's, by cache domain
         self._history.status(status)
         self._observer.status(status)
@@ -105,8 +108,12 @@ class Journal:
         decision: Decision,
         effective: Effective | None,
         timings_us: Mapping[str, float],
+        after: Any,
     ) -> None:
-        """Record one domain's iteration and log it when it did something."""
+        """Record one domain's iteration and log it when it did something.
+
+        `state` is the strategy's before it, `after` that after it.
+        """
         iteration = Iteration(
             sample.taken_at_s,
             self._clock.wall(),
@@ -119,7 +126,9 @@ class Journal:
             timings_us,
             self._layouts.get(decision.domain),
             former=self._gone(decision),
+            follows=self._states.get(decision.domain, _NO_STATE) is state,
         )
+        self._states[decision.domain] = after
         self._layouts[decision.domain] = decision.layout
         self._decided_for[decision.domain] = self._inventories[decision.domain]
         self._history.record(iteration)

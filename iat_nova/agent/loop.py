@@ -277,7 +277,8 @@ class Agent:
             "decide": (decided - started) * 1e6,
             "write": (written - decided) * 1e6,
         }
-        self.journal.iteration(before, sample, decision, effective, timings_us)
+        after = self._states[sample.domain]
+        self.journal.iteration(before, sample, decision, effective, timings_us, after)
         self._verify_ddio(sample, effective)
         self.holding.verify(inventory, decision.layout)
         self._look_at_shadow(inventory, sample, decision)

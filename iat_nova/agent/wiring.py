@@ -329,6 +329,7 @@ def agent(
         shadow = Shadow(settings.shadow, make_shadow, parameters, hands.clock.wall())
     history = History(
         settings.history_path,
+        whole_s=settings.history_whole_s,
         max_age_s=settings.history_max_age_s,
         max_bytes=settings.history_max_bytes,
         clock=hands.clock,

@@ -129,45 +129,51 @@ def real_machine(settings: conf.Settings) -> wiring.Machine:
     return machine
 
 
-class _Clock:
+class VirtualClock:
     """Virtual time: a second an iteration."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
 
     def now(self) -> float:
+        """Return the virtual seconds."""
         return self.now_s
 
     def wall(self) -> float:
+        """Return the time of day."""
         return time.time()
 
     def wait(self, wake: threading.Event, seconds: float) -> bool:
+        """Let time pass at once."""
         self.now_s += seconds
         return wake.is_set()
 
 
-class _Inventory:
-    """A host with one cache domain, whose tenants never change."""
+class SteadyInventory:
+    """A host whose tenants never change."""
 
-    def __init__(self, domain: CacheDomain) -> None:
+    def __init__(self, *domains: CacheDomain) -> None:
         self.changed = threading.Event()
-        self._facts = Facts(HostFacts("bench", (domain,), domain.cpus), (), None)
+        cpus = tuple(cpu for domain in domains for cpu in domain.cpus)
+        self._facts = Facts(HostFacts("bench", domains, cpus), (), None)
 
     def facts(self) -> Facts:
+        """Return the host without its guests."""
         return self._facts
 
 
-class _Policy:
+class SteadyPolicy:
     """The bench's tenants, the same for all facts."""
 
     warnings = ()
 
-    def __init__(self, inventory: DomainInventory, parameters: Parameters) -> None:
-        self._inventory = inventory
+    def __init__(self, parameters: Parameters, *inventories: DomainInventory) -> None:
+        self._inventories = {one.domain.id: one for one in inventories}
         self.parameters = parameters
 
     def classify(self, facts: Facts, io_before: Mapping[str, bool]) -> Classified:
-        return Classified({self._inventory.domain.id: self._inventory}, {}, (), {})
+        """Return the tenants."""
+        return Classified(self._inventories, {}, (), {})
 
 
 class _Stopwatch:
@@ -259,7 +265,7 @@ class _Case:
         self.tenants, self.cores, self.phase = tenants, cores, phase
         self.hands = hands
         self.inventory = _inventory(hands.domain, tenants, cores)
-        self.clock = _Clock()
+        self.clock = VirtualClock()
         self.counters = _Counters(hands.perf)
         self.read, self.step, self.layout, self.write, self.record = (
             _Stopwatch() for _ in range(5)
@@ -271,14 +277,14 @@ class _Case:
 
     def _agent(self) -> Agent:
         parameters = UNDAMPED if self.phase == "unstable" else Parameters()
-        policy = _Policy(self.inventory, parameters)
+        policy = SteadyPolicy(parameters, self.inventory)
         strategy = registry.make(self.strategy, parameters)
         strategy.step = self.step.wrap(strategy.step)  # type: ignore[method-assign]
-        journal = Journal(self.history, _status(self.strategy, parameters), self.clock)
+        journal = Journal(self.history, emulated_status(self.strategy, parameters), self.clock)
         journal.iteration = self.record.wrap(journal.iteration)  # type: ignore[method-assign]
         journal.status = self.record.wrap(journal.status)  # type: ignore[method-assign]
         agent = Agent(
-            inventory=_Inventory(self.hands.domain),
+            inventory=SteadyInventory(self.hands.domain),
             read_policy=lambda: policy,  # type: ignore[arg-type,return-value]
             make_strategy=lambda parameters: strategy,
             counters=self.counters,
@@ -402,10 +408,11 @@ class _Case:
 def _inventory(domain: CacheDomain, tenants: int, cores: int) -> DomainInventory:
     """A stack and guests, PC and BE in turn, every other one with I/O, in one cache domain."""
     places = [domain.cpus[number * cores : (number + 1) * cores] for number in range(tenants)]
-    return DomainInventory(domain, tuple(_tenant(n, cpus) for n, cpus in enumerate(places)))
+    return DomainInventory(domain, tuple(emulated_tenant(n, cpus) for n, cpus in enumerate(places)))
 
 
-def _tenant(number: int, cpus: tuple[int, ...]) -> Tenant:
+def emulated_tenant(number: int, cpus: tuple[int, ...]) -> Tenant:
+    """Return the stack (0) or a guest."""
     stack = number == 0
     io = stack or number % 4 in (1, 2)
     priority = Priority.PC if number % 4 in (1, 3) else Priority.BE
@@ -421,7 +428,8 @@ def _tenant(number: int, cpus: tuple[int, ...]) -> Tenant:
     )
 
 
-def _status(strategy: str, parameters: Parameters) -> Status:
+def emulated_status(strategy: str, parameters: Parameters) -> Status:
+    """Return what the agent of a bench says of itself."""
     return Status(
         mode="enforce",
         pid=os.getpid(),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import math
 import re
@@ -17,7 +18,7 @@ from iat_nova.model import DomainInventory
 from iat_nova.report import account, words
 from iat_nova.report.account import Account
 from iat_nova.store.reader import HistoryReader, Recorded
-from iat_nova.store.records import RecordError, Settings
+from iat_nova.store.records import Iteration, RecordError, Settings
 
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"#(\d+)")
@@ -76,23 +77,25 @@ examples:
         width = min(shutil.get_terminal_size().columns, 120) if self.colour else 80
         if (told := self._account(parsed_args)) is not None:
             return account.page(told, time.time(), width=width, colour=self.colour)
-        recorded, inventory, settings = self._find(parsed_args)
+        found = self._find(parsed_args)
         text = words.explain(
-            recorded.iteration, inventory, settings, width=width, colour=self.colour
+            found.iteration, found.inventory, found.settings, width=width, colour=self.colour
         )
+        if found.thinned is not None:
+            text += f"\n\nThinned    {found.thinned}"
         if parsed_args.verify:
-            difference = self._verify(recorded, inventory, settings)
-            text += f"\n\nReplay     {difference or 'decided once more: the same'}"
+            text += f"\n\nReplay     {found.difference or 'decided once more: the same'}"
         return text
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the decision as data."""
         if (told := self._account(parsed_args)) is not None:
             return account.record(told)
-        recorded, inventory, settings = self._find(parsed_args)
-        data = words.as_data(recorded.iteration, inventory, settings)
+        found = self._find(parsed_args)
+        data = words.as_data(found.iteration, found.inventory, found.settings)
+        data["thinned"] = found.thinned
         if parsed_args.verify:
-            data["verified"] = self._verify(recorded, inventory, settings) is None
+            data["verified"] = found.difference is None
         return data
 
     def _account(self, parsed_args: argparse.Namespace) -> Account | None:
@@ -108,20 +111,18 @@ examples:
             subject, picture = guests.anywhere(reader, what)
             return account.give(reader, seen, subject, picture)
 
-    def _find(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Recorded, DomainInventory, Settings | None]:
+    def _find(self, parsed_args: argparse.Namespace) -> _Found:
         """Return the iteration that is asked for, with its tenants and settings."""
-        when = parsed_args.time
+        when, domain = parsed_args.time, parsed_args.domain
         numbered = _NUMBER.fullmatch(when) if when else None
         moment_s = moment(when, time.time()) if when and not numbered else math.inf
         with self.history(parsed_args) as reader:
             if numbered:
-                recorded = reader.numbered(int(numbered[1]), parsed_args.domain)
+                recorded = reader.numbered(int(numbered[1]), domain)
             else:
-                recorded = _in_force(reader, moment_s, parsed_args.domain, parsed_args.exact)
+                recorded = _in_force(reader, moment_s, domain, parsed_args.exact)
             if recorded is None:
-                raise Failure(_nothing(reader, parsed_args.time, parsed_args.domain))
+                raise Failure(_nothing(reader, when, domain))
             iteration = recorded.iteration
             inventory = reader.inventory(iteration.inventory_id)
             if inventory is None or iteration.domain not in inventory.domains:
@@ -129,20 +130,22 @@ examples:
                     f"iteration #{iteration.decision.iteration} is there, but not the tenants it "
                     "was decided for"
                 )
-            return recorded, inventory.domains[iteration.domain], reader.settings(recorded)
+            shown_for = not numbered and (parsed_args.exact or not iteration.eventful)
+            thinned = _thinned(reader, recorded) if shown_for else None
+            difference = self._verify(reader, recorded) if parsed_args.verify else None
+            settings = reader.settings(recorded)
+            return _Found(
+                iteration, inventory.domains[iteration.domain], settings, thinned, difference
+            )
 
-    def _verify(
-        self, recorded: Recorded, inventory: DomainInventory, settings: Settings | None
-    ) -> str | None:
+    def _verify(self, reader: HistoryReader, recorded: Recorded) -> str | None:
         """Decide once more; return what differs, None when nothing does."""
-        from iat_nova.store.replay import ReplayError, replay  # noqa: PLC0415 - only here
+        from iat_nova.store.replay import Replay, ReplayError  # noqa: PLC0415 - only here
         from iat_nova.strategies.registry import StrategyError  # noqa: PLC0415
 
-        if settings is None:
-            raise Failure("it cannot be verified: the parameters in force were not recorded")
         was = recorded.iteration.decision
         try:
-            now = replay(recorded.iteration, inventory, settings)
+            now = Replay(reader).decide(recorded)
         except (ReplayError, StrategyError, RecordError) as error:
             raise Failure(f"it cannot be verified: {error}") from error
         if now == was:
@@ -154,6 +157,30 @@ examples:
             if getattr(was, name) != getattr(now, name)
         ]
         return "DIFFERENT\n" + "\n".join(parts)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Found:
+    """What was asked for; what is not there any more of the time around it; what a replay says."""
+
+    iteration: Iteration
+    inventory: DomainInventory
+    settings: Settings | None
+    thinned: str | None
+    difference: str | None
+
+
+def _thinned(reader: HistoryReader, recorded: Recorded) -> str | None:
+    """Tell which iterations followed that are not kept any more; None where none is missing."""
+    count = reader.thinned_after(recorded)
+    following = reader.next(recorded) if count else None
+    if following is None:
+        return None
+    last = following.iteration
+    return (
+        f"{count} iterations after this one did nothing and are not kept any more; the next that "
+        f"is kept is #{last.decision.iteration}, {words.moment(last.wall_s)}"
+    )
 
 
 def is_time(text: str) -> bool:
@@ -210,6 +237,17 @@ def _nothing(reader: HistoryReader, when: str | None, domain: int | None) -> str
     span = reader.span()
     if span is None:
         return "no iteration has been recorded yet"
+    numbered = _NUMBER.fullmatch(when) if when else None
+    between = reader.around(int(numbered[1]), domain) if numbered else None
+    if between is not None:
+        first, second = (
+            f"#{one.iteration.decision.iteration}, {words.moment(one.iteration.wall_s)}"
+            for one in between
+        )
+        return (
+            f"iteration {when} did nothing and is not kept any more; kept are the one before "
+            f"({first}) and the one after it ({second})"
+        )
     what = f"no iteration {when}" if when else "no iteration"
     where = f" of domain {domain}" if domain is not None else ""
     return (

@@ -201,7 +201,17 @@ class Scene:
             trace = top.Trace(domain.inventory.domain.id)
             trace.until(reader, domain, there_s)
             self._past[trace.domain] = trace
-        return dataclasses.replace(screen, past_s=there_s)
+        return dataclasses.replace(screen, past_s=there_s, note=self._thinned(reader, there_s))
+
+    def _thinned(self, reader: HistoryReader, there_s: float) -> str:
+        """Tell where what is shown stands for iterations that are not kept any more."""
+        domain = self._domain()
+        if domain is None or domain.latest is None or not reader.thinned_after(domain.latest):
+            return ""
+        shown_s = domain.latest.iteration.wall_s
+        if there_s - shown_s < 1.0:
+            return ""
+        return f"as of {words.moment(shown_s)}: what followed did nothing and is not kept any more"
 
     def _gather(self, reader: HistoryReader) -> View:
         now_s = time.time()

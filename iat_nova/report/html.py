@@ -80,12 +80,19 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             ],
             shadows=[_shadow(seen, domain, axis.end_s) for domain in seen.domains if domain.shadow],
             events=reader.events(EVENTS, axis.begin_s),
+            whole_since=_whole_since(reader, axis),
             damage=reader.damage,  # after all else was read
             moment=words.moment,
             held=words.held,
             cpu_ranges=format_cpus,
         )
     )
+
+
+def _whole_since(reader: HistoryReader, axis: Axis) -> str | None:
+    """Return from when on every iteration is there; None where that is so of the whole period."""
+    since_s = reader.whole_since()
+    return None if since_s is None or since_s <= axis.begin_s else words.moment(since_s)
 
 
 def _story(reader: HistoryReader, domain: int, axis: Axis, interval_s: float) -> _Story | None:

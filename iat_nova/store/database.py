@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history's file: its tables, its checks, and what SQLite's refusals mean to people."""
+"""The history's file: its tables, its checks, and what SQLite's refusals mean to people.
+
+``iteration`` has a row an iteration, which is written once. What an iteration says is much what the
+last ones said: ``body`` is JSON compressed with the text of ``base.seen`` as dictionary (zlib's).
+``state`` has the strategy's memory before some of them, compressed with ``base.state``: that of the
+others follows from the last one before them (`replay`). Rows that are ``kept`` outlive the others
+(`retention`); there is one a minute at least, so the indexes have these alone.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +16,30 @@ import sqlite3
 import time
 
 APPLICATION_ID = 0x49415431  # "IAT1" in the file's header
-SCHEMA = 1
+SCHEMA = 2
+PAGE_BYTES = 2048  # a commit writes whole pages, and one a second has a kilobyte to say
 
 _TABLES = """
 CREATE TABLE settings (
     id INTEGER PRIMARY KEY, wall_s REAL NOT NULL, body BLOB NOT NULL);
 CREATE TABLE inventory (
     id INTEGER PRIMARY KEY, wall_s REAL NOT NULL, body BLOB NOT NULL);
+CREATE TABLE base (id INTEGER PRIMARY KEY, seen BLOB NOT NULL, state BLOB NOT NULL);
 CREATE TABLE iteration (
-    id INTEGER PRIMARY KEY, wall_s REAL NOT NULL, at_s REAL NOT NULL, domain INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY, wall_s REAL NOT NULL, domain INTEGER NOT NULL,
     number INTEGER NOT NULL, inventory_id INTEGER NOT NULL, settings_id INTEGER,
-    eventful INTEGER NOT NULL, moved INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE INDEX iteration_wall ON iteration (wall_s);
-CREATE INDEX iteration_number ON iteration (number);
-CREATE INDEX iteration_domain ON iteration (domain);
-CREATE INDEX iteration_eventful ON iteration (eventful, domain) WHERE eventful;
+    base_id INTEGER NOT NULL, eventful INTEGER NOT NULL, kept INTEGER NOT NULL,
+    body BLOB NOT NULL);
+CREATE TABLE state (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE INDEX iteration_kept ON iteration (domain) WHERE kept;
+CREATE INDEX iteration_kept_wall ON iteration (wall_s, domain) WHERE kept;
+CREATE INDEX iteration_eventful ON iteration (domain) WHERE eventful;
 CREATE TABLE event (
     id INTEGER PRIMARY KEY, wall_s REAL NOT NULL, severity TEXT NOT NULL, text TEXT NOT NULL);
-CREATE TABLE status (
-    id INTEGER PRIMARY KEY CHECK (id = 1), written_s REAL NOT NULL, body BLOB);
-INSERT INTO status (id, written_s) VALUES (1, 0);
+CREATE TABLE status (id INTEGER PRIMARY KEY CHECK (id = 1), body BLOB);
+INSERT INTO status (id) VALUES (1);
+CREATE TABLE beat (id INTEGER PRIMARY KEY CHECK (id = 1), written_s REAL NOT NULL);
+INSERT INTO beat (id, written_s) VALUES (1, 0);
 """
 
 # Primary result codes of SQLite (https://www.sqlite.org/rescode.html).
@@ -47,6 +58,14 @@ _MEANINGS = {
 
 class HistoryError(Exception):
     """The history cannot be read or written; the text says what, where and what to do."""
+
+
+class OlderSchema(HistoryError):
+    """The history was written by an earlier version, in the given schema."""
+
+    def __init__(self, text: str, schema: int) -> None:
+        super().__init__(text)
+        self.schema = schema
 
 
 class NoHistory(HistoryError):
@@ -80,10 +99,10 @@ def check_header(connection: sqlite3.Connection, path: pathlib.Path) -> bool:
             f"{path} is a database of another program; not used. "
             "Set another [iat] state_dir or move the file away"
         )
-    raise HistoryError(
-        f"history {path} has schema {schema}, this version of iat-nova uses {SCHEMA}; not "
-        "used. Move the file away, or use the version that wrote it"
-    )
+    text = f"history {path} has schema {schema}, this version of iat-nova uses {SCHEMA}; not used. "
+    if schema < SCHEMA:
+        raise OlderSchema(f"{text}The agent begins a fresh one and keeps this beside it", schema)
+    raise HistoryError(f"{text}Move the file away, or use the version that wrote it")
 
 
 def open_writable(path: pathlib.Path, busy_timeout_s: float = 1.0) -> sqlite3.Connection:
@@ -95,7 +114,7 @@ def open_writable(path: pathlib.Path, busy_timeout_s: float = 1.0) -> sqlite3.Co
     connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
     try:
         if not check_header(connection, path):
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # only before the first table
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(
                 f"BEGIN; PRAGMA application_id = {APPLICATION_ID}; "
@@ -105,6 +124,8 @@ def open_writable(path: pathlib.Path, busy_timeout_s: float = 1.0) -> sqlite3.Co
         # In WAL mode this survives a crash of the agent; only a power cut may cost the last rows.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA journal_size_limit = 4194304")
+        # Some distributions have it on; it writes the pages of all that is deleted once more.
+        connection.execute("PRAGMA secure_delete = OFF")
     except BaseException:
         connection.close()
         raise
@@ -151,14 +172,14 @@ def identity(path: pathlib.Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def set_aside(path: pathlib.Path) -> pathlib.Path:
-    """Rename a damaged history, its side files too, and return where it is now."""
+def set_aside(path: pathlib.Path, why: str = "corrupt") -> pathlib.Path:
+    """Rename a history that cannot be used, its side files too, and return where it is now."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    target = path.with_name(f"{path.name}.corrupt-{stamp}")
+    target = path.with_name(f"{path.name}.{why}-{stamp}")
     number = 1
     while target.exists():
         number += 1
-        target = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
+        target = path.with_name(f"{path.name}.{why}-{stamp}-{number}")
     for suffix in ("-wal", "-shm"):
         side = path.with_name(path.name + suffix)
         if side.exists():

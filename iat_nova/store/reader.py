@@ -16,7 +16,18 @@ from iat_nova.store import database as db
 from iat_nova.store import records
 from iat_nova.store.records import Event, Inventory, Iteration, RecordError, Settings, Status
 
-_ITERATION = "SELECT id, wall_s, at_s, domain, inventory_id, settings_id, body FROM iteration "
+_ITERATION = (
+    "SELECT id, wall_s, domain, inventory_id, settings_id, base_id, body,"
+    " (SELECT body FROM state WHERE state.id = iteration.id) FROM iteration "
+)
+# Of the kept rows, without a look at the rows themselves: they may be damaged.
+_BY_ID = "iteration INDEXED BY iteration_kept WHERE kept"
+_BY_TIME = "iteration INDEXED BY iteration_kept_wall WHERE kept"
+_MINUTE_S = 60.0  # there is a kept row at least so often
+_NEWEST = 1 << 62  # above all rows
+_AHEAD = 4096  # rows that may be newer than the newest one an index has
+_BASES = 64  # remembered
+_BEATS_S = 10.0  # a beat comes sooner
 
 _Row = tuple[Any, ...]
 T = TypeVar("T")
@@ -55,6 +66,7 @@ class HistoryReader:
         self._path = pathlib.Path(path)
         self._connection = db.open_readable(self._path)
         self._unreadable: dict[tuple[str, int], str] = {}  # why, by table and row
+        self._bases: dict[int, tuple[bytes, bytes]] = {}  # the texts of seen and state, by row
 
     def __enter__(self) -> Self:
         return self
@@ -78,49 +90,117 @@ class HistoryReader:
 
     def domains(self) -> tuple[int, ...]:
         """Return the cache domains with iterations, ascending."""
-        return tuple(
-            domain
-            for (domain,) in self._rows("SELECT DISTINCT domain FROM iteration ORDER BY domain")
-        )
+        found: list[int] = []
+        while True:
+            query = f"SELECT min(domain) FROM {_BY_ID} AND domain > ?"
+            ((domain,),) = self._rows(query, found[-1] if found else -1)
+            if domain is None:
+                return tuple(found)
+            found.append(domain)
 
     def latest(self, domain: int) -> Recorded | None:
         """Return the newest iteration of a domain."""
         return self._one("domain = ?", domain)
 
     def at(self, wall_s: float, domain: int | None = None) -> Recorded | None:
-        """Return the iteration that was in force at a moment: the last one not after it."""
-        where = "wall_s <= ? AND (? IS NULL OR domain = ?)"
-        return self._one(where, wall_s, domain, domain, order="wall_s DESC, id DESC")
+        """Return the iteration that was in force at a moment: the last one not after it.
+
+        Of those that are there: `thinned_after` says how many after it are not.
+        """
+        found: list[Recorded] = []
+        for one in self.domains() if domain is None else (domain,):
+            rows = self._rows(
+                f"SELECT id FROM {_BY_TIME} AND domain = ? AND wall_s <= ?"
+                " ORDER BY wall_s DESC, id DESC LIMIT 1",
+                one,
+                wall_s,
+            )
+            for (first,) in rows:
+                where = "domain = ? AND id >= ? AND id < ? AND wall_s <= ?"
+                values = (one, first, self._next_kept(one, first), wall_s)
+                in_force = self._one(where, *values, order="wall_s DESC, id DESC")
+                if in_force is None:  # damaged: the one before stands for it
+                    where, order = "domain = ? AND wall_s <= ? AND id < ?", "id DESC"
+                    in_force = self._one(where, one, wall_s, first, order=order)
+                found += [in_force] if in_force is not None else []
+        return max(found, key=lambda one: (one.iteration.wall_s, one.row), default=None)
 
     def numbered(self, number: int, domain: int | None = None) -> Recorded | None:
         """Return the newest iteration with this number (numbers begin anew with each agent)."""
         return self._one("number = ? AND (? IS NULL OR domain = ?)", number, domain, domain)
 
+    def around(self, number: int, domain: int | None = None) -> tuple[Recorded, Recorded] | None:
+        """Return the kept iterations between which one with this number was thinned out.
+
+        None where none was. Newest first, as `numbered`.
+        """
+        for (row,) in self._rows(
+            "SELECT id FROM (SELECT id, domain, number, lead(number) OVER (PARTITION BY domain"
+            " ORDER BY id) AS later FROM iteration WHERE kept) WHERE number < ? AND later > ?"
+            " AND (? IS NULL OR domain = ?) ORDER BY id DESC LIMIT 1",
+            *(number, number, domain, domain),
+        ):
+            first = self._one("id = ?", row)
+            second = self.next(first) if first is not None else None
+            if first is not None and second is not None:
+                return (first, second) if second.iteration.decision.iteration > number else None
+        return None
+
     def before(self, recorded: Recorded) -> Recorded | None:
         """Return the iteration of the same domain before the given one."""
         return self._one("domain = ? AND id < ?", recorded.iteration.domain, recorded.row)
+
+    def next(self, recorded: Recorded) -> Recorded | None:
+        """Return the iteration of the same domain after the given one."""
+        where = "domain = ? AND id > ?"
+        return self._one(where, recorded.iteration.domain, recorded.row, order="id")
+
+    def thinned_after(self, recorded: Recorded) -> int:
+        """Return how many iterations between this one and the next are not there any more.
+
+        They did nothing, unless they were lost while the file could not be written: then an event
+        says so.
+        """
+        following = self.next(recorded)
+        if following is None:
+            return 0
+        numbers = (recorded.iteration.decision.iteration, following.iteration.decision.iteration)
+        return max(0, numbers[1] - numbers[0] - 1)
+
+    def whole_since(self) -> float | None:
+        """Return from when on every iteration is there; None where none was thinned out."""
+        query = "SELECT wall_s FROM iteration WHERE NOT kept ORDER BY id LIMIT 1"
+        try:
+            rows, span = self._rows(query), self.span()
+        except _Damaged:
+            return None
+        if not rows or span is None or rows[0][0] - span[0] <= _MINUTE_S:
+            return None
+        return float(rows[0][0])
 
     def between(
         self, begin_s: float, end_s: float, domain: int, *, at_most: int | None = None
     ) -> Iterator[Recorded]:
         """Yield a domain's iterations of a period (wall clock), oldest first.
 
-        With `at_most`, every n-th only, so that about that many come.
+        With `at_most`, about that many, spread evenly over the time in which there are any.
         """
-        where = "domain = ? AND wall_s >= ? AND wall_s <= ?"
-        stride = 1
-        if at_most:
-            stride = max(1, -(-self.count(domain, begin_s, end_s)[0] // at_most))
-        window = (domain, begin_s, end_s)
-        try:
-            rows = self._rows(
-                f"{_ITERATION}WHERE {where} AND id IN (SELECT id FROM (SELECT id, row_number() OVER"
-                f" (ORDER BY id) AS n FROM iteration WHERE {where}) WHERE (n - 1) % ? = 0)"
-                " ORDER BY id",
-                *(*window, *window, stride),
+        where, window = self._window(begin_s, end_s, domain)
+        chosen, values = where, window
+        span = self.span() if at_most else None
+        if at_most and span is not None:
+            begin_s, end_s = max(begin_s, span[0]), min(end_s, span[1])
+            step_s = max((end_s - begin_s) / at_most, 1e-9)
+            chosen = (
+                f"id IN (SELECT min(id) FROM iteration WHERE {where}"
+                " GROUP BY min(?, CAST((wall_s - ?) / ? AS INTEGER)))"
             )
+            values = (*window, at_most - 1, begin_s, step_s)
+        try:
+            rows = self._rows(f"{_ITERATION}WHERE {chosen} ORDER BY id", *values)
         except _Damaged:
-            rows = list(self._salvage(where, window))[::-1][::stride]
+            rows = list(self._salvage(where, window))[::-1]
+            rows = rows[:: max(1, -(-len(rows) // at_most))] if at_most else rows
         return (found for row in rows if (found := self._recorded(row)) is not None)
 
     def newer(self, domain: int, row: int, limit: int) -> list[Recorded]:
@@ -144,8 +224,8 @@ class HistoryReader:
         return self._one(where, domain, wall_s, order="wall_s, id")
 
     def count(self, domain: int, begin_s: float, end_s: float) -> tuple[int, int]:
-        """Return how many iterations of a period there are, and how many did something."""
-        where, window = "domain = ? AND wall_s >= ? AND wall_s <= ?", (domain, begin_s, end_s)
+        """Return how many iterations of a period are there, and how many did something."""
+        where, window = self._window(begin_s, end_s, domain)
         try:
             ((total, eventful),) = self._rows(
                 f"SELECT count(*), coalesce(sum(eventful), 0) FROM iteration WHERE {where}", *window
@@ -192,13 +272,42 @@ class HistoryReader:
         said = self._body("status", 1, Status)
         if said is None:
             return None
-        ((written_s,),) = self._rows("SELECT CAST(written_s AS REAL) FROM status")
+        ((written_s,),) = self._rows("SELECT CAST(written_s AS REAL) FROM beat")
+        # Between two beats the newest iteration has the time, where its clock is the host's.
+        for (wall_s,) in self._rows("SELECT wall_s FROM iteration ORDER BY id DESC LIMIT 1"):
+            if isinstance(wall_s, float) and written_s < wall_s <= written_s + _BEATS_S:
+                written_s = wall_s
         return StatusNow(said, max(0.0, time.time() - written_s))
 
     def span(self) -> tuple[float, float] | None:
         """Return the wall-clock times of the oldest and the newest iteration."""
-        ((first, last),) = self._rows("SELECT min(wall_s), max(wall_s) FROM iteration")
-        return None if first is None else (first, last)
+        ((first, last),) = self._rows(
+            f"SELECT min(wall_s), max(wall_s) FROM {_BY_TIME} AND wall_s > -1e999"
+        )
+        if first is None:
+            return None
+        newest = [one.iteration.wall_s for one in map(self.latest, self.domains()) if one]
+        return first, max(last, *newest) if newest else last
+
+    def _next_kept(self, domain: int, row: int) -> int:
+        """Return the kept row of a domain after a row, or one above all."""
+        query = f"SELECT min(id) FROM {_BY_ID} AND domain = ? AND id > ?"
+        ((found,),) = self._rows(query, domain, row)
+        return _NEWEST if found is None else found
+
+    def _window(self, begin_s: float, end_s: float, domain: int) -> tuple[str, tuple[object, ...]]:
+        """Return the condition for a domain's iterations of a period, and its values.
+
+        Only kept rows are in an index, at least one a minute: it bounds the rows that may be meant.
+        """
+        ((first, last),) = self._rows(
+            f"SELECT min(id), max(id) FROM {_BY_TIME} AND domain = ? AND wall_s >= ?"
+            " AND wall_s <= ?",
+            *(domain, begin_s - _MINUTE_S, end_s + _MINUTE_S),
+        )
+        rows = (0, 0) if first is None else (first, self._next_kept(domain, last))
+        where = "domain = ? AND id >= ? AND id < ? AND wall_s >= ? AND wall_s <= ?"
+        return where, (domain, *rows, begin_s, end_s)
 
     def _body(self, table: str, row: int, kind: type[T]) -> T | None:
         """Return what a row of a table holds; None where there is none, or it is left out."""
@@ -233,23 +342,51 @@ class HistoryReader:
     def _salvage(self, where: str, values: Sequence[object]) -> Iterator[_Row]:
         """Yield the rows of iterations that can be read beside damage, newest first.
 
-        An index has which rows there are; each is read by itself.
+        What cannot be read at once is read in halves.
         """
-        for (row,) in self._rows(
-            "SELECT id FROM iteration INDEXED BY iteration_wall WHERE wall_s > -1e999"
-            " ORDER BY id DESC"
-        ):
+        ((last,),) = self._rows(f"SELECT max(id) FROM {_BY_ID}")
+        pending = [] if last is None else [(0, last + _AHEAD)]
+        while pending:
+            low, high = pending.pop()
+            query = f"{_ITERATION}WHERE id BETWEEN ? AND ? AND {where} ORDER BY id DESC"
             try:
-                yield from self._rows(f"{_ITERATION}WHERE id = ? AND {where}", row, *values)
+                yield from self._rows(query, low, high, *values)
             except _Damaged as error:
-                self._leave_out("iteration", row, error)
+                if low == high:
+                    self._leave_out("iteration", low, error)
+                else:
+                    middle = (low + high) // 2
+                    pending += [(low, middle), (middle + 1, high)]
 
     def _recorded(self, row: _Row) -> Recorded | None:
+        number, wall_s, domain, inventory_id, settings_id, base, seen, state = row
         try:
-            return _recorded(row)
-        except RecordError as error:
-            self._leave_out("iteration", row[0], error)
+            if not isinstance(wall_s, float):
+                raise RecordError("a stored iteration is damaged (its time is none)")
+            base_seen, base_state = self._base(base)
+            iteration = records.unpack_iteration(
+                records.expand(seen, base_seen),
+                None if state is None else records.expand(state, base_state),
+                wall_s=wall_s,
+                domain=domain,
+                inventory_id=inventory_id,
+            )
+        except (RecordError, _Damaged) as error:
+            self._leave_out("iteration", number, error)
             return None
+        return Recorded(number, iteration, settings_id)
+
+    def _base(self, row: int) -> tuple[bytes, bytes]:
+        """Return the texts by which iterations are compressed. Raises `RecordError`."""
+        if row not in self._bases:
+            if len(self._bases) >= _BASES:
+                self._bases.clear()
+            for texts in self._rows("SELECT seen, state FROM base WHERE id = ?", row):
+                seen, state = map(records.expand, texts)
+                self._bases[row] = (seen, state)
+        if row not in self._bases:
+            raise RecordError(f"the text it was compressed by (base {row}) is missing")
+        return self._bases[row]
 
     def _leave_out(self, table: str, row: int, error: Exception) -> None:
         self._unreadable.setdefault((table, row), str(error))
@@ -264,13 +401,3 @@ class HistoryReader:
 
 class _Damaged(db.HistoryError):
     """A page of the file that the answer needs is damaged; others may not be."""
-
-
-def _recorded(row: _Row) -> Recorded:
-    number, wall_s, at_s, domain, inventory_id, settings_id, body = row
-    if not isinstance(wall_s, float) or not isinstance(at_s, float):
-        raise RecordError("a stored iteration is damaged (its time is none)")
-    iteration = records.unpack_iteration(
-        body, at_s=at_s, wall_s=wall_s, domain=domain, inventory_id=inventory_id
-    )
-    return Recorded(number, iteration, settings_id)

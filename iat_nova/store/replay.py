@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deciding a recorded iteration once more: its state, inventory and sample give its decision."""
+"""Deciding a recorded iteration once more: its state, inventory and sample give its decision.
+
+Not every iteration's state is written. What a strategy returns depends on nothing else, so that of
+the others comes from deciding those before them once more, from the last one whose state is there;
+there is one a minute, and each that did something has its own.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 from iat_nova.model import Decision, DomainInventory
 from iat_nova.store import records
+from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration, Settings
 from iat_nova.strategies import registry
 
@@ -13,18 +22,90 @@ class ReplayError(Exception):
     """An iteration cannot be decided once more; the text says why."""
 
 
-def replay(iteration: Iteration, inventory: DomainInventory, settings: Settings) -> Decision:
-    """Return what the strategy of `settings` decides from what a recorded iteration saw.
+class Replay:
+    """Decides the iterations of a history once more, each from its own state.
 
-    Equal to `iteration.decision` when history and strategy are both intact. Raises `ReplayError`,
-    `registry.StrategyError` where the strategy is not installed, `records.RecordError` where its
-    state has another form now.
+    What it returns is equal to the recorded decision when history and strategy are both intact. It
+    remembers how far it has come in each cache domain: one after another they cost a step each.
     """
+
+    def __init__(self, reader: HistoryReader) -> None:
+        self._reader = reader
+        self._came: dict[int, tuple[int, Any]] = {}  # a domain's last row and the state after it
+
+    def whole(self, recorded: Recorded) -> Iteration:
+        """Return an iteration with its state, as plain JSON types or of the strategy's own type.
+
+        Raises `ReplayError`, `registry.StrategyError` where the strategy is not installed,
+        `records.RecordError` where its state has another form now, and what the reader raises.
+        """
+        iteration = recorded.iteration
+        if not iteration.follows:
+            return iteration
+        pending: list[Recorded] = []
+        state, one = None, recorded
+        while True:
+            before = self._reader.before(one)
+            number = iteration.decision.iteration - len(pending) - 1
+            if before is None or before.iteration.decision.iteration != number:
+                raise ReplayError(
+                    f"its state is not there: it follows from iteration #{number}, which was"
+                    " thinned out"
+                )
+            row, came = self._came.get(iteration.domain, (None, None))
+            if before.row == row:
+                state = came
+                break
+            pending.append(before)
+            if not before.iteration.follows:
+                state = before.iteration.state
+                break
+            one = before
+        for earlier in reversed(pending):
+            state = self._after(earlier, dataclasses.replace(earlier.iteration, state=state))
+        return dataclasses.replace(iteration, state=state, follows=False)
+
+    def decide(self, recorded: Recorded, settings: Settings | None = None) -> Decision:
+        """Return what is decided, with the settings of then or others. Raises as `whole`."""
+        iteration = self.whole(recorded)
+        inventory, known = self._context(recorded)
+        return _step(iteration, inventory, settings or known)[1]
+
+    def _after(self, recorded: Recorded, whole: Iteration) -> Any:
+        """Return the state after an iteration, which must come out as it was recorded."""
+        state, decision = _step(dataclasses.replace(whole, follows=False), *self._context(recorded))
+        if decision != whole.decision:
+            number = whole.decision.iteration
+            raise ReplayError(
+                f"its state follows from iteration #{number}, which comes out otherwise today"
+            )
+        self._came[whole.domain] = (recorded.row, state)
+        return state
+
+    def _context(self, recorded: Recorded) -> tuple[DomainInventory, Settings]:
+        iteration = recorded.iteration
+        picture = self._reader.inventory(iteration.inventory_id)
+        inventory = picture.domains.get(iteration.domain) if picture else None
+        settings = self._reader.settings(recorded)
+        if inventory is None or settings is None:
+            raise ReplayError(
+                f"the tenants or the parameters of iteration #{iteration.decision.iteration} were"
+                " not recorded"
+            )
+        return inventory, settings
+
+
+def _step(
+    iteration: Iteration, inventory: DomainInventory, settings: Settings
+) -> tuple[Any, Decision]:
     if iteration.state_lost is not None:
         raise ReplayError(f"its state was not recorded ({iteration.state_lost})")
+    if iteration.follows:
+        raise ReplayError("its state was not written: it follows from the iterations before")
     parameters = settings.parameters.of(iteration.domain)
     strategy = registry.make(settings.strategy, parameters, settings.options)
     kind = getattr(strategy, "state_type", None)
-    state = iteration.state if kind is None else records.structure(iteration.state, kind)
-    _, decision = strategy.step(state, inventory, iteration.sample)
-    return decision
+    state = iteration.state
+    if kind is not None and not isinstance(state, kind):
+        state = records.structure(state, kind)
+    return strategy.step(state, inventory, iteration.sample)

@@ -2,12 +2,15 @@
 """What was seen, decided and written, in SQLite: written off the hot path, read by everybody else.
 
 The loop only appends to queues (microseconds); a thread of the standard library turns what lies
-there into rows, one transaction a batch. The loop goes on with anything that befalls the file:
+there into rows, one transaction a batch: at once what did something, or is new; iterations that
+did nothing wait some seconds for one another (`COMMIT_S`), which is what a kill costs. The loop
+goes on with anything that befalls the file:
 
 * disk full, read-only, locked, folder gone: `History.problem` says so, the queue keeps the newest
   iterations, writing is tried again; once it works an event says how many were lost;
 * damaged: the file is set aside as ``<name>.corrupt-<time>`` and a fresh one is begun;
 * removed or replaced by another program: a fresh one is begun;
+* of an older schema: it is set aside as ``<name>.schema-<number>-<time>``, a fresh one begun;
 * not ours, or of a newer schema: it is not touched and nothing is recorded.
 """
 
@@ -16,6 +19,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
+import math
 import os
 import pathlib
 import sqlite3
@@ -29,6 +33,7 @@ from iat_nova.store import database as db
 from iat_nova.store import records
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Event, Inventory, Iteration, Settings, Status
+from iat_nova.store.retention import Bounds, Retention
 
 __all__ = ["Event", "History", "HistoryReader", "Inventory", "Iteration", "Settings", "Status"]
 
@@ -38,10 +43,33 @@ QUEUE_ITERATIONS = 2048  # about 20 MB with 16 tenants, reached only when the di
 QUEUE_EVENTS = 1024
 BATCH = 256  # iterations a transaction
 RETRY_S = 5.0
-TRIM_EVERY = 64  # iterations between two looks at age and size
-AGE_PACE = 2.0  # rows go by age at most so many times faster than they came
-TRIM_FRACTION = 20  # one part in so many goes when the file is too big
-LEAST_BYTES = 1 << 20
+TRIM_EVERY = 512  # iterations between two looks at age and size
+COMMIT_S = 4.0  # on the loop's clock, that iterations which did nothing wait for one another
+BEAT_S = 5.0  # real seconds after which it is noted that the agent lives, if only quiet rows come
+PICTURE = 8  # iterations that a picture of the host counts for there
+MINUTE_S = 60.0  # an iteration in so many seconds is kept, also where it did nothing
+BASE_EVERY = 2048  # iterations of a cache domain that are compressed by the same text
+BASE_LEAST = 64  # as many at least, where those who run here change
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Base:
+    """The text by which a cache domain's iterations are compressed, and whose picture it has."""
+
+    row: int
+    inventory: int  # the loop's id
+    seen: bytes
+    state: bytes
+
+
+@dataclasses.dataclass(slots=True)
+class _Last:
+    """What the file has of a cache domain's newest iteration."""
+
+    number: int
+    minute: float
+    base: _Base
+    since_base: int = 0  # iterations
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,8 +85,9 @@ class History:
     """The writer. All public methods are called from one thread, the loop's, and never block.
 
     `max_bytes` bounds the database file (at least 1 MiB; the write-ahead log may take some
-    4 MiB more), `max_age_s` the age of what is in it. `clock.wall()` is the time by which age
-    is measured, `clock.now()` bounds what a wrong one costs.
+    4 MiB more), `max_age_s` the age of what is in it; what is older than `whole_s` is thinned out
+    (`retention`). `clock.wall()` is the time by which age is measured, `clock.now()` bounds what a
+    wrong one costs.
     """
 
     def __init__(
@@ -68,6 +97,7 @@ class History:
         max_age_s: float,
         max_bytes: int,
         clock: Clock,
+        whole_s: float = 86400.0,
         queue_iterations: int = QUEUE_ITERATIONS,
     ) -> None:
         self._iterations: collections.deque[_Queued] = collections.deque(maxlen=queue_iterations)
@@ -82,7 +112,10 @@ class History:
         self._idle = threading.Condition()
         self._written_through = 0  # of `_asked`: all that was queued up to there is written
         self._asked = 0
-        self._writer = _Writer(self, pathlib.Path(path), max_age_s, max_bytes, clock)
+        self._at_once = False
+        self._writer = _Writer(
+            self, pathlib.Path(path), Bounds(whole_s, max_age_s, max_bytes), clock
+        )
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
 
@@ -140,11 +173,15 @@ class History:
         if not self._wake.is_set():  # cheaper than set()
             self._wake.set()
 
-    def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until all that was queued is written. False: it was not (see `problem`)."""
+    def flush(self, timeout_s: float = 5.0, *, at_once: bool = True) -> bool:
+        """Wait until all that was queued is written. False: it was not (see `problem`).
+
+        Without `at_once` only what is due is written, as without this call.
+        """
         with self._idle:
             self._asked += 1
             asked = self._asked
+            self._at_once = self._at_once or at_once
             self._hurry.set()
             self._wake.set()
             return self._idle.wait_for(lambda: self._written_through >= asked, timeout_s)
@@ -160,11 +197,14 @@ class History:
         """Write whenever there is something, until closed."""
         try:
             while True:
-                self._wake.wait()
+                # What waits for more is written when nothing comes: the loop may be held up.
+                woken = self._wake.wait(COMMIT_S if self._iterations else None)
                 self._wake.clear()
                 self._hurry.clear()
-                stopping, asked = self._stop, self._asked
-                written = self._writer.drain()
+                with self._idle:
+                    stopping, asked = self._stop, self._asked
+                    at_once, self._at_once = self._at_once or stopping or not woken, False
+                written = self._writer.drain(at_once=at_once)
                 if written:
                     with self._idle:
                         self._written_through = asked
@@ -181,19 +221,11 @@ class History:
 class _Writer:
     """The thread's side: takes from the queues, owns the connection."""
 
-    def __init__(
-        self,
-        history: History,
-        path: pathlib.Path,
-        max_age_s: float,
-        max_bytes: int,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, history: History, path: pathlib.Path, bounds: Bounds, clock: Clock) -> None:
         self.problem: str | None = None
         self._history = history
         self._path = path
-        self._max_age_s = max_age_s
-        self._max_bytes = max(max_bytes, LEAST_BYTES)
+        self._bounds = bounds
         self._clock = clock
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None  # device and inode of what is open
@@ -202,11 +234,14 @@ class _Writer:
         self._told_dropped = 0
         self._unstorable: set[str] = set()  # what was reported already
         self._since_trim = 0
-        self._trimmed_s = clock.now()
+        self._written_s = -math.inf  # on the loop's clock
+        self._retention = Retention(bounds, clock)
         self._forget_rows()
 
-    def drain(self) -> bool:
-        """Write everything that is queued; False when that is not possible now."""
+    def drain(self, *, at_once: bool = True) -> bool:
+        """Write everything that is queued, if it is due; False when that is not possible now."""
+        if not at_once and not self._due():
+            return True
         begun_afresh = False
         while True:
             self._take()
@@ -214,13 +249,31 @@ class _Writer:
                 self._write()
             except (sqlite3.Error, OSError, db.HistoryError) as error:
                 self._failed(error)
-                if begun_afresh or not db.is_damage(error) or not self._set_aside(error):
+                if begun_afresh or not self._set_aside(error):
                     return False
                 begun_afresh = True
                 continue
             self.problem = None
+            self._written_s = self._clock.now()
             if not self._history._iterations:
                 return True
+
+    def _due(self) -> bool:
+        """Tell whether something should be written now, or may wait for more of its kind.
+
+        Each time whole pages are written, be there much or little to say.
+        """
+        history = self._history
+        queued = list(history._iterations)
+        return (
+            self.problem is not None
+            or bool(history._events)
+            or history._status != self._status_written
+            or history._dropped != self._told_dropped
+            or len(queued) >= BATCH
+            or any(one.iteration.eventful for one in queued)
+            or not 0 <= self._clock.now() - self._written_s < COMMIT_S
+        )
 
     def close(self) -> None:
         """Let the file go; SQLite folds the write-ahead log into it."""
@@ -236,7 +289,9 @@ class _Writer:
         """Nothing is known of the rows of a file that will be opened."""
         self._inventory_row: tuple[int, int] | None = None  # the loop's id, the row's
         self._settings_row: tuple[Settings, int] | None = None
+        self._last: dict[int, _Last] = {}  # by cache domain
         self._status_written: Status | None = None
+        self._beat_s = -math.inf
 
     def _take(self) -> None:
         """Move from the queues what one transaction holds."""
@@ -256,6 +311,7 @@ class _Writer:
         status, dropped = self._history._status, self._history._dropped
         latest = self._history._inventory
         rows_before = (self._inventory_row, self._settings_row)
+        last_before = {domain: dataclasses.replace(one) for domain, one in self._last.items()}
         connection.execute("BEGIN IMMEDIATE")
         try:
             for queued in self._batch:
@@ -266,20 +322,22 @@ class _Writer:
                 self._insert_event(connection, event)
             if dropped != self._told_dropped:
                 self._insert_event(connection, self._loss(dropped - self._told_dropped))
-            self._beat(connection, status)
+            beat_s = self._beat(connection, status)
             connection.execute("COMMIT")
         except BaseException:
             self._inventory_row, self._settings_row = rows_before
+            self._last = last_before
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
         inventories = int(self._inventory_row != rows_before[0])
-        self._since_trim += len(self._batch) + inventories
+        self._since_trim += len(self._batch) + PICTURE * inventories
         self._batch, self._events = [], []
-        self._status_written, self._told_dropped = status, dropped
+        self._status_written, self._told_dropped, self._beat_s = status, dropped, beat_s
         if self._since_trim >= TRIM_EVERY:
             self._since_trim = 0
-            self._trim(connection)
+            bases = (last.base.row for last in self._last.values())
+            self._retention.trim(connection, min(bases, default=None))
 
     def _open(self) -> sqlite3.Connection:
         """Return the connection to the file that lies at the path now."""
@@ -289,6 +347,7 @@ class _Writer:
             self.close()  # another program removed or replaced it
         self._connection = db.open_writable(self._path)
         self._file = db.identity(self._path)
+        self._retention = Retention(self._bounds, self._clock)
         return self._connection
 
     def _failed(self, error: Exception) -> None:
@@ -299,14 +358,22 @@ class _Writer:
         self.close()
 
     def _set_aside(self, error: Exception) -> bool:
-        """Make room for a fresh file; False when the damaged one cannot be renamed."""
+        """Make room for a fresh file; False when there is no need, or it cannot be renamed."""
+        older = error.schema if isinstance(error, db.OlderSchema) else None
+        if older is None and not db.is_damage(error):
+            return False
         try:
-            aside = db.set_aside(self._path)
+            aside = db.set_aside(self._path, "corrupt" if older is None else f"schema-{older}")
         except OSError as refused:
             self.problem = f"{self.problem}; it cannot be set aside: {refused}"
             return False
-        text = f"the history was damaged ({error}); it lies at {aside}, a fresh one is begun"
-        self._events.append(Event(self._clock.wall(), "error", text))
+        if older is not None:
+            text = (
+                f"the history was of an earlier version; it lies at {aside}, a fresh one is begun"
+            )
+        else:
+            text = f"the history was damaged ({error}); it lies at {aside}, a fresh one is begun"
+        self._events.append(Event(self._clock.wall(), "error" if older is None else "info", text))
         return True
 
     def _loss(self, count: int) -> Event:
@@ -316,30 +383,43 @@ class _Writer:
     def _insert(self, connection: sqlite3.Connection, queued: _Queued) -> None:
         """Insert a row; an iteration that cannot be stored at all is left out and reported."""
         iteration = queued.iteration
-        decision = iteration.decision
-        body, lost = records.pack_what_can_be(iteration)
-        for text, error in lost.items():
+        number, last = iteration.decision.iteration, self._last.get(iteration.domain)
+        follows = iteration.follows and last is not None and last.number == number - 1
+        minute = iteration.wall_s // MINUTE_S
+        kept = iteration.eventful or not follows or last is None or last.minute != minute
+        packed = records.pack_iteration(iteration, whole=kept)
+        for text, error in packed.lost.items():
             if text not in self._unstorable:
                 self._unstorable.add(text)
                 LOG.error("history: %s", text, exc_info=error)
                 self._insert_event(connection, Event(iteration.wall_s, "error", text))
-        if body is None:
+        if packed.seen is None:
             return
-        connection.execute(
-            "INSERT INTO iteration (wall_s, at_s, domain, number, inventory_id, settings_id,"
-            " eventful, moved, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        if last is None or _outdated(last, queued.inventory[0], packed):
+            base = _insert_base(connection, queued.inventory[0], packed)
+            last = self._last[iteration.domain] = _Last(number, minute, base)
+        last.number, last.since_base = number, last.since_base + 1
+        last.minute = minute if kept else last.minute
+        row = connection.execute(
+            "INSERT INTO iteration (wall_s, domain, number, inventory_id, settings_id, base_id,"
+            " eventful, kept, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 iteration.wall_s,
-                iteration.at_s,
                 iteration.domain,
-                decision.iteration,
+                number,
                 self._inventory_id(connection, queued.inventory),
                 self._settings_id(connection, queued.settings, iteration.wall_s),
+                last.base.row,
                 iteration.eventful,
-                len(decision.moved),
-                body,
+                kept,
+                records.squeeze(packed.seen, last.base.seen),
             ),
-        )
+        ).lastrowid
+        if packed.state is not None:
+            connection.execute(
+                "INSERT OR REPLACE INTO state (id, body) VALUES (?, ?)",
+                (row, records.squeeze(packed.state, last.base.state)),
+            )
 
     def _inventory_id(self, connection: sqlite3.Connection, numbered: tuple[int, Inventory]) -> int:
         """Return the row of an inventory, inserting it when it is not the last one inserted."""
@@ -375,76 +455,38 @@ class _Writer:
             (event.wall_s, event.severity, event.text),
         )
 
-    def _beat(self, connection: sqlite3.Connection, status: Status | None) -> None:
-        """Note that the agent lives; real time, also where the loop's time is virtual."""
-        if status == self._status_written:
-            connection.execute("UPDATE status SET written_s = ?", (time.time(),))
-        else:
-            connection.execute(
-                "UPDATE status SET written_s = ?, body = ?",
-                (time.time(), records.pack(records.unstructure(status))),
-            )
+    def _beat(self, connection: sqlite3.Connection, status: Status | None) -> float:
+        """Note that the agent lives, and what it says of itself; return when it was noted.
 
-    def _trim(self, connection: sqlite3.Connection) -> None:
-        """Delete what is too old, then the oldest until the file fits; give the space back."""
-        now_s = self._clock.now()
-        passed_s, self._trimmed_s = now_s - self._trimmed_s, now_s
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            for table in ("iteration", "event"):
-                self._trim_age(connection, table, passed_s)
-            if self._used_bytes(connection) > self._max_bytes:
-                self._trim_size(connection)
-            self._forget_unreferenced(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        connection.execute("PRAGMA incremental_vacuum").fetchall()
-
-    def _trim_age(self, connection: sqlite3.Connection, table: str, passed_s: float) -> None:
-        """Delete what is too old, at most twice as fast as time passes since the last look.
-
-        The time of day may be wrong for a while: a minute a year ahead costs two minutes of the
-        oldest rows, not all of them. What is left too long goes with the next looks, or by size.
+        Real time, also where the loop's time is virtual. While iterations come every few seconds
+        are enough: those tell the time, too.
         """
-        (first_s,) = connection.execute(f"SELECT min(wall_s) FROM {table}").fetchone()
-        if first_s is not None:
-            oldest_s = min(self._clock.wall() - self._max_age_s, first_s + AGE_PACE * passed_s)
-            connection.execute(f"DELETE FROM {table} WHERE wall_s < ?", (oldest_s,))
+        now_s = time.time()
+        changed = status != self._status_written
+        if changed:
+            body = records.pack(records.unstructure(status))
+            connection.execute("UPDATE status SET body = ?", (body,))
+        if not changed and self._batch and 0 <= now_s - self._beat_s < BEAT_S:
+            return self._beat_s
+        connection.execute("UPDATE beat SET written_s = ?", (now_s,))
+        return now_s
 
-    @staticmethod
-    def _forget_unreferenced(connection: sqlite3.Connection) -> None:
-        """Delete the inventories and settings that no iteration refers to, but for the latest.
 
-        Iterations refer to ever newer rows: the oldest one says what is still needed.
-        """
-        for table in ("inventory", "settings"):
-            (latest,) = connection.execute(f"SELECT max(id) FROM {table}").fetchone()
-            connection.execute(
-                f"DELETE FROM {table} WHERE id < ? AND id < coalesce((SELECT {table}_id FROM"
-                " iteration ORDER BY id LIMIT 1), ?)",
-                (latest, latest),
-            )
+def _outdated(last: _Last, inventory: int, packed: records.Packed) -> bool:
+    """Tell whether a cache domain's iterations should be compressed by a newer text."""
+    if packed.state is None:  # only a whole iteration can be the text
+        return False
+    changed = last.base.inventory != inventory
+    return last.since_base >= (BASE_LEAST if changed else BASE_EVERY)
 
-    def _trim_size(self, connection: sqlite3.Connection) -> None:
-        """Delete the oldest iterations until what is used lies below the bound."""
-        self._forget_unreferenced(connection)
-        while self._used_bytes(connection) > self._max_bytes:
-            (count,) = connection.execute("SELECT count(*) FROM iteration").fetchone()
-            if not count:
-                connection.execute("DELETE FROM event")
-                return
-            connection.execute(
-                "DELETE FROM iteration WHERE id IN (SELECT id FROM iteration ORDER BY id LIMIT ?)",
-                (max(1, count // TRIM_FRACTION),),
-            )
-            self._forget_unreferenced(connection)
 
-    @staticmethod
-    def _used_bytes(connection: sqlite3.Connection) -> int:
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-        (size,) = connection.execute("PRAGMA page_size").fetchone()
-        return int((pages - free) * size)
+def _insert_base(connection: sqlite3.Connection, inventory: int, packed: records.Packed) -> _Base:
+    """Store an iteration's text as that by which it and the next ones are compressed."""
+    assert packed.seen is not None
+    state = packed.state or b""
+    row = connection.execute(
+        "INSERT INTO base (seen, state) VALUES (?, ?)",
+        (records.squeeze(packed.seen), records.squeeze(state)),
+    ).lastrowid
+    assert row is not None
+    return _Base(row, inventory, packed.seen, state)

@@ -204,7 +204,7 @@ def quiet(number: int, wall_s: float, ddio_ways: int = 2, inventory_id: int = 1)
             (),
         ),
         effective={"stack": WayMask(0x3), PC: WayMask(0x1C), BE: WayMask(0xE0)},
-        timings_us={"read": 40.5, "decide": 12.25},
+        timings_us={"read": 40.5, "decide": 12.2},
         layout_before=layout(ddio_ways),
     )
 

@@ -8,19 +8,19 @@ import dataclasses
 import sys
 
 from iat_nova.store.reader import HistoryReader
-from iat_nova.store.replay import replay
+from iat_nova.store.replay import Replay
 
 path, threshold = sys.argv[1], float(sys.argv[2])
 with HistoryReader(path) as reader:
+    replay = Replay(reader)
     for domain in reader.domains():
         was = now = differ = count = 0
         for recorded in reader.between(0, float("inf"), domain):
             iteration = recorded.iteration
-            inventory = reader.inventory(iteration.inventory_id).domains[domain]
             settings = reader.settings(recorded)
             parameters = dataclasses.replace(settings.parameters, threshold_stable=threshold)
             changed = dataclasses.replace(settings, parameters=parameters)
-            decision = replay(iteration, inventory, changed)
+            decision = replay.decide(recorded, changed)
             count += 1
             was += bool(iteration.decision.moved)
             now += bool(decision.moved)

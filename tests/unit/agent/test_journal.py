@@ -65,7 +65,7 @@ class JournalTest(unittest.TestCase):
         sample = Sample(0, float(number), 1.0, seen, 1e6, 1e5)
         after, decision = controller.step(before, inventory, sample)
         effective = Effective(dict.fromkeys(seen, WayMask(3)), WayMask(0x600))
-        self.journal.iteration(before, sample, decision, effective, {"read": 9.0})
+        self.journal.iteration(before, sample, decision, effective, {"read": 9.0}, after)
         return after
 
     def test_one_line_a_decision_and_none_while_stable(self) -> None:

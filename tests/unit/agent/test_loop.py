@@ -44,8 +44,8 @@ from iat_nova.model.reasons import Code
 from iat_nova.policy import Classified, PolicyError, Problem
 from iat_nova.store.pause import Pause
 from iat_nova.store.reader import HistoryReader
-from iat_nova.store.records import Settings, Status
-from iat_nova.store.replay import replay
+from iat_nova.store.records import Status
+from iat_nova.store.replay import Replay
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 from iat_nova.strategies.iat.state import FsmState, State
@@ -192,7 +192,7 @@ class AgentTest(unittest.TestCase):
     def make(self, **options) -> Agent:
         history = History(self.path, max_age_s=1e9, max_bytes=1 << 24, clock=self.clock)
         self.addCleanup(history.close)
-        status = Status("enforce", 1, "0", "test", 1.0, 0.0, Parameters())
+        status = Status("enforce", 1, "0", "iat", 1.0, 0.0, Parameters())
         self.agent = Agent(
             inventory=self.inventory,
             read_policy=self.read_policy,
@@ -350,10 +350,9 @@ class AgentTest(unittest.TestCase):
         self.assertEqual([2, 7, 2], [mask.count for mask in self.masks()[:-1]])
         with contextlib.closing(HistoryReader(self.path)) as reader:
             told = [event.text for event in reader.events(100)]
+            replay = Replay(reader)
             for one in reader.between(0.0, 1e12, 0):
-                inventory = reader.inventory(one.iteration.inventory_id).domains[0]
-                settings = Settings("iat", Parameters())
-                self.assertEqual(one.iteration.decision, replay(one.iteration, inventory, settings))
+                self.assertEqual(one.iteration.decision, replay.decide(one))
         self.assertTrue(any("held: db at 7 ways until" in text for text in told), told)
         self.assertIn("no longer held: db", told)
 
@@ -398,10 +397,8 @@ class AgentTest(unittest.TestCase):
         self.assertEqual([self.policy.parameters, own, Parameters()], made)
         with contextlib.closing(HistoryReader(self.path)) as reader:
             found = reader.latest(0)
-            inventory = reader.inventory(found.iteration.inventory_id).domains[0]
-            settings = dataclasses.replace(reader.settings(found), strategy="iat")
-            self.assertEqual(own, settings.parameters.of(0))
-            self.assertEqual(found.iteration.decision, replay(found.iteration, inventory, settings))
+            self.assertEqual(own, reader.settings(found).parameters.of(0))
+            self.assertEqual(found.iteration.decision, Replay(reader).decide(found))
 
     def test_a_hint_has_the_picture_read_again(self) -> None:
         """Events say "look again"; a new guest is in the next decision."""

@@ -291,7 +291,7 @@ class CommandTest(unittest.TestCase):
             (31 * 86400, "recorded .* is 31 d old and is not used.*start iat-nova-agent", 2),
         ):
             with contextlib.closing(sqlite3.connect(self.folder / "history.sqlite")) as database:
-                database.execute("UPDATE status SET written_s = ?", (time.time() - age_s,))
+                database.execute("UPDATE beat SET written_s = ?", (time.time() - age_s,))
                 database.commit()
             status, out, err = self.run_command(more=emulated)
             self.assertEqual(0, status, err)

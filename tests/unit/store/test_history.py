@@ -15,10 +15,10 @@ import time
 import unittest
 from unittest import mock
 
-from iat_nova.model import Decision, DomainInventory, WayMask
+from iat_nova.model import Decision, DomainInventory, Rates, WayMask
 from iat_nova.report import view
 from iat_nova.store import database as history_db
-from iat_nova.store import records
+from iat_nova.store import records, retention
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Event
 from iat_nova.store.writer import History, _Writer
@@ -120,7 +120,7 @@ class TestWhatIsKept(HistoryCase):
     def test_status_without_change_still_beats(self):
         """The same status again keeps the data young."""
         with sqlite3.connect(self.path) as connection:
-            connection.execute("UPDATE status SET written_s = 0")
+            connection.execute("UPDATE beat SET written_s = 0")
         self.assertGreater(self.read().status().age_s, DEADLINE_S)
         self.history.status(stories.status())
         self.assertTrue(self.history.flush())
@@ -160,29 +160,30 @@ class TestWhatIsKept(HistoryCase):
 
     def test_foreign_state(self):
         """A plug-in's state of another form does not keep the iteration from being read."""
-        plain = records.unpack(records.pack_iteration(stories.quiet(1, 0.0)))
-        plain["state"] = {"q_table": [1, 2]}
-        back = records.unpack_iteration(
-            records.pack(plain), at_s=1.0, wall_s=0.0, domain=0, inventory_id=1
-        )
+        packed = records.pack_iteration(stories.quiet(1, 0.0), whole=True)
+        state = records.text({"q_table": [1, 2]})
+        back = records.unpack_iteration(packed.seen, state, wall_s=0.0, domain=0, inventory_id=1)
         self.assertEqual({"q_table": [1, 2]}, back.state)
 
-    def test_a_decision_of_an_earlier_version(self):
-        """It is read: its state is the phase, its transition the rule, the layout that of state."""
-        plain = records.unpack(records.pack_iteration(stories.burst(4, 0.0)))
-        decision = plain["decision"]
-        decision["state_before"] = decision.pop("phase_before")
-        decision["state_after"] = decision.pop("phase")
-        decision["transition"], decision["exception"] = decision.pop("rule"), 2
-        del decision["why"], decision["since_s"], plain["layout_before"], plain["state_lost"]
-        back = records.unpack_iteration(
-            records.pack(plain), at_s=4.0, wall_s=0.0, domain=0, inventory_id=1
+    def test_rates_come_back_bit_by_bit(self):
+        """Those that are counts over the interval, and those that are not; what is absent is."""
+        told, per_s = stories.quiet(1, 0.0), 1.0 / 1.0000372
+        counted = Rates(2007847041 * per_s, 3 * per_s, 1e6 / 3, 0.0, None, 7 * per_s, 4096, None)
+        for tenants in ({"a": counted}, {"a": Rates(1.0, 2.0, 3.5, 4e300)}, {}):
+            sample = dataclasses.replace(
+                told.sample,
+                interval_s=1.0000372,
+                tenants=tenants,
+                ddio_hits_per_s=31 * per_s,
+                ddio_misses_per_s=None,
+                memory_bytes_per_s=0.1,
+            )
+            packed = records.pack_iteration(dataclasses.replace(told, sample=sample), whole=False)
+            back = records.unpack_iteration(packed.seen, None, wall_s=0.0, domain=0, inventory_id=1)
+            self.assertEqual(sample, back.sample)
+        self.assertEqual(
+            [2007847041, 3, 1e6 / 3, 0, None, 7, 4096], records._listed(counted, 1.0000372)
         )
-        expected = dataclasses.replace(
-            stories.burst(4, 0.0).decision, why=("exception 2 of the paper",)
-        )
-        self.assertEqual(expected, back.decision)
-        self.assertEqual(stories.layout(2), back.layout_before)
 
     def test_before_bandwidth_was_limited(self):
         """Groups, tenants and cache domains of an earlier version: nobody was limited."""
@@ -259,13 +260,13 @@ class TestBounds(HistoryCase):
     def test_age(self):
         """Iterations older than the bound go, with the inventories only they referred to."""
         history = self.open(max_age_s=100.0)
-        self.fill(history, 64)
+        self.fill(history, 256)
         self.clock.wall_s += 1000
-        self.fill(history, 128)
+        self.fill(history, 512)
         reader = self.read()
         first_s, last_s = reader.span()
         self.assertEqual(self.clock.wall_s, last_s)
-        self.assertGreaterEqual(first_s, last_s - 100 - 64)
+        self.assertGreaterEqual(first_s, last_s - 100 - 256)
         with sqlite3.connect(self.path) as connection:
             self.assertEqual(1, connection.execute("SELECT count(*) FROM inventory").fetchone()[0])
 
@@ -305,14 +306,15 @@ class TestBounds(HistoryCase):
 
     def test_size(self):
         """The file stays below its bound; the newest iterations are those that remain."""
-        history = self.open(max_bytes=1 << 20)
-        self.fill(history, 3000)
+        self.enterContext(mock.patch.object(retention, "LEAST_BYTES", 256 << 10))
+        history = self.open(max_bytes=256 << 10)
+        self.fill(history, 2000)
         history.close()
-        self.assertLessEqual(self.path.stat().st_size, (1 << 20) + 256 * 1024)
+        self.assertLessEqual(self.path.stat().st_size, 512 << 10)
         reader = self.read()
-        self.assertEqual(2999, reader.latest(0).iteration.decision.iteration)
+        self.assertEqual(1999, reader.latest(0).iteration.decision.iteration)
         total, _ = reader.count(0, 0, self.clock.wall_s)
-        self.assertTrue(300 < total < 3000, total)
+        self.assertTrue(300 < total < 2000, total)
         self.assertEqual(stories.picture().domains, reader.latest_inventory().domains)
 
     def pictures(self, history, count):
@@ -368,9 +370,9 @@ class TestPace(HistoryCase):
         drains = []
         original = _Writer.drain
 
-        def counted(writer):
+        def counted(writer, **how):
             drains.append(len(writer._history._iterations))
-            return original(writer)
+            return original(writer, **how)
 
         self.enterContext(mock.patch.object(_Writer, "drain", counted))
         history = self.open()
@@ -575,7 +577,8 @@ class TestDamage(HistoryCase):
         sound = self.path.read_bytes()
         for page in pages[:: len(pages) // 3]:
             broken = bytearray(sound)
-            broken[(page - 1) * 4096 : page * 4096] = b"\xff" * 4096
+            size = history_db.PAGE_BYTES
+            broken[(page - 1) * size : page * size] = b"\xff" * size
             self.path.write_bytes(broken)
             reader = self.read()
             found = self.numbers(reader.between(0, stories.NIGHT * 2, 0))

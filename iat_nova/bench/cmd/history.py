@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova bench history."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterator
+
+from iat_nova.cmd.arguments import natural
+from iat_nova.cmd.base import Failure, Lister
+from iat_nova.strategies.registry import DEFAULT, StrategyError
+
+LEAST = 600  # iterations: less does not show what thinning out costs
+
+
+class BenchHistory(Lister):
+    """Measure what the history writes a day, and how far back its file reaches.
+
+    The agent's own loop and history, at virtual seconds and on hardware in memory: counters have a
+    noise of 1 %, and every five minutes a tenant is another for a minute. Sizes are those of the
+    default options; the bytes written are those handed to the kernel, write-ahead log included.
+    whole_hours: so long every iteration is there. days: so far what did something, and one
+    iteration a minute, reaches back; replay_days: so far it could be decided once more, if
+    nothing were given up for the rest.
+    """
+
+    _epilog = """
+examples:
+  iat-nova bench history                           two sockets of 15 tenants, an hour: half a minute
+  iat-nova bench history --strategy iat --strategy pollute-buffer -f json
+  iat-nova bench history --sockets 1 --tenants 60
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--strategy",
+            action="append",
+            metavar="NAME",
+            help=f"who decides; repeatable; default: {DEFAULT}",
+        )
+        parser.add_argument("--sockets", type=natural, default=2, metavar="N", help="default: 2")
+        parser.add_argument(
+            "--tenants", type=natural, default=15, metavar="N", help="a socket; default: 15"
+        )
+        parser.add_argument(
+            "--iterations", type=natural, default=3600, metavar="N", help="default: 3600"
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+        """Return a row a strategy."""
+        from iat_nova.bench import history as bench  # noqa: PLC0415 - needs the whole agent
+
+        if parsed_args.iterations < LEAST:
+            raise Failure(f"--iterations {parsed_args.iterations}: at least {LEAST} are needed", 2)
+        columns = tuple(field.name for field in dataclasses.fields(bench.Row))
+        return columns, self._rows(parsed_args)
+
+    def _rows(self, parsed_args: argparse.Namespace) -> Iterator[tuple[object, ...]]:
+        from iat_nova.bench import history as bench  # noqa: PLC0415
+
+        try:
+            for row in bench.rows(
+                parsed_args.strategy or (DEFAULT,),
+                parsed_args.sockets,
+                parsed_args.tenants,
+                parsed_args.iterations,
+                progress=self.note,
+            ):
+                yield dataclasses.astuple(row)
+        except StrategyError as error:
+            raise Failure(str(error)) from error

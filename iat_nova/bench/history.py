@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the history writes and holds: the agent's own loop and history, at virtual seconds.
+
+Counters are noisy, and every few minutes a tenant is another for a minute, so that there is
+something to decide. The history is thinned out while it is measured, as after its first day. Bytes
+written are those that this process hands to the kernel: into the write-ahead log, and from there
+into the database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import random
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+
+from iat_nova.agent.journal import Journal
+from iat_nova.agent.loop import Agent
+from iat_nova.bench import fake
+from iat_nova.bench.loop import (
+    SteadyInventory,
+    SteadyPolicy,
+    VirtualClock,
+    emulated_status,
+    emulated_tenant,
+)
+from iat_nova.enforcement.enforcer import Enforcer
+from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts
+from iat_nova.model import CacheDomain, DomainInventory, Parameters
+from iat_nova.store.writer import History
+from iat_nova.strategies import registry
+
+SOCKETS, TENANTS, ITERATIONS = 2, 15, 3600
+NOISE = 0.01  # standard deviation of what is counted in a second
+JITTER_S = 2e-4  # of the interval
+CHANGE_S, CHANGED_S = 300.0, 60.0  # so often, and so long, a tenant does something else
+DAY_S, WHOLE_S, LEAST_WHOLE_S, MAX_DAYS, MAX_BYTES = 86400.0, 86400.0, 3600.0, 30.0, 256 << 20
+ROW_BYTES = 36  # of a row's columns and headers, beside its text
+WHOLE_PART = 4  # one part in so many of the run is not thinned out
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """What a case writes and holds under the default options.
+
+    `row_bytes` is what an iteration of one socket takes in the file, `kept_bytes` one that is left
+    of thinned-out time, without its state. `whole_hours`: so long every iteration is there; `days`:
+    so far what is thinned out reaches back; `replay_days`: if old states are not given up for it.
+    """
+
+    strategy: str
+    sockets: int
+    tenants: int
+    iterations: int
+    decisions: int
+    written_bytes_per_day: int
+    row_bytes: int
+    kept_bytes: int
+    whole_hours: float
+    days: float
+    replay_days: float
+
+
+def rows(
+    strategies: Iterable[str],
+    sockets: int = SOCKETS,
+    tenants: int = TENANTS,
+    iterations: int = ITERATIONS,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Iterator[Row]:
+    """Measure each strategy. Raises `StrategyError` where there is none of that name."""
+    for strategy in strategies:
+        progress(f"{strategy}: {sockets} sockets, {tenants} tenants each, {iterations} iterations")
+        with tempfile.TemporaryDirectory(prefix="iat-nova-bench-", dir="/var/tmp") as folder:
+            yield _measure(strategy, sockets, tenants, iterations, pathlib.Path(folder))
+
+
+class _Clock(VirtualClock):
+    """Virtual time, of day too."""
+
+    def wall(self) -> float:
+        """Return a time of day."""
+        return 1.8e9 + self.now_s
+
+
+class _Counters:
+    """Counts as a host might, with noise."""
+
+    def __init__(self, inventories: tuple[DomainInventory, ...], clock: VirtualClock) -> None:
+        self._inventories, self._clock = inventories, clock
+        self._chance = random.Random(1)
+        self._counts = Counts(0.0, {}, {})
+
+    def watch(self, cpus: Iterable[int]) -> None:
+        """Have nothing to open."""
+
+    def close(self) -> None:
+        """Have nothing to close."""
+
+    def read(self) -> Counts:
+        """Count on to the present."""
+        now_s, before = self._clock.now(), self._counts
+        seconds = now_s - before.taken_at_s
+        turn, into_s = divmod(now_s, CHANGE_S)
+        cores, domains = {}, {}
+        for inventory in self._inventories:
+            other = turn % len(inventory.tenants) if into_s < CHANGED_S else None
+            for place, tenant in enumerate(inventory.tenants):
+                times = 3.0 if place == other else 1.0
+                rates = (2e9 / times, 2.3e9, 1e6 * (place + 1) * times, 4e5 * (place + 1) * times)
+                for cpu in tenant.cpus:
+                    old = before.cores.get(cpu, CoreCounts(0, 0, 0, 0))
+                    cores[cpu] = CoreCounts(
+                        *(
+                            was + self._noisy(rate * seconds)
+                            for was, rate in zip(old, rates, strict=True)
+                        )
+                    )
+            number = inventory.domain.id
+            was = before.domains.get(number, DomainCounts(0, 0, 0))
+            domains[number] = DomainCounts(
+                *(
+                    (one or 0) + self._noisy(rate * seconds)
+                    for one, rate in zip(was[:3], (1e7, 5e5, 1e10), strict=True)
+                )
+            )
+        self._counts = Counts(now_s, cores, domains)
+        return self._counts
+
+    def _noisy(self, count: float) -> int:
+        return int(count * max(0.0, self._chance.gauss(1.0, NOISE)))
+
+
+def _domain(number: int, tenants: int) -> CacheDomain:
+    cpus = tuple(range(number * tenants, (number + 1) * tenants))
+    return dataclasses.replace(fake.SKYLAKE, id=number, cpus=cpus)
+
+
+def _inventory(domain: CacheDomain) -> DomainInventory:
+    """As many tenants as CPUs; the ids are those of one socket's own guests."""
+    tenants = (emulated_tenant(place, (cpu,)) for place, cpu in enumerate(domain.cpus))
+    return DomainInventory(
+        domain,
+        tuple(
+            dataclasses.replace(one, id=one.id.replace("-0000-", f"-{domain.id:04d}-", 1))
+            for one in tenants
+        ),
+    )
+
+
+def _measure(
+    strategy: str, sockets: int, tenants: int, iterations: int, folder: pathlib.Path
+) -> Row:
+    clock, parameters, chance = _Clock(), Parameters(), random.Random(2)
+    domains = tuple(_domain(number, tenants) for number in range(sockets))
+    inventories = tuple(map(_inventory, domains))
+    registry.make(strategy, parameters)  # a name that does not exist leaves no trace
+    path = folder / "history.sqlite"
+    history = History(
+        path,
+        max_age_s=MAX_DAYS * DAY_S,
+        max_bytes=MAX_BYTES,
+        whole_s=iterations / WHOLE_PART,
+        clock=clock,
+    )
+    with contextlib.closing(history):
+        policy = SteadyPolicy(parameters, *inventories)
+        agent = Agent(
+            inventory=SteadyInventory(*domains),
+            read_policy=lambda: policy,  # type: ignore[arg-type,return-value]
+            make_strategy=lambda parameters: registry.make(strategy, parameters),
+            counters=_Counters(inventories, clock),
+            enforcer=Enforcer(fake.FakeAllocator(domains), fake.FakeDdio(domains), None),
+            journal=Journal(history, emulated_status(strategy, parameters), clock),
+            clock=clock,
+            paused=lambda: None,
+        )
+        agent.get_tenant_info()
+        agent.poll()
+        history.flush()
+        before = _written_bytes()
+        for _ in range(iterations):
+            clock.now_s += 1.0 + chance.gauss(0.0, JITTER_S)
+            agent.iterate()
+            history.flush(at_once=False)  # what is due, before the next second
+    written = _written_bytes() - before
+    return _row(strategy, sockets, tenants, iterations, written, path)
+
+
+def _written_bytes() -> int:
+    """Return the bytes this process has handed to write calls (proc(5))."""
+    lines = pathlib.Path("/proc/self/io").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
+
+
+def _row(
+    strategy: str, sockets: int, tenants: int, iterations: int, written: int, path: pathlib.Path
+) -> Row:
+    """Look into the file for what whole and thinned-out time takes there."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        (cut,) = connection.execute("SELECT min(id) FROM iteration WHERE NOT kept").fetchone()
+        (decisions,) = connection.execute("SELECT sum(eventful) FROM iteration").fetchone()
+        thin_s, thin, states, thin_rows = _share(connection, "id < ?", cut)
+        whole_s, whole, _, whole_rows = _share(connection, "id >= ?", cut)
+        pages = sum(
+            sign * connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for sign, name in ((1, "page_count"), (-1, "freelist_count"))
+        )
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        filled = pages * size / (thin + whole)  # what pages take more than what lies in them
+    whole_per_s, thin_per_s = whole * filled / whole_s, thin * filled / thin_s
+    bare_per_s = (thin - states) * filled / thin_s
+    # As `Retention` does: half of the room at most for whole time, at least an hour.
+    kept_s = min(WHOLE_S, max(LEAST_WHOLE_S, MAX_BYTES / 2 / whole_per_s))
+    room = max(0.0, MAX_BYTES - kept_s * whole_per_s)
+    days, replay_days = (
+        min(MAX_DAYS, (kept_s + room / per_s) / DAY_S) for per_s in (bare_per_s, thin_per_s)
+    )
+    return Row(
+        strategy,
+        sockets,
+        tenants,
+        iterations,
+        int(decisions),
+        round(written / iterations * DAY_S),
+        round(whole * filled / whole_rows),
+        round((thin - states) * filled / thin_rows),
+        round(kept_s / 3600, 1),
+        round(days, 1),
+        round(replay_days, 1),
+    )
+
+
+def _share(connection: sqlite3.Connection, where: str, cut: int) -> tuple[float, int, int, int]:
+    """Return seconds, bytes, those of states among them, and rows of a part of the iterations."""
+    seconds, count, texts = connection.execute(
+        "SELECT max(wall_s) - min(wall_s), count(*), sum(length(body)) FROM iteration"
+        f" WHERE {where}",
+        (cut,),
+    ).fetchone()
+    (states,) = connection.execute(
+        f"SELECT coalesce(sum(length(body)), 0) FROM state WHERE {where}", (cut,)
+    ).fetchone()
+    (bases,) = connection.execute(
+        "SELECT coalesce(sum(length(seen) + length(state)), 0) FROM base WHERE id IN"
+        f" (SELECT base_id FROM iteration WHERE {where})",
+        (cut,),
+    ).fetchone()
+    return seconds, texts + states + bases + count * ROW_BYTES, states, count

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the history gives up, and when.
+
+Every iteration is kept for a while; of older ones those that did something, and one a minute; the
+oldest of these go, too. Where the file would become too large it happens sooner: the oldest states
+go (what was decided stays, and cannot be decided once more), then iterations are thinned out where
+all of them take more than half of the room, down to the last hour, then the oldest go.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+
+from iat_nova.common.clock import Clock
+
+AGE_PACE = 2.0  # rows go by age at most so many times faster than they came
+FRACTION = 20  # one part in so many goes when the file is too big
+LEAST_BYTES = 1 << 20
+LEAST_WHOLE_S = 3600.0  # so much is not thinned out for want of room
+FUTURE_S = 3600.0  # a row so far ahead is of a time when the clock was wrong
+SAMPLE = 512  # iterations by which the size of one is known
+ROW_BYTES = 64.0  # beside an iteration's text: columns, and what a page leaves empty
+SLACK = 1.25  # a file so many times its bound was allowed more before: it is made smaller
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is kept: everything for `whole_s`, thinned out for `max_age_s`, in `max_bytes`."""
+
+    whole_s: float
+    max_age_s: float
+    max_bytes: int
+
+
+class Retention:
+    """Gives up what is too old, then what is too much. One for each opened file.
+
+    The time of day may be wrong for a while. So rows go by age at most twice as fast as time passes
+    on the loop's clock: a minute a year ahead costs two minutes of the oldest rows, not all of
+    them. What is left too long goes with the next looks, or by size.
+    """
+
+    def __init__(self, bounds: Bounds, clock: Clock) -> None:
+        self._whole_s = min(bounds.whole_s, bounds.max_age_s)
+        self._max_age_s = bounds.max_age_s
+        self._max_bytes = max(bounds.max_bytes, LEAST_BYTES)
+        self._clock = clock
+        self._looked_s = clock.now()
+        self._thinned = 0  # rows of iterations below this one are thinned out
+
+    def trim(self, connection: sqlite3.Connection, base: int | None = None) -> None:
+        """Delete, and make a file smaller that may not be so large now. Raises `sqlite3.Error`.
+
+        `base` is the first one that the next rows may refer to.
+        """
+        thinned, now_s = self._thinned, self._clock.now()
+        passed_s, self._looked_s = now_s - self._looked_s, now_s
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._forget_old(connection, "event", "", passed_s)
+            self._forget_old(connection, "iteration", "kept AND ", passed_s)
+            self._thin_by_age(connection, passed_s)
+            self._fit(connection, base)
+            _forget_unreferenced(connection, base)
+            connection.execute("COMMIT")
+        except BaseException:
+            self._thinned = thinned
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        # What was freed is for the next rows: the file does not grow. To give every page back at
+        # once would be written, again and again.
+        size = _pragma(connection, "page_count") * _pragma(connection, "page_size")
+        if size > SLACK * self._max_bytes:
+            connection.execute("VACUUM")
+
+    def _limit_s(self, first_s: float, age_s: float, passed_s: float) -> float:
+        """Return before when rows are too old, the oldest being of `first_s`."""
+        return min(self._clock.wall() - age_s, first_s + AGE_PACE * passed_s)
+
+    def _forget_old(
+        self, connection: sqlite3.Connection, table: str, which: str, passed_s: float
+    ) -> None:
+        (first_s,) = connection.execute(
+            f"SELECT min(wall_s) FROM {table} WHERE {which}wall_s > -1e999"
+        ).fetchone()
+        if first_s is not None:
+            limit_s = self._limit_s(first_s, self._max_age_s, passed_s)
+            connection.execute(f"DELETE FROM {table} WHERE {which}wall_s < ?", (limit_s,))
+
+    def _thin_by_age(self, connection: sqlite3.Connection, passed_s: float) -> None:
+        first = connection.execute(
+            "SELECT wall_s FROM iteration WHERE id >= ? AND NOT kept ORDER BY id LIMIT 1",
+            (self._thinned,),
+        ).fetchone()
+        if first is not None:
+            limit_s = self._limit_s(first[0], self._whole_s, passed_s)
+            self._thin(connection, self._first_since(connection, limit_s))
+
+    def _first_since(self, connection: sqlite3.Connection, wall_s: float) -> int:
+        """Return the first kept row since a time; the last one, where all are older."""
+        row = connection.execute(
+            "SELECT min(id) FROM iteration WHERE kept AND wall_s BETWEEN ? AND ? AND id >= ?",
+            (wall_s, self._clock.wall() + FUTURE_S, self._thinned),
+        ).fetchone()[0]
+        if row is None:
+            row = connection.execute("SELECT max(id) FROM iteration").fetchone()[0]
+        return int(row or 0)
+
+    def _thin(self, connection: sqlite3.Connection, until: int) -> None:
+        """Give up what lies between the kept rows below `until`, and what replays them.
+
+        The state of an iteration that did something stays: it can be decided once more by itself.
+        """
+        if until <= self._thinned:
+            return
+        rows = (self._thinned, until)
+        connection.execute(
+            "DELETE FROM state WHERE id IN (SELECT id FROM iteration WHERE id >= ? AND id < ? AND"
+            " NOT eventful)",
+            rows,
+        )
+        connection.execute("DELETE FROM iteration WHERE id >= ? AND id < ? AND NOT kept", rows)
+        self._thinned = until
+
+    def _fit(self, connection: sqlite3.Connection, base: int | None) -> None:
+        """Delete until what is used lies below the bound."""
+        if _used_bytes(connection) <= self._max_bytes:
+            return
+        _forget_unreferenced(connection, base)
+        while _used_bytes(connection) > self._max_bytes and self._forget_states(connection):
+            pass
+        least = self._first_since(connection, self._clock.wall() - LEAST_WHOLE_S)
+        while (
+            _used_bytes(connection) > self._max_bytes
+            and self._thinned < least
+            and self._whole_bytes(connection) > self._max_bytes / 2
+        ):
+            self._thin(connection, self._thinned + max(1, (least - self._thinned) // FRACTION))
+        while _used_bytes(connection) > self._max_bytes:
+            (kept,) = connection.execute("SELECT count(*) FROM iteration WHERE kept").fetchone()
+            found = connection.execute(
+                "SELECT id FROM iteration WHERE id > (SELECT min(id) FROM iteration) ORDER BY id"
+                " LIMIT 1 OFFSET ?",
+                (kept // FRACTION,),
+            ).fetchone()
+            if found is None:
+                connection.execute("DELETE FROM iteration")
+                connection.execute("DELETE FROM event")
+                self._thinned = 0
+                return
+            connection.execute("DELETE FROM iteration WHERE id < ?", found)
+            _forget_unreferenced(connection, base)
+
+    def _forget_states(self, connection: sqlite3.Connection) -> bool:
+        """Give up the oldest states of what is thinned out; False when there are none."""
+        (first,) = connection.execute(
+            "SELECT min(id) FROM state WHERE id < ?", (self._thinned,)
+        ).fetchone()
+        if first is None:
+            return False
+        until = first + max(1, (self._thinned - first) // FRACTION)
+        connection.execute("DELETE FROM state WHERE id < ?", (until,))
+        return True
+
+    def _whole_bytes(self, connection: sqlite3.Connection) -> float:
+        """Return about what those iterations take of which all are there."""
+        count, mean = connection.execute(
+            "SELECT max(id), avg(length(body)) FROM (SELECT id, body FROM iteration ORDER BY id"
+            " DESC LIMIT ?)",
+            (SAMPLE,),
+        ).fetchone()
+        return (count - self._thinned) * (mean + ROW_BYTES) if count else 0.0
+
+
+def _forget_unreferenced(connection: sqlite3.Connection, base: int | None) -> None:
+    """Delete what no iteration refers to, but for the latest of it.
+
+    Iterations refer to ever newer rows: the oldest one, of bases that of each cache domain, says
+    what is still needed.
+    """
+    oldest = connection.execute(
+        "SELECT id, inventory_id, settings_id FROM iteration ORDER BY id LIMIT 1"
+    ).fetchone()
+    iteration, inventory, settings = oldest or (None, None, None)
+    if iteration is None:
+        connection.execute("DELETE FROM state")
+    else:
+        connection.execute("DELETE FROM state WHERE id < ?", (iteration,))
+    (needed_base,) = connection.execute(
+        "SELECT min(base_id) FROM iteration WHERE id IN"
+        " (SELECT min(id) FROM iteration WHERE kept GROUP BY domain) OR id = ?",
+        (iteration,),
+    ).fetchone()
+    first_base = min((row for row in (needed_base, base) if row is not None), default=None)
+    for table, row in (("inventory", inventory), ("settings", settings), ("base", first_base)):
+        connection.execute(
+            f"DELETE FROM {table} WHERE id < (SELECT max(id) FROM {table}) AND (? IS NULL OR"
+            " id < ?)",
+            (row, row),
+        )
+
+
+def _used_bytes(connection: sqlite3.Connection) -> int:
+    pages = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
+    return pages * _pragma(connection, "page_size")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
