@@ -99,7 +99,7 @@ class Journal:
         self._last_picture = picture
         self._inventories = picture[1]
         self._inventory_id = self._history.inventory(wall_s, facts, picture[1], reasons)
-        self._observer.inventory(picture[1])
+        self._observer.inventory(picture[1], facts.switch)
 
     def iteration(
         self,

@@ -3,8 +3,8 @@
 
 The picture is made anew from an in-memory copy of the database each time it is asked for. Two
 things are not in that copy and are asked for at the same moment, within one bound: the counts of
-packets (the database has them, but following them would mean work every five seconds for
-nothing) and the CPUs of the PMD threads, which ovs-vswitchd knows.
+packets and drops (the database has them, but following them would mean work every five seconds for
+nothing) and what ovs-vswitchd knows of its PMD threads: their CPUs, and what they did.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any
 
 from iat_nova.common import files
 from iat_nova.common.untrusted import bounded_int, shortened
-from iat_nova.inventory import ovs_rpc, pmd
+from iat_nova.inventory import ovs_rpc, pmd, pmd_stats
 from iat_nova.inventory.ovsdb import Follower, Rows
-from iat_nova.model import SwitchPort, VirtualSwitch
+from iat_nova.inventory.traffic import Traffic
+from iat_nova.model import PmdThread, SwitchPort, VirtualSwitch
 
 DATABASE = "Open_vSwitch"
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -37,6 +38,14 @@ was asked for (a new pmd-cpu-mask, a port), and its PMD threads may then be othe
 USERSPACE = "netdev"  # the datapath type with PMD threads; "" and "system" are the kernel's
 _PID_BYTES = 32  # a number of seven digits at most, and a line's end
 _MOST = 2**31 - 1  # of an option that is a number; ovs-vswitchd reads them as C integers
+_RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
+Statistics = tuple[int | None, int | None]
+"""A port's packets, received and sent, and what it dropped; None: not counted."""
+
+# What of a port's statistics counts dropped packets, none of them twice: those have in them what
+# rx_missed_errors and ovs_*_drops tell apart (Open vSwitch, lib/netdev-dpdk.c).
+_DROPS = frozenset(("rx_dropped", "tx_dropped"))
+
 _STATISTICS = {
     "op": "select",
     "table": "Interface",
@@ -74,6 +83,8 @@ class OvsSource:
         self._answered = False
         self._told_pmd = False  # where its PMD threads run, or that it has none
         self._last: VirtualSwitch | None = None
+        self._pmd_stats = pmd_stats.PmdStats()
+        self._drops = Traffic()
         self._warnings: tuple[str, ...] = ()
 
     def start(self, on_hint: Callable[[], None]) -> None:
@@ -152,35 +163,56 @@ class OvsSource:
         ports = picture.ports
         if ports:
             try:
-                packets = self._packets(deadline)
+                counted = self._statistics(deadline)
                 ports = tuple(
-                    dataclasses.replace(port, packets=packets.get(port.name)) for port in ports
+                    dataclasses.replace(port, packets=packets, drops=drops)
+                    for port in ports
+                    for packets, drops in (counted.get(port.name, (None, None)),)
                 )
             except ovs_rpc.OvsUnavailableError as error:
                 warnings += (f"the ports' packets were not counted: {error}",)
         found = pmd.PmdCpus((), None)
+        threads: tuple[PmdThread, ...] = ()
         if USERSPACE in picture.bridges.values():
             found = pmd.find(
-                picture.other_config or {}, lambda: self._rxq_show(deadline), self._proc_root
+                picture.other_config or {}, lambda: self._ask(_RXQ_SHOW, deadline), self._proc_root
             )
+            threads = self._threads(deadline) if found.source == "pmd-rxq-show" else ()
         return VirtualSwitch(
             bridges=picture.bridges,
             ports=ports,
             pmd_cpus=found.cpus,
             pmd_source=found.source,
             warnings=(*warnings, *found.warnings),
+            pmd_threads=threads,
+            drops_per_s=self._drops_per_s(ports),
         )
 
-    def _packets(self, deadline: float) -> dict[str, int]:
-        """Return packets received and sent, by interface; the ones without counts are absent."""
+    def _drops_per_s(self, ports: tuple[SwitchPort, ...]) -> float | None:
+        """Return what all ports together dropped, None until two counts of one are known."""
+        drops = {("", 0, port.name): port.drops for port in ports if port.drops is not None}
+        rates = self._drops.rates(time.monotonic(), drops).values()
+        known = [rate for rate in rates if rate is not None]
+        return sum(known) if known else None
+
+    def _threads(self, deadline: float) -> tuple[PmdThread, ...]:
+        """Return what the PMD threads did; nothing from an ovs-vswitchd that does not tell."""
+        try:
+            return self._pmd_stats.update(time.monotonic(), self._ask(pmd_stats.METHOD, deadline))
+        except ovs_rpc.OvsUnavailableError:
+            return ()  # its CPUs are known, and nothing is decided by this
+
+    def _statistics(self, deadline: float) -> dict[str, Statistics]:
+        """Return packets and drops by interface; the ones without counts are absent."""
         left_s = deadline - time.monotonic()
         answer = ovs_rpc.call(self._address, "transact", [DATABASE, _STATISTICS], left_s)
-        return read_packets(answer)
+        return read_statistics(answer)
 
-    def _rxq_show(self, deadline: float) -> str:
+    def _ask(self, method: str, deadline: float) -> str:
+        """Ask ovs-vswitchd. Raises `ovs_rpc.OvsUnavailableError`."""
         left_s = deadline - time.monotonic()
         control = self._vswitchd_control or vswitchd_control(self._rundir)
-        return str(ovs_rpc.call(f"unix:{control}", "dpif-netdev/pmd-rxq-show", [], left_s))
+        return str(ovs_rpc.call(f"unix:{control}", method, [], left_s))
 
 
 def vswitchd_control(rundir: pathlib.Path) -> str:
@@ -262,18 +294,24 @@ def _port(interface: Any, bridge: str, warnings: list[str]) -> SwitchPort:
     )
 
 
-def read_packets(answer: Any) -> dict[str, int]:
+def read_statistics(answer: Any) -> dict[str, Statistics]:
     """Read the answer to the select of the statistics: rows of name and ``["map", pairs]``.
 
     Raises `ovs_rpc.OvsUnavailableError` when it is an error (a schema without statistics) or not
     of that form.
     """
-    packets = {}
+    found = {}
     try:
         for row in answer[0]["rows"]:
             counts = dict(row["statistics"][1])
+            packets, drops = None, None
             if "rx_packets" in counts and "tx_packets" in counts:
-                packets[row["name"]] = int(counts["rx_packets"]) + int(counts["tx_packets"])
+                packets = int(counts["rx_packets"]) + int(counts["tx_packets"])
+            told = [int(counts[name]) for name in counts.keys() & _DROPS]
+            if told:
+                drops = sum(told)
+            if (packets, drops) != (None, None):
+                found[row["name"]] = packets, drops
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ovs_rpc.OvsUnavailableError(f"ovsdb-server answered {answer!r:.200}") from error
-    return packets
+    return found

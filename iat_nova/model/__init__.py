@@ -38,6 +38,7 @@ from iat_nova.model.facts import (
     HostFacts,
     Mempool,
     Nic,
+    PmdThread,
     SwitchPort,
     VirtualSwitch,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "Mempool",
     "Nic",
     "Parameters",
+    "PmdThread",
     "Priority",
     "Quantity",
     "Rates",

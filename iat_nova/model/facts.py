@@ -113,6 +113,7 @@ class SwitchPort:
     rx_queues: int | None = None  # where the operator set it
     mtu: int | None = None  # bytes
     packets: int | None = None  # received and sent
+    drops: int | None = None  # received or to be sent, and dropped for any reason
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,11 +131,29 @@ class Mempool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PmdThread:
+    """What a PMD thread of Open vSwitch did between the last two looks at the host.
+
+    `busy`: the share of its cycles in which it forwarded something, 0..1, None when it had none;
+    `cycles_per_packet`: of these, None when no packet came. `lost_upcalls_per_s`: packets that no
+    flow was found for, and that were dropped.
+    """
+
+    cpu: int
+    busy: float | None
+    packets_per_s: float
+    cycles_per_packet: float | None
+    lost_upcalls_per_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class VirtualSwitch:
     """Open vSwitch on this host: the software stack of the aggregation model.
 
     It has cores of its own, and is managed, only with a userspace (netdev) datapath:
-    `pmd_cpus` is empty otherwise. `pmd_source` says where they were read.
+    `pmd_cpus` is empty otherwise. `pmd_source` says where they were read. `pmd_threads` has those
+    of which ovs-vswitchd has told twice what they did; `drops_per_s` what its ports dropped, None
+    before the second look.
     """
 
     bridges: Mapping[str, str]  # name -> datapath type: netdev or system
@@ -142,6 +161,8 @@ class VirtualSwitch:
     pmd_cpus: tuple[int, ...]
     pmd_source: str | None = None  # pmd-cpu-mask, pmd-rxq-show, threads
     warnings: tuple[str, ...] = ()
+    pmd_threads: tuple[PmdThread, ...] = ()
+    drops_per_s: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

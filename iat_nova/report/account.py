@@ -295,6 +295,9 @@ def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = Fal
         lines.append(f"Held       {escape.plain(told)}")
     for part in account.parts:
         lines += ["", *_part(part, width, colour)]
+        if part.tenant.kind is TenantKind.STACK:
+            threads = words.pmd_threads(account.view.switch, part.tenant.cpus)
+            lines += [f"           PMD thread on {text}" for text in threads]
     for title, texts in (
         ("Why not more", why_not_more(account)),
         ("What would help", what_would_help(account)),

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from iat_nova.model import DDIO, Action, CacheDomain, Priority, Rates, Tenant, WayMask
+from iat_nova.model import (
+    DDIO,
+    Action,
+    CacheDomain,
+    PmdThread,
+    Priority,
+    Rates,
+    Tenant,
+    VirtualSwitch,
+    WayMask,
+)
 from iat_nova.model.reasons import Code, Reason, about
 from iat_nova.report import escape
 from iat_nova.report.observed import Observed, Totals
@@ -184,6 +194,33 @@ def events(seen: Observed) -> Iterator[Sample]:
     """Yield how often something was reported, by severity."""
     for severity in ("info", "warning", "error"):
         yield (severity,), seen.events.get(severity, 0)
+
+
+def pmd(
+    value: Callable[[PmdThread], float | None],
+) -> Callable[[Observed], Iterator[Sample]]:
+    """Read a value of each PMD thread of the virtual switch that has told it."""
+
+    def read(seen: Observed) -> Iterator[Sample]:
+        for thread in seen.switch.pmd_threads if seen.switch is not None else ():
+            found = value(thread)
+            if found is not None:
+                yield (str(thread.cpu),), found
+
+    return read
+
+
+def switch(
+    value: Callable[[VirtualSwitch], float | None],
+) -> Callable[[Observed], Iterator[Sample]]:
+    """Read a value of the virtual switch; nothing while there is none."""
+
+    def read(seen: Observed) -> Iterator[Sample]:
+        found = value(seen.switch) if seen.switch is not None else None
+        if found is not None:
+            yield (), found
+
+    return read
 
 
 def tenants(seen: Observed) -> Iterator[Sample]:

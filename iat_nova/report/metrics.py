@@ -39,6 +39,8 @@ _TENANT = ("domain", "tenant", "name")
 _ATTRIBUTES: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "status": ((), values.status),
     "placement": ((), values.placement),
+    "switch": ((), values.switch),
+    "pmd": (("cpu",), values.pmd),
     "domain": (_DOMAIN, values.domain),
     "latest": (_DOMAIN, values.latest),
     "totals": (_DOMAIN, values.totals),

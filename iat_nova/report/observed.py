@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from iat_nova.model import DomainInventory
+from iat_nova.model import DomainInventory, VirtualSwitch
 from iat_nova.store.records import Iteration, Status
 
 
@@ -58,6 +58,7 @@ class Observed:
     totals: Mapping[int, Totals] = dataclasses.field(default_factory=dict)
     events: Mapping[str, int] = dataclasses.field(default_factory=dict)
     looked_s: float | None = None
+    switch: VirtualSwitch | None = None
 
 
 class Observer:
@@ -74,9 +75,11 @@ class Observer:
         """Note when the host was looked at, for any finding."""
         self.now = dataclasses.replace(self.now, looked_s=wall_s)
 
-    def inventory(self, inventories: Mapping[int, DomainInventory]) -> None:
-        """Note who shares each cache domain."""
-        self.now = dataclasses.replace(self.now, inventories=inventories)
+    def inventory(
+        self, inventories: Mapping[int, DomainInventory], switch: VirtualSwitch | None = None
+    ) -> None:
+        """Note who shares each cache domain, and the virtual switch."""
+        self.now = dataclasses.replace(self.now, inventories=inventories, switch=switch)
 
     def iteration(self, iteration: Iteration) -> None:
         """Note one domain's iteration."""

@@ -77,6 +77,10 @@ def record(view: View) -> dict[str, Any]:
         "strategy": said.strategy if said else None,
         "interval_s": said.interval_s if said else None,
         "started_s": said.started_s if said else None,
+        "pmd_threads": [dataclasses.asdict(one) for one in view.switch.pmd_threads]
+        if view.switch is not None
+        else [],
+        "switch_drops_per_s": view.switch.drops_per_s if view.switch is not None else None,
         "domains": [
             {**_domain_record(domain), "shadow": _shadow_record(view, domain)}
             for domain in view.domains

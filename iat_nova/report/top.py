@@ -212,7 +212,23 @@ def _domain_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
     )
     drawn = _map(domain.layout, domain.inventory, screen.width - 2, screen)
     gap = [""] if screen.height >= ROOMY else []
-    return [*gap, _styled(text, _BOLD, screen), *gap, f" {drawn}", ""]
+    pmd = _pmd_lines(seen, domain, screen)
+    return [*gap, _styled(text, _BOLD, screen), *gap, f" {drawn}", *pmd, ""]
+
+
+def _pmd_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
+    """Tell what the switch's PMD threads on this domain did, as far as there is room."""
+    threads = words.pmd_threads(seen.switch, domain.inventory.domain.cpus)
+    if not threads or screen.past_s is not None:  # it is of now
+        return []
+    assert seen.switch is not None
+    drops = seen.switch.drops_per_s
+    told = [*threads, *([] if drops is None else [f"ports drop {figures.rate(drops)}"])]
+    most = 3 if screen.height >= ROOMY else 1
+    lines = escape.wrap(f"PMD threads: {'; '.join(told)}", screen.width - 2, 4)
+    if len(lines) > most:
+        lines = [*lines[: most - 1], escape.cut(f"{lines[most - 1]} …", screen.width - 2)]
+    return [f" {line}" for line in lines]
 
 
 def _map(layout: Layout, inventory: DomainInventory, width: int, screen: Screen) -> str:

@@ -7,7 +7,15 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from iat_nova.model import DDIO, DomainInventory, Hold, Layout, Tenant, WayMask
+from iat_nova.model import (
+    DDIO,
+    DomainInventory,
+    Hold,
+    Layout,
+    Tenant,
+    VirtualSwitch,
+    WayMask,
+)
 from iat_nova.report import words
 from iat_nova.store.heartbeat import AgentNow, State
 from iat_nova.store.pause import Pause
@@ -71,7 +79,8 @@ class DomainView:
 class View:
     """All that is known now. `pause`, `holds`: the files' words, which the agent may not have seen.
 
-    `damage` says what the history holds and could not be read.
+    `damage` says what the history holds and could not be read. `switch` is the virtual switch as it
+    was last looked at.
     """
 
     hostname: str
@@ -82,6 +91,7 @@ class View:
     agent: AgentNow = NOBODY
     damage: str | None = None
     holds: tuple[Hold, ...] = ()
+    switch: VirtualSwitch | None = None
 
     @property
     def running(self) -> bool:
@@ -112,7 +122,17 @@ def gather(
         domains.append(DomainView(tenants, reader.latest(number), newest, shadows.get(number)))
     told = tuple(reader.events(events))
     hostname = inventory.facts.host.hostname if inventory else ""
-    return View(hostname, said, tuple(domains), told, pause, agent, reader.damage, holds)
+    return View(
+        hostname,
+        said,
+        tuple(domains),
+        told,
+        pause,
+        agent,
+        reader.damage,
+        holds,
+        inventory.facts.switch if inventory else None,
+    )
 
 
 def then(reader: HistoryReader, seen: View, wall_s: float) -> View:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from iat_nova.common import amounts as figures
@@ -19,9 +19,11 @@ from iat_nova.model import (
     Hold,
     Layout,
     Parameters,
+    PmdThread,
     Quantity,
     Sample,
     Step,
+    VirtualSwitch,
     WayMask,
 )
 from iat_nova.report import escape, waymap
@@ -382,6 +384,26 @@ def inbound(sample: Sample) -> str:
     if sample.ddio_writes_per_s is not None:
         return f"writes {figures.rate(sample.ddio_writes_per_s)}, hits not known"
     return "no counters"
+
+
+def pmd_threads(switch: VirtualSwitch | None, cpus: Iterable[int]) -> list[str]:
+    """Return what the PMD threads on these CPUs did, a text each: ``CPU 2: 83 % busy, ...``."""
+    among = frozenset(cpus)
+    return [
+        _pmd_thread(one)
+        for one in (switch.pmd_threads if switch is not None else ())
+        if one.cpu in among
+    ]
+
+
+def _pmd_thread(one: PmdThread) -> str:
+    parts = [f"{one.busy:.0%} busy" if one.busy is not None else "did nothing"]
+    if one.cycles_per_packet is not None:
+        parts.append(f"{one.cycles_per_packet:.0f} cycles/packet")
+        parts.append(f"{figures.rate(one.packets_per_s)} packets")
+    if one.lost_upcalls_per_s:
+        parts.append(f"{figures.rate(one.lost_upcalls_per_s)} upcalls lost")
+    return f"CPU {one.cpu} {', '.join(parts)}"
 
 
 def _thresholds_block(parameters: Parameters) -> list[str]:

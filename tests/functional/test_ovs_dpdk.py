@@ -2,8 +2,10 @@
 """A real OVS-DPDK: PMD threads on real CPUs and a vhost-user port."""
 
 import os
+from unittest import mock
 
-from iat_nova.inventory import mempools, pmd
+from iat_nova.inventory import mempools, pmd, pmd_stats
+from iat_nova.inventory.traffic import Traffic
 from tests.functional import huge_pages, ovs_daemons
 from tests.functional.ovs_case import OvsTestCase, affinity_of_pmd_threads
 
@@ -64,6 +66,21 @@ class DpdkTest(OvsTestCase):
             lambda switch: switch.pmd_cpus == pmd.cpus_of_threads(self.proc_root) != ()
         )
         self.all_agree(switch.pmd_cpus)
+
+    def test_what_threads_do(self):
+        """A thread whose port nobody uses is idle, loses nothing, and no port drops anything."""
+        for part in (
+            mock.patch.object(pmd_stats, "WINDOW_S", 0.0),
+            mock.patch.object(self.source, "_drops", Traffic(0.0)),
+        ):
+            self.enterContext(part)
+        self.until(lambda switch: switch and len(switch.ports) == 2)
+        self.daemons.vsctl("set", "Interface", "vhu1", "external_ids:again=1")  # a second look
+        switch = self.until(lambda switch: switch.pmd_threads and switch.drops_per_s is not None)
+        (thread,) = switch.pmd_threads
+        self.assertEqual((self.last, 0.0, 0.0), (thread.cpu, thread.busy, thread.packets_per_s))
+        self.assertEqual((None, 0.0), (thread.cycles_per_packet, thread.lost_upcalls_per_s))
+        self.assertEqual(0.0, switch.drops_per_s)
 
     def test_no_port_no_threads(self):
         """Without a PMD port no thread runs, whatever the mask: the stack has no CPUs."""

@@ -25,9 +25,11 @@ _VALUES = {
 
 
 def scope(metric: Metric) -> str:
-    """Return what a metric has series for: host, cache domain or tenant."""
+    """Return what a metric has series for: host, PMD thread, cache domain or tenant."""
     if "tenant" in metric.labels:
         return "tenant"
+    if "cpu" in metric.labels:
+        return "PMD thread"
     return "cache domain" if "domain" in metric.labels else "host"
 
 
@@ -76,7 +78,7 @@ def reference() -> str:
                 f"     - {series(metric)} a {scope(metric)}",
             ]
         lines.append("")
-    total = dict.fromkeys(("host", "cache domain", "tenant"), 0)
+    total = dict.fromkeys(("host", "PMD thread", "cache domain", "tenant"), 0)
     for metric in METRICS:
         total[scope(metric)] += series(metric)
     each = ", ".join(f"{count} a {what}" for what, count in total.items())

@@ -148,14 +148,18 @@ class ReadPacketsTest(unittest.TestCase):
                 "rows": [
                     {
                         "name": "a",
-                        "statistics": ["map", [["rx_packets", 3], ["tx_packets", 4], ["x", 9]]],
+                        "statistics": [
+                            "map",
+                            [["rx_packets", 3], ["tx_packets", 4], ["x", 9], ["rx_dropped", 2]],
+                        ],
                     },
                     {"name": "b", "statistics": ["map", [["rx_packets", 3]]]},
                     {"name": "c", "statistics": ["map", []]},
+                    {"name": "d", "statistics": ["map", [["tx_dropped", 5], ["tx_errors", 1]]]},
                 ]
             }
         ]
-        self.assertEqual({"a": 7}, ovs.read_packets(answer))
+        self.assertEqual({"a": (7, 2), "d": (None, 5)}, ovs.read_statistics(answer))
 
     def test_malformed(self):
         """An error of the server, or anything else, is reported as it came."""
@@ -177,5 +181,5 @@ class ReadPacketsTest(unittest.TestCase):
             ],
         ):
             with self.subTest(answer), self.assertRaises(OvsUnavailableError) as caught:
-                ovs.read_packets(answer)
+                ovs.read_statistics(answer)
             self.assertIn(repr(answer), str(caught.exception))

@@ -17,7 +17,14 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from iat_nova.conf import ConfigError
-from iat_nova.model import DDIO, DomainInventory, WayMask, WayRequest
+from iat_nova.model import (
+    DDIO,
+    DomainInventory,
+    PmdThread,
+    VirtualSwitch,
+    WayMask,
+    WayRequest,
+)
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import exporter, metric_values, metrics
 from iat_nova.report.observed import Observer
@@ -350,6 +357,9 @@ class MetricsTest(unittest.TestCase):
             burst, sample=counted, effective={**burst.effective, DDIO: burst.decision.layout.ddio}
         )
         seen = observer(burst, names=("be1", "be2", "be3"))
+        thread = PmdThread(2, 0.4, 1e6, 500.0, 0.0)
+        switch = VirtualSwitch({}, (), (2,), pmd_threads=(thread,), drops_per_s=0.0)
+        seen.inventory(seen.now.inventories, switch)
         seen.event("error")
         troubles = tuple(Reason("source", f"trouble {n}") for n in range(20))
         shadow = Shadow("x", 0.0, {0: ShadowDomain(stories.layout(2), 1, 1)})
@@ -364,6 +374,25 @@ class MetricsTest(unittest.TestCase):
             served = len(list(metric.read(seen.now)))
             self.assertLessEqual(served, most, metric.name)
             self.assertGreaterEqual(served, 1, metric.name)
+
+    def test_pmd_threads(self) -> None:
+        """What each PMD thread did; what is not known of an idle one has no sample."""
+        seen = observer()
+        busy, idle = PmdThread(2, 0.4, 1e6, 500.0, 3.0), PmdThread(3, 0.0, 0.0, None, 0.0)
+        switch = VirtualSwitch({}, (), (2, 3), pmd_threads=(busy, idle), drops_per_s=12.0)
+        seen.inventory(seen.now.inventories, switch)
+        text = self.scrape(seen)
+        for line in (
+            'iat_nova_pmd_busy_ratio{cpu="2"} 0.4',
+            'iat_nova_pmd_cycles_per_packet{cpu="2"} 500.0',
+            'iat_nova_pmd_lost_upcalls_per_second{cpu="2"} 3.0',
+            'iat_nova_pmd_packets_per_second{cpu="3"} 0.0',
+            "iat_nova_switch_drops_per_second 12.0",
+        ):
+            self.assertIn(line, text.splitlines())
+        self.assertNotIn('iat_nova_pmd_cycles_per_packet{cpu="3"}', text)
+        seen.inventory(seen.now.inventories)
+        self.assertNotIn("iat_nova_pmd_busy_ratio{", self.scrape(seen))
 
     def test_names_follow_prometheus(self) -> None:
         """One prefix, units in names, counters end in _total, no name twice."""

@@ -14,7 +14,15 @@ import time
 import unittest
 from unittest import mock
 
-from iat_nova.model import DDIO, DomainInventory, Group, Rates, WayMask
+from iat_nova.model import (
+    DDIO,
+    DomainInventory,
+    Group,
+    PmdThread,
+    Rates,
+    VirtualSwitch,
+    WayMask,
+)
 from iat_nova.model.reasons import Reason
 from iat_nova.report import charts, escape, status, top
 from iat_nova.report import html as report
@@ -203,6 +211,22 @@ class TestTop(StoryCase):
         text = "\n".join(self.frame(80, 24))
         for part in ("Low Keep", "[vswitch", "DDIO misses", "pc1", "LAST DECISIONS", "q quit"):
             self.assertIn(part, text)
+
+    def test_pmd_threads(self):
+        """What the switch's PMD threads on this domain did, cut where there is little room."""
+        threads = [PmdThread(2, 0.83, 2.4e6, 412.0, 0.0), PmdThread(3, 0.0, 0.0, None, 7.0)]
+        threads += [PmdThread(40, 1.0, 1e6, 300.0, 0.0)]  # of another socket
+        switch = VirtualSwitch({}, (), (2, 3, 40), pmd_threads=tuple(threads), drops_per_s=12.0)
+        view = dataclasses.replace(self.view(), switch=switch)
+        told = "PMD threads: CPU 2 83% busy, 412 cycles/packet, 2.4 M/s packets; CPU 3 0% busy, "
+        with mock.patch.object(self, "view", lambda: view):
+            wide = self.frame(200, 60)
+            self.assertIn(f" {told}7 /s upcalls lost; ports drop 12 /s", wide)
+            narrow = self.frame(80, 24)
+            (line,) = (line for line in narrow if "PMD" in line)
+            self.assertTrue(line.endswith(" …") and told.startswith(line[1:-2]), line)
+            self.assertNotIn("PMD", "\n".join(self.frame(80, 24, past_s=stories.NIGHT)))
+        self.assertNotIn("PMD", "\n".join(self.frame(200, 60)))
 
     def test_reasons(self):
         """On every usual terminal the newest decision is shown with its whole reason."""

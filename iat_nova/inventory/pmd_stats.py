@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Open vSwitch's PMD threads did between two looks, from the counts they keep themselves.
+
+``dpif-netdev/pmd-stats-show`` has their cycles (of the TSC) and packets since they started, or
+since somebody cleared them with ``pmd-stats-clear``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from iat_nova.model import PmdThread
+
+METHOD = "dpif-netdev/pmd-stats-show"
+WINDOW_S = 1.0  # looks may come in bursts: figures need two that lie so far apart
+
+_HEAD = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):\s*$")
+_COUNT = re.compile(r"^\s+([a-z][a-z. ]*?): ([0-9]{1,20})\b")
+_NAMES = ("packets received", "miss with failed upcall", "processing cycles", "idle cycles")
+
+
+class Counts(NamedTuple):
+    """A thread's counts: packets taken from its queues, lost upcalls, busy and idle cycles."""
+
+    packets: int
+    lost: int
+    busy: int
+    idle: int
+
+
+def parse(text: str) -> dict[int, Counts]:
+    """Return the counts of each PMD thread by its CPU; one without a count is absent.
+
+    A thread that has done nothing yet shows no cycles.
+    """
+    found: dict[int, dict[str, int]] = {}
+    of: dict[str, int] = {}
+    for line in text.splitlines():
+        if head := _HEAD.match(line):
+            of = found.setdefault(int(head[1]), {})
+        elif not line.startswith(" "):  # the main thread
+            of = {}
+        elif count := _COUNT.match(line):
+            of[count[1]] = int(count[2])
+    return {
+        cpu: Counts(*(counts[name] for name in _NAMES))
+        for cpu, counts in found.items()
+        if all(name in counts for name in _NAMES)
+    }
+
+
+class PmdStats:
+    """Remembers the last counts."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Counts] = {}
+        self._at_s = 0.0
+        self._last: tuple[PmdThread, ...] = ()
+
+    def update(self, now_s: float, text: str) -> tuple[PmdThread, ...]:
+        """Return what each thread did since the last look, the lowest CPU first.
+
+        Threads that are new, or whose counts were cleared, are absent until the next look. Within
+        the window the last figures stand.
+        """
+        if self._before and now_s - self._at_s < WINDOW_S:
+            return self._last
+        before, self._before = self._before, parse(text)
+        passed_s, self._at_s = now_s - self._at_s, now_s
+        self._last = tuple(
+            _thread(cpu, before[cpu], after, passed_s)
+            for cpu, after in sorted(self._before.items())
+            if cpu in before and all(n >= b for n, b in zip(after, before[cpu], strict=True))
+        )
+        return self._last
+
+
+def _thread(cpu: int, before: Counts, after: Counts, passed_s: float) -> PmdThread:
+    packets, lost, busy, idle = (new - old for new, old in zip(after, before, strict=True))
+    cycles = busy + idle
+    return PmdThread(
+        cpu=cpu,
+        busy=busy / cycles if cycles else None,
+        packets_per_s=packets / passed_s,
+        cycles_per_packet=busy / packets if packets else None,
+        lost_upcalls_per_s=lost / passed_s,
+    )
