@@ -152,7 +152,7 @@ class VirtualSwitch:
 
     It has cores of its own, and is managed, only with a userspace (netdev) datapath:
     `pmd_cpus` is empty otherwise. `pmd_source` says where they were read. `pmd_threads` has those
-    of which ovs-vswitchd has told twice what they did; `drops_per_s` what its ports dropped, None
+    of which ovs-vswitchd has said twice what they did; `drops_per_s` what its ports dropped, None
     before the second look.
     """
 

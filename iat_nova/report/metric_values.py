@@ -199,7 +199,7 @@ def events(seen: Observed) -> Iterator[Sample]:
 def pmd(
     value: Callable[[PmdThread], float | None],
 ) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a value of each PMD thread of the virtual switch that has told it."""
+    """Read a value of each PMD thread of the virtual switch that is known."""
 
     def read(seen: Observed) -> Iterator[Sample]:
         for thread in seen.switch.pmd_threads if seen.switch is not None else ():

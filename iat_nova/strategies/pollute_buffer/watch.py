@@ -36,8 +36,10 @@ def watch(state: State, now: Now) -> tuple[State, str | None]:
 
 
 def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, str]]:
-    """Yield of each tenant the quantity that differs most from what was judged, of those that
-    matter: by how much, whose, and its name."""
+    """Yield by how much each tenant differs from what was judged, whose that is, and in what.
+
+    That is the quantity that differs most of those that matter.
+    """
     for tenant, old in before.items():
         new = after.get(tenant)
         if new is None:
