@@ -169,6 +169,7 @@ def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> l
     begin, end = axis.x(span.begin_s), axis.x(span.end_s)
     width = max(end - begin, 0.8)
     boxes: list[Markup] = []
+    names: list[Markup] = []  # above the hatch
     for segment in waymap.segments(span.layout, span.inventory):
         name = waymap.label(segment, span.inventory) or segment.kind.value
         y = (ways - segment.lowest - segment.count) * WAY_HEIGHT
@@ -183,15 +184,15 @@ def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> l
         letters = int((width - 8) / 7.0)
         if segment.tenants and letters >= 3:
             shown = terminal.cut(name, letters)
-            boxes.append(_label(begin + 5, y + tall / 2 + 4, shown, "start", "in-way"))
+            names.append(_label(begin + 5, y + tall / 2 + 4, shown, "start", f"in-way {style}"))
     ddio = span.layout.ddio
     if ddio:
         y = (ways - ddio.highest - 1) * WAY_HEIGHT
         words = f"DDIO: {ddio.count} ways, {ddio}"
         boxes.append(_box(begin, y, width, ddio.count * WAY_HEIGHT, "hatch", words))
         if width > 44:
-            boxes.append(_label(begin + width - 6, y + 14, "DDIO", "end", "ddio-name"))
-    return boxes
+            names.append(_label(begin + width - 6, y + 14, "DDIO", "end", "ddio-name"))
+    return boxes + names
 
 
 def _box(x: float, y: float, width: float, height: float, style: str, words: str) -> Markup:
