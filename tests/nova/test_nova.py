@@ -10,7 +10,7 @@ import libvirt
 import yaml
 
 from iat_nova.model import AttachmentKind, DeviceModel, Priority, TenantKind
-from tests.nova import client, rally, withdraw
+from tests.nova import client, rally, tempest_plugin, withdraw
 from tests.nova.api import PINNING, Refused
 from tests.nova.case import WITHIN_S, distribution
 from tests.nova.cloud import until
@@ -21,7 +21,9 @@ PC, BE = {"iat:priority": "PC"}, {"iat:priority": "BE"}
 WAYS = "CUSTOM_IAT_LLC_WAY"
 
 
-class NovaTest(client.ClientTests, rally.RallyTests, withdraw.WithdrawTests):
+class NovaTest(
+    client.ClientTests, rally.RallyTests, tempest_plugin.TempestTests, withdraw.WithdrawTests
+):
     """All that needs the cloud, in one class: it takes longer to start than most tests."""
 
     # ------------------------------------------------------------------ nova-api

@@ -99,23 +99,28 @@ def _holds(made: pathlib.Path) -> bool:
     return made.exists() and made.read_text() == "\n".join(PACKAGES)
 
 
-@functools.cache
 def with_plugin(nova: pathlib.Path, *more: str) -> pathlib.Path:
     """Install iat-nova-plugin alone into an environment on top of Nova's; return its Python.
 
     `more`: further packages beside it.
     """
+    return on_top(nova, str(PLUGIN), *more)
+
+
+@functools.cache
+def on_top(base: pathlib.Path, *packages: str) -> pathlib.Path:
+    """Install packages alone into an environment on top of another; return its Python."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-nova-openstack-"))
     atexit.register(shutil.rmtree, folder)
     overlay = folder / "venv"
     python = overlay / "bin/python"
-    _run(str(nova / "bin/python"), "-m", "venv", "--without-pip", str(overlay))
-    _site(overlay).joinpath("nova.pth").write_text(f"{_site(nova)}\n")
+    _run(str(base / "bin/python"), "-m", "venv", "--without-pip", str(overlay))
+    _site(overlay).joinpath("base.pth").write_text(f"{_site(base)}\n")
     # The build stays out of the source tree: what an older build left there would go in.
     extra = folder / "build.cfg"
     extra.write_text(f"[build]\nbuild_base = {folder}/build\n")
-    pip = [str(nova / "bin/python"), "-m", "pip", "--python", str(python), *_QUIET]
-    _run(*pip, "install", "--no-deps", str(PLUGIN), *more, DIST_EXTRA_CONFIG=str(extra))
+    pip = [str(base / "bin/python"), "-m", "pip", "--python", str(python), *_QUIET]
+    _run(*pip, "install", "--no-deps", *packages, DIST_EXTRA_CONFIG=str(extra))
     return python
 
 

@@ -5,7 +5,6 @@ Rally and rally-openstack take some 430 MB, so their environment is made once:
 ``$IAT_NOVA_RALLY_VENV`` names one, or ``quickstart-run/rally-venv`` is made where ``$CI`` is true.
 """
 
-import fcntl
 import json
 import os
 import pathlib
@@ -16,10 +15,10 @@ import tempfile
 import unittest
 
 from iat_nova.store.writer import History
+from tests.openstack import own_venv
 from tests.unit import stories
 
-ROOT = pathlib.Path(__file__).parents[2]
-JOBS = ROOT / "rally-jobs"
+JOBS = own_venv.ROOT / "rally-jobs"
 VENV_VARIABLE = "IAT_NOVA_RALLY_VENV"
 PACKAGES = ("rally>=5.0", "rally-openstack>=4.1")
 
@@ -39,29 +38,8 @@ print(first)
 
 
 def rally_venv() -> pathlib.Path:
-    """Return the environment with Rally, making it where that is wanted. Raises `SkipTest`."""
-    if named := os.environ.get(VENV_VARIABLE):
-        return pathlib.Path(named)
-    venv = ROOT / "quickstart-run/rally-venv"
-    made = venv / ".installed"
-    if made.exists():
-        return venv
-    if os.environ.get("CI", "").lower() not in ("1", "true"):
-        raise unittest.SkipTest(
-            "there is no environment with rally (430 MB): run `tox -e openstack`, set CI=true or "
-            f"name one in {VENV_VARIABLE}"
-        )
-    venv.parent.mkdir(exist_ok=True)
-    with (venv.parent / "rally-venv.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-            quiet = ["-q", "--disable-pip-version-check"]
-            subprocess.run(
-                [venv / "bin/python", "-m", "pip", *quiet, "install", *PACKAGES], check=True
-            )
-            made.touch()
-    return venv
+    """Return the environment with Rally. Raises `SkipTest`."""
+    return own_venv.made("rally", VENV_VARIABLE, PACKAGES, 430)
 
 
 class RallyCase(unittest.TestCase):
