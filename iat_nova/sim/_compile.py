@@ -133,7 +133,14 @@ def _remove_unused(base: pathlib.Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Locator(caching.UserProvidedCacheLocator):  # type: ignore[misc]
+_Provided: Any
+try:
+    _Provided = caching.UserProvidedCacheLocator
+except AttributeError:  # before numba 0.62, such as Debian 13's
+    _Provided = caching._UserProvidedCacheLocator
+
+
+class _Locator(_Provided):  # type: ignore[misc]
     """Gives numba the folder of a module; its name stands for the content, so the stamp is none."""
 
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
