@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clean Debian roots, and this checkout's packages of Debian, built once for all tests."""
+
+import functools
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+TOOLS = PROJECT / "tools/packaging"
+SUITE = "trixie"
+CLEAN = ("clean", "--include=bash-completion,kmod,man-db,systemd,zsh")
+"""A root for the agent: what mmdebstrap is told."""
+
+
+def missing():
+    """Return why the packages cannot be built here, None where they can be."""
+    if os.geteuid() != 0:
+        return "roots of Debian are made and entered by root"
+    absent = [name for name in ("mmdebstrap", "unshare") if shutil.which(name) is None]
+    return f"not installed: {' '.join(absent)}" if absent else None
+
+
+@functools.cache
+def packages():
+    """Build the packages; return their folder. $IAT_NOVA_DEBS names one that was made before."""
+    if made := os.environ.get("IAT_NOVA_DEBS"):
+        return pathlib.Path(made)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-nova-debs-"))
+    unittest.addModuleCleanup(shutil.rmtree, folder)
+    said(TOOLS / "build-debs", folder, SUITE, env={**os.environ, "PYTHON": sys.executable})
+    return folder
+
+
+class Root:
+    """A clean Debian in a folder; what is done to it is gone with the folder."""
+
+    def __init__(self, folder, name, *options):
+        self.folder = pathlib.Path(folder)
+        self._bash("new_root", folder, SUITE, name, *options)
+
+    def run(self, *command, status=0):
+        """Run a command in it, which must end with `status`; return all that it wrote."""
+        return self._bash("in_root", self.folder, *command, status=status)
+
+    def install(self, *names):
+        """Install packages of this checkout, as apt does with all that they need."""
+        for name in names:
+            (deb,) = packages().glob(f"{name}_*.deb")
+            shutil.copy(deb, self.folder / "share" / f"{name}.deb")
+        self.run("apt-get", "update", "-qq")
+        files = [f"/mnt/{name}.deb" for name in names]
+        self.run("apt-get", "install", "-qq", "-y", "--no-install-recommends", *files)
+
+    @staticmethod
+    def _bash(*words, status=0):
+        script = f'set -euo pipefail; source "{TOOLS}/roots"; "$@"'
+        return said("bash", "-c", script, "bash", *words, status=status)
+
+
+def said(*command, status=0, **options):
+    """Run a command, which must end with `status`, and return all that it wrote."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        **options,
+    )
+    if done.returncode != status:
+        raise AssertionError(f"{command}: exit status {done.returncode}\n{done.stdout[-8000:]}")
+    return done.stdout
