@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -322,6 +323,40 @@ class ScrapeTest(test_agent.HostCase):
         self.assertEqual("0", ddio.labels["domain"])
         self.assertGreaterEqual(ddio.value, 2)
         self.end(agent)
+
+    def test_drift_is_seen_and_ends(self) -> None:
+        """A policy that nobody read, and a mode that waits for a restart, until each is mended."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        policy = self.folder / "policy.yaml"
+        policy.write_text("parameters: {ddio_ways_max: 6}\n")
+        config = self.configure(metrics_port=port, policy_file=policy, reconcile_s=1)
+        agent = self.start(config)
+        self.drift_until(port, set())
+        policy.write_text("parameters: {ddio_ways_max: 5}\n")
+        self.drift_until(port, {"policy-unread"})
+        written = config.read_text()
+        config.write_text(written.replace("mode = enforce", "mode = observe"))
+        self.drift_until(port, {"policy-unread", "config-unread"})
+        agent.send_signal(signal.SIGHUP)
+        self.drift_until(port, {"config-unread"})
+        config.write_text(written)
+        self.drift_until(port, set())
+        self.end(agent)
+
+    def drift_until(self, port: int, codes: set[str]) -> None:
+        """Scrape until these codes of drift hold, and no others."""
+        deadline = time.monotonic() + test_agent.DEADLINE_S
+        while time.monotonic() < deadline:
+            found = {
+                sample.labels["code"]
+                for sample in self.scrape_until(port, "iat_nova_reason")["iat_nova_reason"]
+                if sample.labels["about"] == "drift" and sample.value
+            }
+            if found == codes:
+                return
+            time.sleep(0.05)
+        self.fail(f"{codes} was not served within {test_agent.DEADLINE_S:.0f} s, but {found}")
 
     def scrape_until(self, port: int, name: str):
         deadline = time.monotonic() + test_agent.DEADLINE_S

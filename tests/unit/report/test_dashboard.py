@@ -14,6 +14,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from iat_nova.report import metrics
 from tests.unit import pages
 
+ROLE = pathlib.Path(__file__).parents[3] / "tools/ansible/roles/iat_nova"
 ETC = pathlib.Path(__file__).parents[3] / "etc/iat-nova"
 
 
@@ -144,9 +145,11 @@ class RulesTest(unittest.TestCase):
             self.assertLessEqual(self.metrics_in(rule["expr"]), {*known, *recorded()})
             self.assertEqual({"summary", "description", "runbook_url"}, set(rule["annotations"]))
 
-    def test_pages_name_metrics_that_exist(self) -> None:
-        """Who copies a query at night finds something."""
+    def test_pages_name_what_exists(self) -> None:
+        """Who copies a query at night finds something; so do a role's variables."""
         known = {metric.name for metric in metrics.METRICS} | set(recorded())
+        role = ROLE.joinpath("defaults/main.yaml").read_text(encoding="utf-8")
+        known |= {*yaml.safe_load(role), "iat_nova_serial"}
         for page in ("alerts", "rollout", "metrics"):
             text = (pages.SOURCE / "operator" / f"{page}.rst").read_text(encoding="utf-8")
             names = self.metrics_in(re.sub(r"iat_nova_tenant_\.\*\w+", "", text))
