@@ -181,8 +181,8 @@ def explain(
         _map_block(iteration, inventory, width, colour),
         _inputs_block(iteration, inventory),
     ]
-    if parameters is not None:
-        blocks.append(_thresholds_block(parameters))
+    if settings is not None and parameters is not None:
+        blocks.append(_thresholds_block(settings.strategy, parameters, width))
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
@@ -220,7 +220,7 @@ def _state_block(decision: Decision) -> list[str]:
     else:
         lines = [f"State      {after}"]
     if decision.stable:
-        lines.append("           stable: no change that counts, nothing was done")
+        lines.append("           nothing was done in this iteration")
     return lines + [f"           {text}" for text in why]
 
 
@@ -406,14 +406,23 @@ def _pmd_thread(one: PmdThread) -> str:
     return f"CPU {one.cpu} {', '.join(parts)}"
 
 
-def _thresholds_block(parameters: Parameters) -> list[str]:
-    return [
-        "Thresholds",
-        f"  stable {parameters.threshold_stable:.1%}, "
-        f"DDIO misses low {figures.rate(parameters.threshold_miss_low_per_s)}, "
-        f"DDIO {parameters.ddio_ways_min}..{parameters.ddio_ways_max} ways, "
-        f"every {parameters.interval_s:g} s",
-    ]
+def _thresholds_block(strategy: str, parameters: Parameters, width: int) -> list[str]:
+    """Return the numbers by which the strategy decides; of one that does not say, all there are."""
+    from iat_nova.strategies import registry  # noqa: PLC0415 - it finds plug-ins: only here
+
+    try:
+        said = registry.thresholds(strategy, parameters)
+    except registry.StrategyError:  # it is not installed any more
+        said = None
+    if said is None:
+        said = (
+            f"THRESHOLD_STABLE {parameters.threshold_stable:.1%}",
+            f"THRESHOLD_MISS_LOW {figures.rate(parameters.threshold_miss_low_per_s)}",
+            f"DDIO {parameters.ddio_ways_min}..{parameters.ddio_ways_max} ways",
+        )
+    texts = [*(said or ("none",)), f"every {parameters.interval_s:g} s"]
+    lines = escape.wrap(escape.plain("; ".join(texts)), width - 2, 5)
+    return [f"Thresholds of {escape.plain(strategy)}", *(f"  {text}" for text in lines)]
 
 
 def columns(rows: Sequence[tuple[str, ...]], alignment: str) -> list[str]:

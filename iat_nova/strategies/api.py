@@ -17,7 +17,8 @@ class Strategy(Protocol):
     The state is the strategy's own type; the caller keeps it and hands it back. A strategy may
     further have `state_type`, a dataclass of plain data: then its states are recorded so that
     decisions can be replayed; `phases`, the words its decisions use for `phase`; and `rules`, the
-    numbers they use for `rule`: these make its metrics complete from the start.
+    numbers they use for `rule`: these make its metrics complete from the start; and
+    `thresholds(parameters)`, by which numbers it decides, in words, for `iat-nova explain`.
     """
 
     def initial(self, inventory: DomainInventory, at_s: float, layout: Layout | None = None) -> Any:

@@ -75,6 +75,15 @@ def phases(name: str) -> tuple[str, ...]:
     return tuple(getattr(find(name), "phases", ()))
 
 
+def thresholds(name: str, parameters: Parameters) -> tuple[str, ...] | None:
+    """Return by which numbers a strategy decides, in words; None: it does not say.
+
+    Raises `StrategyError`.
+    """
+    said = getattr(find(name), "thresholds", None)
+    return None if said is None else tuple(said(parameters))
+
+
 def rules(name: str) -> tuple[Rule, ...]:
     """Return the numbered rules that a strategy declares. Raises `StrategyError`."""
     return tuple(getattr(find(name), "rules", ()))

@@ -42,6 +42,12 @@ class Unmanaged:
     def __init__(self, parameters: Parameters | None = None) -> None:
         del parameters  # there is nothing to decide
 
+    @staticmethod
+    def thresholds(parameters: Parameters) -> tuple[str, ...]:
+        """Return by which numbers it decides: none."""
+        del parameters
+        return ()
+
     def initial(
         self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
     ) -> State:

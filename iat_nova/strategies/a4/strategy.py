@@ -21,7 +21,7 @@ from iat_nova.model import (
     Step,
     Tenant,
 )
-from iat_nova.strategies.a4 import detection, zones
+from iat_nova.strategies.a4 import detection, thresholds, zones
 from iat_nova.strategies.a4 import layout as layouts
 from iat_nova.strategies.a4.reading import pooled, read
 from iat_nova.strategies.a4.state import Kind, Label, Memory, Phase, State, Zones
@@ -42,6 +42,18 @@ class A4:
 
     def __init__(self, parameters: Parameters | None = None) -> None:
         del parameters
+
+    @staticmethod
+    def thresholds(parameters: Parameters) -> tuple[str, ...]:
+        """Return by which numbers of its own it decides, in words."""
+        del parameters
+        return (
+            f"T1 hit rate {thresholds.HIT_CHANGE:.0%}",
+            f"T2 DDIO misses {thresholds.DDIO_MISS_PERCENT:.0f}%",
+            f"T3 storage {thresholds.STORAGE_PERCENT:.0f}% of inbound",
+            f"T4 its LLC misses {thresholds.STORAGE_LLC_MISS_PERCENT:.0f}%",
+            f"T5 LLC misses {thresholds.LLC_MISS_PERCENT:.0f}%",
+        )
 
     def initial(
         self, inventory: DomainInventory, at_s: float, layout: Layout | None = None

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from typing import ClassVar
 
+from iat_nova.common import amounts
 from iat_nova.layout import lend
 from iat_nova.layout import plan as layout
 from iat_nova.model import (
@@ -84,6 +85,15 @@ class Controller:
         self.parameters = parameters
         self.features = dataclasses.replace(features or self.preset, **changed)
         self._rosters: dict[int, Roster] = {}  # by domain; derived from the inventory alone
+
+    @staticmethod
+    def thresholds(parameters: Parameters) -> tuple[str, ...]:
+        """Return by which of the policy's numbers it decides, in words."""
+        return (
+            f"stable {parameters.threshold_stable:.1%}",
+            f"DDIO misses low {amounts.rate(parameters.threshold_miss_low_per_s)}",
+            f"DDIO {parameters.ddio_ways_min}..{parameters.ddio_ways_max} ways",
+        )
 
     @property
     def runs_machine(self) -> bool:

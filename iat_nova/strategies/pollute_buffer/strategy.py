@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from iat_nova.common import amounts
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
     Action,
@@ -44,6 +45,18 @@ class PolluteBuffer:
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
+
+    @staticmethod
+    def thresholds(parameters: Parameters) -> tuple[str, ...]:
+        """Return by which numbers, its own and the policy's, it decides, in words."""
+        return (
+            f"a trial is kept above {PAYS:+.1%} in {TRIAL_LOOKS} samples",
+            f"at once above {PAYS_AT_ONCE:+.1%}",
+            f"undone at once at {FAILS_AT_ONCE:+.1%}",
+            f"in a smaller buffer nobody may lose {SUFFERS:.0%}, by lending {LENT:.0%}",
+            f"DDIO from {parameters.ddio_ways_min} ways",
+            f"DDIO is busy above {amounts.rate(parameters.threshold_miss_low_per_s)}",
+        )
 
     def initial(
         self, inventory: DomainInventory, at_s: float, layout: Layout | None = None

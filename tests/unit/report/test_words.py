@@ -42,6 +42,31 @@ class TestWords(unittest.TestCase):
             self.assertIn(part, page)
         self.assertLessEqual(max(map(len, page.splitlines())), 100)
 
+    def test_thresholds_are_those_the_strategy_reads(self):
+        """Each says its own; of one that is not there, or does not say, the policy's are shown."""
+        said = {
+            "iat": "Thresholds of iat\n  stable 3.0%; DDIO misses low 1.0 M/s; DDIO 2..6 ways;",
+            "pollute-buffer": "a trial is kept above +0.8% in 3 samples;",
+            "a4": "T5 LLC misses 90%; every 1 s",
+            "unmanaged": "Thresholds of unmanaged\n  none; every 1 s",
+            "gone": "Thresholds of gone\n  THRESHOLD_STABLE 3.0%; THRESHOLD_MISS_LOW 1.0 M/s;",
+        }
+        for strategy, text in said.items():
+            with self.subTest(strategy):
+                settings = dataclasses.replace(self.settings, strategy=strategy)
+                page = words.explain(self.iteration, self.inventory, settings)
+                self.assertIn(text, page)
+                self.assertEqual(strategy == "iat", "stable 3.0%" in page)
+
+    def test_a_quiet_iteration_of_a_trial(self):
+        """It is not called stable: what is tried goes on."""
+        quiet = stories.quiet(5, stories.NIGHT)
+        decision = dataclasses.replace(quiet.decision, phase_before="Trial", phase="Trial")
+        iteration = dataclasses.replace(quiet, decision=decision)
+        page = words.explain(iteration, self.inventory, None)
+        self.assertIn("State      Trial\n           nothing was done in this iteration", page)
+        self.assertNotIn("stable", page)
+
     def test_limits_of_bandwidth(self):
         """What a decision changed is told in its line and its page, what holds in the page."""
         layout = self.iteration.decision.layout
