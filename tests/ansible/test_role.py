@@ -321,7 +321,8 @@ class RoleTest(host_case.HostCase, AnsibleCase):
             counts = self.play(
                 "enforce", "-e", "iat_nova_serial=1", "-e", "patience_second=0.2", fails=True
             )
-            self.assertEqual([0, 1], [one["failed"] for one in counts.values()], self.said)
+            failed = {host: of["failed"] for host, of in counts.items()}
+            self.assertEqual({"wheel": 0, "second": 1}, failed, self.said)
             self.assertNotIn("third", counts)
             self.assertRegex(self.said, "second is not fine after 0.2 minutes: mode observe")
             self.assertEqual(["enforce", "observe", "observe"], self.modes())
