@@ -18,7 +18,7 @@ from tests.nova.cloud import why_not
 from tests.openstack import own_venv
 from tests.openstack.nova_venv import on_top
 
-PLUGIN = own_venv.ROOT / "tempest-plugin"
+PLUGIN = own_venv.ROOT / "tests" / "tempest-plugin"
 PACKAGES = ("tempest>=38",)
 DEADLINE_S = 300.0
 
