@@ -166,6 +166,14 @@ IAT_OPTS = [
         default=STATE_DIR,
         help="Where the agent keeps its history, the snapshot of the hardware and its lock.",
     ),
+    cfg.FloatOpt(
+        "hand_over_s",
+        default=60.0,
+        min=0,
+        max=600,
+        help="Seconds within which the next agent takes over masks and decisions when the service "
+        "is restarted; after them the host is restored. 0: every end of the agent restores.",
+    ),
     cfg.StrOpt(
         "spool_dir",
         help="The folder into which the notification driver inside nova-compute writes extra "
@@ -271,6 +279,7 @@ class Settings:
     vswitchd_control: str | None
     ovs_rundir: pathlib.Path
     state_dir: pathlib.Path
+    hand_over_s: float  # 0: never
     spool_dir: pathlib.Path
     reconcile_s: float
     debounce_s: float
@@ -301,6 +310,11 @@ class Settings:
     def snapshot_path(self) -> pathlib.Path:
         """The host's hardware as it was found, while it may differ from that."""
         return self.state_dir / "snapshot.json"
+
+    @property
+    def hand_over_path(self) -> pathlib.Path:
+        """What an agent leaves to the next, for as long as the latter has not taken it."""
+        return self.state_dir / "hand-over.json"
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

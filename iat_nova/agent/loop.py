@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from iat_nova.agent.hand_over import Left, Succession
 from iat_nova.agent.holding import Holding
 from iat_nova.agent.interlock import ALONE, Interlock, Outside
 from iat_nova.agent.journal import Journal
@@ -78,7 +79,8 @@ class Agent:
     None: never; `make_strategy` makes the strategy for its parameters; `paused` says whether an
     operator holds the present masks.
     `observe` forbids every write from the start; `outside` says what others do. `monitor` counts
-    what tenants have in the LLC; None: nobody does.
+    what tenants have in the LLC; None: nobody does. `succession` hands over to the next agent;
+    None: every end restores. `left`: what was adopted of the last one.
     `tenants` is the last picture by cache domain.
     """
 
@@ -102,6 +104,8 @@ class Agent:
         outside: Outside = ALONE,
         shadow: Shadow | None = None,
         monitor: TenantMonitor | None = None,
+        succession: Succession | None = None,
+        left: Left | None = None,
     ) -> None:
         self.inventory = inventory
         self.make_strategy = make_strategy
@@ -126,6 +130,10 @@ class Agent:
         self._effects: dict[int, DdioCheck] = {}
         self._fixed: set[int] = set()  # domains whose DDIO register was found without effect
         self._polled_s = -math.inf
+        self._domains: tuple[CacheDomain, ...] = ()  # as they are, whoever is in them
+        self._succession = succession
+        if left is not None:
+            self._adopt(left)
         first = policy or read_policy()
         self.policies = PolicyKeeper(first, read_policy, render_policy, journal, inventory.changed)
         self._take(first.parameters)
@@ -136,11 +144,16 @@ class Agent:
         return self.policies.policy
 
     def run(self, until_s: float = math.inf) -> None:
-        """Run until `stop` or the clock's `until_s`, then leave the hardware as it was found."""
+        """Run until `stop` or the clock's `until_s`, then leave the hardware as it was found.
+
+        Or as it is to the next agent, where that was asked for.
+        """
+        in_order = False
         try:
             self.get_tenant_info()
             self.poll()
-            pause_s = FIRST_SAMPLE_S
+            # What was adopted lies there already: its rates may be those of a whole interval.
+            pause_s = self.policy.parameters.interval_s if self._states else FIRST_SAMPLE_S
             while not self._stop.is_set() and self.clock.now() < until_s:
                 self.clock.wait(self.inventory.changed, pause_s)
                 if self._stop.is_set():
@@ -151,8 +164,9 @@ class Agent:
                 if self.clock.now() - self._polled_s >= LEAST_SAMPLE_S:
                     self.iterate()
                     pause_s = self.policy.parameters.interval_s
+            in_order = self._failure is None
         finally:
-            self._end()
+            self._end(in_order)
         if self._failure is not None:
             raise ThreadDied(self._failure)
 
@@ -191,6 +205,7 @@ class Agent:
         """Read the whole picture anew, classify it and watch its CPUs."""
         self.inventory.changed.clear()  # before reading: a hint during it is not lost
         facts = self.inventory.facts()
+        self._domains = facts.host.domains
         self.policies.look(facts.host, self._use)
         classified = self._classify(facts)
         for domain, seen in self.holding.apply(classified.domains).items():
@@ -351,14 +366,41 @@ class Agent:
         self.interlock.accepted()
         return effective
 
-    def _end(self) -> None:
-        """Leave the hardware as it was found and close what is open."""
+    def _end(self, in_order: bool) -> None:
+        """Leave the hardware as it was found, or to the next agent; close what is open."""
         self.journal.ending()
         if self._failure is not None:
             self.journal.problem(Code.THREAD_DIED, self._failure)
-        self.interlock.restore()
+        if not (in_order and self._hand_over()):
+            self.interlock.restore()
         self.counters.close()
         self.journal.close()
+
+    def _hand_over(self) -> bool:
+        """Leave masks and states to the next agent, where that was asked for and can be."""
+        succession = self._succession
+        if succession is None or not self.enforcer.wrote or not succession.asked:
+            return False
+        if self.interlock.reasons:
+            return False
+        try:
+            succession.leave(self._states, self._fixed, self._domains, self.enforcer.memory)
+        except HardwareError as error:
+            self.journal.tell(f"not handed over to the next agent: {error}")
+            return False
+        self.journal.tell("handed over: masks and decisions are left to the next agent")
+        return True
+
+    def _adopt(self, left: Left) -> None:
+        """Go on from what the last agent left."""
+        self.enforcer.adopt(left.enforcer)
+        self._states = dict(left.states)
+        self._fixed = set(left.fixed)
+        age_s = self.clock.now() - left.at_s
+        self.journal.tell(
+            f"adopted: masks and decisions of the last agent (version {left.version}), "
+            f"which it left {age_s:.1f} s ago"
+        )
 
     def _take(self, parameters: Parameters) -> None:
         """Make the strategy, and one for each cache domain with parameters of its own."""

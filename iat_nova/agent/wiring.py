@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from iat_nova import policy
 from iat_nova.agent import policy_file
 from iat_nova.agent.freshness import Freshness
+from iat_nova.agent.hand_over import HandOverFiles, Left, Succession
 from iat_nova.agent.interlock import Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, FactsSource
@@ -27,11 +28,12 @@ from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
 from iat_nova.enforcement.enforcer import Enforcer, Keeper
 from iat_nova.enforcement.saved_first import PortsOff, SavedFirst
-from iat_nova.enforcement.snapshot import RestoreError, Snapshot
+from iat_nova.enforcement.snapshot import HostTaken, RestoreError, Snapshot
 from iat_nova.hardware import backends, pqos, probe
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError, PortDca
 from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.monitor import Monitor, offered
+from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.rollback import Restorable
 from iat_nova.hardware.rootport import RootPorts
 from iat_nova.inventory.cpusets import CpuSets
@@ -64,7 +66,8 @@ class Machine:
     `inspect` what another program did to our classes and to `ports`, `about` which interfaces were
     chosen and why. DDIO goes off on `ports` with the first layout. `remove_left_over` removes what
     carries our name although no snapshot names it, `missing` names what is not there to be written
-    to, `monitor` counts what tenants have in the LLC, where that is asked for.
+    to, `monitor` counts what tenants have in the LLC, where that is asked for. `succession` hands
+    the machine to the next agent, where that can be.
     """
 
     counters: Counters
@@ -81,6 +84,7 @@ class Machine:
     remove_left_over: Callable[[], tuple[str, ...]] = tuple
     missing: Callable[[], tuple[str, ...]] = tuple
     monitor: TenantMonitor | None = None
+    succession: Succession | None = None
 
     def finish(self) -> None:
         """Restore what an earlier end could not reach and is online again."""
@@ -96,24 +100,38 @@ class Machine:
         return () if self.snapshot is None else out_of_reach(self.snapshot.unreached)
 
     @contextlib.contextmanager
-    def ours(self) -> Iterator[None]:
+    def ours(self, *, adopt: bool = False) -> Iterator[Left | None]:
         """Be the machine's only writer, after restoring what a crash may have left.
 
-        Nothing is saved before something is to be written: who only observes has nothing to undo.
+        `adopt`: go on instead with what the last agent left, which is given then. Nothing is saved
+        before something is to be written: who only observes has nothing to undo.
         Raises `HardwareError` when somebody else writes, or the host cannot be restored.
         """
         if self.snapshot is None:
-            yield
+            yield None
             return
         with self.snapshot.only_writer():
-            for line in self.snapshot.put_back().done:
-                LOG.warning("an earlier agent had not restored the host; now: %s", line)
-            for line in self.remove_left_over():
-                LOG.warning("left over without a snapshot: %s", line)
+            left = self._adopted() if adopt else None
+            if left is None:
+                for line in self.snapshot.put_back().done:
+                    LOG.warning("an earlier agent had not restored the host; now: %s", line)
+                for line in self.remove_left_over():
+                    LOG.warning("left over without a snapshot: %s", line)
             try:
-                yield
+                yield left
             finally:
-                _all_back(self.snapshot)  # the agent did so when it ended, if it could
+                if not self.snapshot.handed_over:
+                    _all_back(self.snapshot)  # the agent did so when it ended, if it could
+
+    def _adopted(self) -> Left | None:
+        """Take over what the last agent left, None where there is nothing or that cannot be."""
+        if self.succession is None:
+            return None
+        try:
+            return self.succession.take()
+        except HardwareError as error:
+            LOG.warning("what the last agent handed over is not adopted: %s", error)
+            return None
 
 
 def machine(settings: Settings) -> Machine:
@@ -131,6 +149,17 @@ def machine(settings: Settings) -> Machine:
         )
         inspect_ports = ports.inspect
     keeper = snapshot(settings, host, parts)
+    succession = None
+    if isinstance(hands.allocator, Resctrl):
+        succession = Succession(
+            hand_over_files(settings),
+            keeper,
+            hands.allocator,
+            hands.ddio,
+            settings.strategy,
+            importlib.metadata.version("iat-nova"),
+            hands.forget,
+        )
     return Machine(
         hands.counters,
         hands.allocator,
@@ -145,7 +174,14 @@ def machine(settings: Settings) -> Machine:
         remove_left_over=host.resctrl.remove_left_over,
         missing=hands.missing,
         monitor=tenant_monitor(settings, host, hands),
+        succession=succession,
     )
+
+
+def hand_over_files(settings: Settings) -> HandOverFiles:
+    """Return where an agent leaves to the next what it wrote, and where it is asked to."""
+    request = WRITER_LOCK.with_name("hand-over")
+    return HandOverFiles(settings.hand_over_path, request, settings.hand_over_s)
 
 
 def tenant_monitor(
@@ -217,22 +253,37 @@ def out_of_reach(left: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def restore(settings: Settings) -> tuple[str, ...]:
+def restore(
+    settings: Settings, *, unless_handed_over: bool = False, unless_taken: bool = False
+) -> tuple[str, ...]:
     """Put the host back as an agent found it that could not do so itself; tell what was done.
 
     Without a snapshot there is nothing to do on any machine, but for groups that carry our
-    name. Raises `HardwareError`, also
-    while an agent runs.
+    name. `unless_handed_over`: nothing is done, once, when the agent that ended has just left the
+    host to the next; `unless_taken`: nothing while somebody writes, who restores at its end. Else
+    raises `HardwareError` while an agent runs, and whenever something cannot be restored; with
+    `unless_taken` also while the next agent may adopt yet: ask again.
     """
     host = probe.Host()
+    left = hand_over_files(settings)
+    if unless_handed_over and left.let_pass():
+        return (f"handed over: the next agent has {settings.hand_over_s:g} s to adopt it",)
+    if unless_taken and left.lately:  # a timer of an earlier restart
+        raise HardwareError("handed over just now, and may be adopted yet; restore it later")
     try:
         if not settings.snapshot_path.exists() and not host.resctrl.own_groups():
             return ()
     except OSError as error:
         raise HardwareError(f"{settings.snapshot_path}: {error.strerror}; run as root") from error
     keeper = snapshot(settings, host)
-    with keeper.only_writer():
-        return (*_all_back(keeper), *host.resctrl.remove_left_over())
+    try:
+        with keeper.only_writer():
+            left.remove()
+            return (*_all_back(keeper), *host.resctrl.remove_left_over())
+    except HostTaken:
+        if unless_taken and not left.pending:  # else that writer is about to end without restoring
+            return ()
+        raise
 
 
 def _platform(settings: Settings) -> Machine:
@@ -301,10 +352,12 @@ def agent(
     observer: Observer | None = None,
     heartbeat: Heartbeat | None = None,
     drift: Callable[[policy.Policy], tuple[Reason, ...]] = lambda running: (),
+    left: Left | None = None,
 ) -> Agent:
     """Join everything; `observer` is given what the metrics show, `heartbeat` each iteration.
 
-    `drift` returns in what files differ from what runs, which the policy is a part of.
+    `drift` returns in what files differ from what runs, which the policy is a part of. `left`:
+    what was adopted of the last agent.
 
     Raises `PolicyError` and `StrategyError`: what is invalid does not start.
     """
@@ -373,6 +426,8 @@ def agent(
         outside=Outside(hands.owners, hands.inspect, hands.unrestored, hands.missing),
         shadow=shadow,
         monitor=hands.monitor,
+        succession=hands.succession,
+        left=left,
     )
 
 
@@ -382,17 +437,20 @@ def host_reader(
     first: Callable[[], object] = tuple,
     ports: RootPorts | None = None,
     clock: Clock | None = None,
+    left: Left | None = None,
 ) -> Callable[[], HostFacts]:
     """Return what reads the host's own facts, whenever it is called: CPUs come and go.
 
     `first` is called before each reading: what was left of an earlier agent must not be taken for
     what this one found. `clock` gives the time of day, `ports` are the root
-    ports that strategies may switch.
+    ports that strategies may switch. `left`: what was adopted, with DDIO's ways as they were found
+    before it.
 
     Raises `HardwareError` where the cache domains cannot be read now; what it returns raises
     `OSError` where they cannot be read later.
     """
-    found = {domain.id: domain.ddio_found for domain in allocator.domains()}
+    domains = allocator.domains() if left is None else left.domains
+    found = {domain.id: domain.ddio_found for domain in domains}
 
     def read() -> HostFacts:
         try:

@@ -120,15 +120,20 @@ def _run(
     for one in hands.about:
         level = logging.WARNING if one.denied else logging.INFO
         LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.why)
-    with hands.ours():
-        host = wiring.host_reader(settings, hands.allocator, hands.finish, hands.ports, hands.clock)
+    with hands.ours(adopt=True) as left:
+        host = wiring.host_reader(
+            settings, hands.allocator, hands.finish, hands.ports, hands.clock, left
+        )
         source = wiring.inventory(settings, host, hands.clock)
-        agent = wiring.agent(settings, hands, source, host, observer, heartbeat, on_disk.drift)
+        agent = wiring.agent(
+            settings, hands, source, host, observer, heartbeat, on_disk.drift, left
+        )
         endings.attach(agent)
         LOG.info("configuration: %s", ", ".join(settings.read_files) or "no file: all defaults")
         LOG.debug("%s", settings)
         heartbeat.starting("waiting for libvirt and Open vSwitch")
-        with endings.at_once():
+        # Who has adopted masks has something to restore, which takes the way through the loop.
+        with endings.at_once() if left is None else contextlib.nullcontext():
             source.start()
         with contextlib.closing(source):
             agent.run(hands.ends_s)

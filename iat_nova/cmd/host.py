@@ -96,19 +96,40 @@ class Restore(Command):
     """Leave the host as the agent found it, from the snapshot it took before its first write.
 
     For after a crash; the agent does the same when it ends and before it starts. May be repeated:
-    without a snapshot of this boot nothing is done. Refuses while an agent runs.
+    without a snapshot of this boot nothing is done. Refuses while an agent runs. What an agent
+    handed over to the next is restored as well, and is not adopted then.
     """
 
     _epilog = """
 examples:
   iat-nova restore
-  iat-nova restore --config-file /etc/nova/nova.conf    (systemd: ExecStopPost)
+  iat-nova restore --config-file /etc/nova/nova.conf
+  iat-nova restore --unless-handed-over    (systemd: ExecStopPost)
 """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options of the unit."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--unless-handed-over",
+            action="store_true",
+            help="do nothing, once, when the agent that ended has just left the host to the next",
+        )
+        parser.add_argument(
+            "--unless-taken",
+            action="store_true",
+            help="do nothing while an agent runs, which restores when it ends",
+        )
+        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Restore and tell what was done."""
         try:
-            done = wiring.restore(self.settings(parsed_args))
+            done = wiring.restore(
+                self.settings(parsed_args),
+                unless_handed_over=parsed_args.unless_handed_over,
+                unless_taken=parsed_args.unless_taken,
+            )
         except HardwareError as error:
             raise Failure(str(error)) from error
         for line in done:

@@ -42,6 +42,7 @@ COMMANDS = {
     "decisions": "iat_nova.cmd.decisions:Decisions",
     "doctor": "iat_nova.cmd.host:Doctor",
     "explain": "iat_nova.cmd.explain:Explain",
+    "hand-over": "iat_nova.cmd.hand_over:HandOver",
     "hold": "iat_nova.cmd.hold:HoldCommand",
     "pause": "iat_nova.cmd.pause:PauseCommand",
     "policy check": "iat_nova.cmd.policy:PolicyCheck",

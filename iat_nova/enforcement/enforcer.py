@@ -30,12 +30,20 @@ class Effective:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Written:
+class Written:
     """What was last put on one domain, and for whom."""
 
     inventory: DomainInventory
     layout: Layout
     effective: Effective
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Memory:
+    """What lies on the machine, and DDIO's ways as found before; both by cache domain."""
+
+    written: Mapping[int, Written]
+    found: Mapping[int, WayMask | None]
 
 
 class ForeignHand(HardwareError):
@@ -75,9 +83,19 @@ class Enforcer:
         self._ddio = ddio
         self._ports = ports
         self._snapshot = snapshot
-        self._written: dict[int, _Written] = {}
+        self._written: dict[int, Written] = {}
         self._found: dict[int, WayMask | None] = {}
         self._writes = 0
+
+    @property
+    def memory(self) -> Memory:
+        """What another process needs to go on from what this one wrote."""
+        return Memory(dict(self._written), dict(self._found))
+
+    def adopt(self, memory: Memory) -> None:
+        """Go on from what another process of ours wrote; its snapshot and classes are ours now."""
+        self._written, self._found = dict(memory.written), dict(memory.found)
+        self._writes = len(self._written)
 
     @property
     def writes(self) -> int:
@@ -121,7 +139,7 @@ class Enforcer:
         except HardwareError as error:
             self._undo(domain, last, error)
             raise
-        self._written[domain] = _Written(inventory, layout, effective)
+        self._written[domain] = Written(inventory, layout, effective)
         self._writes += 1
         return effective
 
@@ -157,7 +175,7 @@ class Enforcer:
         if found is not None:
             self._set_ddio(domain, self._ddio.read(domain), found)
 
-    def _undo(self, domain: int, last: _Written | None, error: HardwareError) -> None:
+    def _undo(self, domain: int, last: Written | None, error: HardwareError) -> None:
         """Restore what was there before a refused write; half a layout must not stay."""
         try:
             if last is not None:

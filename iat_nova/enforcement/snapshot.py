@@ -72,6 +72,7 @@ class Snapshot:
         self._saved: dict[str, Any] = {}  # what this process may have changed
         self._left: dict[str, Any] = {}  # what an earlier end could not restore
         self._unreached: tuple[str, ...] = ()
+        self._handed_over = False
 
     @contextlib.contextmanager
     def only_writer(self) -> Iterator[None]:
@@ -159,6 +160,32 @@ class Snapshot:
     def unreached(self) -> tuple[str, ...]:
         """What the last restore or `finish` could not reach."""
         return self._unreached
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The parts that this process may have changed."""
+        return frozenset(self._saved)
+
+    def adopt(self) -> None:
+        """Take the snapshot on disk for this process's own: its end restores from it.
+
+        Call it as the only writer. Raises `SnapshotError` where there is none, or one of parts
+        that this process does not write.
+        """
+        saved = self._file.read() or {}
+        if not saved or not saved.keys() <= self._parts.keys():
+            have = ", ".join(sorted(saved)) or "nothing"
+            raise SnapshotError(f"the snapshot is of {have}, we use {', '.join(self._parts)}")
+        self._saved = saved
+
+    def hand_over(self) -> None:
+        """Leave the host as it is, and the snapshot, to another process."""
+        self._handed_over = True
+
+    @property
+    def handed_over(self) -> bool:
+        """Whether another process restores in this one's place."""
+        return self._handed_over
 
     def _put_back_left(self) -> Restored:
         """Restore what is left, and keep what stays."""

@@ -65,6 +65,7 @@ class Backends:
     `look` gives the cache domains like the allocator, but for one who must not disturb the agent.
     `inspect` compares what the allocator wrote with what is there, and puts CPUs that were
     offline back into their classes. `missing` says what the allocator writes to and is not there.
+    `forget`: DDIO's ways were found while an earlier agent's lay there; they are looked at anew.
     """
 
     counters: Counters
@@ -75,6 +76,7 @@ class Backends:
     inspect: Callable[[], Inspection]
     look: Callable[[], tuple[CacheDomain, ...]]
     missing: Callable[[], tuple[str, ...]]
+    forget: Callable[[], None]
 
 
 def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Backends:
@@ -123,7 +125,9 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
         root = host.fs.root
         return (f"resctrl is not mounted; mount -t resctrl resctrl {root}",)
 
-    return Backends(counters, allocator, ddio, choices, parts, allocator.inspect, look, missing)
+    return Backends(
+        counters, allocator, ddio, choices, parts, allocator.inspect, look, missing, found.clear
+    )
 
 
 def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> RootPorts:

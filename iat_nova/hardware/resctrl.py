@@ -40,6 +40,27 @@ class Inspection:
     reasserted: tuple[int, ...] = ()
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Memory:
+    """What an instance knows of the groups it made; another process can go on with it.
+
+    By cache domain: `classes` as requested, `slots` (class -> number of its group), when the CPUs
+    that were `online` had come, masks as `read_back`, the default group's as found (by resource).
+    By group: `cpus`, limits of memory bandwidth by domain. `made`: numbers of the groups.
+    """
+
+    classes: Mapping[int, Mapping[str, ClassMask]]
+    slots: Mapping[int, Mapping[str, int]]
+    made: tuple[int, ...]
+    cpus: Mapping[int, tuple[int, ...]]
+    plugged: Mapping[int, int | None]
+    online: Mapping[int, Mapping[int, int | None]]
+    read_back: Mapping[int, Mapping[str, WayMask]]
+    default_found: Mapping[int, Mapping[str, WayMask]]
+    inherited: Mapping[str, str] | None
+    limits: Mapping[int, Mapping[int, int]]
+
+
 class Resctrl(AllReachable):
     """`hardware.api.CacheAllocator` on a mounted resctrl file system.
 
@@ -421,6 +442,53 @@ class Resctrl(AllReachable):
                         f"{where}: the register of domain {domain} is {effective}, we left {left}"
                     )
         return foreign + self._lines.foreign(filter(self._exists, sorted(self._made)))
+
+    @property
+    def memory(self) -> Memory:
+        """What another process needs to go on with our groups as this one does."""
+        inherited, limits = self._lines.memory
+        return Memory(
+            dict(self._classes),
+            dict(self._slots),
+            tuple(sorted(self._made)),
+            {number: tuple(sorted(cpus)) for number, cpus in self._cpus.items()},
+            dict(self._plugged),
+            dict(self._online),
+            dict(self._read_back),
+            dict(self._default_found),
+            inherited,
+            limits,
+        )
+
+    def adopt(self, memory: Memory) -> None:
+        """Go on with the groups that another process of ours left.
+
+        CPUs that were offline meanwhile go back into their groups. Raises `HardwareError` where
+        groups, masks or CPUs are not as they were left: nothing is remembered then.
+        """
+        made, have = {_group(number) for number in memory.made}, set(self.own_groups())
+        if made != have:
+            left, there = (", ".join(sorted(one)) or "none" for one in (made, have))
+            raise HardwareError(f"the groups left were {left}, and there are {there}")
+        known = {domain.id for domain in self.domains()}
+        if not known >= memory.classes.keys() == memory.slots.keys():
+            raise HardwareError("the groups left are of cache domains that are not there")
+        self._classes = {number: dict(named) for number, named in memory.classes.items()}
+        self._slots = {number: dict(slots) for number, slots in memory.slots.items()}
+        self._made = set(memory.made)
+        self._cpus = {number: frozenset(cpus) for number, cpus in memory.cpus.items()}
+        self._plugged = dict(memory.plugged)
+        self._online = {number: dict(cpus) for number, cpus in memory.online.items()}
+        self._read_back = dict(memory.read_back)
+        self._default_found = {number: dict(one) for number, one in memory.default_found.items()}
+        self._lines.adopt(memory.inherited, memory.limits)
+        try:
+            foreign = self.inspect().foreign
+            if foreign:
+                raise HardwareError(f"changed meanwhile: {'; '.join(foreign)}")
+        except HardwareError:
+            self._forget()
+            raise
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, what `restore` needs to put everything back."""

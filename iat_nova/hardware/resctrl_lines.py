@@ -91,6 +91,18 @@ class GroupLines:
             ]
         return told
 
+    @property
+    def memory(self) -> tuple[Mapping[str, str] | None, Mapping[int, Mapping[int, int]]]:
+        """What our groups took of the default group, and our limits by group and domain."""
+        return self._inherited, {number: dict(one) for number, one in self._limits.items()}
+
+    def adopt(
+        self, inherited: Mapping[str, str] | None, limits: Mapping[int, Mapping[int, int]]
+    ) -> None:
+        """Go on with groups of which another process remembered this."""
+        self._inherited = inherited
+        self._limits = {number: dict(one) for number, one in limits.items()}
+
     def forget(self) -> None:
         """Begin anew: there are no groups of ours."""
         self._inherited = None

@@ -84,6 +84,11 @@ def thresholds(name: str, parameters: Parameters) -> tuple[str, ...] | None:
     return None if said is None else tuple(said(parameters))
 
 
+def state_type(name: str) -> type | None:
+    """Return the type of a strategy's states, None where it names none. Raises `StrategyError`."""
+    return getattr(find(name), "state_type", None)
+
+
 def rules(name: str) -> tuple[Rule, ...]:
     """Return the numbered rules that a strategy declares. Raises `StrategyError`."""
     return tuple(getattr(find(name), "rules", ()))

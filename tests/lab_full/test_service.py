@@ -5,6 +5,14 @@ from tests.lab.lab import NEW_KERNEL, GuestCase
 from tests.lab.test_service import OWN_DEFAULT
 
 
+class HandedOver(GuestCase):
+    """From one agent to the next, and to none."""
+
+    def test_unit(self):
+        """An agent that adopted is killed; what another handed over is adopted by nobody."""
+        self.guest("service.Service.test_handed_over", least=1, options=OWN_DEFAULT)
+
+
 class Amd(GuestCase):
     """An EPYC with two L3 caches."""
 

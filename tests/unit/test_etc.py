@@ -49,11 +49,13 @@ class UnitTest(unittest.TestCase):
         """The unit starts and restores with programs and arguments that are there."""
         self.assertEqual("iat-nova-agent", pathlib.Path(self.service["ExecStart"]).name)
         agent._parser().parse_args(self.service["ExecStart"].split()[1:])
-        program, command = self.service["ExecStopPost"].split()
-        self.assertEqual("iat-nova", pathlib.Path(program).name)
-        with contextlib.redirect_stdout(io.StringIO()) as shown:
-            self.assertEqual(0, main.main(["help", command]))
-        self.assertIn(f"iat-nova {command}", shown.getvalue())
+        for line in ("ExecStop", "ExecStopPost"):
+            program, command, option, *_ = self.service[line].split()
+            self.assertEqual("iat-nova", pathlib.Path(program).name)
+            with contextlib.redirect_stdout(io.StringIO()) as shown:
+                self.assertEqual(0, main.main(["help", command]))
+            self.assertIn(f"iat-nova {command}", shown.getvalue())
+            self.assertIn(f"  {option}", shown.getvalue())
 
     def test_it_may_write_where_the_agent_writes(self) -> None:
         """State directory and lock are writable in a file system that otherwise is not."""

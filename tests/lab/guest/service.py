@@ -31,9 +31,12 @@ PROJECT = Path(__file__).resolve().parents[3]
 UNIT = PROJECT / "etc/iat-nova/iat-nova-agent.service"
 NAME = "iat-nova-agent"
 INSTALLED = Path("/opt/iat-nova")  # where the unit looks for the programs
+# Like the script that pip makes, it knows its own path.
+RUN = "import sys; sys.argv[0] = '$0'; from MODULE import main; sys.exit(main())"
 PROGRAM = f"""#!/bin/sh
 export PYTHONPATH={INSTALLED}/project:{INSTALLED}/packages LD_LIBRARY_PATH={INSTALLED}/python/lib
-exec {INSTALLED}/python/bin/python{sys.version_info.major}.{sys.version_info.minor} -m MODULE "$@"
+python={INSTALLED}/python/bin/python{sys.version_info.major}.{sys.version_info.minor}
+exec $python -c "{RUN}" "$@"
 """
 UNITS, SEEN = Path("/run/systemd/system"), Path("/run/iat-nova-seen.json")
 LOG = Path("/run/iat-nova-agent.log")
@@ -47,6 +50,7 @@ CONFIGURATION = """[iat]
 mode = enforce
 strategy = iat
 libvirt_uri = test:///etc/iat-nova/node.xml
+hand_over_s = 240
 ovsdb_connection = none
 [compute]
 cpu_dedicated_set = 0-3
@@ -63,6 +67,7 @@ StandardOutput=append:{LOG}
 StandardError=inherit
 """
 POLICY = Path("/etc/iat-nova/policy.yaml")
+WITH_POLICY = CONFIGURATION.replace("[iat]\n", f"[iat]\npolicy_file = {POLICY}\n")
 TEMPLATE = "parameters:\n  interval: {{ 500 * 2 }}ms\n"
 ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 CPU = events.cpu_model().known
@@ -193,12 +198,59 @@ def first():
     }
 
 
-def stopped():
-    """Start the service with a template for a policy; stop it while it renders another."""
+def restarted():
+    """Restart the service; return all that lay on the machine meanwhile, and what it said of it."""
+    pid = int(shown("MainPID")) or enforcing()
+    seen = []
+    systemctl("restart", "--no-block", NAME)
+
+    def done():
+        if (now := lies()) not in seen:
+            seen.append(now)
+        return shown("MainPID") not in ("0", str(pid)) and shown("ActiveState") == "active"
+
+    before = time.monotonic()
+    until(done, "the restarted service")
+    told = [line for line in LOG.read_text().splitlines() if "adopted: " in line]
+    return {"lay": seen, "adopted": told, "took_s": time.monotonic() - before}
+
+
+def lies():
+    """Return what lies on the machine: all registers, and our groups."""
+    groups = {}
+    for path in sorted(DEFAULT_ROOT.glob("iat-nova.*")):
+        with contextlib.suppress(OSError):  # it may go meanwhile
+            groups[path.name] = [(path / n).read_text() for n in ("schemata", "cpus_list")]
+    return json.loads(json.dumps([Registers().everything(), groups]))
+
+
+def in_the_gap():
+    """Restart the service and kill the new agent before it has adopted; see `killed`."""
+    pid = shown("MainPID")
+    systemctl("restart", "--no-block", NAME)
+    until(lambda: shown("MainPID") not in ("0", pid), "the new agent")
+    os.kill(int(shown("MainPID")), signal.SIGKILL)
+    left = [Path("/var/lib/iat-nova/hand-over.json").exists(), found()]
+    until(lambda: shown("ActiveState") in ("failed", "inactive"), "the end of the new agent")
+    return [*left, shown("Result"), found()]
+
+
+def nobody_came():
+    """Hand over by hand, then stop the service; return what lay there, and what does in the end."""
+    pid = int(shown("MainPID")) or enforcing()
     conf = Path("/etc/iat-nova/iat-nova.conf")
-    conf.write_text(CONFIGURATION.replace("[iat]\n", f"[iat]\npolicy_file = {POLICY}\n"))
-    POLICY.write_text(TEMPLATE)
-    pid = enforcing()  # which it does with a policy only
+    conf.write_text(conf.read_text().replace("hand_over_s = 240", "hand_over_s = 160"))
+    subprocess.run([INSTALLED / "bin/iat-nova", "hand-over"], check=True, capture_output=True)
+    systemctl("stop", NAME)
+    left = [shown("Result"), found()]
+    until(lambda: found()["groups"] == [], f"systemd's restore after process {pid}")
+    until(lambda: not Path("/var/lib/iat-nova/snapshot.json").exists(), "its end")
+    return [*left, found()]
+
+
+def stopped():
+    """Stop the service while it renders a template for a policy."""
+    pid = int(shown("MainPID"))
     POLICY.write_text(ENDLESS)
     systemctl("reload", "--no-block", NAME)
     until(lambda: renders(pid), "the process that renders the policy")
@@ -257,6 +309,9 @@ def through_libpqos():
 
 PARTS = {
     "killed": lambda: killed(int(shown("MainPID")), signal.SIGKILL),
+    "restarted": restarted,
+    "in the gap": in_the_gap,
+    "nobody came": nobody_came,
     "hung": lambda: killed(int(shown("MainPID")), signal.SIGSTOP),
     "stopped": stopped,
     "pqos": through_libpqos,
@@ -279,7 +334,8 @@ class Service(unittest.TestCase):
         shutil.rmtree("/etc/iat-nova", ignore_errors=True)
         Path("/etc/iat-nova").mkdir()
         Path("/etc/iat-nova/node.xml").write_text(GUEST)
-        Path("/etc/iat-nova/iat-nova.conf").write_text(CONFIGURATION)
+        Path("/etc/iat-nova/iat-nova.conf").write_text(WITH_POLICY)
+        POLICY.write_text(TEMPLATE)
         Path("/etc/nova/nova.conf").unlink(missing_ok=True)
         (UNITS / f"{NAME}.service.d").mkdir(parents=True)
         shutil.copy(UNIT, UNITS)
@@ -303,11 +359,34 @@ class Service(unittest.TestCase):
     def test_killed_and_stopped(self):
         """As its user, with three capabilities, it enforces; after any end all is as found.
 
-        A template is rendered in the sandbox, and a stop does not wait for one without end.
-        Starts that fail are repeated without end, after pauses that grow.
+        Also after `kill -9` in the midst of a restart, across which otherwise not one mask changes,
+        and after a stop of who has adopted them. A template is rendered in the sandbox, and a stop
+        does not wait for one without end. Starts that fail are repeated without end, after pauses
+        that grow.
         """
-        seen = self.see("killed", "stopped", "pauses")
+        seen = self.see("in the gap", "restarted", "stopped", "pauses")
+        self.check_restarted(seen)
+        self.check_gap(seen)
         self.assertEqual(["0", {"2": "sleep 5", "3": "sleep 15"}], seen["pauses"])
+
+    def test_handed_over(self):
+        """Who has adopted may be killed; what nobody adopts is restored by systemd."""
+        seen = self.see("restarted", "killed", "nobody came")
+        self.check_restarted(seen)
+        result, left, restored = seen["nobody came"]
+        self.assertEqual("success", result)
+        self.assertNotEqual(self.as_found, left, said())
+        self.assertEqual(self.as_found, restored, said())
+
+    def check_restarted(self, seen):
+        self.assertEqual(1, len(seen["restarted"]["lay"]), f"{seen['restarted']}\n{said()}")
+        self.assertEqual(1, len(seen["restarted"]["adopted"]), said())
+
+    def check_gap(self, seen):
+        handed, lay, result, restored = seen["in the gap"]
+        self.assertEqual((True, "signal"), (handed, result), said())
+        self.assertNotEqual(self.as_found, lay)
+        self.assertEqual(self.as_found, restored, said())
 
     def test_hung_and_through_libpqos(self):
         """The same where the loop stands still, and with libpqos's MSR interface."""
@@ -319,7 +398,9 @@ class Service(unittest.TestCase):
     def see(self, *parts):
         """Run the parts of the story; check what all ends have in common; return what was seen."""
         self.as_found = as_found = found()
-        (UNITS / "story.service").write_text(STORY.replace("PARTS", " ".join(parts)))
+        (UNITS / "story.service").write_text(
+            STORY.replace("PARTS", " ".join(f'"{part}"' for part in parts))
+        )
         unload_msr()
         systemd = [
             "unshare", "--fork", "--pid", "--mount", "--propagation", "shared", "--mount-proc",

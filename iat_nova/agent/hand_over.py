@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From one agent to the next across a restart: masks are kept, and so is what was decided.
+
+Somebody asks for it (`iat-nova hand-over`, which the unit runs before a stop, and which does so
+only where systemd restores the host if nobody comes). The agent then ends without restoring, and
+leaves a file. The next one takes the file away before it looks whether all is as it was left: a
+crash from then on restores. Where something is not, the host is restored and all begins anew.
+
+Both are good for some seconds of one boot: a request and a file that are older are none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from iat_nova.common import files
+from iat_nova.enforcement import enforcer
+from iat_nova.enforcement.snapshot import Snapshot
+from iat_nova.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
+from iat_nova.hardware import resctrl
+from iat_nova.hardware.api import DdioWays, HardwareError
+from iat_nova.model import CacheDomain
+from iat_nova.store import records
+from iat_nova.strategies import registry
+
+PARTS = frozenset(("resctrl", "ddio msr", "ddio io_alloc"))
+"""The parts of the hardware that are handed over; an agent with others restores."""
+
+_PART = "left"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Left:
+    """What an agent leaves to the next. `states` by cache domain, as plain JSON values in the file.
+
+    `at_s`: when, on the monotonic clock, which goes on across processes. `fixed`: domains in
+    which DDIO's register was found without effect.
+    """
+
+    at_s: float
+    version: str
+    strategy: str
+    domains: tuple[CacheDomain, ...]
+    states: Mapping[int, Any]
+    fixed: tuple[int, ...]
+    enforcer: enforcer.Memory
+    resctrl: resctrl.Memory
+
+
+class HandOverFiles:
+    """The request (in a folder of /run) and the file, which is none after `within_s`; 0: at once.
+
+    The request is none after half of it: the agent that ends has the other half to be gone by then.
+    `now_s` is the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        request: Path,
+        within_s: float,
+        *,
+        boot_id: Path = BOOT_ID,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        # Never across kexec: the clock begins anew there.
+        self._file = SnapshotFile(
+            path, {_PART: {"type": "object"}}, boot_id=boot_id, bootloader=Path(os.devnull)
+        )
+        self.path = path
+        self.request = request
+        self.within_s = within_s
+        self.now_s = now_s
+
+    def ask(self) -> None:
+        """Ask that the agent's next end hands over. Raises `OSError`."""
+        files.replace_text(self.request, f"{self.now_s()!r}\n")
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody has asked lately."""
+        try:
+            at_s = float(files.read_bytes(self.request, follow=False))
+        except (OSError, ValueError):
+            return False
+        return self._fresh(at_s, self.within_s / 2)
+
+    @property
+    def pending(self) -> bool:
+        """Whether an agent may be about to leave something, or has: it holds the writer's lock."""
+        return self.asked or self.path.exists()
+
+    def write(self, left: Left) -> None:
+        """Put it on disk, whole or not at all. Raises `SnapshotError`."""
+        # Through JSON at once: the checksum is of keys that are text, as they are read.
+        self._file.write({_PART: json.loads(json.dumps(records.unstructure(left)))})
+
+    def read(self) -> Left | None:
+        """Return what was left lately, None: nothing. Raises `SnapshotError`, `RecordError`."""
+        content = self._file.read()
+        if content is None or _PART not in content:
+            return None
+        left = records.structure(content[_PART], Left)
+        return left if self._fresh(left.at_s, self.within_s) else None
+
+    @property
+    def lately(self) -> bool:
+        """Whether an agent left something that the next may take yet."""
+        try:
+            return self.read() is not None
+        except (SnapshotError, records.RecordError):
+            return False
+
+    def let_pass(self) -> bool:
+        """Whether an agent left something lately, as it was asked; the request is over then.
+
+        So an end after that agent's, and before the next has taken it, does not pass.
+        """
+        passes = self.asked and self.lately
+        try:
+            self.request.unlink(missing_ok=True)
+        except OSError:
+            return False
+        return passes
+
+    def remove(self) -> None:
+        """End the request, and remove what was left. Raises `SnapshotError`."""
+        self._file.remove()
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                self.request.unlink()
+            except PermissionError as error:
+                raise SnapshotError(f"{self.request}: {error.strerror}") from error
+
+    def _fresh(self, at_s: float, within_s: float) -> bool:
+        return 0 <= self.now_s() - at_s < within_s
+
+
+class Succession:
+    """Leaves one host to the next agent, and takes it over from the last.
+
+    `snapshot`, `allocator` and `ddio` are the host's, `strategy` is the name of ours. `forget`:
+    what was found of DDIO's ways while the last agent's lay there is to be looked at anew.
+    """
+
+    def __init__(
+        self,
+        files: HandOverFiles,
+        snapshot: Snapshot,
+        allocator: resctrl.Resctrl,
+        ddio: DdioWays,
+        strategy: str,
+        version: str,
+        forget: Callable[[], None],
+    ) -> None:
+        self._files = files
+        self._snapshot = snapshot
+        self._allocator = allocator
+        self._ddio = ddio
+        self._strategy = strategy
+        self._version = version
+        self._forget = forget
+
+    @property
+    def asked(self) -> bool:
+        """Whether the end of this agent is to hand over."""
+        return self._files.asked
+
+    def leave(
+        self,
+        states: Mapping[int, Any],
+        fixed: Iterable[int],
+        domains: Iterable[CacheDomain],
+        memory: enforcer.Memory,
+    ) -> None:
+        """Leave the host as it is to the next agent. Raises `HardwareError`: it is not left."""
+        self._check_ours()
+        try:
+            plain = {number: records.unstructure(state) for number, state in states.items()}
+            left = Left(
+                self._files.now_s(),
+                self._version,
+                self._strategy,
+                tuple(domains),
+                plain,
+                tuple(sorted(fixed)),
+                memory,
+                self._allocator.memory,
+            )
+            self._files.write(left)
+        except (TypeError, ValueError) as error:  # a state may be anything
+            raise HardwareError(f"it cannot be written down: {error}") from error
+        self._snapshot.hand_over()
+
+    def _check_ours(self) -> None:
+        """Raise `HardwareError` unless all that was written is of parts that are handed over."""
+        if not self._snapshot.pending:
+            raise HardwareError("nothing is written")
+        others = sorted(self._snapshot.names - PARTS)
+        if others:
+            raise HardwareError(f"{', '.join(others)} cannot be handed over, resctrl can")
+        if self._snapshot.unreached:
+            raise HardwareError(f"not yet restored: {'; '.join(self._snapshot.unreached)}")
+        if registry.state_type(self._strategy) is None:
+            raise HardwareError(f"strategy {self._strategy} has no state_type")
+
+    def take(self) -> Left | None:
+        """Take over what the last agent left; None: there is nothing.
+
+        Call it as the only writer. The file is removed first. Raises `HardwareError` where
+        something is not as it was left: then nothing is taken over.
+        """
+        try:
+            left = self._files.read()
+        except records.RecordError as error:
+            self._files.remove()
+            raise HardwareError(str(error)) from error
+        except SnapshotError:
+            self._files.remove()
+            raise
+        self._files.remove()
+        if left is None:
+            return None
+        try:
+            return self._adopted(left)
+        except HardwareError:
+            self._forget()
+            raise
+
+    def _adopted(self, left: Left) -> Left:
+        """Go on from what was left, with states of the strategy's own type."""
+        if left.strategy != self._strategy:
+            raise HardwareError(f"its strategy was {left.strategy}, now it is {self._strategy}")
+        kind = registry.state_type(self._strategy)
+        if kind is None:
+            raise HardwareError(f"strategy {self._strategy} has no state_type")
+        try:
+            states: dict[int, Any] = {
+                n: records.structure(one, kind) for n, one in left.states.items()
+            }
+        except records.RecordError as error:
+            raise HardwareError(str(error)) from error
+        there = tuple(map(_hardware, self._allocator.domains()))
+        if there != tuple(map(_hardware, left.domains)):
+            raise HardwareError("the cache domains are not those that were left")
+        for number, written in left.enforcer.written.items():
+            now, was = self._ddio.read(number), written.effective.ddio
+            if now != was:
+                raise HardwareError(f"domain {number}: DDIO was left at {was} and is at {now}")
+        self._allocator.adopt(left.resctrl)
+        self._snapshot.adopt()
+        return dataclasses.replace(left, states=states)
+
+
+def _hardware(domain: CacheDomain) -> CacheDomain:
+    """Return what of a domain is the machine's own, not what somebody found or left free."""
+    return dataclasses.replace(
+        domain,
+        classes=1,
+        ddio_found=None,
+        ddio_resizable=False,
+        ddio_counters=False,
+        numa_nodes=(),
+        dca_ports=(),
+    )

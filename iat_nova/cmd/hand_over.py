@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova hand-over."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+
+from iat_nova.agent import wiring
+from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
+from iat_nova.conf import LOCK
+from iat_nova.store.heartbeat import look
+
+ANSWER_S = 10.0  # systemd's; it waits for this command while the service stops
+MAIN = "iat_nova.cmd.main"
+LATER_S = 2.0  # what is not adopted by then is none, by any clock
+AGAIN_S = 10.0
+
+
+class HandOver(Command):
+    """Have the agent's next end leave the masks to an agent that is started then.
+
+    That adopts them, and what was decided so far, within [iat] hand_over_s (60 s), if the hardware
+    is as it was left. If none does systemd restores the host: this command asks it to, and does
+    nothing where there is no systemd. The unit runs it before each of its stops, of which some are
+    part of a restart. By hand stop the agent within half of that time.
+    """
+
+    _epilog = """
+examples:
+  iat-nova hand-over --if-restarting iat-nova-agent.service    (systemd: ExecStop)
+  iat-nova hand-over && systemctl stop iat-nova-agent          start it again within 60 s
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the option of the unit."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--if-restarting",
+            metavar="UNIT",
+            help="only where systemd stops this unit to start it again",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Have systemd restore the host in time, then ask the agent."""
+        settings = self.settings(parsed_args)
+        unit = parsed_args.if_restarting
+        if not settings.hand_over_s:
+            self.app.stdout.write("hand_over_s = 0: the agent restores at its end\n")
+            return
+        if unit is not None and not restarting(unit):
+            self.app.stdout.write(f"{unit} is not restarted: the agent restores at its end\n")
+            return
+        if not look(settings.state_dir / LOCK).alive:
+            raise Failure("no agent is seen running here", EXIT_NOT_RUNNING)
+        files = getattr(parsed_args, "config_file", None) or self.app_args.config_file or ()
+        restore_in(settings.hand_over_s + LATER_S, files)
+        wiring.hand_over_files(settings).ask()
+        self.app.stdout.write(
+            f"The agent's next end hands over; the host is restored in {settings.hand_over_s:g} s "
+            "where no agent has adopted it.\n"
+        )
+
+
+def restarting(unit: str) -> bool:
+    """Whether systemd is restarting a unit. Raises `Failure` where it does not say."""
+    said = _run("systemctl", "list-jobs", "--plain", "--no-legend", unit)
+    jobs = (line.split() for line in said.splitlines())
+    return any(job[1:3] == [unit, "restart"] for job in jobs)
+
+
+def restore_in(seconds: float, config_files: list[str] | tuple[str, ...] = ()) -> None:
+    """Have systemd restore the host then, unless an agent runs. Raises `Failure`."""
+    program = sys.argv[0]
+    command = [program] if os.access(program, os.X_OK) else [sys.executable, "-m", MAIN]
+    named = [word for name in config_files for word in ("--config-file", name)]
+    _run(
+        "systemd-run",
+        "--quiet",
+        "--collect",
+        "--description=iat-nova: restore the host where no agent has adopted it",
+        f"--on-active={seconds:g}s",
+        "--timer-property=AccuracySec=1s",
+        # Until it is restored, or an agent is responsible.
+        "--property=Restart=on-failure",
+        f"--property=RestartSec={AGAIN_S:g}",
+        # It depends on nothing, and is not in the way of a shutdown.
+        "--timer-property=DefaultDependencies=no",
+        "--property=DefaultDependencies=no",
+        *(os.path.abspath(command[0]), *command[1:], "restore", "--unless-taken", *named),
+    )
+
+
+def _run(*command: str) -> str:
+    """Return what a command says. Raises `Failure` with its reason."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_S)
+    except subprocess.CalledProcessError as error:
+        raise Failure(f"{command[0]}: {error.stderr.strip()}; the agent restores") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failure(f"{command[0]}: {error}; the agent restores at its end") from error
+    return done.stdout

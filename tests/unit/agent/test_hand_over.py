@@ -1,0 +1,584 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From one agent to the next: on a whole host in a folder, whatever may come between."""
+
+import contextlib
+import dataclasses
+import errno
+import importlib.metadata
+import json
+import os
+import threading
+import time
+from unittest import mock
+
+from iat_nova.agent import hand_over, wiring
+from iat_nova.agent.interlock import Outside
+from iat_nova.agent.loop import Agent, ThreadDied
+from iat_nova.enforcement import snapshot_file
+from iat_nova.hardware.api import CoreCounts, Counts
+from iat_nova.model import (
+    DomainInventory,
+    Facts,
+    HostFacts,
+    Parameters,
+    Priority,
+    Tenant,
+    TenantKind,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.policy import Classified
+from iat_nova.store.pause import Pause
+from iat_nova.strategies import registry
+from tests.unit.enforcement import test_restore
+
+VERSION = importlib.metadata.version("iat-nova")
+
+
+class Clock:
+    """Virtual time; what is planned happens during the waits."""
+
+    def __init__(self):
+        self.now_s, self.planned = 100.0, []
+
+    def now(self):
+        return self.now_s
+
+    def wall(self):
+        return 1.8e9 + self.now_s
+
+    def wait(self, wake, seconds):
+        self.now_s += seconds
+        if self.planned:
+            self.planned.pop(0)()
+        return wake.is_set()
+
+
+class Counters:
+    """Everybody counts the same, always."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def watch(self, cpus):
+        self.cpus = tuple(cpus)
+
+    def read(self):
+        count = int(self.clock.now_s * 1e6)
+        cores = {cpu: CoreCounts(count, count, count, count) for cpu in self.cpus}
+        return Counts(self.clock.now_s, cores, {})
+
+    def close(self):
+        pass
+
+
+class Source:
+    def __init__(self, host):
+        self.host, self.changed = host, threading.Event()
+
+    def facts(self):
+        return Facts(self.host(), (), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """A guest on the second CPU of every domain, more where they are wanted."""
+
+    more: tuple = ()
+    parameters: Parameters = Parameters()
+    warnings: tuple = ()
+    effective: str = ""
+
+    def classify(self, facts, io_before):
+        guests = {0: [("g", (1,)), *self.more], 1: [("h", (3,))]}
+        there = {
+            domain.id: DomainInventory(domain, tuple(_tenant(*one) for one in guests[domain.id]))
+            for domain in facts.host.domains
+        }
+        return Classified(there, {}, (), {})
+
+
+class Told:
+    """The journal, of which decisions and what is told are kept."""
+
+    def __init__(self, told, decided):
+        self.tell = told.append
+        self.iteration = lambda state, sample, decision, *_others: decided.append(decision)
+
+    def __getattr__(self, name):
+        return lambda *_arguments: None
+
+
+def _tenant(name, cpus):
+    return Tenant(f"{name}/1", name, TenantKind.GUEST, Priority.PC, False, cpus, WayRequest())
+
+
+class HandOverCase(test_restore.MachineCase):
+    """Agents with a real strategy, and all but counters, policy and guests real."""
+
+    def setUp(self):
+        super().setUp()
+        self.decided = []
+        self.told = []
+        self.pause = None
+        self.strategy = "iat"
+        self.loaded = None
+        (self.folder / "run").mkdir(exist_ok=True)
+        (self.folder / "state").mkdir(exist_ok=True)
+
+    def settings(self, **changes):
+        if self.loaded is None:
+            self.loaded = super().settings()
+        return dataclasses.replace(self.loaded, strategy=self.strategy, **changes)
+
+    @property
+    def files(self):
+        return wiring.hand_over_files(self.settings())
+
+    def life(self, *planned, seconds=1.2, policy=Policy(), **changes):
+        """Let an agent live so long, and do what is planned, one a wait; its end is in order."""
+        hands = wiring.machine(self.settings(**changes))
+        clock = Clock()
+        clock.planned = list(planned)
+        with hands.ours(adopt=True) as left:
+            read = wiring.host_reader(self.settings(), hands.allocator, left=left)
+
+            def host():
+                return HostFacts("h", read_domains(), tuple(sorted(self.cpus.on)))
+
+            def read_domains():
+                with mock.patch("iat_nova.agent.wiring.read_host", lambda found, *a, **k: found):
+                    return read()
+
+            self.agent = Agent(
+                inventory=Source(host),
+                read_policy=lambda: policy,
+                make_strategy=lambda parameters: registry.make(self.strategy, parameters),
+                counters=Counters(clock),
+                enforcer=wiring.enforcer(hands),
+                journal=Told(self.told, self.decided),
+                clock=clock,
+                paused=lambda: self.pause,
+                outside=Outside(hands.owners, hands.inspect, hands.unrestored, hands.missing),
+                succession=hands.succession,
+                left=left,
+            )
+            self.first_found = host().domains[0].ddio_found
+            self.agent.run(clock.now_s + seconds)
+
+    def hand_over(self, **arguments):
+        """Let an agent enforce and hand over, and the unit see it end."""
+        self.life(self.files.ask, **arguments)
+        self.assertNotEqual(self.found, self.tree.state())
+        self.assertEqual(0, self.run_it("restore", "--unless-handed-over")[0])
+        self.left = self.tree.state()
+        self.assertNotEqual(self.found, self.left)
+
+    def assert_begun_anew(self, reason):
+        """The next agent says why it does not adopt, restores first, and its end restores."""
+        with self.assertLogs("iat_nova", "WARNING") as logs:
+            self.life()
+        self.assertRegex("\n".join(logs.output), f"not adopted: .*{reason}")
+        self.assertFalse(any("adopted:" in one for one in self.told))
+        self.assertEqual(0x600, self.first_found)  # not what the first agent made of it
+        self.assert_gone()
+
+    def assert_gone(self):
+        self.assert_as_found()
+        self.assertEqual([], [p.name for p in self.folder.rglob("hand-over*")])
+
+
+class HandOver(HandOverCase):
+    """What both agents, and the unit between them, make of it."""
+
+    def test_across_a_restart_nothing_is_written(self):
+        """Groups and masks stay, the state goes on, and the end restores what the first found."""
+        self.hand_over()
+        self.assertEqual(["handed over: masks and decisions are left to the next agent"], self.told)
+        before, self.tree.changes[:] = list(self.decided), []
+        seen = []
+        self.life(lambda: None, lambda: seen.append((list(self.tree.changes), self.tree.state())))
+        self.assertEqual([([], self.left)], seen)
+        self.assertEqual(0x600, self.first_found)
+        self.assertRegex(self.told[1], rf"^adopted: .*version {VERSION}")
+        after = self.decided[len(before) :]
+        for last, first in zip(before[-2:], after[:2], strict=True):
+            self.assertEqual((last.domain, last.iteration + 1), (first.domain, first.iteration))
+            self.assertEqual(last.layout, first.layout)
+        self.assert_gone()
+
+    def test_what_the_first_agent_found_of_ddio(self):
+        """It is in the file: the register shows what an agent wrote."""
+        self.hand_over()
+        left = self.files.read()
+        domains = [dataclasses.replace(one, ddio_found=WayMask(0x300)) for one in left.domains]
+        self.files.write(dataclasses.replace(left, domains=tuple(domains)))
+        self.life()
+        self.assertEqual(0x300, self.first_found)
+
+    def test_a_guest_that_came_meanwhile(self):
+        """It is a change like any other: who was there keeps group and class."""
+        self.hand_over()
+        told = []
+        more = (("new", (0,)),)
+        self.life(*[lambda: told.append(self.tree.state())] * 3, policy=Policy(more))
+        self.assertIn("iat-nova.1", str(told))
+        self.assertEqual({"g/1", "new/1"}, set(self.decided[-2].allocation.tenants))
+        self.assert_gone()
+
+    def test_on_and_on(self):
+        """The third agent restores what the first one found."""
+        self.hand_over()
+        self.hand_over()
+        self.hand_over()
+        self.life()
+        self.assert_gone()
+
+    def test_nobody_asked(self):
+        """An end restores."""
+        self.life()
+        self.assert_gone()
+
+    def test_asked_long_ago(self):
+        """A request is none after half a minute, and none that is of later."""
+        for at_s in (-31.0, 61.0):
+            now_s = time.monotonic() + at_s
+            files = self.files
+            files.now_s = lambda now_s=now_s: now_s
+            files.ask()
+            self.life()
+            self.assert_as_found()
+
+    def test_never(self):
+        """hand_over_s = 0."""
+        self.life(self.files.ask, hand_over_s=0.0)
+        self.assert_as_found()
+
+    def test_paused(self):
+        """A pause holds the masks across the restart; nothing is decided."""
+        self.hand_over()
+        count = len(self.decided)
+        self.pause = Pause(0.0)
+        held = []
+        self.life(self.files.ask, lambda: held.append(self.tree.state()))
+        self.assertEqual(([self.left], count), (held, len(self.decided)))
+        self.assertEqual(self.left, self.tree.state())
+        self.life()
+        self.assert_gone()
+
+    def test_who_observes_hands_nothing_over(self):
+        """A reason to write nothing holds at the end, too."""
+        self.tree.mkdir("theirs")
+        self.found = self.tree.state()
+        self.life(self.files.ask)
+        self.assertEqual(self.found, self.tree.state())
+        self.assertFalse(self.settings().hand_over_path.exists())
+
+    def test_who_could_not_restore_hands_nothing_over(self):
+        """What is half restored is no layout: the end tries again."""
+
+        def others():
+            self.tree.mkdir("theirs")
+            self.tree.fail_at, self.tree.dead = 0, True
+            self.agent.inventory.changed.set()
+
+        def back():
+            self.tree.fail_at, self.tree.dead = None, False
+            self.files.ask()
+
+        self.life(lambda: None, others, back, seconds=2.2)
+        self.assertTrue(self.agent.interlock.reasons)
+        self.assertFalse(self.settings().hand_over_path.exists())
+        self.tree.rmdir("theirs")
+        self.assert_as_found()
+
+    def test_a_cpu_that_was_offline_meanwhile(self):
+        """It is back in its group: the kernel had forgotten that."""
+        self.hand_over()
+        self.tree.unplug(1)
+        self.tree.plug(1)
+        self.assertNotEqual(self.left, self.tree.state())
+        held = []
+        self.life(lambda: held.append(self.tree.state()))
+        self.assertEqual([self.left], held)
+
+    def test_registers_of_counters_are_not_handed_over(self):
+        """What is set up through registers is restored, and it is said."""
+        self.life(self.files.ask, counters_interface="msr")
+        self.assertRegex("\n".join(self.told), "not handed over .*counters.* cannot be handed over")
+        self.assert_as_found()
+
+
+class Ends(HandOverCase):
+    """However it ends, somebody restores the host."""
+
+    def test_a_file_that_cannot_be_written(self):
+        """A disk that is full: the agent restores."""
+        real = os.replace
+
+        def replace(new, path):
+            if str(path).endswith("hand-over.json"):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            real(new, path)
+
+        with mock.patch.object(snapshot_file.os, "replace", replace):
+            self.life(self.files.ask)
+        self.assertRegex("\n".join(self.told), "not handed over .*No space left on device")
+        self.assert_as_found()
+
+    def test_killed_while_it_writes(self):
+        """Half a file has another name: the unit restores."""
+
+        class Killed(BaseException):
+            pass
+
+        with (
+            mock.patch.object(hand_over.HandOverFiles, "write", side_effect=Killed),
+            mock.patch.object(wiring, "_all_back"),
+            mock.patch("iat_nova.agent.interlock.Interlock.restore"),
+            contextlib.suppress(Killed),
+        ):
+            self.life(self.files.ask)
+        self.settings().hand_over_path.with_suffix(".new").write_text('{"half"')
+        self.assertNotEqual(self.found, self.tree.state())
+        self.assertEqual(0, self.run_it("restore", "--unless-handed-over")[0])
+        self.assert_as_found()
+
+    def test_a_bug_at_the_end(self):
+        """What ends by an error restores, asked or not."""
+        with self.assertRaises(ZeroDivisionError):
+            self.life(self.files.ask, lambda: 1 / 0)
+        self.assert_as_found()
+
+    def test_a_dead_thread(self):
+        """The same."""
+        with self.assertRaises(ThreadDied):
+            self.life(self.files.ask, lambda: self.agent.fail("thread x ended"))
+        self.assert_as_found()
+
+    def test_a_start_that_fails_or_is_killed_before_it_took_the_file(self):
+        """The unit's restore lets one end pass, that of the agent that handed over."""
+        self.hand_over()
+        _, out, _ = self.run_it("restore", "--unless-handed-over")
+        self.assertIn("removed", out)
+        self.assert_gone()
+
+    def test_killed_after_it_took_the_file(self):
+        """Nothing is left that a later end could take for a hand-over."""
+        self.hand_over()
+        hands = wiring.machine(self.settings())
+        with hands.snapshot.only_writer():
+            self.assertIsNotNone(hands.succession.take())
+        self.assertFalse(self.settings().hand_over_path.exists())
+        self.assertEqual(0, self.run_it("restore", "--unless-handed-over")[0])
+        self.assert_gone()
+
+    def test_killed_after_it_took_the_file_and_started_again_at_once(self):
+        """Without systemd the next start restores."""
+        self.hand_over()
+        hands = wiring.machine(self.settings())
+        with hands.snapshot.only_writer():
+            hands.succession.take()
+        self.life()
+        self.assertFalse(any("adopted:" in one for one in self.told))
+        self.assert_gone()
+
+    def test_ended_before_its_loop(self):
+        """Who has adopted restores, whatever ends it."""
+        self.hand_over()
+        with self.assertRaises(ZeroDivisionError), wiring.machine(self.settings()).ours(adopt=True):
+            raise ZeroDivisionError
+        self.assert_gone()
+
+    def test_nobody_comes(self):
+        """What systemd runs then restores, unless an agent runs: that is responsible."""
+        self.hand_over()
+        hands = wiring.machine(self.settings())
+        with hands.snapshot.only_writer():
+            # It may be the agent that ends: systemd asks again.
+            self.assertEqual(1, self.run_it("restore", "--unless-taken")[0])
+            self.assertIsNotNone(hands.succession.take())
+            self.assertEqual(
+                (0, "nothing to restore\n", ""), self.run_it("restore", "--unless-taken")
+            )
+            self.assertEqual(1, self.run_it("restore")[0])
+        self.assertEqual(self.left, self.tree.state())
+        self.life(self.files.ask)
+        status, _, err = self.run_it("restore", "--unless-taken")
+        self.assertEqual(1, status)
+        self.assertIn("may be adopted yet", err)
+        self.age(at_s=time.monotonic() - 61)
+        self.assertEqual(0, self.run_it("restore", "--unless-taken")[0])
+        self.assert_gone()
+
+    def test_restored_by_hand_in_between(self):
+        """What was left is restored, and the next agent begins anew."""
+        self.hand_over()
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_gone()
+        self.life()
+        self.assertFalse(any("adopted:" in one for one in self.told))
+
+    def test_another_writer_in_between(self):
+        """`iat-nova qualify` restores first; then there is no snapshot to adopt."""
+        self.hand_over()
+        with wiring.machine(self.settings()).ours():
+            self.assertEqual(self.found, self.tree.state())
+        self.assert_begun_anew("the groups left were iat-nova.1.*there are none")
+
+    def age(self, **changes):
+        """Have what was left be otherwise."""
+        files = self.files
+        files.write(dataclasses.replace(files.read(), **changes))
+
+    def test_too_late(self):
+        """A file is none after a minute, for the unit and for the agent."""
+        self.hand_over()
+        self.age(at_s=time.monotonic() - 61)
+        self.files.ask()
+        self.life()
+        self.assertFalse(any("adopted:" in one for one in self.told))
+        self.assert_gone()
+        self.life(self.files.ask)
+        self.age(at_s=time.monotonic() - 61)
+        self.assertEqual(0, self.run_it("restore", "--unless-handed-over")[0])
+        self.assert_gone()
+
+    def test_a_reboot(self):
+        """A file of another boot is none."""
+        self.hand_over()
+        left = self.files.read()
+        other = self.folder / "boot_id"
+        other.write_text("another\n")
+        files = hand_over.HandOverFiles(self.files.path, self.files.request, 60.0, boot_id=other)
+        files.write(left)
+        self.assertIsNone(self.files.read())
+        self.life()
+        self.assertFalse(any("adopted:" in one for one in self.told))
+        self.assert_gone()
+
+    def test_a_damaged_file(self):
+        """It is none, and it is said."""
+        self.hand_over()
+        path = self.settings().hand_over_path
+        content = json.loads(path.read_text())
+        content["parts"]["left"]["strategy"] = "a4"
+        path.write_text(json.dumps(content))
+        self.assert_begun_anew("a damaged one")
+
+    def test_another_form(self):
+        """A version that keeps other states begins anew."""
+        self.hand_over()
+        self.age(states={0: {"iteration": "none"}})
+        self.assert_begun_anew("another form")
+
+    def test_another_strategy(self):
+        """Its states mean nothing to this one."""
+        self.hand_over()
+        self.strategy = "pollute-buffer"
+        self.assert_begun_anew("its strategy was iat, now it is pollute-buffer")
+
+    def test_a_snapshot_that_is_gone(self):
+        """Nobody knows how the host was: our groups go, and that is said."""
+        self.hand_over()
+        self.settings().snapshot_path.unlink()
+        with self.assertLogs("iat_nova", "WARNING") as logs:
+            self.life()
+        self.assertRegex("\n".join(logs.output), "not adopted: .*the snapshot is of nothing")
+        self.assertNotIn("iat-nova.1", str(self.tree.state()))
+
+    def test_hardware_that_changed(self):
+        """Masks, CPUs, groups, DDIO's ways, a cache domain: all is as it was left, or none is."""
+        changes = {
+            "changed meanwhile: iat-nova.1: L3:0": lambda: self.tree.write(
+                "iat-nova.1/schemata", "L3:0=1\n"
+            ),
+            "changed meanwhile: iat-nova.1: CPUs 0 were moved": lambda: self.tree.write(
+                "iat-nova.1/cpus_list", "0-1,3"
+            ),
+            "the groups left were": lambda: self.tree.mkdir("iat-nova.7"),
+            "DDIO was left at .* and is at": lambda: self.msr.set(0, 0xC8B, 0x7F0),
+            "the cache domains are not": lambda: self.tree.unplug(0),
+        }
+        for reason, change in changes.items():
+            with self.subTest(reason):
+                self.hand_over()
+                change()
+                with self.assertLogs("iat_nova", "WARNING") as logs:
+                    self.life()
+                self.assertRegex("\n".join(logs.output), f"not adopted: .*{reason}")
+                self.assertEqual(0x600, self.first_found)
+                self.assertEqual(0x600, self.msr.get(0, 0xC8B))
+                self.assertFalse(self.settings().snapshot_path.exists())
+                if "domains" not in reason:
+                    self.assert_gone()
+
+    def test_a_restore_that_is_refused(self):
+        """The snapshot stays for the next; what was handed over does not."""
+        self.hand_over()
+        self.tree.fail_at, self.tree.dead = 0, True
+        self.assertEqual(1, self.run_it("restore")[0])
+        self.assertTrue(self.settings().snapshot_path.exists())
+        self.assertFalse(self.settings().hand_over_path.exists())
+        self.tree.fail_at, self.tree.dead = None, False
+        self.assertEqual(0, self.run_it("restore", "--unless-handed-over")[0])
+        self.assert_gone()
+
+
+class Command(HandOverCase):
+    """`iat-nova hand-over`, with programs in systemd's place."""
+
+    def setUp(self):
+        super().setUp()
+        self.bin = self.folder / "bin"
+        self.bin.mkdir()
+        self.program("systemctl", "echo '12 iat-nova-agent.service restart running'")
+        self.program("systemd-run", f'echo "$@" >> {self.folder}/asked')
+        path = mock.patch.dict(os.environ, PATH=f"{self.bin}:{os.environ['PATH']}")
+        self.enterContext(path)
+        alive = mock.Mock(return_value=mock.Mock(alive=True))
+        self.enterContext(mock.patch("iat_nova.cmd.hand_over.look", alive))
+        self.alive = alive
+
+    def program(self, name, does):
+        path = self.bin / name
+        path.write_text(f"#!/bin/sh\n{does}\n")
+        path.chmod(0o755)
+
+    def unit(self):
+        return self.run_it("hand-over", "--if-restarting", "iat-nova-agent.service")
+
+    def test_a_restart(self):
+        """systemd is asked to restore the host before the agent is asked to leave it."""
+        self.assertEqual(0, self.unit()[0])
+        self.assertTrue(self.files.asked)
+        asked = (self.folder / "asked").read_text()
+        self.assertRegex(asked, r"--on-active=62s .* restore --unless-taken --config-file .*iat")
+
+    def test_a_stop(self):
+        """Nothing is asked of anybody."""
+        for job in ("12 iat-nova-agent.service stop running", "12 other.service restart running"):
+            self.program("systemctl", f"echo '{job}'")
+            self.assertEqual(0, self.unit()[0])
+            self.assertFalse(self.files.asked)
+        self.assertFalse((self.folder / "asked").exists())
+
+    def test_a_systemd_that_does_not_restore(self):
+        """The agent is not asked: it restores itself."""
+        self.program("systemd-run", "echo no bus >&2; exit 1")
+        status, _, err = self.unit()
+        self.assertEqual((1, "iat-nova: systemd-run: no bus; the agent restores\n"), (status, err))
+        self.assertFalse(self.files.asked)
+
+    def test_no_agent(self):
+        """There is nothing to hand over."""
+        self.alive.return_value.alive = False
+        self.assertEqual(3, self.run_it("hand-over")[0])
+        self.assertFalse(self.files.asked)
+
+    def test_switched_off(self):
+        """hand_over_s = 0."""
+        with open(self.config, "a") as file:
+            file.write("hand_over_s = 0\n")
+        self.assertEqual(0, self.run_it("hand-over")[0])
+        self.assertFalse(self.files.request.exists())
