@@ -43,7 +43,7 @@ def start():
     PID.write_text(str(agent.pid))
     end_s = time.monotonic() + READY_S
     while time.monotonic() < end_s and agent.poll() is None:
-        if ask("status").returncode != 4:  # it starts
+        if ask("status").returncode == 0:
             return 0
         time.sleep(0.2)
     return 1
