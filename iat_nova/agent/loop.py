@@ -237,7 +237,10 @@ class Agent:
             Reason(Code.SOURCE if text in of_sources else Code.TENANTS, text)
             for text in classified.warnings
         ]
-        found += self.drift(self.policy)
+        drift = self.drift(self.policy)
+        if self.policies.refused:  # that it does not run was said, and why
+            drift = tuple(one for one in drift if one.code != Code.POLICY_UNREAD)
+        found += drift
         return tuple(dict.fromkeys(found))
 
     def _compare_offer(self, facts: Facts) -> None:

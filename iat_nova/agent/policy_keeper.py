@@ -25,7 +25,8 @@ Render = Callable[[Policy, HostFacts], Policy]
 class PolicyKeeper:
     """Holds the policy. `read` reads it anew, `render` renders what was read; None: never.
 
-    Both raise `PolicyError`. `changed` is set when there is something to look at.
+    Both raise `PolicyError`. `changed` is set when there is something to look at. `refused`: what
+    was read last is not in force, because it is invalid.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class PolicyKeeper:
         changed: threading.Event,
     ) -> None:
         self.policy = policy
+        self.refused = False
         self._read = read
         self._render = render
         self._journal = journal
@@ -86,6 +88,7 @@ class PolicyKeeper:
 
     def _refuse(self, host: HostFacts, error: Exception) -> None:
         if self._reading:
+            self.refused = True
             self._journal.policy_read()
             text = f"policy reload failed, keeping previous policy: {error}"
         else:
@@ -96,7 +99,7 @@ class PolicyKeeper:
 
     def _take(self, host: HostFacts, policy: Policy) -> None:
         before = self.policy
-        self.policy, self._refused_for = policy, None
+        self.policy, self.refused, self._refused_for = policy, False, None
         self._journal.solved(Code.POLICY_INVALID, "the policy is valid again")
         if self._reading:
             self._journal.policy_read()
