@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import os
 import statistics
 import tempfile
@@ -319,7 +320,11 @@ class _Case:
             for number in range(1, WARM_UP):
                 self._iterate(number)
             self.layout.calls = 0
-            taken = [self._iterate(WARM_UP + number) for number in range(iterations)]
+            gc.freeze()  # as the agent does before its loop
+            try:
+                taken = [self._iterate(WARM_UP + number) for number in range(iterations)]
+            finally:
+                gc.unfreeze()
             self.agent.enforcer.restore()
         return self._row(taken)
 
