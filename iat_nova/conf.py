@@ -61,6 +61,12 @@ IAT_OPTS = [
         "`iat-nova status`, the report and the metrics tell what it would have done. Unset: none.",
     ),
     cfg.StrOpt(
+        "shadow_policy",
+        help="A second policy by which the shadow decides, with the strategy of `shadow` or, where "
+        "that is unset, the one in force. Read when `policy_file` is; where it cannot be used it "
+        "is said, and the agent goes on. Unset: the policy in force.",
+    ),
+    cfg.StrOpt(
         "policy_file",
         help="The policy: YAML rendered by Jinja2. Unset: the default policy that ships with the "
         "package. Read at start and at SIGHUP; `iat-nova policy check` shows what is "
@@ -261,6 +267,7 @@ class Settings:
     mode: str
     strategy: str
     shadow: str | None
+    shadow_policy: pathlib.Path | None
     policy_path: pathlib.Path | None
     hardware: str
     cat_interface: str
@@ -436,6 +443,7 @@ def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str]) -> Settings:
     ovsdb = iat.ovsdb_connection or conf.os_vif_ovs.ovsdb_connection
     made = {  # of options of other names or types, or of several; all others are as they were set
         "policy_path": pathlib.Path(iat.policy_file) if iat.policy_file else None,
+        "shadow_policy": pathlib.Path(iat.shadow_policy) if iat.shadow_policy else None,
         "dca_off_ports": _ports(iat.port_dca, "dca_off_ports", iat.dca_off_ports),
         "dca_ports": _ports(iat.port_dca, "dca_ports", iat.dca_ports, iat.dca_off_ports),
         "cha_slices": iat.cha_slices or None,

@@ -12,36 +12,39 @@ from iat_nova.policy import holds
 
 
 class Holding:
-    """The holds that are asked for, over the policy's bounds. `asked` may raise `OSError`."""
+    """The holds that are asked for, over the policy's bounds. `asked` may raise `OSError`.
+
+    `known`: those of the last `apply`.
+    """
 
     def __init__(self, asked: Callable[[], tuple[Hold, ...]], journal: Journal) -> None:
         self._asked = asked
         self._journal = journal
-        self._known: tuple[Hold, ...] = ()
+        self.known: tuple[Hold, ...] = ()
 
     @property
     def changed(self) -> bool:
         """Whether others are asked for than were applied last."""
-        return self._now() != self._known
+        return self._now() != self.known
 
     def apply(self, domains: Mapping[int, DomainInventory]) -> dict[int, DomainInventory]:
         """Return the tenants with the ways at which they are held, as far as these fit."""
-        former, self._known = self._known, self._now()
-        held, refused = holds.apply(domains, self._known)
+        former, self.known = self.known, self._now()
+        held, refused = holds.apply(domains, self.known)
         here = {one.key for seen in held.values() for one in seen.tenants if one.ways.held}
         for hold in former:
-            if all(hold.tenant != one.tenant for one in self._known):
+            if all(hold.tenant != one.tenant for one in self.known):
                 text = f"{hold.name} is not asked to be held any more"
                 self._journal.solved(Code.HOLD_NOT_KEPT, text, hold.tenant)
         for hold, why in refused.items():
             text = f"{hold.name} cannot be held at {hold.ways} ways: {why}"
             self._journal.problem(Code.HOLD_NOT_KEPT, text, hold.tenant)
-        self._journal.holds(tuple(one for one in self._known if one.tenant in here))
+        self._journal.holds(tuple(one for one in self.known if one.tenant in here))
         return held
 
     def verify(self, inventory: DomainInventory, layout: Layout) -> None:
         """Tell where a strategy does not give a tenant what it is held at."""
-        if not self._known:
+        if not self.known:
             return
         for tenant in inventory.tenants:
             if not tenant.ways.held:
@@ -57,4 +60,4 @@ class Holding:
         try:
             return self._asked()
         except OSError:
-            return self._known
+            return self.known

@@ -183,6 +183,8 @@ class Agent:
     def reload_policy(self) -> None:
         """Have the policy read again before the next iteration; callable from any thread."""
         self.policies.ask()
+        if self.shadow is not None:
+            self.shadow.ask()
 
     def iterate(self) -> None:
         """Poll, decide, write, record: one iteration over all cache domains."""
@@ -215,6 +217,7 @@ class Agent:
             inventory = _ddio_fixed(seen) if domain in self._fixed else seen
             if self.tenants.get(domain) != inventory:
                 self.tenants[domain] = inventory
+        self._show_to_shadow(facts)
         self.interlock.look(facts)
         self._compare_offer(facts)
         self._watch()
@@ -300,6 +303,13 @@ class Agent:
         self._verify_ddio(sample, effective)
         self.holding.verify(inventory, decision.layout)
         self._look_at_shadow(inventory, sample, decision)
+
+    def _show_to_shadow(self, facts: Facts) -> None:
+        """Have the shadow make its own tenants of the picture, if it has a policy of its own."""
+        if self.shadow is not None:
+            problem = self.shadow.see(facts, self.holding.known, self.clock.wall())
+            over = "the shadow policy is applied again"
+            self.journal.note(Code.SHADOW_FAILED, problem, over, "policy")
 
     def _look_at_shadow(
         self, inventory: DomainInventory, sample: Sample, decision: Decision

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second strategy in the shadow of the first: it sees the same samples, and nothing is written.
+"""A second strategy or policy in the shadow: it sees the same samples, and nothing is written.
 
 So it decides from samples that were taken under the other's masks: what it would do first is what
 it would do; how its trials would end is not seen.
@@ -8,11 +8,14 @@ it would do; how its trials would end is not seen.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from iat_nova.agent.shadow_policy import ShadowPolicy
+from iat_nova.common.last_good import LastGood
 from iat_nova.layout import check
-from iat_nova.model import Decision, DomainInventory, Parameters, Sample
+from iat_nova.model import Decision, DomainInventory, Facts, Hold, Parameters, Sample
+from iat_nova.policy import Classified, Policy, holds
 from iat_nova.store import records
 from iat_nova.store.records import ShadowDomain
 from iat_nova.strategies.api import Strategy, check_decision
@@ -37,19 +40,54 @@ def decide(
 
 
 class Shadow:
-    """The second strategy and what it would have done. `since_s` is of the wall clock."""
+    """The second strategy and what it would have done. `since_s` is of the wall clock.
 
-    def __init__(self, name: str, make: Make, parameters: Parameters, since_s: float) -> None:
+    `policy`: by which it decides; None: the one in force, whose `parameters` are given.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make: Make,
+        parameters: Parameters,
+        since_s: float,
+        policy: ShadowPolicy | None = None,
+    ) -> None:
         self._make = make
-        self.use(parameters)
+        self._take(parameters)
         self._states: dict[int, Any] = {}
-        self.now = records.Shadow(name, since_s)
+        self._policy = policy
+        self._classified = LastGood("the shadow's tenants", Classified({}, {}, (), {}))
+        self._inventories: dict[int, DomainInventory] = {}  # by its own policy
+        self.now = records.Shadow(name, since_s, policy=policy.path if policy else None)
 
     def use(self, parameters: Parameters) -> None:
-        """Decide by other numbers from now on. Raises `StrategyError`."""
-        strategy = self._make(parameters)
-        own = {number: self._make(one) for number, one in parameters.domains.items()}
-        self._strategy, self._own = strategy, own
+        """Decide by other numbers from now on, without a policy of its own.
+
+        Raises `StrategyError`.
+        """
+        if self._policy is None:
+            self._take(parameters)
+
+    def ask(self) -> None:
+        """Have its policy read again at the next picture; callable from any thread."""
+        if self._policy is not None:
+            self._policy.ask()
+
+    def see(self, facts: Facts, asked: Iterable[Hold], wall_s: float) -> str | None:
+        """Make tenants of a new picture by its own policy; return what went wrong."""
+        if self._policy is None:
+            return None
+        self._policy.look(facts.host, lambda policy: self._begin(policy, wall_s))
+        if not self._policy.known:
+            return None
+        policy, io = self._policy.policy, self._classified.value.io
+        classified = self._classified.update(lambda: policy.classify(facts, io))
+        domains, _ = holds.apply(classified.domains, asked)
+        for number, seen in domains.items():
+            if self._inventories.get(number) != seen:
+                self._inventories[number] = seen
+        return self._classified.problem
 
     def look(
         self, inventory: DomainInventory, sample: Sample, actual: Decision, now_s: float
@@ -59,6 +97,11 @@ class Shadow:
         The boundary beyond which nothing of this strategy ends the loop, as in `Agent`.
         """
         number = inventory.domain.id
+        if self._policy is not None:
+            own = self._inventories.get(number)
+            if own is None:  # its policy is not known
+                return None
+            inventory = _as_resizable(own, inventory)
         try:
             before = self._states.get(number)
             strategy = self._own.get(number, self._strategy)
@@ -76,3 +119,24 @@ class Shadow:
             domains = {**self.now.domains, number: told}
             self.now = dataclasses.replace(self.now, domains=domains)
         return None
+
+    def _begin(self, policy: Policy, wall_s: float) -> None:
+        """Decide by another policy: what the last one would have done counts no more."""
+        assert self._policy is not None
+        if self._policy.known and policy.same(self._policy.policy):
+            return
+        self._take(policy.parameters)
+        self.now = dataclasses.replace(self.now, since_s=wall_s, domains={})
+
+    def _take(self, parameters: Parameters) -> None:
+        strategy = self._make(parameters)
+        own = {number: self._make(one) for number, one in parameters.domains.items()}
+        self._strategy, self._own = strategy, own
+
+
+def _as_resizable(own: DomainInventory, actual: DomainInventory) -> DomainInventory:
+    """Return an inventory in which DDIO is as fixed as it was found to be."""
+    if own.domain.ddio_resizable == actual.domain.ddio_resizable:
+        return own
+    domain = dataclasses.replace(own.domain, ddio_resizable=actual.domain.ddio_resizable)
+    return dataclasses.replace(own, domain=domain)

@@ -10,6 +10,7 @@ import importlib.metadata
 import logging
 import math
 import os
+import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from iat_nova import policy
@@ -22,6 +23,7 @@ from iat_nova.agent.loop import Agent, FactsSource
 from iat_nova.agent.monitoring import TenantMonitor
 from iat_nova.agent.provider import ProviderFiles
 from iat_nova.agent.shadow import Shadow
+from iat_nova.agent.shadow_policy import ShadowPolicy
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.common import plugins
 from iat_nova.common.clock import Clock, SystemClock
@@ -362,24 +364,23 @@ def agent(
     Raises `PolicyError` and `StrategyError`: what is invalid does not start.
     """
 
-    def read_policy() -> policy.Policy:
+    def read(path: pathlib.Path | None) -> policy.Policy:
         try:
             facts = host()
         except (OSError, ValueError) as error:
             problem = policy.Problem("", None, f"this host's facts cannot be read: {error}")
             raise policy.PolicyError([problem], "the policy's host") from error
-        return policy_file.load(settings.policy_path, facts)
+        return policy_file.load(path, facts)
 
     def make_strategy(parameters: Parameters) -> Strategy:
         return strategies.make(settings.strategy, parameters)
 
+    read_policy = functools.partial(read, settings.policy_path)
+    make_shadow = functools.partial(strategies.make, settings.shadow or settings.strategy)
     first = read_policy()
     parameters = first.parameters
-    make_strategy(parameters)  # before the history: a name that does not exist leaves no trace
-    shadow = None
-    if settings.shadow is not None:
-        make_shadow = functools.partial(strategies.make, settings.shadow)
-        shadow = Shadow(settings.shadow, make_shadow, parameters, hands.clock.wall())
+    for make in (make_strategy, make_shadow):
+        make(parameters)  # before the history: a name that does not exist leaves no trace
     history = History(
         settings.history_path,
         whole_s=settings.history_whole_s,
@@ -399,6 +400,28 @@ def agent(
         phases=strategies.phases(settings.strategy),
         rules=strategies.rules(settings.strategy),
     )
+    journal = Journal(
+        history,
+        status,
+        hands.clock,
+        observer,
+        Watchdog(),
+        heartbeat,
+        Freshness(settings.reconcile_s),
+    )
+    shadow_policy = shadow = None
+    if settings.shadow_policy is not None:
+        shadow_policy = ShadowPolicy(
+            str(settings.shadow_policy),
+            first,
+            functools.partial(read, settings.shadow_policy),
+            policy_file.again,
+            journal,
+            source.changed,
+        )
+    if settings.shadow is not None or shadow_policy is not None:
+        name = settings.shadow or settings.strategy
+        shadow = Shadow(name, make_shadow, parameters, hands.clock.wall(), shadow_policy)
     pause, holds = PauseFile(settings.state_dir), Holds(settings.state_dir)
     return Agent(
         inventory=source,
@@ -408,15 +431,7 @@ def agent(
         make_strategy=make_strategy,
         counters=SavedFirst(hands.counters, hands.snapshot) if hands.snapshot else hands.counters,
         enforcer=enforcer(hands),
-        journal=Journal(
-            history,
-            status,
-            hands.clock,
-            observer,
-            Watchdog(),
-            heartbeat,
-            Freshness(settings.reconcile_s),
-        ),
+        journal=journal,
         clock=hands.clock,
         paused=lambda: pause.current(hands.clock.wall()),
         holds=lambda: holds.current(hands.clock.wall()),

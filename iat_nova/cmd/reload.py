@@ -56,6 +56,9 @@ example:
         if refused:
             raise Failure(escape.lines("\n".join(refused)))
         self.app.stdout.write("The policy is reloaded.\n")
+        for one in said.problems:
+            if one.code == Code.SHADOW_POLICY_INVALID:
+                self.note(escape.lines(one.text))
         return 0
 
     def _answer(self, parsed_args: argparse.Namespace, pid: int, reads: int) -> Status:

@@ -42,6 +42,7 @@ class Code(enum.StrEnum):
     TENANTS = "tenants"
     HOLD_NOT_KEPT = "hold-not-kept"
     SHADOW_FAILED = "shadow-failed"
+    SHADOW_POLICY_INVALID = "shadow-policy-invalid"
     # what lies on the disk is not what runs
     POLICY_INVALID = "policy-invalid"
     POLICY_UNREAD = "policy-unread"
@@ -81,6 +82,8 @@ MEANINGS = {
     "strategy does not keep it.",
     Code.SHADOW_FAILED: "The strategy of ``[iat] shadow`` raised an error, or decided what cannot "
     "be applied; nothing else is touched by it.",
+    Code.SHADOW_POLICY_INVALID: "The file of ``[iat] shadow_policy`` cannot be used; the shadow "
+    "goes by the previous one, or does not decide.",
     Code.POLICY_INVALID: "The policy was not reloaded; the previous one stays.",
     Code.POLICY_UNREAD: "The policy's file is not the policy that runs: it was changed and not "
     "read, or refused, or is gone.",

@@ -39,9 +39,10 @@ def agent_info(seen: Observed) -> Iterator[Sample]:
     status = seen.status
     if status is not None:
         told = any(one.code == Code.OBSERVE_CONFIGURED for one in status.reasons)
-        shadow = status.shadow.strategy if status.shadow is not None else ""
-        mode = "observe" if told else "enforce"
-        yield (status.version, escape.plain(status.strategy), escape.plain(shadow), mode), 1
+        shadow = status.shadow
+        names = ("", "") if shadow is None else (shadow.strategy, shadow.policy or "")
+        texts = (escape.plain(text) for text in (status.strategy, *names))
+        yield (status.version, *texts, "observe" if told else "enforce"), 1
 
 
 def placement(

@@ -172,7 +172,8 @@ def _shadow(view: View, domain: DomainView, wall_s: float, width: int, colour: b
     if shadow is None or seen is None:
         return []
     since = words.duration(wall_s - shadow.since_s)
-    text = f"{shadow.strategy}, nothing written; masks moved in {since}: {seen.moved}"
+    by = shadow.strategy if shadow.policy is None else f"{shadow.strategy} by {shadow.policy}"
+    text = f"{by}, nothing written; masks moved in {since}: {seen.moved}"
     text += f", by strategy {view.now.status.strategy} {seen.moved_meanwhile}" if view.now else ""
     rates = shadow_rates(shadow, seen, wall_s)
     text += f" ({rates[0]:.0f} and {rates[1]:.0f} a day)" if rates is not None else ""
@@ -190,6 +191,7 @@ def _shadow_record(view: View, domain: DomainView) -> dict[str, Any] | None:
         return None
     return {
         "strategy": shadow.strategy,
+        "policy": shadow.policy,
         "since_s": shadow.since_s,
         "masks_moved": domain.shadow.moved,
         "masks_moved_meanwhile": domain.shadow.moved_meanwhile,

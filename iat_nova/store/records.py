@@ -115,11 +115,15 @@ class ShadowDomain:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shadow:
-    """What a second strategy would have done since a time of the wall clock, by cache domain."""
+    """What a second strategy would have done since a time of the wall clock, by cache domain.
+
+    `policy` names the file by which it decides; None: the policy in force.
+    """
 
     strategy: str
     since_s: float
     domains: Mapping[int, ShadowDomain] = dataclasses.field(default_factory=dict)
+    policy: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,7 +17,15 @@ SOURCES = (
     *sorted((PACKAGE / "hardware").glob("*.py")),
     *(
         PACKAGE / "agent" / f"{name}.py"
-        for name in ("loop", "wiring", "doctor", "interlock", "holding", "policy_keeper")
+        for name in (
+            "loop",
+            "wiring",
+            "doctor",
+            "interlock",
+            "holding",
+            "policy_keeper",
+            "shadow_policy",
+        )
     ),
     *(PACKAGE / "enforcement" / f"{name}.py" for name in ("enforcer", "snapshot")),
 )

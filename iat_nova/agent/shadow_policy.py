@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shadow's own policy: kept as the one in force is, and what is wrong with it ends nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from iat_nova.agent.journal import Journal
+from iat_nova.agent.policy_keeper import PolicyKeeper, Render
+from iat_nova.model import HostFacts
+from iat_nova.model.reasons import Code
+from iat_nova.policy import Policy
+
+
+class ShadowPolicy(PolicyKeeper):
+    """Holds the policy of `path`, which `read` reads, from the first look on.
+
+    `known`: there is one; until then `policy` is `stand_in`, and not to be used.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        stand_in: Policy,
+        read: Callable[[], Policy],
+        render: Render,
+        journal: Journal,
+        changed: threading.Event,
+    ) -> None:
+        super().__init__(stand_in, read, render, journal, changed)
+        self.path = path
+        self.known = False
+        self.ask()
+
+    def _stale(self, host: HostFacts) -> bool:
+        return self.known and super()._stale(host)
+
+    def _refuse(self, host: HostFacts, error: Exception) -> None:
+        self._refused_for = host
+        text = f"the shadow policy cannot be used: {error}"
+        if self.known:
+            text = f"the shadow policy cannot be used, keeping previous shadow policy: {error}"
+        self._journal.problem(Code.SHADOW_POLICY_INVALID, text)
+
+    def _take(self, host: HostFacts, policy: Policy) -> None:
+        self.policy, self.known, self._refused_for = policy, True, None
+        self._journal.solved(Code.SHADOW_POLICY_INVALID, "the shadow policy is valid again")
