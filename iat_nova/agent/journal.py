@@ -72,7 +72,8 @@ class Journal:
         self._latest = status
         self._inventories: Mapping[int, DomainInventory] = {}
         self._inventory_id = 0
-        self._last_picture: tuple[Facts, dict[int, DomainInventory]] | None = None
+        self._last_look: tuple[object, ...] = ()  # all that was seen
+        self._last_picture: tuple[object, ...] = ()  # what of it does not change by itself
         self._problems: dict[tuple[Code, str], str] = {}
         self._warnings: tuple[Reason, ...] = ()
         self._layouts: dict[int, Layout] = {}  # the last decided, by cache domain
@@ -88,18 +89,26 @@ class Journal:
         warnings: tuple[Reason, ...],
         reasons: Mapping[str, str] | None = None,
     ) -> None:
-        """Record a new picture of the host; nothing but its time when it is the last one again."""
+        """Record a new picture of the host; nothing but its time when it is the last one again.
+
+        Packets that were counted meanwhile, and the time of day, do not make it a new one.
+        """
         wall_s = self._clock.wall()
         self._freshness.looked()
         self._observer.looked(wall_s)
         self._warn(warnings)
-        picture = (facts, dict(inventories))
-        if picture == self._last_picture:
+        domains, why = dict(inventories), dict(reasons or {})
+        look = (facts, domains, why)
+        if look == self._last_look:
             return
-        self._last_picture = picture
-        self._inventories = picture[1]
-        self._inventory_id = self._history.inventory(wall_s, facts, picture[1], reasons)
-        self._observer.inventory(picture[1], facts.switch)
+        self._last_look = look
+        picture = (facts.lasting, domains)
+        if picture == self._last_picture:
+            self._history.recount(wall_s, facts, why)
+        else:
+            self._last_picture, self._inventories = picture, domains
+            self._inventory_id = self._history.inventory(wall_s, facts, domains, why)
+        self._observer.inventory(self._inventories, facts.switch)
 
     def iteration(
         self,

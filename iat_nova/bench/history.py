@@ -2,9 +2,9 @@
 """What the history writes and holds: the agent's own loop and history, at virtual seconds.
 
 Counters are noisy, and every few minutes a tenant is another for a minute, so that there is
-something to decide. The history is thinned out while it is measured, as after its first day. Bytes
-written are those that this process hands to the kernel: into the write-ahead log, and from there
-into the database.
+something to decide. Guests have traffic: their packets are counted on at each look at the host.
+The history is thinned out while it is measured, as after its first day. Bytes written are those
+that this process hands to the kernel: into the write-ahead log, and from there into the database.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pathlib
 import random
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent
 from iat_nova.bench import fake
 from iat_nova.bench.loop import (
-    SteadyInventory,
     SteadyPolicy,
     VirtualClock,
     emulated_status,
@@ -29,7 +29,20 @@ from iat_nova.bench.loop import (
 )
 from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts
-from iat_nova.model import CacheDomain, DomainInventory, Parameters
+from iat_nova.model import (
+    Attachment,
+    AttachmentKind,
+    CacheDomain,
+    DomainInventory,
+    Facts,
+    Guest,
+    HostFacts,
+    Parameters,
+    PmdThread,
+    SwitchPort,
+    Tenant,
+    VirtualSwitch,
+)
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 
@@ -37,6 +50,7 @@ SOCKETS, TENANTS, ITERATIONS = 2, 15, 3600
 NOISE = 0.01  # standard deviation of what is counted in a second
 JITTER_S = 2e-4  # of the interval
 CHANGE_S, CHANGED_S = 300.0, 60.0  # so often, and so long, a tenant does something else
+LOOK_S = 60.0  # between two looks at the host
 DAY_S, WHOLE_S, LEAST_WHOLE_S, MAX_DAYS, MAX_BYTES = 86400.0, 86400.0, 3600.0, 30.0, 256 << 20
 ROW_BYTES = 36  # of a row's columns and headers, beside its text
 WHOLE_PART = 4  # one part in so many of the run is not thinned out
@@ -134,6 +148,80 @@ class _Counters:
         return int(count * max(0.0, self._chance.gauss(1.0, NOISE)))
 
 
+class _BusyInventory:
+    """A host whose guests stay, behind a switch that counts their packets."""
+
+    def __init__(self, inventories: tuple[DomainInventory, ...], clock: VirtualClock) -> None:
+        self.changed = threading.Event()
+        self._inventories, self._clock = inventories, clock
+        domains = tuple(one.domain for one in inventories)
+        self._host = HostFacts(
+            "bench", domains, tuple(cpu for domain in domains for cpu in domain.cpus)
+        )
+
+    def facts(self) -> Facts:
+        """Return the host with what was counted until now."""
+        guests, ports, threads = [], [], []
+        for inventory in self._inventories:
+            stack, *others = inventory.tenants
+            threads += [PmdThread(cpu, *self._done(cpu)) for cpu in stack.cpus]
+            for tenant in others:
+                packets = int(self._clock.now() * 1e5 * len(tenant.name))
+                guests.append(_guest(tenant, inventory.domain.numa_nodes, packets))
+                ports.append(_port(tenant, packets))
+        cpus = tuple(thread.cpu for thread in threads)
+        switch = VirtualSwitch(
+            {"br-int": "netdev"}, tuple(ports), cpus, "pmd-rxq-show", (), tuple(threads), 1.5
+        )
+        return Facts(self._host, tuple(guests), switch)
+
+    def _done(self, cpu: int) -> tuple[float, float, float, float]:
+        """Return what a PMD thread did lately: never the same."""
+        busy = 0.5 + (self._clock.now() + cpu) % 97 / 200
+        return busy, busy * 3.1e6, 230 / busy, 0.0
+
+
+def _guest(tenant: Tenant, numa_nodes: tuple[int, ...], packets: int) -> Guest:
+    specs = {"hw:cpu_policy": "dedicated", "iat:priority": str(tenant.priority)}
+    attachment = Attachment(
+        AttachmentKind.VHOST_USER,
+        f"vhu-{tenant.name}",
+        "fa:16:3e:00:00:01",
+        port=tenant.uuid,
+        bridge="br-int",
+        packets=packets,
+        packets_per_s=packets / 7,
+    )
+    return Guest(
+        tenant.uuid or tenant.id,
+        1,
+        f"instance-{tenant.name}",
+        tenant.name,
+        "m1.large",
+        specs,
+        "5f1d0000-0000-4000-8000-000000000000",
+        tenant.cpus,
+        (),
+        tenant.cpus[:1],
+        numa_nodes,
+        (attachment,),
+    )
+
+
+def _port(tenant: Tenant, packets: int) -> SwitchPort:
+    return SwitchPort(
+        f"vhu-{tenant.name}",
+        "br-int",
+        "dpdkvhostuserclient",
+        tenant.uuid,
+        tenant.uuid,
+        "fa:16:3e:00:00:01",
+        f"/var/lib/vhost_sockets/vhu-{tenant.name}",
+        packets=packets,
+        drops=packets // 1000,
+    )
+
+
 def _domain(number: int, tenants: int) -> CacheDomain:
     cpus = tuple(range(number * tenants, (number + 1) * tenants))
     return dataclasses.replace(fake.SKYLAKE, id=number, cpus=cpus)
@@ -169,7 +257,7 @@ def _measure(
     with contextlib.closing(history):
         policy = SteadyPolicy(parameters, *inventories)
         agent = Agent(
-            inventory=SteadyInventory(*domains),
+            inventory=_BusyInventory(inventories, clock),
             read_policy=lambda: policy,  # type: ignore[arg-type,return-value]
             make_strategy=lambda parameters: registry.make(strategy, parameters),
             counters=_Counters(inventories, clock),
@@ -181,9 +269,12 @@ def _measure(
         agent.get_tenant_info()
         agent.poll()
         history.flush()
-        before = _written_bytes()
+        before, looked_s = _written_bytes(), clock.now_s
         for _ in range(iterations):
             clock.now_s += 1.0 + chance.gauss(0.0, JITTER_S)
+            if clock.now_s - looked_s >= LOOK_S:
+                agent.get_tenant_info()
+                looked_s = clock.now_s
             agent.iterate()
             history.flush(at_once=False)  # what is due, before the next second
     written = _written_bytes() - before
@@ -244,9 +335,12 @@ def _share(connection: sqlite3.Connection, where: str, cut: int) -> tuple[float,
     (states,) = connection.execute(
         f"SELECT coalesce(sum(length(body)), 0) FROM state WHERE {where}", (cut,)
     ).fetchone()
-    (bases,) = connection.execute(
-        "SELECT coalesce(sum(length(seen) + length(state)), 0) FROM base WHERE id IN"
-        f" (SELECT base_id FROM iteration WHERE {where})",
-        (cut,),
-    ).fetchone()
-    return seconds, texts + states + bases + count * ROW_BYTES, states, count
+    shared = 0
+    for table, body in (("base", "length(seen) + length(state)"), ("inventory", "length(body)")):
+        (one,) = connection.execute(
+            f"SELECT coalesce(sum({body}), 0) FROM {table} WHERE id IN"
+            f" (SELECT {table}_id FROM iteration WHERE {where})",
+            (cut,),
+        ).fetchone()
+        shared += one
+    return seconds, texts + states + shared + count * ROW_BYTES, states, count

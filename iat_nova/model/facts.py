@@ -265,5 +265,24 @@ class Facts:
     warnings: tuple[str, ...] = ()
     waiting_for: tuple[str, ...] = ()
 
+    @property
+    def lasting(self) -> Facts:
+        """The same without what changes by itself: packets, drops and the time of day."""
+        host, switch = dataclasses.replace(self.host, hour=None, weekday=None), self.switch
+        if switch is not None:
+            ports = tuple(
+                dataclasses.replace(port, packets=None, drops=None) for port in switch.ports
+            )
+            switch = dataclasses.replace(switch, ports=ports, pmd_threads=(), drops_per_s=None)
+        guests = tuple(map(_without_counts, self.guests))
+        return dataclasses.replace(self, host=host, guests=guests, switch=switch)
+
+
+def _without_counts(guest: Guest) -> Guest:
+    attachments = (
+        dataclasses.replace(one, packets=None, packets_per_s=None) for one in guest.attachments
+    )
+    return dataclasses.replace(guest, attachments=tuple(attachments))
+
 
 # ------------------------------------------------------------------------- tenants

@@ -196,6 +196,7 @@ class Inventory:
     """One full picture of the host and what the policy made of it, by domain id.
 
     `reasons` tell why each tenant, and each member of the pool, is in its class, by their ids.
+    What changes by itself (`Facts.lasting`) is of `wall_s`; all else was so before, too.
     """
 
     wall_s: float

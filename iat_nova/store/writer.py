@@ -73,6 +73,15 @@ class _Last:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _Stored:
+    """The newest inventory in the file: the loop's id, the row, and what it has."""
+
+    number: int
+    row: int
+    inventory: Inventory
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Queued:
     """An iteration with what its row refers to."""
 
@@ -153,6 +162,17 @@ class History:
         number = self._inventory[0] + 1 if self._inventory else 1
         self._inventory = (number, Inventory(wall_s, facts, dict(domains), dict(reasons or {})))
         return number
+
+    def recount(self, wall_s: float, facts: Facts, reasons: Mapping[str, str]) -> None:
+        """Put newer counts, and reasons that tell of them, into the last picture of the host.
+
+        Its id stays: iterations that refer to it find the newest counts. Raises `ValueError` where
+        there is no picture.
+        """
+        if self._inventory is None:
+            raise ValueError("no inventory was given")
+        number, last = self._inventory
+        self._inventory = (number, Inventory(wall_s, facts, last.domains, dict(reasons)))
 
     def event(self, wall_s: float, severity: str, text: str) -> None:
         """Queue something to tell; `severity` is info, warning or error.
@@ -287,7 +307,7 @@ class _Writer:
 
     def _forget_rows(self) -> None:
         """Nothing is known of the rows of a file that will be opened."""
-        self._inventory_row: tuple[int, int] | None = None  # the loop's id, the row's
+        self._inventory_row: _Stored | None = None
         self._settings_row: tuple[Settings, int] | None = None
         self._last: dict[int, _Last] = {}  # by cache domain
         self._status_written: Status | None = None
@@ -317,7 +337,7 @@ class _Writer:
             for queued in self._batch:
                 self._insert(connection, queued)
             if latest is not None:
-                self._inventory_id(connection, latest)
+                self._recount(connection, latest)
             for event in self._events:
                 self._insert_event(connection, event)
             if dropped != self._told_dropped:
@@ -330,8 +350,9 @@ class _Writer:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        inventories = int(self._inventory_row != rows_before[0])
-        self._since_trim += len(self._batch) + PICTURE * inventories
+        was, stored = rows_before[0], self._inventory_row
+        another = stored is not None and (was is None or was.row != stored.row)
+        self._since_trim += len(self._batch) + PICTURE * another
         self._batch, self._events = [], []
         self._status_written, self._told_dropped, self._beat_s = status, dropped, beat_s
         if self._since_trim >= TRIM_EVERY:
@@ -424,14 +445,25 @@ class _Writer:
     def _inventory_id(self, connection: sqlite3.Connection, numbered: tuple[int, Inventory]) -> int:
         """Return the row of an inventory, inserting it when it is not the last one inserted."""
         number, inventory = numbered
-        if self._inventory_row is None or self._inventory_row[0] != number:
+        if self._inventory_row is None or self._inventory_row.number != number:
             row = connection.execute(
                 "INSERT INTO inventory (wall_s, body) VALUES (?, ?)",
                 (inventory.wall_s, records.pack(records.unstructure(inventory))),
             ).lastrowid
             assert row is not None
-            self._inventory_row = (number, row)
-        return self._inventory_row[1]
+            self._inventory_row = _Stored(number, row, inventory)
+        return self._inventory_row.row
+
+    def _recount(self, connection: sqlite3.Connection, latest: tuple[int, Inventory]) -> None:
+        """Have the newest inventory stored as it is now."""
+        row, inventory = self._inventory_id(connection, latest), latest[1]
+        stored = self._inventory_row
+        if stored is not None and stored.inventory is not inventory:
+            connection.execute(
+                "UPDATE inventory SET body = ? WHERE id = ?",
+                (records.pack(records.unstructure(inventory)), row),
+            )
+            self._inventory_row = dataclasses.replace(stored, inventory=inventory)
 
     def _settings_id(
         self, connection: sqlite3.Connection, settings: Settings | None, wall_s: float

@@ -4,6 +4,7 @@
 Its dummy devices are polled by PMD threads as real ones are, so no huge pages are needed.
 """
 
+from iat_nova.model import Facts, HostFacts
 from tests.functional import ovs_daemons
 from tests.functional.ovs_case import OvsTestCase, affinity_of_pmd_threads
 
@@ -52,13 +53,18 @@ class VswitchdTest(OvsTestCase):
         self.assertEqual(self.real_cpus(), switch.pmd_cpus)
 
     def test_packets(self):
-        """Packets that the switch received are counted at the guest's port."""
+        """Packets that the switch received are counted at the guest's port, nothing else is."""
+        before = self.until(lambda switch: switch and len(switch.ports) == 2)
         self.daemons.appctl("netdev-dummy/receive", "p0", FRAME, FRAME)
         # Any change of the interval makes ovs-vswitchd write its statistics at once.
         self.daemons.vsctl("set", "Open_vSwitch", ".", "other_config:stats-update-interval=6000")
         self.daemons.vsctl("wait-until", "Interface", "p0", "statistics:rx_packets=2")
-        port = self.until(lambda switch: switch and len(switch.ports) == 2).ports[1]
-        self.assertEqual(("p0", 2), (port.name, port.packets))
+        after = self.until(lambda switch: switch.ports[1].packets == 2)
+        self.assertEqual("p0", after.ports[1].name)
+        host = HostFacts("compute-7", (), ())
+        pictures = [Facts(host, (), switch) for switch in (before, after)]
+        self.assertNotEqual(*pictures)
+        self.assertEqual(*(picture.lasting for picture in pictures))
 
     def test_killed(self):
         """Without ovs-vswitchd the database still tells the ports, and the cores are unknown."""

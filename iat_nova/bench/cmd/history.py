@@ -18,11 +18,11 @@ class BenchHistory(Lister):
     """Measure what the history writes a day, and how far back its file reaches.
 
     The agent's own loop and history, at virtual seconds and on hardware in memory: counters have a
-    noise of 1 %, and every five minutes a tenant is another for a minute. Sizes are those of the
-    default options; the bytes written are those handed to the kernel, write-ahead log included.
-    whole_hours: so long every iteration is there. days: so far what did something, and one
-    iteration a minute, reaches back; replay_days: so far it could be decided once more, if
-    nothing were given up for the rest.
+    noise of 1 %, guests have traffic, and every five minutes a tenant is another for a minute.
+    Sizes are those of the default options; the bytes written are those handed to the kernel,
+    write-ahead log included. whole_hours: so long every iteration is there. days: so far what did
+    something, and one iteration a minute, reaches back; replay_days: so far it could be decided
+    once more, if nothing were given up for the rest.
     """
 
     _epilog = """

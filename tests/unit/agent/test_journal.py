@@ -19,8 +19,10 @@ from iat_nova.model import (
     Priority,
     Rates,
     Sample,
+    SwitchPort,
     Tenant,
     TenantKind,
+    VirtualSwitch,
     WayMask,
     WayRequest,
 )
@@ -112,6 +114,27 @@ class JournalTest(unittest.TestCase):
         self.journal.inventory(FACTS, {0: INVENTORY}, ())
         self.step(2)
         self.assertGreater(self.read(lambda r: r.latest(0)).iteration.inventory_id, first)
+
+    def test_traffic_makes_no_new_picture(self) -> None:
+        """Counts of each look take the place of the last ones; whoever is in it, a new picture."""
+        observer = Observer()
+        journal = Journal(self.history, STATUS, self.clock, observer)
+        pictures = []
+        for packets in range(3):
+            self.clock.wall_s = float(packets)
+            port = SwitchPort("vhu1", "br-int", "dpdkvhostuserclient", packets=packets)
+            switch = VirtualSwitch({}, (port,), (2,))
+            facts = dataclasses.replace(FACTS, switch=switch)
+            journal.inventory(facts, {0: INVENTORY}, (), {"u/1": f"{packets} packets/s"})
+            self.assertIs(switch, observer.now.switch)
+            pictures = self.read(lambda r: list(r.inventories()))
+            (picture,) = pictures
+            self.assertEqual(
+                (facts, {0: INVENTORY}, {"u/1": f"{packets} packets/s"}, float(packets)),
+                (picture.facts, picture.domains, picture.reasons, picture.wall_s),
+            )
+        journal.inventory(facts, {0: DomainInventory(SKYLAKE, ())}, ())
+        self.assertEqual(pictures, self.read(lambda r: list(r.inventories()))[1:])
 
     def test_a_problem_is_told_when_it_begins_and_when_it_ends(self) -> None:
         """Not at each iteration; while it lasts it is part of the status."""

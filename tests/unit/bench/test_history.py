@@ -22,6 +22,8 @@ class TestRows(unittest.TestCase):
         day = bench.DAY_S * row.row_bytes
         self.assertTrue(2 * day < row.written_bytes_per_day < bench.DAY_S * 16384, row)
         self.assertEqual((24.0, bench.MAX_DAYS), (row.whole_hours, row.days))
+        # The host is looked at once a minute; its guests' traffic is no new picture of it.
+        self.assertLess(row.kept_bytes, 2200, row)
 
     def test_more_tenants_take_more(self):
         few, many = (

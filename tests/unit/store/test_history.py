@@ -153,6 +153,10 @@ class TestWhatIsKept(HistoryCase):
         self.assertTrue(self.history.flush())
         self.assertEqual("guest \\udc80", self.read().events(1)[0].text)
 
+    def test_counts_of_no_picture_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "no inventory"):
+            self.open().recount(0.0, stories.facts(), {})
+
     def test_unknown_inventory_is_refused(self):
         """An iteration cannot refer to an inventory that was never given."""
         with self.assertRaisesRegex(ValueError, "inventory 77"):
@@ -345,6 +349,24 @@ class TestBounds(HistoryCase):
         total, _ = self.read().count(0, 0, self.clock.wall_s)
         self.assertEqual(128, total)
 
+    def test_counts_of_a_picture_take_no_room(self):
+        """Counted anew it is the same picture, also for who referred to it before."""
+        history = self.open()
+        self.pictures(history, 2)
+        for number in range(40):
+            history.record(stories.quiet(number, self.clock.wall_s, inventory_id=self.row))
+            history.recount(float(number), stories.facts(), {"one": f"{number} packets/s"})
+            self.assertTrue(history.flush(), history.problem)
+        reader = self.read()
+        first = reader.numbered(0).iteration
+        self.assertEqual(self.row, first.inventory_id)
+        newest, older = reader.inventories()
+        self.assertEqual(newest, reader.inventory(first.inventory_id))
+        self.assertEqual((39.0, {"one": "39 packets/s"}), (newest.wall_s, newest.reasons))
+        self.assertEqual(stories.facts(), newest.facts)
+        self.assertEqual({0: stories.inventory()}, newest.domains)
+        self.assertIn("0", older.facts.warnings)
+
     def test_full_queue_drops_the_oldest(self):
         """While nothing can be written the newest iterations are kept and the loss is told."""
         self.path.mkdir()  # what SQLite cannot open
@@ -460,12 +482,14 @@ class TestMisfortune(HistoryCase):
         other.execute("BEGIN IMMEDIATE")
         row = history.inventory(self.clock.wall(), stories.facts(), {0: stories.inventory()})
         history.record(stories.quiet(2, self.clock.wall_s, inventory_id=row))
+        history.recount(1.0, stories.facts(), {})
         history.status(stories.status())
         self.wait_for(lambda: history.problem)
         self.assertIn("lock", history.problem)
         other.execute("ROLLBACK")
         self.assertTrue(history.flush(), history.problem)
         self.assertEqual(2, self.read().latest(0).iteration.decision.iteration)
+        self.assertEqual(1.0, self.read().latest_inventory().wall_s)
 
     def test_removed_while_running(self):
         """A file removed by another hand is made anew, with what later rows refer to."""
