@@ -2,7 +2,8 @@
 """From tenants to partitions: who has ways of his own, who shares, how many there are.
 
 As long as there are enough ways and classes of service every tenant is a partition of its own.
-When there are not:
+When there are not, who is held at so many ways keeps a partition of its own with them, where that
+leaves one to the others, and:
 
 1. the stack keeps a partition of its own, with its full count;
 2. all best-effort tenants (the host's class among them) share one, with the sum of their counts;
@@ -27,7 +28,10 @@ from iat_nova.model import Priority, TenantKind
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Want:
-    """What one tenant is to have, and what decides who shares ways with DDIO."""
+    """What one tenant is to have, and what decides who shares ways with DDIO.
+
+    `held`: exactly so many, and for itself.
+    """
 
     tenant: str
     ways: int
@@ -35,6 +39,7 @@ class Want:
     kind: TenantKind
     references_per_s: float = 0.0
     misses_per_s: float = 0.0
+    held: bool = False
 
 
 class Standing(enum.IntEnum):
@@ -85,14 +90,31 @@ def partitions(
         return []
     counts = [want.ways if want.ways > min_ways else min_ways for want in wants]
     if not share and len(wants) <= limit and sum(counts) <= ways:
-        found = [
-            Partition((want.tenant,), count, standing(want), want.references_per_s)
-            for want, count in zip(wants, counts, strict=True)
-        ]
+        found = [_alone(want, min_ways) for want in wants]
     else:
-        found = _serve(_share(wants, ways, limit, min_ways), ways, min_ways)
+        held, others = _apart(wants, ways, limit, min_ways)
+        ways -= _count(held, min_ways)
+        limit = min(limit - len(held), ways // min_ways)
+        members = _share(others, ways, limit, min_ways)
+        found = [_alone(want, min_ways) for want in held] + _serve(members, ways, min_ways)
     found.sort(key=_precedence)
     return found
+
+
+def _alone(want: Want, min_ways: int) -> Partition:
+    ways = max(want.ways, min_ways)
+    return Partition((want.tenant,), ways, standing(want), want.references_per_s)
+
+
+def _apart(
+    wants: Sequence[Want], ways: int, limit: int, min_ways: int
+) -> tuple[list[Want], list[Want]]:
+    """Return who is held and need not share, and the others, to whom a partition is left."""
+    held = [want for want in wants if want.held]
+    others = [want for want in wants if not want.held]
+    if len(held) + 1 > limit or _count(held, min_ways) + min_ways > ways:
+        return [], list(wants)
+    return held, others
 
 
 def _precedence(partition: Partition) -> tuple[int, float, tuple[str, ...]]:

@@ -2,7 +2,9 @@
 """Ways that a person holds for single tenants, as bounds of these tenants; pure.
 
 A hold comes after the policy: least and most are the ways that are held. It is applied where every
-other tenant can still have its least, and what its own flavor promises it; else not at all.
+other tenant can still have its least, and what its own flavor promises it; else not at all. On a
+host whose tenants have to share anyway, for want of ways, the others keep what they are promised or
+held at, and as many ways to share as the one of them that asks for most at least.
 """
 
 from __future__ import annotations
@@ -62,18 +64,22 @@ def _fault(inventory: DomainInventory, tenant: Tenant, ways: int) -> str | None:
         return f"its flavor promises it {tenant.ways.promised} (iat:llc_ways)"
     if ways < domain.min_ways:
         return f"cache domain {domain.id} wants masks of {domain.min_ways} ways at least"
-    others = {
-        one.id: max(one.ways.min, domain.min_ways)
-        for one in inventory.tenants
-        if one.id != tenant.id
-    }
-    left = usable - sum(others.values())
+    others = [one for one in inventory.tenants if one.id != tenant.id]
+    least = {one.id: max(one.ways.min, domain.min_ways) for one in others}
+    shared = 0
+    if sum(least.values()) + max(tenant.ways.min, domain.min_ways) > usable:  # they share anyway
+        own = {one.id for one in others if one.ways.kept}
+        shared = max((count for one, count in least.items() if one not in own), default=0)
+        least = {one: count for one, count in least.items() if one in own}
+    left = usable - sum(least.values()) - shared
     if ways <= left:
         return None
-    names = inventory.names
-    least = ", ".join(f"{names[one]} {count}" for one, count in others.items())
-    return f"cache domain {domain.id} has {usable} ways for tenants; the others keep {least}: " + (
-        f"{left} can be held" if left > 0 else "none can be held"
+    keep = [f"{inventory.names[one]} {count}" for one, count in least.items()]
+    keep += [f"{shared} to share"] if shared else []
+    can = f"{left} can be held" if left > 0 else "none can be held before a hold or guest ends"
+    return (
+        f"cache domain {domain.id} has {usable} ways for tenants; the others keep "
+        f"{', '.join(keep)}: {can}"
     )
 
 

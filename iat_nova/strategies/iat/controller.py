@@ -399,6 +399,7 @@ class Controller:
                     kind=member.kind,
                     references_per_s=0.0 if rates is None else rates.references_per_s,
                     misses_per_s=state.pressing_per_s.get(member.id, 0.0),
+                    held=member.ways.held,
                 )
             )
         placed = layout.plan(

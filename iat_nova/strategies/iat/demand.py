@@ -99,7 +99,7 @@ def fit(roster: Roster, usable: int, held: Mapping[str, int]) -> dict[str, int]:
     among equals the one that holds the fewest of `held`, the ways before. Best-effort tenants give
     first, then PC tenants, the stack last; nobody below its minimum. Where even the minima of all
     are too many, best-effort tenants share one partition, then PC tenants share as well (see
-    `grouping`), and the stack keeps what leaves them that.
+    `grouping`), and the stack keeps what leaves them that. Who is held (`Hold`) does not share.
     """
     counts = {member.id: roster.initial(member) for member in roster.members}
     excess = sum(counts.values()) - usable
@@ -110,8 +110,9 @@ def fit(roster: Roster, usable: int, held: Mapping[str, int]) -> dict[str, int]:
 
     for members in (roster.best_effort, roster.critical):
         excess = cut(members, excess)
-        if excess > 0 and members:  # they share one partition, of the smallest size if need be
-            excess -= sum(counts[m.id] for m in members) - roster.domain.min_ways
+        sharing = [member for member in members if not member.ways.held]
+        if excess > 0 and sharing:  # they share one partition, of the smallest size if need be
+            excess -= sum(counts[m.id] for m in sharing) - roster.domain.min_ways
     cut((roster.stack,) if roster.stack is not None else (), excess)
     return counts
 

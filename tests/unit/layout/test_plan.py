@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import random
@@ -573,6 +574,20 @@ class GroupingTest(unittest.TestCase):
         found = layout.plan(domain_of(), 2, wants, None, avoid=True)
         self.assertEqual([6, 4, 1], [found.mask_of(t).count for t in ("stack", "pc", "be")])
         self.assertFalse(found.grouped)
+
+    def test_who_is_held_keeps_all_of_it(self):
+        """With too few ways, with too few classes; where nothing is left to others it shares."""
+        crowd = [want(f"t{n:02}", 2, "PC" if n % 3 else "BE", misses=n) for n in range(12)]
+        held = dataclasses.replace(want("held", 6), held=True)
+        for classes in (16, 3):
+            found = layout.plan(domain_of(classes=classes), 2, [*crowd, held], None, avoid=True)
+            (alone,) = (group for group in found.groups if "held" in group.tenants)
+            self.assertEqual((("held",), 6), (alone.tenants, alone.mask.count))
+            self.assertEqual(5, sum(g.mask.count for g in found.groups if g is not alone))
+        held = dataclasses.replace(held, ways=11)
+        found = layout.plan(domain_of(), 2, [*crowd, held], None, avoid=True)
+        self.assertLess(found.mask_of("held").count, 11)
+        self.assertTrue(all(found.mask_of(each.tenant) for each in crowd))
 
     def test_host_costs_no_class_of_its_own(self):
         """The host's tenant lives in the default class, which is there in any case."""

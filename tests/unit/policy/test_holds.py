@@ -71,6 +71,24 @@ class TestApply(unittest.TestCase):
         self.assertIn("masks of 2 ways", self.refusal(Hold(UUID, "pc1", 1, 1.0), domains))
         self.assertIn("7 can be held", self.refusal(Hold(UUID, "pc1", 8, 1.0), domains))
 
+    def test_where_tenants_share_anyway(self):
+        """Promises and holds of others stay, and what the rest shares; the least of each cannot."""
+        inventory = self.domains[0]
+        stack, critical, best = inventory.tenants
+        many = tuple(dataclasses.replace(best, id=f"b{n}", name=f"b{n}") for n in range(9))
+        promised = dataclasses.replace(critical, id="p", name="p", ways=WayRequest(3, 3, 8, 3))
+        crowd = {0: dataclasses.replace(inventory, tenants=(stack, critical, promised, *many))}
+        self.assertEqual(
+            "cache domain 0 has 11 ways for tenants; the others keep p 3, 1 to share: "
+            "7 can be held",
+            self.refusal(Hold(UUID, "pc1", 8, 1.0), crowd),
+        )
+        first = Hold(UUID, "pc1", 7, 1.0)
+        held, refused = holds.apply(crowd, (first, Hold("stack", "vswitch", 1, 2.0)))
+        self.assertEqual(7, bounds(held).min)
+        (text,) = refused.values()
+        self.assertIn("pc1 7, p 3, 1 to share: none can be held before", text)
+
     def test_both_domains_or_none(self):
         """A guest on two sockets has the ways in each, or in none."""
         small = dataclasses.replace(self.domains[0].domain, id=1, ways=6)

@@ -8,7 +8,8 @@ import random
 import unittest
 from collections.abc import Callable
 
-from iat_nova.model import Action, Decision, DomainInventory, Parameters, Priority, Tenant
+from iat_nova.model import Action, Decision, DomainInventory, Hold, Parameters, Priority, Tenant
+from iat_nova.policy import holds
 from iat_nova.strategies.iat import invariants
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS
@@ -231,6 +232,29 @@ class TestCrowded(unittest.TestCase):
             hungry = f"p{second % 18:02}"
             story.second({hungry: rates(9 * M, 8 * M, 0.4)}, misses=(1 + second % 3) * M)
             self.assertEqual(groups, {group.tenants for group in story.decision.layout.groups})
+
+    def test_who_is_held_shares_with_nobody(self) -> None:
+        """One and several, of either priority: held at every step of a closed loop."""
+        for name, asked in (
+            ("4 PC x 3 + 16 BE on 11", {"b03": 4}),
+            ("4 PC x 3 + 16 BE on 11", {"p01": 7, "b00": 2}),
+            ("18 PC on 11", {"p17": 10}),
+            ("stack + 21 on 11", {"stack": 5, "p02": 3}),
+        ):
+            with self.subTest(name, asked=asked):
+                ways, tenants = CROWDED.get(name, (11, (stack(2), *critical(21, 1))))
+                found = {0: DomainInventory(domain(ways), tenants)}
+                wanted = [Hold(one, one, count, 0.0) for one, count in asked.items()]
+                held, refused = holds.apply(found, wanted)
+                self.assertEqual({}, refused)
+                server = self._server(held[0])
+                _, decisions = plant.run(
+                    Controller(Parameters(), PRESETS["iat"]), held[0], server, lambda: 1.0, 20
+                )
+                for decision in decisions:
+                    for tenant in held[0].tenants:
+                        if tenant.ways.held:
+                            self.assertIsNone(holds.kept(tenant, decision.layout))
 
     def test_a_newcomer_is_cut_before_those_who_are_there(self) -> None:
         """Among equals who holds the fewest ways gives: nobody else's mask shrinks for it."""
