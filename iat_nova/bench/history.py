@@ -49,7 +49,7 @@ from iat_nova.strategies import registry
 SOCKETS, TENANTS, ITERATIONS = 2, 15, 3600
 NOISE = 0.01  # standard deviation of what is counted in a second
 JITTER_S = 2e-4  # of the interval
-CHANGE_S, CHANGED_S = 300.0, 60.0  # so often, and so long, a tenant does something else
+CHANGE_S, CHANGED_S = 300, 60.0  # so often, and so long, a tenant does something else
 LOOK_S = 60.0  # between two looks at the host
 DAY_S, WHOLE_S, LEAST_WHOLE_S, MAX_DAYS, MAX_BYTES = 86400.0, 86400.0, 3600.0, 30.0, 256 << 20
 ROW_BYTES = 36  # of a row's columns and headers, beside its text
@@ -83,13 +83,17 @@ def rows(
     sockets: int = SOCKETS,
     tenants: int = TENANTS,
     iterations: int = ITERATIONS,
+    change_s: int = CHANGE_S,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Row]:
-    """Measure each strategy. Raises `StrategyError` where there is none of that name."""
+    """Measure each strategy; every `change_s` a tenant is another for a minute.
+
+    Raises `StrategyError` where there is none of that name.
+    """
     for strategy in strategies:
         progress(f"{strategy}: {sockets} sockets, {tenants} tenants each, {iterations} iterations")
         with tempfile.TemporaryDirectory(prefix="iat-nova-bench-", dir="/var/tmp") as folder:
-            yield _measure(strategy, sockets, tenants, iterations, pathlib.Path(folder))
+            yield _measure(strategy, sockets, tenants, iterations, change_s, pathlib.Path(folder))
 
 
 class _Clock(VirtualClock):
@@ -103,8 +107,10 @@ class _Clock(VirtualClock):
 class _Counters:
     """Counts as a host might, with noise."""
 
-    def __init__(self, inventories: tuple[DomainInventory, ...], clock: VirtualClock) -> None:
-        self._inventories, self._clock = inventories, clock
+    def __init__(
+        self, inventories: tuple[DomainInventory, ...], clock: VirtualClock, change_s: float
+    ) -> None:
+        self._inventories, self._clock, self._change_s = inventories, clock, change_s
         self._chance = random.Random(1)
         self._counts = Counts(0.0, {}, {})
 
@@ -118,7 +124,7 @@ class _Counters:
         """Count on to the present."""
         now_s, before = self._clock.now(), self._counts
         seconds = now_s - before.taken_at_s
-        turn, into_s = divmod(now_s, CHANGE_S)
+        turn, into_s = divmod(now_s, self._change_s)
         cores, domains = {}, {}
         for inventory in self._inventories:
             other = turn % len(inventory.tenants) if into_s < CHANGED_S else None
@@ -240,7 +246,12 @@ def _inventory(domain: CacheDomain) -> DomainInventory:
 
 
 def _measure(
-    strategy: str, sockets: int, tenants: int, iterations: int, folder: pathlib.Path
+    strategy: str,
+    sockets: int,
+    tenants: int,
+    iterations: int,
+    change_s: float,
+    folder: pathlib.Path,
 ) -> Row:
     clock, parameters, chance = _Clock(), Parameters(), random.Random(2)
     domains = tuple(_domain(number, tenants) for number in range(sockets))
@@ -260,7 +271,7 @@ def _measure(
             inventory=_BusyInventory(inventories, clock),
             read_policy=lambda: policy,  # type: ignore[arg-type,return-value]
             make_strategy=lambda parameters: registry.make(strategy, parameters),
-            counters=_Counters(inventories, clock),
+            counters=_Counters(inventories, clock, change_s),
             enforcer=Enforcer(fake.FakeAllocator(domains), fake.FakeDdio(domains), None),
             journal=Journal(history, emulated_status(strategy, parameters), clock),
             clock=clock,

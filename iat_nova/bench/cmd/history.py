@@ -18,7 +18,7 @@ class BenchHistory(Lister):
     """Measure what the history writes a day, and how far back its file reaches.
 
     The agent's own loop and history, at virtual seconds and on hardware in memory: counters have a
-    noise of 1 %, guests have traffic, and every five minutes a tenant is another for a minute.
+    noise of 1 %, guests have traffic, and every so often a tenant is another for a minute.
     Sizes are those of the default options; the bytes written are those handed to the kernel,
     write-ahead log included. whole_hours: so long every iteration is there. days: so far what did
     something, and one iteration a minute, reaches back; replay_days: so far it could be decided
@@ -29,7 +29,7 @@ class BenchHistory(Lister):
 examples:
   iat-nova bench history                           two sockets of 15 tenants, an hour: half a minute
   iat-nova bench history --strategy iat --strategy pollute-buffer -f json
-  iat-nova bench history --sockets 1 --tenants 60
+  iat-nova bench history --sockets 1 --tenants 60 --change-s 3600
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -47,6 +47,13 @@ examples:
         )
         parser.add_argument(
             "--iterations", type=natural, default=3600, metavar="N", help="default: 3600"
+        )
+        parser.add_argument(
+            "--change-s",
+            type=natural,
+            default=300,
+            metavar="N",
+            help="seconds after which a tenant is another for a minute; default: 300",
         )
         return parser
 
@@ -70,6 +77,7 @@ examples:
                 parsed_args.sockets,
                 parsed_args.tenants,
                 parsed_args.iterations,
+                parsed_args.change_s,
                 progress=self.note,
             ):
                 yield dataclasses.astuple(row)

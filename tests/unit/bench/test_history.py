@@ -32,6 +32,12 @@ class TestRows(unittest.TestCase):
         )
         self.assertGreater(many.row_bytes, few.row_bytes)
 
+    def test_a_restless_host_decides_more(self):
+        calm, restless = (
+            next(bench.rows(["pollute-buffer"], 1, 2, 200, change_s)) for change_s in (1000, 70)
+        )
+        self.assertGreater(restless.decisions, calm.decisions)
+
     def test_unknown_strategy(self):
         with self.assertRaisesRegex(StrategyError, "magic"):
             next(bench.rows(["magic"], iterations=240))
