@@ -10,7 +10,7 @@ import sys
 
 from iat_nova.agent import wiring
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
-from iat_nova.conf import LOCK
+from iat_nova.conf import LOCK, STATE_DIR_VARIABLE
 from iat_nova.store.heartbeat import look
 
 ANSWER_S = 10.0  # systemd's; it waits for this command while the service stops
@@ -76,7 +76,10 @@ def restore_in(seconds: float, config_files: list[str] | tuple[str, ...] = ()) -
     """Have systemd restore the host then, unless an agent runs. Raises `Failure`."""
     program = sys.argv[0]
     command = [program] if os.access(program, os.X_OK) else [sys.executable, "-m", MAIN]
-    named = [word for name in config_files for word in ("--config-file", name)]
+    # It works in /; a name's last slash, which says that it is a folder's, stays.
+    here = os.getcwd()
+    named = [word for name in config_files for word in ("--config-file", os.path.join(here, name))]
+    state_dir = os.environ.get(STATE_DIR_VARIABLE)
     _run(
         "systemd-run",
         "--quiet",
@@ -90,6 +93,7 @@ def restore_in(seconds: float, config_files: list[str] | tuple[str, ...] = ()) -
         # It depends on nothing, and is not in the way of a shutdown.
         "--timer-property=DefaultDependencies=no",
         "--property=DefaultDependencies=no",
+        *([f"--setenv={STATE_DIR_VARIABLE}={os.path.join(here, state_dir)}"] if state_dir else []),
         *(os.path.abspath(command[0]), *command[1:], "restore", "--unless-taken", *named),
     )
 

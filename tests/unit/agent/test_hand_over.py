@@ -14,6 +14,7 @@ from unittest import mock
 from iat_nova.agent import hand_over, wiring
 from iat_nova.agent.interlock import Outside
 from iat_nova.agent.loop import Agent, ThreadDied
+from iat_nova.conf import STATE_DIR_VARIABLE
 from iat_nova.enforcement import snapshot_file
 from iat_nova.hardware.api import CoreCounts, Counts
 from iat_nova.model import (
@@ -554,6 +555,22 @@ class Command(HandOverCase):
         self.assertTrue(self.files.asked)
         asked = (self.folder / "asked").read_text()
         self.assertRegex(asked, r"--on-active=62s .* restore --unless-taken --config-file .*iat")
+
+    def test_names_of_here(self):
+        """The restore works in another folder, in another environment: it finds the same files."""
+        (self.folder / "conf.d").mkdir()
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        self.enterContext(mock.patch.dict(os.environ, {STATE_DIR_VARIABLE: "state"}))
+        relative = os.path.relpath(self.config)
+        status, _, err = self.run_it(
+            "hand-over", "--config-file", relative, "--config-dir", "conf.d"
+        )
+        self.assertEqual((0, ""), (status, err))
+        asked = (self.folder / "asked").read_text()
+        names = (self.config, f"{self.folder}/conf.d/", self.config)
+        self.assertTrue(asked.endswith("".join(f" --config-file {name}" for name in names) + "\n"))
+        self.assertIn(f" --setenv={STATE_DIR_VARIABLE}={self.folder}/state ", asked)
 
     def test_a_stop(self):
         """Nothing is asked of anybody."""
