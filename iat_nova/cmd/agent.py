@@ -40,7 +40,9 @@ OPENING = ("opening the hardware", "compiling the emulated server's kernels")
 EPILOG = """
 The options are in section [iat] of the configuration: see etc/iat-nova/iat-nova.conf.sample.
 Signals: SIGHUP reads the policy again; SIGTERM and SIGINT end the agent and leave the hardware
-as it was found, also while it starts; SIGUSR1 writes to the log where each thread stands.
+as it was found, also while it starts; where `iat-nova hand-over` has asked for it, as a restart of
+the unit does, they leave it as it is to the next agent; SIGUSR1 writes to the log where each
+thread stands.
 Exit status (the reason is on standard error): 0 ended by a signal or, emulated, by
 the scenario's end; 1 could not start; 2 wrong arguments; 71 the original hardware settings could
 not be restored; 75 another agent or writer is running; 78 invalid configuration, policy or
