@@ -36,8 +36,6 @@ the agent's user (fs.protected_regular).
 """
 STATE_DIR_VARIABLE = "IAT_NOVA_STATE_DIR"
 
-MIB = 1 << 20
-
 IAT_OPTS = [
     cfg.StrOpt(
         "mode",
@@ -262,13 +260,13 @@ class ConfigError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """The configuration, checked once. Fields are the options of ``[iat]``."""
+    """The configuration, checked once. Fields have the names of the options."""
 
     mode: str
     strategy: str
     shadow: str | None
     shadow_policy: pathlib.Path | None
-    policy_path: pathlib.Path | None
+    policy_file: pathlib.Path | None
     hardware: str
     cat_interface: str
     ddio_interface: str
@@ -290,9 +288,9 @@ class Settings:
     spool_dir: pathlib.Path
     reconcile_s: float
     debounce_s: float
-    history_whole_s: float
-    history_max_age_s: float
-    history_max_bytes: int
+    history_whole_hours: float
+    history_days: float
+    history_mib: int
     metrics_address: str
     metrics_port: int  # 0: metrics are not served
     sysfs_root: pathlib.Path
@@ -300,7 +298,7 @@ class Settings:
     debug: bool
     cpu_dedicated_set: str | None
     cpu_shared_set: str | None
-    provider_config_dir: pathlib.Path  # what nova-compute reads its provider.yaml files from
+    provider_config_location: pathlib.Path  # nova-compute reads its provider.yaml files there
     read_files: tuple[str, ...] = dataclasses.field(compare=False)  # in this order
 
     @property
@@ -441,8 +439,8 @@ def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str]) -> Settings:
     if iat.hardware == "emulated" and not iat.emulated_scenario:
         raise ConfigError("[iat] hardware = emulated needs [iat] emulated_scenario")
     ovsdb = iat.ovsdb_connection or conf.os_vif_ovs.ovsdb_connection
-    made = {  # of options of other names or types, or of several; all others are as they were set
-        "policy_path": pathlib.Path(iat.policy_file) if iat.policy_file else None,
+    made = {  # of options of other types, or of several; all others are as they were set
+        "policy_file": pathlib.Path(iat.policy_file) if iat.policy_file else None,
         "shadow_policy": pathlib.Path(iat.shadow_policy) if iat.shadow_policy else None,
         "dca_off_ports": _ports(iat.port_dca, "dca_off_ports", iat.dca_off_ports),
         "dca_ports": _ports(iat.port_dca, "dca_ports", iat.dca_ports, iat.dca_off_ports),
@@ -451,14 +449,11 @@ def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str]) -> Settings:
         "ovs_rundir": pathlib.Path(iat.ovs_rundir),
         "state_dir": state_dir,
         "spool_dir": pathlib.Path(iat.spool_dir) if iat.spool_dir else state_dir / "spool",
-        "history_whole_s": iat.history_whole_hours * 3600,
-        "history_max_age_s": iat.history_days * 86400,
-        "history_max_bytes": iat.history_mib * MIB,
         "sysfs_root": pathlib.Path(iat.sysfs_root),
         "proc_root": pathlib.Path(iat.proc_root),
         "cpu_dedicated_set": conf.compute.cpu_dedicated_set,
         "cpu_shared_set": conf.compute.cpu_shared_set,
-        "provider_config_dir": pathlib.Path(conf.compute.provider_config_location),
+        "provider_config_location": pathlib.Path(conf.compute.provider_config_location),
         "read_files": tuple(read_files),
     }
     names = {field.name for field in dataclasses.fields(Settings)} - made.keys()

@@ -224,9 +224,9 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
 
 def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
     """Check policy and strategy, and look for cores shared by tenants they make."""
-    check = f"iat-nova policy check {settings.policy_path or ''}".strip()
+    check = f"iat-nova policy check {settings.policy_file or ''}".strip()
     try:
-        loaded = policy_file.load(settings.policy_path, facts.host)
+        loaded = policy_file.load(settings.policy_file, facts.host)
         strategies.make(settings.strategy, loaded.parameters)
     except policy.PolicyError as error:
         state = " ".join(str(error).splitlines())

@@ -37,15 +37,15 @@ class OnDisk:
         return tuple(filter(None, (self._policy(running), self._config())))
 
     def _policy(self, running: Policy) -> Reason | None:
-        path = self._settings.policy_path
+        path = self._settings.policy_file
         if path is None:
             return None
         try:
             if policy_file.read(path) == running.text:
                 return None
         except PolicyError as error:
-            text = f"the policy that runs can no longer be read, and no start would do: {error}"
-            return Reason(Code.POLICY_UNREAD, text)
+            text = "the policy that runs can no longer be read, the agent would not start with it"
+            return Reason(Code.POLICY_UNREAD, f"{text}: {error}")
         text = f"{path} is not the policy that runs; have it read: iat-nova reload"
         return Reason(Code.POLICY_UNREAD, text)
 
@@ -57,7 +57,7 @@ class OnDisk:
             if stamp != self._stamp:
                 self._stamp, self._config_unread = stamp, self._compare(load(names))
         except (ConfigError, OSError) as error:
-            text = f"the configuration is invalid now, and no start would do: {error}"
+            text = f"the configuration is invalid now, the agent would not start with it: {error}"
             return Reason(Code.CONFIG_UNREAD, text)
         return self._config_unread
 
@@ -70,7 +70,7 @@ class OnDisk:
 
 
 def _others(running: Settings, now: Settings) -> Iterator[str]:
-    """Yield each setting that differs."""
+    """Yield each option that differs."""
     for field in dataclasses.fields(running):
         was, is_now = getattr(running, field.name), getattr(now, field.name)
         if field.compare and was != is_now:

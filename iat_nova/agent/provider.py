@@ -49,7 +49,7 @@ class ProviderFiles:
         """
         able = offer(self._settings, policy, facts)
         found = Placement(_ways(able), able.traits)
-        for path in sorted(self._settings.provider_config_dir.glob("*.yaml")):
+        for path in sorted(self._settings.provider_config_location.glob("*.yaml")):
             try:
                 said = provider_config.offered(path)
             except ProviderConfigError as error:

@@ -375,7 +375,7 @@ def agent(
     def make_strategy(parameters: Parameters) -> Strategy:
         return strategies.make(settings.strategy, parameters)
 
-    read_policy = functools.partial(read, settings.policy_path)
+    read_policy = functools.partial(read, settings.policy_file)
     make_shadow = functools.partial(strategies.make, settings.shadow or settings.strategy)
     first = read_policy()
     parameters = first.parameters
@@ -383,9 +383,9 @@ def agent(
         make(parameters)  # before the history: a name that does not exist leaves no trace
     history = History(
         settings.history_path,
-        whole_s=settings.history_whole_s,
-        max_age_s=settings.history_max_age_s,
-        max_bytes=settings.history_max_bytes,
+        whole_s=settings.history_whole_hours * 3600,
+        max_age_s=settings.history_days * 86400,
+        max_bytes=settings.history_mib << 20,
         clock=hands.clock,
     )
     status = Status(

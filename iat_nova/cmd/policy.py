@@ -47,7 +47,7 @@ class OfPolicy(Command):
 
     def policy(self, parsed_args: argparse.Namespace, host: HostFacts) -> Policy:
         """Return the policy for a host. Raises `Failure` with all that is wrong."""
-        path = parsed_args.file or self.settings(parsed_args).policy_path
+        path = parsed_args.file or self.settings(parsed_args).policy_file
         with refusals():
             return policy_file.load(path, host)
 
@@ -237,7 +237,7 @@ examples:
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return a row a test."""
-        path = parsed_args.policy or self.settings(parsed_args).policy_path
+        path = parsed_args.policy or self.settings(parsed_args).policy_file
         compiled = functools.cache(lambda host: policy_file.load(path, host))
         rows: list[tuple[object, ...]] = []
         for name in parsed_args.tests:

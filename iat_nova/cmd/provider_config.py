@@ -104,7 +104,7 @@ examples:
 
     def _offer_of_host(self, parsed_args: argparse.Namespace, settings: Settings) -> Offer:
         facts = self._facts(parsed_args, settings)
-        return provider.offer(settings, policy_file.load(settings.policy_path, facts.host), facts)
+        return provider.offer(settings, policy_file.load(settings.policy_file, facts.host), facts)
 
     def _facts(self, parsed_args: argparse.Namespace, settings: Settings) -> Facts:
         """Return the host as recorded, else as it is; the latter without guests and switch."""

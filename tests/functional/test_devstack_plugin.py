@@ -203,7 +203,7 @@ class PluginTest(unittest.TestCase):
         self.assertEqual(self.folder / "data/iat-nova", settings.state_dir)
         self.assertEqual("2-3", settings.cpu_dedicated_set)
         self.assertEqual("tcp:127.0.0.1:6640", settings.ovsdb_connection)
-        self.assertIsNone(settings.policy_path)
+        self.assertIsNone(settings.policy_file)
 
     def test_nova_conf_is_written_by_one_at_a_time(self) -> None:
         """stack.sh configures Nova for Neutron in the background; neither may undo the other."""
@@ -241,7 +241,7 @@ class PluginTest(unittest.TestCase):
         )
         settings = conf.load([self.nova_conf])
         self.assertEqual("core-only", settings.strategy)
-        self.assertEqual(pathlib.Path("/etc/p.yaml"), settings.policy_path)
+        self.assertEqual(pathlib.Path("/etc/p.yaml"), settings.policy_file)
         self.assertEqual("unix:/run/db.sock", settings.ovsdb_connection)
         self.assertEqual(("leaky-dma", 60), (settings.emulated_scenario, settings.emulated_seconds))
         self.assertEqual(self.folder / "elsewhere", settings.state_dir)

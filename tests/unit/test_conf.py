@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options become one checked value, and a bad one is named."""
 
+import dataclasses
 import os
 import pathlib
 import tempfile
@@ -26,6 +27,12 @@ class LoadTest(unittest.TestCase):
             settings = conf.load()
         self.assertEqual("observe", settings.mode)
         self.assertEqual(pathlib.Path("/var/lib/iat-nova/history.sqlite"), settings.history_path)
+
+    def test_settings_have_the_names_of_their_options(self) -> None:
+        """Messages that name one can be searched for in the files."""
+        options = (*conf.IAT_OPTS, *conf.COMPUTE_OPTS, *conf.OS_VIF_OVS_OPTS)
+        names = {field.name for field in dataclasses.fields(conf.Settings) if field.compare}
+        self.assertEqual(set(), names - {option.dest for option in options})
 
     def test_nova_conf_is_read_with_its_other_sections(self) -> None:
         """Nova's own sections are tolerated, and three of its options are used."""

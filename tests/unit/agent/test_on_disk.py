@@ -57,7 +57,7 @@ class DriftTest(unittest.TestCase):
     def test_a_policy_that_is_gone(self):
         """The agent goes on; its next start would fail."""
         self.policy.unlink()
-        self.assertIn("no start would do", self.drift()[Code.POLICY_UNREAD])
+        self.assertIn("the agent would not start with it", self.drift()[Code.POLICY_UNREAD])
 
     def test_the_default_policy_has_no_file(self):
         """There is nothing to differ from."""
@@ -67,10 +67,11 @@ class DriftTest(unittest.TestCase):
 
     def test_a_mode_that_waits_for_a_restart(self):
         """Which options differ is in the text, and it ends when the file is as it was."""
-        self.configure("enforce", "interval = 3\n")
+        self.configure("enforce", "interval = 3\nhistory_days = 3\n")
         told = self.drift()
         self.assertEqual({Code.CONFIG_UNREAD}, set(told))
         self.assertIn("mode is enforce, observe runs", told[Code.CONFIG_UNREAD])
+        self.assertIn("history_days is 3", told[Code.CONFIG_UNREAD])
         self.configure()
         self.assertEqual({}, self.drift())
 
@@ -86,9 +87,9 @@ class DriftTest(unittest.TestCase):
         """It is told before the restart that would fail."""
         self.config.write_text("[iat]\nmode = perhaps\n")
         for _ in range(2):
-            self.assertIn("no start would do", self.drift()[Code.CONFIG_UNREAD])
+            self.assertIn("the agent would not start with it", self.drift()[Code.CONFIG_UNREAD])
         shutil.rmtree(self.folder)
-        self.assertIn("no start would do", self.drift()[Code.CONFIG_UNREAD])
+        self.assertIn("the agent would not start with it", self.drift()[Code.CONFIG_UNREAD])
         self.folder.mkdir()
 
     def test_what_was_not_touched_is_not_read_again(self):

@@ -78,7 +78,7 @@ class ByDefault(unittest.TestCase):
         self.put("etc/nova/nova.conf", "[iat]\nhistory_mib = 4\nmode = enforce\n")
         read = self.settings()
         self.assertEqual(("enforce", pathlib.Path("/p")), (read.mode, read.state_dir))
-        self.assertEqual(6 << 20, read.history_max_bytes)
+        self.assertEqual(6, read.history_mib)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_what_may_be_read_is_what_can_be_opened(self) -> None:
@@ -114,8 +114,8 @@ class Expanded(unittest.TestCase):
             [str(file), str(inside / "1.conf"), str(inside / "2.conf")],
             config_files.expanded([file, f"{inside}/"]),
         )
-        self.assertEqual(9 << 20, conf.load([file, f"{inside}/"]).history_max_bytes)
-        self.assertEqual(8 << 20, conf.load([f"{inside}/", file]).history_max_bytes)
+        self.assertEqual(9, conf.load([file, f"{inside}/"]).history_mib)
+        self.assertEqual(8, conf.load([f"{inside}/", file]).history_mib)
 
     def test_an_absent_folder_is_named(self) -> None:
         """A folder that is not there is an error, as for nova-compute."""
