@@ -397,6 +397,9 @@ def agent(
         started_s=hands.clock.wall(),
         parameters=parameters,
         policy=first.effective,
+        policy_source=first.source
+        if settings.policy_file is None
+        else os.path.abspath(first.source),
         phases=strategies.phases(settings.strategy),
         rules=strategies.rules(settings.strategy),
     )

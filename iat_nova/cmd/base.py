@@ -115,6 +115,12 @@ class Command(command.Command):  # type: ignore[misc]
         named = getattr(parsed_args, "state_dir", None) or self.app_args.state_dir
         return pathlib.Path(named) if named else self.settings(parsed_args).state_dir
 
+    def names_state_alone(self, parsed_args: argparse.Namespace) -> bool:
+        """Tell whether a state directory is named, and no configuration."""
+        files = getattr(parsed_args, "config_file", None) or self.app_args.config_file
+        named = getattr(parsed_args, "state_dir", None) or self.app_args.state_dir
+        return not files and bool(named or os.environ.get(conf.STATE_DIR_VARIABLE))
+
     @contextlib.contextmanager
     def history(self, parsed_args: argparse.Namespace) -> Iterator[HistoryReader]:
         """Open the agent's history for reading; tell at the end what could not be read."""

@@ -17,13 +17,14 @@ from iat_nova.agent import facts_file, policy_file
 from iat_nova.cmd.base import EXIT_FAILURE, Command, Failure, Lister
 from iat_nova.inventory.host import time_of_day
 from iat_nova.model import CacheDomain, Facts, HostFacts
-from iat_nova.policy import Policy, PolicyError, schema, trials
+from iat_nova.policy import DEFAULT_NAME, Policy, PolicyError, schema, trials
 from iat_nova.report import escape
 from iat_nova.store.database import HistoryError
 
 COLUMNS = ("name", "class", "priority", "io", "domain", "ways", "reason", "warnings")
 
 ASSUMED_WAYS = 11
+FACTS = "a host's facts as `iat-nova policy facts` wrote them"
 
 
 class OfPolicy(Command):
@@ -36,20 +37,31 @@ class OfPolicy(Command):
             "file",
             nargs="?",
             metavar="FILE",
-            help="the policy; default: the one the configuration names, or the default policy",
+            help="the policy; default: the one the configuration names, or the default policy; "
+            "where --state-dir is given, and no configuration, the one its agent reads",
         )
         parser.add_argument(
             "--facts",
             metavar="FACTS",
-            help="a host's facts as `iat-nova policy facts` wrote them; default: this host's",
+            help=f"{FACTS}; default: this host's",
         )
         return parser
 
     def policy(self, parsed_args: argparse.Namespace, host: HostFacts) -> Policy:
         """Return the policy for a host. Raises `Failure` with all that is wrong."""
-        path = parsed_args.file or self.settings(parsed_args).policy_file
+        path = parsed_args.file or self._in_use(parsed_args)
         with refusals():
             return policy_file.load(path, host)
+
+    def _in_use(self, parsed_args: argparse.Namespace) -> str | pathlib.Path | None:
+        """Return which file the configuration names; with a state directory alone, its agent's."""
+        if self.names_state_alone(parsed_args):
+            with contextlib.suppress(HistoryError), self.history(parsed_args) as reader:
+                said = reader.status()
+                if said is not None and said.status.policy_source:
+                    source = said.status.policy_source
+                    return None if source == DEFAULT_NAME else source
+        return self.settings(parsed_args).policy_file
 
     def facts(self, parsed_args: argparse.Namespace) -> Facts:
         """Return the facts that are named, or what the agent saw last, or an assumed host."""
@@ -162,6 +174,7 @@ class PolicyDiff(OfPolicy):
 examples:
   iat-nova policy diff                      was the file changed since it was read?
   iat-nova policy diff new-policy.yaml
+  iat-nova policy diff --state-dir /var/lib/iat-nova     the file that its agent reads
 """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -217,19 +230,22 @@ class PolicyTest(Lister):
     """Test a policy: guests in, their classes and ways out, for CI.
 
     A file of tests says which host and guest there are and what is expected; the page on the
-    policy has its keys. Ends with status 1 when a test finds something else.
+    policy has its keys. With the facts of a host its guests can be named, all of them being there.
+    Ends with status 1 when a test finds something else.
     """
 
     _epilog = """
 examples:
   iat-nova policy test --policy policy.yaml policy-tests.yaml
   iat-nova policy test policy-tests.yaml           the policy the configuration names
+  iat-nova policy test --facts compute-7.yaml --policy policy.yaml compute-7-tests.yaml
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument("--policy", metavar="FILE", help="the policy that is tested")
+        parser.add_argument("--facts", metavar="FACTS", help=f"{FACTS}; default: what TESTS name")
         parser.add_argument("tests", nargs="+", metavar="TESTS", help="files of tests")
         return parser
 
@@ -239,10 +255,16 @@ examples:
         """Return a row a test."""
         path = parsed_args.policy or self.settings(parsed_args).policy_file
         compiled = functools.cache(lambda host: policy_file.load(path, host))
+        facts = facts_file.load(parsed_args.facts) if parsed_args.facts else None
         rows: list[tuple[object, ...]] = []
         for name in parsed_args.tests:
+            file = pathlib.Path(name)
+
+            def load(named: str, folder: pathlib.Path = file.parent) -> Facts:
+                return facts_file.load(folder / named)
+
             with refusals("tests"):
-                found = trials.parse(pathlib.Path(name).read_text(encoding="utf-8"), name)
+                found = trials.parse(file.read_text(encoding="utf-8"), name, facts, load)
             for outcome in trials.run(found, compiled):
                 result = "wrong" if outcome.wrong else "ok"
                 row = (name, outcome.trial.name, result, list(outcome.wrong))

@@ -27,7 +27,7 @@ from iat_nova.policy.render import Rendered, facts, render
 from iat_nova.policy.rules import Rules
 from iat_nova.policy.validate import validate
 
-__all__ = ["Classified", "Policy", "PolicyError", "Problem", "default", "parse"]
+__all__ = ["DEFAULT_NAME", "Classified", "Policy", "PolicyError", "Problem", "default", "parse"]
 
 DEFAULT_NAME = "the default policy"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of a policy: a host and a guest in, its class, its ways and the parameters out; pure.
+"""Tests of a policy: a host and guests in, the class of one, its ways and the parameters out; pure.
 
 ``tests.schema.yaml`` says what may stand in a file of tests.
 """
@@ -13,34 +13,38 @@ from typing import Any
 
 import yaml
 
-from iat_nova.common.cpulist import parse_cpus
+from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.model import (
     Attachment,
     AttachmentKind,
     CacheDomain,
+    DomainInventory,
     Facts,
     Guest,
     HostFacts,
     Nic,
     Tenant,
-    TenantKind,
 )
 from iat_nova.policy import effective
 from iat_nova.policy.document import read
+from iat_nova.policy.owners import POOL, guest_id
 from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.render import Rendered
 from iat_nova.policy.validate import VALIDATOR, validate
+
+Load = Callable[[str], Facts]
 
 _HOST = {"hostname": "host", "ways": 11, "cpus": 18, "sockets": 1, "hour": 12, "weekday": "mon"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trial:
-    """One test. `guest` None: only parameters are looked at."""
+    """One test. `guest` None: only parameters are looked at. `domain` None: the guest's first."""
 
     name: str
-    host: HostFacts
+    facts: Facts
     guest: Guest | None
+    domain: int | None
     expect: Mapping[str, Any]
 
 
@@ -52,8 +56,14 @@ class Outcome:
     wrong: tuple[str, ...]
 
 
-def parse(text: str, source: str) -> list[Trial]:
-    """Return the tests of a file. Raises `PolicyError` with everything that is wrong in it."""
+def parse(
+    text: str, source: str, facts: Facts | None = None, load: Load | None = None
+) -> list[Trial]:
+    """Return the tests of a file. Raises `PolicyError` with everything that is wrong in it.
+
+    `facts` are those of a host whose guests can be named; None: those that the file names, which
+    `load` returns for their file's name. Raises what that raises.
+    """
     try:
         lines = tuple(range(1, text.count("\n") + 2))
         document = read(Rendered(text, lines))
@@ -62,7 +72,12 @@ def parse(text: str, source: str) -> list[Trial]:
         if problems:
             raise PolicyError(problems)
         assert isinstance(value, dict)
-        return [_trial(one, value.get("host", {}), number) for number, one in _tests(value)]
+        if facts is None and load is not None and "facts" in value:
+            facts = load(value["facts"])
+        return [
+            _trial(one, {**value.get("host", {}), **one.get("host", {})}, f"tests[{number}]", facts)
+            for number, one in enumerate(value["tests"])
+        ]
     except PolicyError as error:
         raise PolicyError(error.problems, source) from None
 
@@ -71,7 +86,7 @@ def run(trials: list[Trial], compiled: Callable[[HostFacts], Any]) -> Iterator[O
     """Yield what each test finds; `compiled` makes a host's policy or raises `PolicyError`."""
     for trial in trials:
         try:
-            policy = compiled(trial.host)
+            policy = compiled(trial.facts.host)
         except PolicyError as error:
             yield Outcome(trial, tuple(_refused(trial, str(error))))
             continue
@@ -87,10 +102,6 @@ def run(trials: list[Trial], compiled: Callable[[HostFacts], Any]) -> Iterator[O
 def _schema() -> Any:
     text = resources.files("iat_nova.policy").joinpath("tests.schema.yaml").read_text("utf-8")
     return yaml.safe_load(text)
-
-
-def _tests(value: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    yield from enumerate(value["tests"])
 
 
 def _refused(trial: Trial, said: str) -> Iterator[str]:
@@ -111,18 +122,27 @@ def _wanted(expect: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _found(trial: Trial, policy: Any) -> Iterator[tuple[str, Any]]:
     """Yield what the policy gives, under the keys of `expect`."""
-    parameters = effective.document(policy.parameters, policy.rules)["parameters"]
+    numbers = policy.parameters if trial.domain is None else policy.parameters.of(trial.domain)
+    parameters = effective.document(numbers, policy.rules)["parameters"]
     yield from ((f"parameters.{name}", value) for name, value in parameters.items())
-    if trial.guest is None:
-        return
-    classified = policy.classify(Facts(trial.host, (trial.guest,), None), {})
-    tenant = next(
-        one
-        for inventory in classified.domains.values()
-        for one in inventory.tenants
-        if one.kind in (TenantKind.GUEST, TenantKind.POOL)
-    )
-    yield from _of_tenant(tenant)
+    if trial.guest is not None:
+        classified = policy.classify(trial.facts, {})
+        tenant = _tenant(classified.domains, trial.guest, trial.domain)
+        yield from _of_tenant(tenant) if tenant is not None else ()
+
+
+def _tenant(
+    domains: Mapping[int, DomainInventory], guest: Guest, number: int | None
+) -> Tenant | None:
+    """Return the tenant of a guest, or the pool where it floats, in a domain or in its first."""
+    for inventory in domains.values():
+        if number not in (None, inventory.domain.id):
+            continue
+        here = {tenant.id: tenant for tenant in inventory.tenants}
+        floats = not set(guest.floating_cpus).isdisjoint(inventory.domain.cpus)
+        if own := here.get(guest_id(guest)) or (here.get(POOL) if floats else None):
+            return own
+    return None
 
 
 def _of_tenant(tenant: Tenant) -> Iterator[tuple[str, Any]]:
@@ -138,18 +158,58 @@ def _of_tenant(tenant: Tenant) -> Iterator[tuple[str, Any]]:
     }.items()
 
 
-def _trial(value: dict[str, Any], host: dict[str, Any], number: int) -> Trial:
-    made = _host({**_HOST, **host, **value.get("host", {})})
-    guest = None
-    if "guest" in value:
+def _trial(value: dict[str, Any], host: dict[str, Any], path: str, facts: Facts | None) -> Trial:
+    """Make a test; `host` is what the file and the test say of the host, `path` the test's."""
+    guest = value.get("guest")
+    if facts is None:
+        if isinstance(guest, str):
+            raise _error(f"{path}.guest", "a name needs the facts of a host: facts, or --facts")
+        facts = Facts(_host({**_HOST, **host}), (), None)
+    else:
+        facts = dataclasses.replace(facts, host=_changed(facts.host, host, path))
+    if value.get("domain") not in (None, *(domain.id for domain in facts.host.domains)):
+        raise _error(f"{path}.domain", f"the host has no cache domain {value['domain']}")
+    if isinstance(guest, str):
+        guest = _named(facts, guest, f"{path}.guest")
+    elif guest is not None:
         try:
-            guest = _guest(value["guest"])
+            guest = _guest(guest)
         except ValueError as error:
-            raise PolicyError([Problem(f"tests[{number}].guest.cpus", None, str(error))]) from None
-        if not set(guest.dedicated_cpus + guest.floating_cpus) <= set(made.online_cpus):
-            problem = f"the host has CPUs 0 to {len(made.online_cpus) - 1}"
-            raise PolicyError([Problem(f"tests[{number}].guest.cpus", None, problem)])
-    return Trial(value["name"], made, guest, value["expect"])
+            raise _error(f"{path}.guest.cpus", str(error)) from None
+        here = facts.host.online_cpus
+        if not set(guest.dedicated_cpus + guest.floating_cpus) <= set(here):
+            raise _error(f"{path}.guest.cpus", f"the host has CPUs {format_cpus(here)}")
+        facts = Facts(facts.host, (guest,), None)
+    return Trial(value["name"], facts, guest, value.get("domain"), value["expect"])
+
+
+def _error(path: str, message: str) -> PolicyError:
+    return PolicyError([Problem(path, None, message)])
+
+
+def _named(facts: Facts, name: str, path: str) -> Guest:
+    """Return the one guest of the facts that is called so."""
+    found = [one for one in facts.guests if name in (one.uuid, one.name, one.display_name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise _error(path, f"{len(found)} guests are called {name}: name the UUID")
+    names = ", ".join(one.display_name for one in facts.guests)
+    raise _error(path, f"no guest is called {name}; the facts have: {names or 'none'}")
+
+
+def _changed(host: HostFacts, value: dict[str, Any], path: str) -> HostFacts:
+    """Return a host of facts with what a test says to be other than in them."""
+    if fixed := {"cpus", "sockets"} & value.keys():
+        raise _error(f"{path}.host", f"{', '.join(sorted(fixed))}: the facts have them")
+    of_domains = {key: value[key] for key in ("ways", "way_bytes") if key in value}
+    of_host = {key: value[key] for key in ("hostname", "hour", "weekday") if key in value}
+    nics = host.nics
+    if "nic_speed_gbps" in value:
+        speed = float(value["nic_speed_gbps"])
+        nics = tuple(dataclasses.replace(one, speed_gbps=speed) for one in nics)
+    domains = tuple(dataclasses.replace(one, **of_domains) for one in host.domains)
+    return dataclasses.replace(host, domains=domains, nics=nics, **of_host)
 
 
 def _host(value: dict[str, Any]) -> HostFacts:

@@ -161,6 +161,7 @@ class Status:
     shadow: Shadow | None = None
     placement: Placement | None = None  # None: not compared yet
     policy: str = ""  # in force, every default written out
+    policy_source: str = ""  # its file, or what the default policy is called; empty: not known
     policy_reads: int = 0  # since the start, as somebody asked; refused ones count
     problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on
     last_error: str | None = None

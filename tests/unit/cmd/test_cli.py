@@ -503,6 +503,23 @@ class TestOthers(CliCase):
         status, out, _ = self.run_it("policy", "diff", str(path))
         self.assertEqual((1, True), (status, "-  interval: 2s\n+  interval: 3s" in out))
 
+    def test_policy_diff_of_an_agent_elsewhere(self):
+        """With a state directory alone it is the file its agent reads, not that of this host."""
+        path = self.folder / "policy.yaml"
+        path.write_text("parameters: {interval: 2s}\n")
+        shown = self.run_it("policy", "show", str(path))[1]
+        default = self.run_it("policy", "show")[1]
+        config = self.folder / "agent.conf"
+        config.write_text("[iat]\n")
+        for source, running in ((str(path), shown), ("the default policy", default), ("", default)):
+            self.tell(agent=stories.status(policy=running, policy_source=source))
+            self.assertEqual((0, ""), self.run_it("policy", "diff")[:2], source)
+        self.tell(agent=stories.status(policy=shown, policy_source=str(path)))
+        path.write_text("parameters: {interval: 3s}\n")
+        self.assertIn("+  interval: 3s", self.run_it("policy", "diff")[1])
+        named = self.run_it("policy", "diff", "--config-file", str(config))[1]
+        self.assertIn("+  interval: 1s", named)
+
     def test_policy_for_another_host(self):
         """Facts that were written on one host are read on another, without an agent there."""
         self.tell()
@@ -528,6 +545,21 @@ class TestOthers(CliCase):
             arguments = ("policy", "test", "--policy", str(policy), str(tests))
             self.assertEqual(expected, self.run_it(*arguments)[0], content)
         self.assertEqual("object", json.loads(self.run_it("policy", "schema")[1])["type"])
+
+    def test_policy_tests_of_a_whole_host(self):
+        """Its facts are named on the command line, or in the file and lie beside it."""
+        self.tell()
+        (self.folder / "facts.yaml").write_text(self.run_it("policy", "facts")[1])
+        policy = self.folder / "policy.yaml"
+        policy.write_text("classes: [{name: c, match: {instance: pc1}, priority: PC}]")
+        tests = self.folder / "tests.yaml"
+        arguments = ("policy", "test", "--policy", str(policy), str(tests))
+        tests.write_text("tests: [{name: a, guest: pc1, expect: {class: c}}]")
+        self.assertIn("a name needs the facts", self.run_it(*arguments)[2])
+        facts = ("--facts", str(self.folder / "facts.yaml"))
+        self.assertEqual((0, ""), self.run_it(*arguments, *facts)[::2])
+        tests.write_text(f"facts: facts.yaml\n{tests.read_text()}")
+        self.assertEqual((0, ""), self.run_it(*arguments)[::2])
 
     def test_files_without_end(self):
         """A device or a pipe in a file's place is refused, not read for ever."""

@@ -10,7 +10,7 @@ import yaml
 
 from iat_nova import policy
 from iat_nova.policy import PolicyError, schema, trials
-from tests.unit.policy.hosts import EXAMPLES, ONE, TWO
+from tests.unit.policy.hosts import EXAMPLES, ONE, TWO, facts, guest
 
 ROOT = pathlib.Path(__file__).parents[3]
 PAGES = ROOT / "doc" / "source" / "operator" / "examples"
@@ -135,9 +135,92 @@ tests:
             ("tests: []", "at least one"),
             ("{}", "the key tests is missing"),
             ("tests: [{name: a, guest: {cpus: x}, expect: {io: true}}]", "tests[0].guest.cpus"),
-            ("tests: [{name: a, guest: {cpus: '40'}, expect: {io: true}}]", "has CPUs 0 to 17"),
+            ("tests: [{name: a, guest: {cpus: '40'}, expect: {io: true}}]", "has CPUs 0-17"),
             ("tests: [{name: a, expect: {}}]", "at least one"),
         ):
             with self.assertRaises(PolicyError) as caught:
                 trials.parse(text, "t.yaml")
             self.assertIn(message, str(caught.exception), text)
+
+
+WHOLE = """
+parameters: {threshold_miss_low: 1M/s}
+domains: {"1": {threshold_miss_low: 2M/s}}
+classes:
+- {name: night, match: {instance: db}, priority: {{ "PC" if hour < 6 else "BE" }}}
+- {name: second, match: {domain: 1}, ways: {min: 3}}
+"""
+
+
+class TestOfAWholeHost(unittest.TestCase):
+    """Tests of the guests of a host's facts, by name, all of them being there."""
+
+    def setUp(self):
+        self.facts = facts(
+            guest("db", dedicated_cpus=(2, 9)),
+            guest("web", dedicated_cpus=(10, 11)),
+            guest("dev", dedicated_cpus=(), floating_cpus=(4, 12)),
+            guest("twin"),
+            guest("twin-b", display_name="twin", dedicated_cpus=(2, 5)),
+            host=TWO,
+        )
+
+    def outcomes(self, tests, text=WHOLE, **given):
+        given = given or {"facts": self.facts}
+        found = trials.parse(tests, "t.yaml", **given)
+        return [one.wrong for one in trials.run(found, functools.partial(policy.parse, text))]
+
+    def test_guests_by_name(self):
+        """By any of their names; time of day and socket as the test says."""
+        tests = """
+host: {hour: 12}
+tests:
+- {name: a, guest: db, expect: {class: night, priority: BE, parameters: {threshold_miss_low: 1M/s}}}
+- {name: b, guest: instance-db, host: {hour: 3}, expect: {priority: PC}}
+- {name: c, guest: web, domain: 1, expect: {class: second, min: 3}}
+- {name: d, guest: web, domain: 1, expect: {parameters: {threshold_miss_low: 2M/s}}}
+- {name: e, guest: dev, domain: 1, expect: {class: pool}}
+- {name: f, guest: web, domain: 0, expect: {class: second}}
+- {name: g, guest: web, expect: {max: 4}, host: {ways: 4}}
+- {name: h, guest: {instance: db, cpus: 10-11}, domain: 1, expect: {class: night}}
+"""
+        wrong = ("class: expected second, found None",)  # it has no CPU there
+        self.assertEqual([(), (), (), (), (), wrong, (), ()], self.outcomes(tests))
+
+    def test_others_are_there(self):
+        """What a guest gets among all others, who may have its CPUs."""
+        tests = "tests: [{name: a, guest: instance-twin-b, expect: {class: default, min: 1}}]"
+        tests = f"host: {{hour: 1}}\n{tests}"
+        self.assertEqual([()], self.outcomes(tests))
+
+    def test_facts_that_the_file_names(self):
+        """They are loaded by that name; others that are given come first."""
+        asked = []
+
+        def load(name):
+            asked.append(name)
+            return self.facts
+
+        tests = (
+            "facts: f.yaml\ntests: [{name: a, guest: db, host: {hour: 1}, expect: {priority: PC}}]"
+        )
+        self.assertEqual([()], self.outcomes(tests, load=load))
+        self.assertEqual([()], self.outcomes(tests, facts=self.facts, load=load))
+        self.assertEqual(["f.yaml"], asked)
+
+    def test_what_is_wrong_with_them(self):
+        """A guest that is not there, or two; what facts do not leave open."""
+        for test, message in (
+            ("guest: nobody", "tests[0].guest: no guest is called nobody; the facts have: db, web"),
+            ("guest: twin", "2 guests are called twin"),
+            ("domain: 7", "tests[0].domain: the host has no cache domain 7"),
+            ("host: {sockets: 1}", "tests[0].host: sockets: the facts have them"),
+            ("guest: {cpus: '40'}", "has CPUs 0-15"),
+        ):
+            with self.assertRaises(PolicyError) as caught:
+                self.outcomes(f"tests: [{{name: a, {test}, expect: {{io: true}}}}]")
+            self.assertIn(message, str(caught.exception))
+        with self.assertRaisesRegex(
+            PolicyError, "tests.0..guest: a name needs the facts of a host"
+        ):
+            trials.parse("tests: [{name: a, guest: db, expect: {io: true}}]", "t.yaml")
