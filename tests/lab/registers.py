@@ -14,7 +14,17 @@ _BYTES = (4096 + SOCKETS * 4096) * 8
 _CPU, _CPU_WORDS = 128, 16
 _FABRIC, _FABRIC_WORDS = 2304, 64
 _SOCKET, _SOCKET_WORDS = 4096, 4096
-_DDIO, _WRITES, _QOS_CFG, _EXT_CFG, _CBM, _MBA, _CHA, _CHA_WORDS = 16, 17, 18, 19, 32, 64, 128, 16
+_DDIO, _WRITES, _QOS_CFG, _EXT_CFG, _CBM, _MBA, _L3, _CHA, _CHA_WORDS = (
+    16,
+    17,
+    18,
+    19,
+    32,
+    64,
+    96,
+    128,
+    16,
+)
 _RMID, _RMID_WORDS = 1024, 4
 
 
@@ -78,6 +88,11 @@ class Registers:
         """Add an IO root complex's DMA; AMD only. `package` counts sockets."""
         for place, count in enumerate((write_lines, read_lines)):
             self._add(_FABRIC + package * _FABRIC_WORDS + root * 4 + place, count)
+
+    def add_l3(self, accesses=0, misses=0, *, socket=0):
+        """Add to what an L3 cache's own counters count; AMD only."""
+        self._add(_at(socket, _L3), accesses)
+        self._add(_at(socket, _L3 + 1), misses)
 
     def set_rmid(self, rmid, occupancy=0, total=0, local=0, *, socket=0):
         """Set what a monitoring id has counted, in units of 64 KiB."""
