@@ -15,6 +15,7 @@ from dataclasses import astuple
 
 from iat_nova import policy
 from iat_nova.agent import policy_file, rights, wiring
+from iat_nova.agent.hand_over import HandOverFiles
 from iat_nova.common.clock import SystemClock
 from iat_nova.common.config_files import may_read
 from iat_nova.common.cpulist import format_cpus
@@ -96,8 +97,10 @@ def _choose(settings: Settings, host: Host) -> tuple[Backends | None, list[Findi
 
 def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Finding]:
     """Tell whether an agent runs, and whether one ended without restoring the hardware."""
+    left = wiring.hand_over_files(settings)
     if agent is not None:
-        return [Finding("agent", Level.OK, f"runs as process {agent}")]
+        more = "; its next end hands over" if left.asked else ""
+        return [Finding("agent", Level.OK, f"runs as process {agent}{more}")]
     try:
         keeper = wiring.snapshot(settings, host)
         pending, away = keeper.pending, keeper.out_of_reach()
@@ -108,12 +111,21 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
         remedy = "bring one of them online (chcpu -e CPU); then iat-nova restore"
         return [Finding("snapshot", Level.NOTE, state, remedy)]
     if pending:
-        state = "an agent ended without restoring the original hardware settings"
-        return [Finding("snapshot", Level.NOTE, state, "iat-nova restore")]
-    if left := host.resctrl.own_groups():
-        state = f"groups of an earlier agent, without its snapshot: {', '.join(left)}"
+        return [_not_restored(left)]
+    if groups := host.resctrl.own_groups():
+        state = f"groups of an earlier agent, without its snapshot: {', '.join(groups)}"
         return [Finding("left behind", Level.NOTE, state, "iat-nova restore")]
     return []
+
+
+def _not_restored(left: HandOverFiles) -> Finding:
+    """Tell why the host may have been left as an agent had it."""
+    if left.lately:
+        state = f"the last agent handed over: within {left.within_s:g} s the next one may adopt it"
+        remedy = "systemctl start iat-nova-agent; or iat-nova restore"
+        return Finding("hand-over", Level.NOTE, state, remedy)
+    state = "an agent ended without restoring the original hardware settings"
+    return Finding("snapshot", Level.NOTE, state, "iat-nova restore")
 
 
 def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:

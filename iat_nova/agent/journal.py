@@ -188,6 +188,14 @@ class Journal:
         """Tell something that is not a problem: started, policy reloaded, paused."""
         self._tell("info", text)
 
+    def adopted(self) -> None:
+        """Note that masks and decisions of the agent before were adopted."""
+        self._status = dataclasses.replace(self._status, adopted_s=self._clock.wall())
+
+    def handed_over(self) -> None:
+        """Note that masks and decisions are left to the next agent."""
+        self._status = dataclasses.replace(self._status, handed_over_s=self._clock.wall())
+
     def policy_read(self) -> None:
         """Note that the policy was read again as somebody asked, with any outcome."""
         reads = self._status.policy_reads + 1
@@ -275,8 +283,15 @@ class Journal:
     def close(self) -> None:
         """Say that the agent stopped, and write what is left."""
         self._tell("info", "agent stopped")
-        last_error = self._status.last_error
-        self._history.status(dataclasses.replace(self._latest, last_error=last_error, stopped=True))
+        said = self._status
+        self._history.status(
+            dataclasses.replace(
+                self._latest,
+                last_error=said.last_error,
+                handed_over_s=said.handed_over_s,
+                stopped=True,
+            )
+        )
         self._history.close()
         self._watchdog.close()
 

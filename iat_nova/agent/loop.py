@@ -402,6 +402,7 @@ class Agent:
             self.journal.tell(f"not handed over to the next agent: {error}")
             return False
         self.journal.tell("handed over: masks and decisions are left to the next agent")
+        self.journal.handed_over()
         return True
 
     def _adopt(self, left: Left) -> None:
@@ -414,6 +415,7 @@ class Agent:
             f"adopted: masks and decisions of the last agent (version {left.version}), "
             f"which it left {age_s:.1f} s ago"
         )
+        self.journal.adopted()
 
     def _take(self, parameters: Parameters) -> None:
         """Make the strategy, and one for each cache domain with parameters of its own."""

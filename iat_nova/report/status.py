@@ -77,6 +77,8 @@ def record(view: View) -> dict[str, Any]:
         "strategy": said.strategy if said else None,
         "interval_s": said.interval_s if said else None,
         "started_s": said.started_s if said else None,
+        "adopted_s": said.adopted_s if said else None,
+        "handed_over_s": said.handed_over_s if said else None,
         "pmd_threads": [dataclasses.asdict(one) for one in view.switch.pmd_threads]
         if view.switch is not None
         else [],
@@ -129,7 +131,8 @@ def _agent(view: View, wall_s: float) -> str:
         return f"{told}; below is the last it recorded" if view.now else told
     said = view.now.status
     parts = [said.mode, f"strategy {escape.plain(said.strategy)}", f"every {said.interval_s:g} s"]
-    parts += [f"pid {said.pid}", f"up {words.duration(wall_s - said.started_s)}"]
+    since = " since a hand-over" if said.adopted_s is not None else ""
+    parts += [f"pid {said.pid}", f"up {words.duration(wall_s - said.started_s)}{since}"]
     text = ", ".join(parts)
     return f"{text}\n{said.mode}s only: {escape.plain(said.reason)}" if said.reason else text
 

@@ -186,8 +186,12 @@ def _ended(view: View) -> str:
     if agent.state is State.FAILED:
         return f"it ended with an error: {agent.text}"
     said = agent.pid is not None or (view.now is not None and view.now.status.stopped)
-    clean = agent.state is State.STOPPED and said
-    return "it ended properly" if clean else "unclean shutdown"
+    if agent.state is not State.STOPPED or not said:
+        return "unclean shutdown"
+    left_s = view.now.status.handed_over_s if view.now is not None else None
+    if left_s is not None:
+        return f"it handed over to the next agent at {words.moment(left_s)}"
+    return "it ended properly"
 
 
 def pause(view: View) -> Pause | None:

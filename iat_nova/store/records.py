@@ -166,6 +166,8 @@ class Status:
     problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on
     last_error: str | None = None
     stopped: bool = False  # it said that it stopped
+    adopted_s: float | None = None  # wall clock, since when it goes on from the agent before
+    handed_over_s: float | None = None  # wall clock, when it left the masks to the next agent
 
     @property
     def reason(self) -> str | None:

@@ -4,9 +4,11 @@
 import json
 import subprocess
 import sys
+import time
 from unittest import mock
 
 from iat_nova.agent import rights, wiring
+from iat_nova.agent.hand_over import Left
 from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
 from tests.unit.hardware.test_rootport import config_space
@@ -228,6 +230,22 @@ class Around(DoctorCase):
         self.check("left behind", "note", r"iat-nova\.1", "^iat-nova restore$")
         self.assertEqual(0, self.run_it("restore")[0])
         self.assertNotIn("left behind", self.rows()[1])
+
+    def test_between_two_agents(self):
+        """What is left to the next agent is no crash, for as long as that may come."""
+        self.crash()
+        files = wiring.hand_over_files(self.settings())
+        files.request.parent.mkdir(exist_ok=True)
+        files.ask()
+        hands = wiring.machine(self.settings())
+        memory = (wiring.enforcer(hands).memory, hands.allocator.memory)
+        files.write(Left(time.monotonic(), "1", "iat", (), {}, (), *memory))
+        self.check("hand-over", "note", "within 60 s the next one may adopt it", "iat-nova restore")
+        with mock.patch.object(wiring, "writer", return_value=7):
+            self.check("agent", "ok", "^runs as process 7; its next end hands over$")
+        files.remove()
+        self.assertNotIn("hand-over", self.rows()[1])
+        self.check("snapshot", "note", "without restoring", "iat-nova restore")
 
     def test_libpqos_is_let_alone(self):
         """It takes a lock to tell the domains: they are read from CPUID, agent or not."""

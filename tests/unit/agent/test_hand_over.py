@@ -100,10 +100,12 @@ class Policy:
 
 
 class Told:
-    """The journal, of which decisions and what is told are kept."""
+    """The journal, of which decisions, what is told and what the status has are kept."""
 
-    def __init__(self, told, decided):
+    def __init__(self, told, decided, noted):
         self.tell = told.append
+        self.adopted = lambda: noted.append("adopted")
+        self.handed_over = lambda: noted.append("handed over")
         self.iteration = lambda state, sample, decision, *_others: decided.append(decision)
 
     def __getattr__(self, name):
@@ -121,6 +123,7 @@ class HandOverCase(test_restore.MachineCase):
         super().setUp()
         self.decided = []
         self.told = []
+        self.noted = []
         self.pause = None
         self.strategy = "iat"
         self.loaded = None
@@ -157,7 +160,7 @@ class HandOverCase(test_restore.MachineCase):
                 make_strategy=lambda parameters: registry.make(self.strategy, parameters),
                 counters=Counters(clock),
                 enforcer=wiring.enforcer(hands),
-                journal=Told(self.told, self.decided),
+                journal=Told(self.told, self.decided, self.noted),
                 clock=clock,
                 paused=lambda: self.pause,
                 outside=Outside(hands.owners, hands.inspect, hands.unrestored, hands.missing),
@@ -202,6 +205,7 @@ class HandOver(HandOverCase):
         self.assertEqual([([], self.left)], seen)
         self.assertEqual(0x600, self.first_found)
         self.assertRegex(self.told[1], rf"^adopted: .*version {VERSION}")
+        self.assertEqual(["handed over", "adopted"], self.noted)
         after = self.decided[len(before) :]
         for last, first in zip(before[-2:], after[:2], strict=True):
             self.assertEqual((last.domain, last.iteration + 1), (first.domain, first.iteration))

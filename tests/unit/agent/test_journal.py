@@ -215,3 +215,16 @@ class JournalTest(unittest.TestCase):
             status = reader.status().status
         self.assertTrue(status.stopped)
         self.assertEqual("refused", status.last_error)
+        self.assertIsNone(status.handed_over_s)
+
+    def test_from_one_agent_to_the_next(self) -> None:
+        """The status has when masks were adopted, and the last word when they were left."""
+        self.journal.adopted()
+        self.journal.status({}, None)
+        self.assertEqual(1.0, self.read(lambda r: r.status()).status.adopted_s)
+        self.clock.wall_s = 2.0
+        self.journal.handed_over()
+        self.journal.close()
+        with HistoryReader(self.path) as reader:
+            status = reader.status().status
+        self.assertEqual((1.0, 2.0, True), (status.adopted_s, status.handed_over_s, status.stopped))

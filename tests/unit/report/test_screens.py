@@ -104,6 +104,27 @@ class TestStatus(StoryCase):
             self.assertEqual((agent.state, agent.age_s), (record["state"], record["state_age_s"]))
             self.assertFalse(record["running"])
 
+    def test_across_a_hand_over(self):
+        """That the masks were adopted, or when they were left to the next agent, is told."""
+        seen = self.view()
+        self.assertNotIn("hand-over", status.page(seen, time.time()))
+        for changes, agent, words in (
+            ({"adopted_s": stories.NIGHT}, AGENT, r"up .* since a hand-over\n"),
+            (
+                {"handed_over_s": stories.NIGHT, "stopped": True},
+                AgentNow(State.STOPPED, 7),
+                r"not running \(it handed over to the next agent at 20\d\d-.*\)",
+            ),
+            ({"handed_over_s": stories.NIGHT}, AgentNow(State.UNCLEAN, 7), "unclean shutdown"),
+        ):
+            said = dataclasses.replace(seen.now.status, **changes)
+            now = dataclasses.replace(seen.now, status=said)
+            view = dataclasses.replace(seen, now=now, agent=agent)
+            self.assertRegex(status.page(view, time.time()), words)
+            record = status.record(view)
+            for name in ("adopted_s", "handed_over_s"):
+                self.assertEqual(changes.get(name), record[name])
+
     def test_a_history_that_cannot_be_written(self):
         """The agent's own page tells it, where the history cannot; it is no dead agent."""
         full = dataclasses.replace(AGENT, text="history h: the disk is full")
