@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import astuple
 
 from iat_nova import policy
-from iat_nova.agent import policy_file, rights, wiring
+from iat_nova.agent import policy_file, restoring, rights, wiring
 from iat_nova.agent.hand_over import HandOverFiles
 from iat_nova.common.clock import SystemClock
 from iat_nova.common.config_files import may_read
@@ -59,7 +59,7 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
 def examine(settings: Settings, host: Host) -> list[Finding]:
     """Look at everything, in the order in which a person would mend it; the last is the verdict."""
     hands, interfaces = _choose(settings, host)
-    agent = wiring.writer(host)
+    agent = restoring.writer(host)
     found = probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
     found += _left_behind(settings, host, agent)
     found += _tenants(settings, host, hands)
@@ -97,12 +97,12 @@ def _choose(settings: Settings, host: Host) -> tuple[Backends | None, list[Findi
 
 def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Finding]:
     """Tell whether an agent runs, and whether one ended without restoring the hardware."""
-    left = wiring.hand_over_files(settings)
+    left = restoring.hand_over_files(settings)
     if agent is not None:
         more = "; its next end hands over" if left.asked else ""
         return [Finding("agent", Level.OK, f"runs as process {agent}{more}")]
     try:
-        keeper = wiring.snapshot(settings, host)
+        keeper = restoring.snapshot(settings, host)
         pending, away = keeper.pending, keeper.out_of_reach()
     except HardwareError as error:
         return [probe.refusal("snapshot", error, Level.IMPOSSIBLE)]
@@ -131,7 +131,7 @@ def _not_restored(left: HandOverFiles) -> Finding:
 def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
     """Return the groups libpqos made for our agent; `_left_behind` reports what is not known."""
     try:
-        return wiring.groups_of_libpqos(wiring.snapshot(settings, host), host)
+        return restoring.groups_of_libpqos(restoring.snapshot(settings, host), host)
     except HardwareError:
         return ()
 

@@ -11,12 +11,12 @@ import logging
 import math
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from iat_nova import policy
-from iat_nova.agent import policy_file
+from iat_nova.agent import policy_file, restoring
 from iat_nova.agent.freshness import Freshness
-from iat_nova.agent.hand_over import HandOverFiles, Left, Succession
+from iat_nova.agent.hand_over import Left, Succession
 from iat_nova.agent.interlock import Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, FactsSource
@@ -27,16 +27,14 @@ from iat_nova.agent.shadow_policy import ShadowPolicy
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.common import plugins
 from iat_nova.common.clock import Clock, SystemClock
-from iat_nova.conf import WRITER_LOCK, ConfigError, Settings
+from iat_nova.conf import ConfigError, Settings
 from iat_nova.enforcement.enforcer import Enforcer, Keeper
 from iat_nova.enforcement.saved_first import PortsOff, SavedFirst
-from iat_nova.enforcement.snapshot import HostTaken, RestoreError, Snapshot
-from iat_nova.hardware import backends, pqos, probe
+from iat_nova.enforcement.snapshot import Snapshot
+from iat_nova.hardware import backends, probe
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError, PortDca
-from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.monitor import Monitor, offered
 from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.hardware.rollback import Restorable
 from iat_nova.hardware.rootport import RootPorts
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.host import read_host
@@ -99,7 +97,7 @@ class Machine:
 
     def unrestored(self) -> tuple[str, ...]:
         """Tell what nobody could restore yet, because it is offline."""
-        return () if self.snapshot is None else out_of_reach(self.snapshot.unreached)
+        return () if self.snapshot is None else restoring.out_of_reach(self.snapshot.unreached)
 
     @contextlib.contextmanager
     def ours(self, *, adopt: bool = False) -> Iterator[Left | None]:
@@ -123,7 +121,7 @@ class Machine:
                 yield left
             finally:
                 if not self.snapshot.handed_over:
-                    _all_back(self.snapshot)  # the agent did so when it ended, if it could
+                    restoring.all_back(self.snapshot)  # the agent did so when it ended, if it could
 
     def _adopted(self) -> Left | None:
         """Take over what the last agent left, None where there is nothing or that cannot be."""
@@ -150,11 +148,11 @@ def machine(settings: Settings) -> Machine:
             host, settings.dca_off_ports, settings.dca_ports
         )
         inspect_ports = ports.inspect
-    keeper = snapshot(settings, host, parts)
+    keeper = restoring.snapshot(settings, host, parts)
     succession = None
     if isinstance(hands.allocator, Resctrl):
         succession = Succession(
-            hand_over_files(settings),
+            restoring.hand_over_files(settings),
             keeper,
             hands.allocator,
             hands.ddio,
@@ -170,7 +168,7 @@ def machine(settings: Settings) -> Machine:
         snapshot=keeper,
         ports=ports,
         dca=ports,
-        owners=lambda: probe.owners(host, ours=groups_of_libpqos(keeper, host)),
+        owners=lambda: probe.owners(host, ours=restoring.groups_of_libpqos(keeper, host)),
         inspect=lambda: (*hands.inspect().foreign, *inspect_ports()),
         about=hands.choices,
         remove_left_over=host.resctrl.remove_left_over,
@@ -178,12 +176,6 @@ def machine(settings: Settings) -> Machine:
         monitor=tenant_monitor(settings, host, hands),
         succession=succession,
     )
-
-
-def hand_over_files(settings: Settings) -> HandOverFiles:
-    """Return where an agent leaves to the next what it wrote, and where it is asked to."""
-    request = WRITER_LOCK.with_name("hand-over")
-    return HandOverFiles(settings.hand_over_path, request, settings.hand_over_s)
 
 
 def tenant_monitor(
@@ -210,82 +202,6 @@ def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
         settings.cha_slices,
     )
     return backends.choose(host, SystemClock(), wanted)
-
-
-def snapshot(
-    settings: Settings, host: probe.Host, parts: Mapping[str, Restorable] | None = None
-) -> Snapshot:
-    """Make what saves `parts`, and restores anything an agent saved here."""
-    return Snapshot(
-        parts or {},
-        snapshot=settings.snapshot_path,
-        lock=WRITER_LOCK,
-        others=backends.restorers(host),
-    )
-
-
-def groups_of_libpqos(keeper: Snapshot, host: probe.Host) -> tuple[str, ...]:
-    """Return the groups libpqos made for an agent of ours, as its snapshot says.
-
-    Raises `HardwareError`.
-    """
-    saved = keeper.saved("pqos-os")
-    return pqos.groups_made(host.fs, saved) if saved else ()
-
-
-def writer(host: probe.Host) -> int | None:
-    """Return the process that writes this host's cache masks now, None when there is none."""
-    return lock_holder(WRITER_LOCK, host.roots.proc)
-
-
-def _all_back(keeper: Snapshot) -> tuple[str, ...]:
-    """Restore; tell what was done. Raises `HardwareError` with what could not be restored."""
-    restored = keeper.restore()
-    if not_restored := (*restored.failed, *out_of_reach(restored.left)):
-        raise RestoreError("not restored: " + "; ".join(not_restored))
-    return restored.done
-
-
-def out_of_reach(left: Iterable[str]) -> tuple[str, ...]:
-    """Tell of what a restore could not reach, what becomes of it."""
-    return tuple(
-        f"{one}: its CPUs are offline; it stays in the snapshot and is restored when they are "
-        "online again: by an agent that runs, the next start, or iat-nova restore"
-        for one in left
-    )
-
-
-def restore(
-    settings: Settings, *, unless_handed_over: bool = False, unless_taken: bool = False
-) -> tuple[str, ...]:
-    """Put the host back as an agent found it that could not do so itself; tell what was done.
-
-    Without a snapshot there is nothing to do on any machine, but for groups that carry our
-    name. `unless_handed_over`: nothing is done, once, when the agent that ended has just left the
-    host to the next; `unless_taken`: nothing while somebody writes, who restores at its end. Else
-    raises `HardwareError` while an agent runs, and whenever something cannot be restored; with
-    `unless_taken` also while the next agent may adopt yet: ask again.
-    """
-    host = probe.Host()
-    left = hand_over_files(settings)
-    if unless_handed_over and left.let_pass():
-        return (f"handed over: the next agent has {settings.hand_over_s:g} s to adopt it",)
-    if unless_taken and left.lately:  # a timer of an earlier restart
-        raise HardwareError("handed over just now, and may be adopted yet; restore it later")
-    try:
-        if not settings.snapshot_path.exists() and not host.resctrl.own_groups():
-            return ()
-    except OSError as error:
-        raise HardwareError(f"{settings.snapshot_path}: {error.strerror}; run as root") from error
-    keeper = snapshot(settings, host)
-    try:
-        with keeper.only_writer():
-            left.remove()
-            return (*_all_back(keeper), *host.resctrl.remove_left_over())
-    except HostTaken:
-        if unless_taken and not left.pending:  # else that writer is about to end without restoring
-            return ()
-        raise
 
 
 def _platform(settings: Settings) -> Machine:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from iat_nova.agent import wiring
+from iat_nova.agent import restoring
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
 from iat_nova.conf import LOCK, STATE_DIR_VARIABLE
 from iat_nova.store.heartbeat import look
@@ -58,7 +58,7 @@ examples:
             raise Failure("no agent is seen running here", EXIT_NOT_RUNNING)
         files = getattr(parsed_args, "config_file", None) or self.app_args.config_file or ()
         restore_in(settings.hand_over_s + LATER_S, files)
-        wiring.hand_over_files(settings).ask()
+        restoring.hand_over_files(settings).ask()
         self.app.stdout.write(
             f"The agent's next end hands over; the host is restored in {settings.hand_over_s:g} s "
             "where no agent has adopted it.\n"

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from iat_nova.agent import doctor, wiring
+from iat_nova.agent import doctor, restoring
 from iat_nova.cmd.base import EXIT_FAILURE, Command, Failure, Lister, add_text_format
 from iat_nova.hardware import probe
 from iat_nova.hardware.api import HardwareError
@@ -125,7 +125,7 @@ examples:
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Restore and tell what was done."""
         try:
-            done = wiring.restore(
+            done = restoring.restore(
                 self.settings(parsed_args),
                 unless_handed_over=parsed_args.unless_handed_over,
                 unless_taken=parsed_args.unless_taken,

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from iat_nova.agent import wiring
+from iat_nova.agent import restoring, wiring
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
 from iat_nova.cmd.host import DEFAULT_WIDTH, wrapped
 from iat_nova.common.clock import SystemClock
@@ -174,7 +174,7 @@ examples:
 
     def _check(self, machine: wiring.Machine, host: Host, domain: CacheDomain) -> None:
         """Raise `Failure` where the cache is somebody else's."""
-        if agent := wiring.writer(host):
+        if agent := restoring.writer(host):
             raise Failure(
                 f"process {agent} writes this host's cache masks, paused or not: it would write "
                 "over what is measured; systemctl stop iat-nova-agent"

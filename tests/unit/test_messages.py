@@ -20,6 +20,7 @@ SOURCES = (
         for name in (
             "loop",
             "wiring",
+            "restoring",
             "doctor",
             "interlock",
             "holding",

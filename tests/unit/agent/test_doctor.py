@@ -7,7 +7,7 @@ import sys
 import time
 from unittest import mock
 
-from iat_nova.agent import rights, wiring
+from iat_nova.agent import restoring, rights, wiring
 from iat_nova.agent.hand_over import Left
 from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
@@ -109,7 +109,7 @@ class Host(DoctorCase):
         part = mock.Mock()
         for before, status in ((["COS1"], 1), ([], 0)):
             part.save.return_value = {"groups": before, "resctrl": {"default": {}}}
-            wiring.snapshot(self.settings(), self.host(), {"pqos-os": part}).protect()
+            restoring.snapshot(self.settings(), self.host(), {"pqos-os": part}).protect()
             found, rows = self.rows()
             self.assertEqual((status, bool(before)), (found, "foreign group" in rows))
             self.settings().snapshot_path.unlink()
@@ -234,14 +234,14 @@ class Around(DoctorCase):
     def test_between_two_agents(self):
         """What is left to the next agent is no crash, for as long as that may come."""
         self.crash()
-        files = wiring.hand_over_files(self.settings())
+        files = restoring.hand_over_files(self.settings())
         files.request.parent.mkdir(exist_ok=True)
         files.ask()
         hands = wiring.machine(self.settings())
         memory = (wiring.enforcer(hands).memory, hands.allocator.memory)
         files.write(Left(time.monotonic(), "1", "iat", (), {}, (), *memory))
         self.check("hand-over", "note", "within 60 s the next one may adopt it", "iat-nova restore")
-        with mock.patch.object(wiring, "writer", return_value=7):
+        with mock.patch.object(restoring, "writer", return_value=7):
             self.check("agent", "ok", "^runs as process 7; its next end hands over$")
         files.remove()
         self.assertNotIn("hand-over", self.rows()[1])
@@ -276,7 +276,7 @@ class Around(DoctorCase):
             self.assertEqual("held\n", agent.stdout.readline())
             with open("/proc/locks", encoding="ascii") as locks:
                 self.put(self.roots.proc / "locks", locks.read())
-            self.assertEqual(agent.pid, wiring.writer(self.host()))
+            self.assertEqual(agent.pid, restoring.writer(self.host()))
             self.check("agent", "ok", f"^runs as process {agent.pid}$")
             self.assertNotIn("snapshot", self.rows()[1])
             agent.stdin.close()

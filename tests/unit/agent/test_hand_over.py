@@ -11,7 +11,7 @@ import threading
 import time
 from unittest import mock
 
-from iat_nova.agent import hand_over, wiring
+from iat_nova.agent import hand_over, restoring, wiring
 from iat_nova.agent.interlock import Outside
 from iat_nova.agent.loop import Agent, ThreadDied
 from iat_nova.conf import STATE_DIR_VARIABLE
@@ -137,7 +137,7 @@ class HandOverCase(test_restore.MachineCase):
 
     @property
     def files(self):
-        return wiring.hand_over_files(self.settings())
+        return restoring.hand_over_files(self.settings())
 
     def life(self, *planned, seconds=1.2, policy=Policy(), **changes):
         """Let an agent live so long, and do what is planned, one a wait; its end is in order."""
@@ -339,7 +339,7 @@ class Ends(HandOverCase):
 
         with (
             mock.patch.object(hand_over.HandOverFiles, "write", side_effect=Killed),
-            mock.patch.object(wiring, "_all_back"),
+            mock.patch.object(restoring, "all_back"),
             mock.patch("iat_nova.agent.interlock.Interlock.restore"),
             contextlib.suppress(Killed),
         ):

@@ -11,7 +11,7 @@ import shutil
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import doctor, wiring
+from iat_nova.agent import doctor, restoring, wiring
 from iat_nova.agent.interlock import Interlock, Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.cmd import main as program
@@ -45,7 +45,7 @@ class MachineCase(test_probe.HostCase):
         self.config.write_text(f"[iat]\nstate_dir = {self.folder / 'state'}\n")
         self.found = self.tree.state()
         for target, value in (
-            ("iat_nova.agent.wiring.WRITER_LOCK", self.lock),
+            ("iat_nova.agent.restoring.WRITER_LOCK", self.lock),
             ("iat_nova.hardware.probe.Host", self.host),
         ):
             patch = mock.patch(target, value)
@@ -385,7 +385,7 @@ class Restrained(MachineCase):
         layout = Layout(WayMask(0x7C0), (Group(("g/1", "h/1"), WayMask(0x3)),))
         self.enforcer.apply(self.inventory, layout)
         self.assertEqual({3}, self.tree.monitored("theirs"))
-        wiring.snapshot(self.settings(), self.host()).restore()
+        restoring.snapshot(self.settings(), self.host()).restore()
         self.assertEqual({0, 3}, self.tree.monitored("theirs"))
 
     def test_a_failing_write(self):
