@@ -25,7 +25,7 @@ from iat_nova.policy.validate import VALIDATOR, complaints, found, validate
 _BITS = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKMG]?)(?:b/s|bps|bit/s)\s*")
 _BYTES = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKMG]?)B/s\s*")
 _FACTORS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
-_RATES = {
+RATES = {
     "bits": (_BITS, "a rate such as 8Gb/s or 500Mb/s"),
     "bytes": (_BYTES, "a bandwidth such as 3.2GB/s or 500MB/s"),
 }
@@ -91,7 +91,7 @@ def _is_whole(schema: Schema, value: object) -> bool:
 
 def _rate(of: str, value: object) -> float | None:
     """Return a rate, None where it is none."""
-    match = _RATES[of][0].fullmatch(value) if isinstance(value, str) else None
+    match = RATES[of][0].fullmatch(value) if isinstance(value, str) else None
     return None if match is None else float(match[1]) * _FACTORS[match[2]]
 
 
@@ -100,7 +100,7 @@ def _check_rate(
 ) -> Iterator[jsonschema.ValidationError]:
     rate = _rate(of, value)
     if rate is None or (of == "bytes" and rate == 0):
-        yield _wrong(value, _RATES[of][1])
+        yield _wrong(value, RATES[of][1])
 
 
 def _check_power(

@@ -59,7 +59,7 @@ def workloads(checked: Checked) -> dict[str, Workload]:
         written = _written(checked, path)
         if not _attached(checked, path, profile, [key for key in _PLACES if key in written]):
             continue
-        used = _keys(profile)
+        used = keys(profile)
         for key in written:
             if key in _OF_SOME and key not in used:
                 checked.complain(
@@ -75,7 +75,7 @@ def _written(checked: Checked, path: Path) -> list[str]:
     return [str(at[-1]) for at in checked.document.marks if at[:-1] == path and at != path]
 
 
-def _keys(profile: Profile) -> tuple[str, ...]:
+def keys(profile: Profile) -> tuple[str, ...]:
     """Return the keys of a workload that change what this profile does, beside where it runs."""
     match profile.form:
         case Form.MEMORY:
@@ -85,20 +85,28 @@ def _keys(profile: Profile) -> tuple[str, ...]:
     return (*_RINGS, "writes") if profile.locality or profile.table_touches else _RINGS
 
 
-def _attached(checked: Checked, path: Path, profile: Profile, places: Sequence[str]) -> bool:
+def places(profile: Profile) -> tuple[str, ...]:
+    """Return the keys by one of which a workload of this profile is attached to something."""
+    match profile.form:
+        case Form.MEMORY:
+            return ()
+        case Form.STORAGE:
+            return ("disk",)
+        case Form.NETWORK:
+            return ("nic", "switch")
+    return ("nic",)
+
+
+def _attached(checked: Checked, path: Path, profile: Profile, given: Sequence[str]) -> bool:
     """Check what a workload is attached to."""
-    wrong = [place for place in places if (place == "disk") != (profile.form is Form.STORAGE)]
-    if profile.form is Form.MEMORY and places:
-        wrong = list(places)
+    possible = places(profile)
+    wrong = [one for one in given if ("disk" if one == "disk" else "nic") not in possible]
     if wrong:
         what = "disk" if wrong[0] == "disk" else "network"
         checked.complain((*path, wrong[0]), f"{profile.name} has no {what}")
-    elif profile.form is Form.STORAGE and places != ["disk"]:
-        checked.complain(path, f"{profile.name} needs disk")
-    elif profile.form is Form.NETWORK and len(places) != 1:
-        checked.complain(path, f"{profile.name} needs nic or switch, one of them")
-    elif profile.form in (Form.SWITCH, Form.PIPELINE) and places != ["nic"]:
-        checked.complain(path, f"{profile.name} needs nic")
+    elif possible and not (len(given) == 1 and given[0] in possible):
+        text = f"{profile.name} needs {' or '.join(possible)}"
+        checked.complain(path, text + (", one of them" if len(possible) > 1 else ""))
     else:
         return True
     return False
@@ -207,7 +215,7 @@ def events(
                 ".flows, .burst, ddio.ways",
             )
             continue
-        if group == "workload" and key not in _keys(workloads[name].profile):
+        if group == "workload" and key not in keys(workloads[name].profile):
             checked.complain((*path, "set"), f"{workloads[name].profile.name} does not use {key}")
         if group == "traffic" and key in ("rate", "burst") and traffic[name].clients:
             checked.complain(

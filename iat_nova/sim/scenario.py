@@ -1,26 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenario files: a machine, who runs on it, what they do, and what happens when.
 
-::
-
-    title: One guest on a VF
-    machine: gold-6140
-    length: 60s
-    nics:
-      nic0: {address: "0000:3b:00.0", speed: 40Gb/s}
-    guests:
-      - name: instance-00000001
-        display_name: web
-        uuid: 00000001-1a7a-4000-8000-000000000001
-        cpus: [4, 5]
-        attachments: [{kind: vf, device: "0000:3b:02.0", nic: nic0}]
-    workloads:
-      web: {profile: testpmd, cpus: [4, 5], nic: nic0}
-    traffic:
-      web: {to: web, rate: 8Gb/s, packet: 1024B}
-    events:
-      - {at: 15s, set: traffic.web.rate, to: 30Gb/s}
-
+``doc/source/examples/scenario.yaml`` is one; ``scenario.schema.yaml`` has every key.
 What is wrong with a file is reported all at once, each with line and path.
 """
 

@@ -6,6 +6,7 @@ import re
 
 import metrics_reference
 import policy_reference
+import scenario_reference
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
@@ -110,6 +111,16 @@ class PolicyReference(Directive):
         return node.children
 
 
+class ScenarioReference(Directive):
+    """Every key of a scenario with its meaning, default and unit, from the schema."""
+
+    def run(self):
+        node = nodes.container()
+        lines = StringList(scenario_reference.reference().splitlines(), "scenario.schema.yaml")
+        nested_parse_with_titles(self.state, lines, node)
+        return node.children
+
+
 class ExtraSpecs(Directive):
     """The flavor extra specs with what they take, from where the agent and Nova read them."""
 
@@ -170,6 +181,7 @@ def setup(app):
     app.add_directive("iat-metrics", MetricsReference)
     app.add_directive("iat-reason-codes", ReasonCodes)
     app.add_directive("iat-policy-reference", PolicyReference)
+    app.add_directive("iat-scenario-reference", ScenarioReference)
     app.add_directive("iat-fsm-diagram", FsmDiagram)
     app.add_directive("iat-fsm-table", FsmTable)
     app.add_directive("iat-own-demand-diagram", OwnDemandDiagram)

@@ -62,7 +62,7 @@ def _keys(section: Schema, prefix: str) -> Iterator[str]:
 
 def _facts_of(schema: Schema, required: bool) -> Iterator[str]:
     if "additionalProperties" not in schema and schema.get("type") != "array":
-        yield f":Allowed: {_plain(allowed(schema))}"
+        yield f":Allowed: {plain(allowed(schema))}"
     if required:
         yield ":Default: none, it must be given"
     elif schema.get("default") is not None:
@@ -71,7 +71,7 @@ def _facts_of(schema: Schema, required: bool) -> Iterator[str]:
         yield f":Example: ``{_yaml(example)}``"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Keep reStructuredText from seeing markup in a pattern."""
     return re.sub(r"([\\*_|`])", r"\\\1", text)
 
