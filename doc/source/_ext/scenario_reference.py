@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from policy_reference import plain
@@ -18,7 +18,7 @@ from iat_nova.sim.machine import MACHINES, Choice, Io
 from iat_nova.sim.workloads.profiles import PROFILES
 from iat_nova.strategies import registry as strategies
 
-NAMES: Mapping[str, object] = {
+NAMES: Mapping[str, Iterable[str]] = {
     "machine": MACHINES,
     "io": Io,
     "adca": Choice,
@@ -107,15 +107,14 @@ def _allowed(schema: Schema) -> str | None:
         return _allowed(SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]])
     if "choice" in schema:
         word = schema["choice"]
-        names = NAMES.get(word)
-        return OWN[word] if names is None else ", ".join(f"``{name}``" for name in names)
-    if "rate" in schema:
-        return RATES[schema["rate"]][1]
-    if "cpus" in schema:
-        return "a list of the machine's CPUs, each once"
+        return OWN.get(word) or ", ".join(f"``{name}``" for name in NAMES[word])
     if schema.get("type") == "array":
         return f"a list, each {_allowed(schema['items'])}"
-    if not {"type", "enum", "quantity"} & schema.keys():
-        return None
-    text = plain(allowed(schema))
-    return f"{text}; a power of two" if "power" in schema else text
+    text = None
+    if {"type", "enum", "quantity"} & schema.keys():
+        text = plain(allowed(schema)) + ("; a power of two" if "power" in schema else "")
+    elif "rate" in schema:
+        text = RATES[schema["rate"]][1]
+    elif "cpus" in schema:
+        text = "a list of the machine's CPUs, each once"
+    return text
