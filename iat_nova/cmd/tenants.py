@@ -10,7 +10,7 @@ from typing import Any
 from iat_nova.cmd.base import MACHINE_FORMATS, Lister
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED
-from iat_nova.report import view
+from iat_nova.report import escape, view
 from iat_nova.report.view import DomainView
 
 
@@ -18,13 +18,15 @@ class Tenants(Lister):
     """List who shares the last-level cache, how attached, and which ways each has.
 
     A guest on two cache domains is listed once for each. An empty cell means unknown.
-    Guests of the same name have the begin of their UUID behind it.
+    Guests of the same name have the begin of their UUID behind it. Warnings are below the table.
     """
+
+    _below: tuple[str, ...] = ()  # the table
 
     _epilog = """
 examples:
   iat-nova tenants                                 the list
-  iat-nova tenants --long                          with UUID, class, flavor, owner and rates
+  iat-nova tenants --long                          with UUID, devices, class, owner and rates
   iat-nova tenants -f json                         for programs
   iat-nova tenants -c name -c ways -c mask -f csv  some columns
 """
@@ -44,8 +46,9 @@ examples:
         columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if parsed_args.long else ())
         if parsed_args.formatter == "table":
             left_out = _said_nothing(seen.domains)
-            if not parsed_args.long:
-                left_out |= {"uuid"}  # an identity is for programs; the table is to fit a screen
+            if not parsed_args.long:  # the table is to fit a screen, or a page
+                left_out |= {"uuid", "devices", "warnings"}
+                left_out |= {"domain"} if len(seen.domains) == 1 else set()
             left_out.difference_update(parsed_args.columns)
             columns = tuple(column for column in columns if column not in left_out)
         apart = parsed_args.formatter == "table" and "uuid" not in columns
@@ -54,7 +57,18 @@ examples:
             for domain in seen.domains
             for values in _tenants(domain, apart=apart)
         ]
+        if parsed_args.formatter == "table" and not (parsed_args.columns or parsed_args.long):
+            self._below = tuple(_warnings(seen.domains))
         return columns, rows
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Any, data: Any
+    ) -> int | None:
+        """Write the list, and below it what the table has no room for."""
+        status: int | None = super().produce_output(parsed_args, column_names, data)
+        for line in self._below:
+            self.app.stdout.write(f"{line}\n")
+        return status
 
     def _row(
         self, parsed_args: argparse.Namespace, columns: tuple[str, ...], values: dict[str, Any]
@@ -76,6 +90,17 @@ def _said_nothing(domains: Sequence[DomainView]) -> set[str]:
         **dict.fromkeys(view.MONITORED, not any(one.monitored for one in domains)),
     }
     return {column for column, nothing in empty.items() if nothing}
+
+
+def _warnings(domains: Sequence[DomainView]) -> Iterator[str]:
+    """Yield the warnings of each tenant in a line, once for all cache domains."""
+    found: dict[str, None] = {}
+    for domain in domains:
+        for values in _tenants(domain, apart=True):
+            told = values["warnings"]
+            assert isinstance(told, list)
+            found |= {f"{values['name']}: {'; '.join(told)}": None} if told else {}
+    yield from map(escape.plain, found)
 
 
 def _tenants(domain: DomainView, *, apart: bool) -> Iterator[dict[str, object]]:

@@ -126,6 +126,25 @@ class TestTenants(CliCase):
         _, out, _ = self.run_it("tenants", "-f", "csv", "-c", "name", "-c", "cpus")
         self.assertEqual(["vswitch", "2-3"], list(csv.reader(io.StringIO(out)))[1])
 
+    def test_the_table_fits_a_page(self):
+        """What has no room stands below it, or is for --long; programs get all of it."""
+        inventory = stories.inventory()
+        be = dataclasses.replace(inventory.tenants[2], warnings=("x" * 90, EVIL))
+        tenants = (*inventory.tenants[:2], be)
+        with mock.patch.object(
+            stories, "inventory", lambda name: dataclasses.replace(inventory, tenants=tenants)
+        ):
+            self.tell()
+        _, out, err = self.run_it("tenants")
+        *table, below = out.splitlines()
+        self.assertLessEqual(max(map(len, table)), 90)
+        self.assertRegex(below, "^be1: x{90}; ")
+        self.assertNotIn("\x1b", out)
+        self.assertEqual("", err)
+        self.assertIn("| warnings", self.run_it("tenants", "--long")[1])
+        self.assertEqual(7, self.run_it("tenants", "-c", "devices")[1].count("\n"))
+        self.assertIn("x" * 90, self.run_it("tenants", "-f", "csv")[1])
+
     def test_stale(self):
         """Of an agent that has gone the list is shown with a warning and status 3."""
         self.tell(agent=stories.status(stopped=True))
