@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine's side of a closed loop: an emulated server behind the registers of a guest.
+"""The machine's side of a closed loop: what is behind the registers of a guest.
 
 Time is handed over, not measured. The guest's clock writes up to when it wants to wait into the
-first word of `CLOCK`; the feeder then advances the emulated server to that moment, under the masks
+first word of `CLOCK`; the feeder then advances what it feeds to that moment, under the masks
 that the guest's kernel has put into its registers, feeds the counters, and writes the moment
 reached into the second word. While either works the other's time stands still. Both words are
 nanoseconds, little-endian, 64 bits; each has one writer.
@@ -33,27 +33,23 @@ class Seen:
     cpus: dict[int, WayMask]  # of each CPU of the socket: the mask of its class
 
 
-class Feeder:
-    """Runs a scenario's server behind socket 0 of a lab until `close`; a context manager.
+class Behind:
+    """Keeps a guest's time in a thread of its own; a context manager, whose end raises a failure.
 
-    `seen` holds what the registers showed at each of the guest's waits, by socket; the CPUs
-    of a socket are numbered in a row, as the lab numbers them. A failure ends the feeder and is
-    raised by `close`.
+    `advance` is what happens between two of the guest's waits.
     """
 
-    def __init__(self, lab, scenario, folder, *, sockets=1):
-        self._lab = lab
-        self._server = EmulatedServer(scenario)
-        self._cpus = GOLD_6140.cores
-        self._server.watch(range(self._cpus))
-        self._fed = self._server.read_counts()
-        self._sockets = sockets
+    def __init__(self, folder):
+        self._now_ns = 0
         self._path = folder / CLOCK
         self._path.write_bytes(bytes(16))
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder")
-        self.seen = {socket: [] for socket in range(sockets)}
         self.failure = None
+
+    def advance(self, now_s, until_s):
+        """Look at the registers, and feed what is counted until then."""
+        raise NotImplementedError
 
     def __enter__(self):
         self._thread.start()
@@ -71,19 +67,39 @@ class Feeder:
                 while not self._over.wait(LOOK_S):
                     clock.seek(WISH)
                     (wish_ns,) = struct.unpack("<Q", clock.read(8))
-                    if wish_ns > round(self._server.now() * 1e9):
-                        self._advance(wish_ns)
+                    if wish_ns > self._now_ns:
+                        self.advance(self._now_ns / 1e9, wish_ns / 1e9)
+                        self._now_ns = wish_ns
                         clock.seek(REACHED)
                         clock.write(struct.pack("<Q", wish_ns))
         except (OSError, ValueError, LookupError) as error:
             self.failure = error
             print(f"feeder: {error!r}", file=sys.stderr)
 
-    def _advance(self, wish_ns):
+
+class Feeder(Behind):
+    """Runs a scenario's server behind socket 0 of a lab.
+
+    `seen` holds what the registers showed at each of the guest's waits, by socket; the CPUs
+    of a socket are numbered in a row, as the lab numbers them.
+    """
+
+    def __init__(self, lab, scenario, folder, *, sockets=1):
+        super().__init__(folder)
+        self._lab = lab
+        self._server = EmulatedServer(scenario)
+        self._cpus = GOLD_6140.cores
+        self._server.watch(range(self._cpus))
+        self._fed = self._server.read_counts()
+        self._sockets = sockets
+        self.seen = {socket: [] for socket in range(sockets)}
+
+    def advance(self, now_s, until_s):
+        """Run the server under the masks of socket 0."""
         for socket in range(self._sockets):
             self.seen[socket].append(self._look(socket))
         self._obey(self.seen[0][-1])
-        self._server.wait(threading.Event(), wish_ns / 1e9 - self._server.now())
+        self._server.wait(threading.Event(), until_s - self._server.now())
         self._feed(self._server.read_counts())
 
     def _look(self, socket):

@@ -15,6 +15,22 @@ class NewKernel(GuestCase):
         self.guest(*MODULES, least=100, kernel=NEW_KERNEL, sockets=2)
 
 
+class Qualify(GuestCase):
+    """What one who qualified the host may leave to the agent."""
+
+    def test_left(self):
+        """Killed, and no restore before the agent starts."""
+        self.guest("qualify_left", least=1, cpus=8)
+
+
+class Monitored(GuestCase):
+    """Occupancy and traffic, beside what Intel's own tool shows."""
+
+    def test_against_pqos(self):
+        """Through resctrl and through the registers."""
+        self.guest("monitored_pqos", least=2)
+
+
 class RootPorts(GuestCase):
     """Root ports on Debian 12's kernel."""
 

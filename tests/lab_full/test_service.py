@@ -4,13 +4,18 @@
 from tests.lab.lab import NEW_KERNEL, GuestCase
 from tests.lab.test_service import OWN_DEFAULT
 
+TIMEOUT_S = 1200.0  # five starts of the service; two guests on a busy machine take 95 s for one
+
 
 class HandedOver(GuestCase):
     """From one agent to the next, and to none."""
 
     def test_unit(self):
         """An agent that adopted is killed; what another handed over is adopted by nobody."""
-        self.guest("service.Service.test_handed_over", least=1, options=OWN_DEFAULT)
+        self.guest(
+            "service.Service.test_handed_over",
+            least=1, options=OWN_DEFAULT, timeout_s=TIMEOUT_S,
+        )  # fmt: skip
 
 
 class Amd(GuestCase):
@@ -21,4 +26,5 @@ class Amd(GuestCase):
         self.guest(
             "service.Service.test_killed_and_stopped",
             least=1, kernel=NEW_KERNEL, options=("--cpu", "amd", "--ccx", "2", *OWN_DEFAULT),
+            timeout_s=TIMEOUT_S,
         )  # fmt: skip

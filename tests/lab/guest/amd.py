@@ -41,6 +41,24 @@ class Allocation(Mounted, contract.AllocatorContract, unittest.TestCase):
             self.assertEqual(0xF05 << number % 5, REGISTERS.cbm(1, number))
             self.assertEqual(1, REGISTERS.pqr_assoc(domain.cpus[0])[0])
 
+    def test_bandwidth_is_in_the_registers(self):
+        """A limit is the word of its class, eighths of a GB/s, for that cache alone."""
+        domains = self.allocator.domains()
+        control = domains[-1].bandwidth
+        self.assertEqual((2048, False), (control.most, control.percent))
+        cpus = domains[-1].cpus[:2]
+        classes = tuple(
+            ClassMask(name, (cpu,), WayMask(0x3), limit)
+            for name, cpu, limit in zip("ab", cpus, (128, None), strict=True)
+        )
+        self.allocator.apply(domains[-1].id, classes)
+        limited, free = (REGISTERS.pqr_assoc(cpu)[0] for cpu in cpus)
+        caches = range(len(domains))
+        self.assertEqual(
+            [2048] * (len(domains) - 1) + [128], [REGISTERS.mba(limited, n) for n in caches]
+        )
+        self.assertEqual([2048] * 2, [REGISTERS.mba(n, caches[-1]) for n in (0, free)])
+
     def test_a_cache_goes_and_comes(self):
         """All CPUs of one cache of a socket: its masks are written again when they are back."""
         domain = self.allocator.domains()[1]

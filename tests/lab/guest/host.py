@@ -20,6 +20,7 @@ def found():
     return {
         "default": [masks[0] for masks in now["cbm"]],
         "ddio": now["ddio"],
+        "io_alloc": now["io_alloc"],
         "classes": now["classes"],
         "groups": ResctrlFs().groups(),
         "schemata": ResctrlFs().read("schemata"),

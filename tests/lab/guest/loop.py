@@ -33,11 +33,7 @@ class Loop(HostCase, unittest.TestCase):
         before = found()
         policy = self.folder / "policy.yaml"
         policy.write_text(self.told["policy"])
-        config = self.configure(
-            policy_file=policy,
-            strategy=self.told["strategy"],
-            cha_slices=self.told["cha_slices"],
-        )
+        config = self.configure(policy_file=policy, **self.told["options"])
         agent = subprocess.Popen(
             [sys.executable, "-m", "tests.lab.guest.fed_clock", "--config-file", config],
             stderr=subprocess.PIPE,

@@ -117,6 +117,36 @@ class Effects:
             yield
 
 
+def ended_by(number, qualify):
+    """Call `qualify` in a process of its own and send it a signal in the middle of a walk.
+
+    Returns its process id and what `os.waitpid` says of its end.
+    """
+    begun, begins = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+
+        def stay():
+            os.write(begins, b"!")
+            while True:  # a signal that comes right before a wait is seen after it
+                threading.Event().wait(0.1)
+
+        try:
+            with Effects(obeys=True, before_walk=stay).here():
+                qualify()
+        except SystemExit as end:
+            os._exit(end.code)
+        finally:
+            os._exit(99)
+    os.close(begins)
+    walks = os.read(begun, 1)
+    os.close(begun)
+    if walks != b"!":
+        raise AssertionError(f"it did not begin to walk: {os.waitpid(pid, 0)}")
+    os.kill(pid, number)
+    return os.waitpid(pid, 0)
+
+
 class Qualify(unittest.TestCase):
     """One command, on one machine; all is as found whatever happens."""
 
@@ -201,25 +231,4 @@ class Qualify(unittest.TestCase):
 
     def ended_by(self, number):
         """Start a walk in a process of its own and send it a signal in the middle."""
-        begun, begins = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                self.walk_for_ever(begins)
-            except SystemExit as end:
-                os._exit(end.code)
-            finally:
-                os._exit(99)
-        os.close(begins)
-        self.assertEqual(b"!", os.read(begun, 1))
-        os.close(begun)
-        os.kill(pid, number)
-        return os.waitpid(pid, 0)
-
-    def walk_for_ever(self, begins):
-        def stay():
-            os.write(begins, b"!")
-            threading.Event().wait()
-
-        with Effects(obeys=True, before_walk=stay).here():
-            self.qualify("--only", mask.TEST.name)
+        return ended_by(number, lambda: self.qualify("--only", mask.TEST.name))
