@@ -13,8 +13,8 @@ class Service(GuestCase):
     """User, capabilities, sandbox, watchdog and ExecStopPost, with the real systemd."""
 
     def test_unit(self):
-        """The unit as it ships enforces, and whatever ends it, the machine is as it was."""
-        test = "service.Service.test_killed_and_stopped"
+        """The unit as it ships enforces, restarts, and leaves the machine as it was."""
+        test = "service.Service.test_restarted_and_stopped"
         self.guest(test, least=1, options=OWN_DEFAULT)
 
 

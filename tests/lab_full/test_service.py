@@ -18,13 +18,21 @@ class HandedOver(GuestCase):
         )  # fmt: skip
 
 
+class Gap(GuestCase):
+    """Between two agents."""
+
+    def test_unit(self):
+        """An agent that is killed before it has adopted leaves the machine as it was."""
+        self.guest("service.Service.test_killed_in_the_gap", least=1, options=OWN_DEFAULT)
+
+
 class Amd(GuestCase):
     """An EPYC with two L3 caches."""
 
     def test_unit(self):
         """The unit as it ships counts and enforces there too, and puts the machine back."""
         self.guest(
-            "service.Service.test_killed_and_stopped",
+            "service.Service.test_restarted_and_stopped",
             least=1, kernel=NEW_KERNEL, options=("--cpu", "amd", "--ccx", "2", *OWN_DEFAULT),
             timeout_s=TIMEOUT_S,
         )  # fmt: skip
