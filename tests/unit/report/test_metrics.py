@@ -321,7 +321,7 @@ class MetricsTest(unittest.TestCase):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
 
     def test_idle_connections_are_bounded(self) -> None:
-        """Hundreds of clients that say nothing cost a few threads, and scrapes come through."""
+        """A hundred clients that say nothing cost a few threads, and scrapes come through."""
         seen = observer(stories.quiet(1, stories.NIGHT))
         before = threading.active_count()
         with (
@@ -329,7 +329,7 @@ class MetricsTest(unittest.TestCase):
             exporter.serving("127.0.0.1", 0, seen) as port,
             contextlib.ExitStack() as idle,
         ):
-            for _ in range(200):
+            for _ in range(100):  # of more the kernel drops some, which come back after a second
                 idle.enter_context(socket.create_connection(("127.0.0.1", port), 10))
             most = threading.active_count() - before
             self.assertLessEqual(most, exporter.CLIENTS + 1)
