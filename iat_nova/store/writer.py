@@ -395,6 +395,7 @@ class _Writer:
         else:
             text = f"the history was damaged ({error}); it lies at {aside}, a fresh one is begun"
         self._events.append(Event(self._clock.wall(), "error" if older is None else "info", text))
+        LOG.log(logging.ERROR if older is None else logging.WARNING, "%s", text)
         return True
 
     def _loss(self, count: int) -> Event:
