@@ -195,6 +195,7 @@ class Registered(Mounted, unittest.TestCase):
                 number = REGISTERS.pqr_assoc(cpu)[0]
                 self.assertEqual(wanted[domain.id][name], REGISTERS.cbm(number, cache.package))
 
+    @proves("memory bandwidth")
     def test_bandwidth_is_in_the_registers(self):
         """A limit is a delay in the class's register of that socket alone; class 0 has none."""
         domain, cache = self.domains[-1], TOPOLOGY.caches()[-1]

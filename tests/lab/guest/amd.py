@@ -41,6 +41,7 @@ class Allocation(Mounted, contract.AllocatorContract, unittest.TestCase):
             self.assertEqual(0xF05 << number % 5, REGISTERS.cbm(1, number))
             self.assertEqual(1, REGISTERS.pqr_assoc(domain.cpus[0])[0])
 
+    @proves("memory bandwidth")
     def test_bandwidth_is_in_the_registers(self):
         """A limit is the word of its class, eighths of a GB/s, for that cache alone."""
         domains = self.allocator.domains()

@@ -14,10 +14,12 @@ import unittest
 from iat_nova.store.database import HistoryError
 from iat_nova.store.reader import HistoryReader
 from tests.lab.guest.host import HostCase, described, found
+from tests.proofs import proves
 
 DEADLINE_S = 0.8 * float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "600"))  # of the guest's time
 
 
+@proves("the loop")
 class Loop(HostCase, unittest.TestCase):
     """One scenario from its start to its end."""
 

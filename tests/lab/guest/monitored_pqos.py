@@ -12,11 +12,13 @@ from iat_nova.hardware.monitor import offered
 from tests.lab.guest import monitoring
 from tests.lab.guest.machine import mount, unmount
 from tests.lab.registers import RMID_UNIT
+from tests.proofs import proves
 
 OCCUPIED, MOVED = 48, 160  # in units of the counters: 3 MiB, 10 MiB
 DEADLINE_S = 60.0
 
 
+@proves("occupancy and traffic")
 class AgainstPqos(monitoring.TwoTenants):
     """Every RMID counts the same, so that it does not matter which one somebody takes."""
 

@@ -93,6 +93,7 @@ class MsrContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
             number = REGISTERS.pqr_assoc(domain.cpus[0])[0]
             self.assertEqual(0x600, REGISTERS.cbm(number, cache.package))
 
+    @proves("memory bandwidth")
     def test_bandwidth_is_in_the_registers(self):
         """Limits are delays; a class has the default one's limit where that is the lower."""
         domain = self.allocator.domains()[0]

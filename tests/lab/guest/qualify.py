@@ -27,6 +27,7 @@ from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
 from iat_nova.qualify import host, mask, walker
 from tests.lab.guest.guarded import state
 from tests.lab.guest.machine import Registers, mount
+from tests.proofs import proves
 
 REGISTERS = Registers()
 CPUS = "2-3"
@@ -147,6 +148,7 @@ def ended_by(number, qualify):
     return os.waitpid(pid, 0)
 
 
+@proves("qualify")
 class Qualify(unittest.TestCase):
     """One command, on one machine; all is as found whatever happens."""
 

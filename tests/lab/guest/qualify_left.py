@@ -12,10 +12,12 @@ from iat_nova.qualify import host, mask
 from tests.lab.guest.agents import AgentCase
 from tests.lab.guest.host import REGISTERS, found
 from tests.lab.guest.qualify import ended_by
+from tests.proofs import proves
 
 CPUS = "0,7"  # no guest's
 
 
+@proves("qualify")
 class Left(AgentCase, unittest.TestCase):
     """Nobody runs ``iat-nova restore``: the agent finds the snapshot."""
 
