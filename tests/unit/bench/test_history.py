@@ -32,11 +32,19 @@ class TestRows(unittest.TestCase):
         )
         self.assertGreater(many.row_bytes, few.row_bytes)
 
-    def test_a_restless_host_decides_more(self):
-        calm, restless = (
-            next(bench.rows(["pollute-buffer"], 1, 2, 200, change_s)) for change_s in (1000, 70)
-        )
-        self.assertGreater(restless.decisions, calm.decisions)
+    def test_how_often_a_tenant_is_another(self):
+        """For a minute after each of so many seconds."""
+        inventory, clock = bench._inventory(bench._domain(0, 3)), bench.VirtualClock()
+        counters = bench._Counters((inventory,), clock, 500)
+        others = []
+        for now_s in range(100, 1200, 100):
+            before = counters.read()
+            clock.now_s = float(now_s)
+            after = counters.read()
+            seconds = after.taken_at_s - before.taken_at_s
+            rates = [(after.cores[n][0] - before.cores[n][0]) / seconds for n in range(3)]
+            others.append([n for n, rate in enumerate(rates) if rate < 1e9])
+        self.assertEqual([[], [], [], [], [1], [], [], [], [], [2], []], others)
 
     def test_unknown_strategy(self):
         with self.assertRaisesRegex(StrategyError, "magic"):
@@ -44,6 +52,12 @@ class TestRows(unittest.TestCase):
 
 
 class TestCommand(CliCase):
+    def test_what_was_asked_is_measured(self):
+        rows = self.enterContext(mock.patch.object(bench, "rows", return_value=iter(())))
+        command = ("bench", "history", "--sockets", "1", "--tenants", "3", "--change-s", "60")
+        self.assertEqual(0, self.run_it(*command)[0])
+        self.assertEqual((1, 3, 3600, 60), rows.call_args.args[1:])
+
     def test_what_is_wrong_is_named(self):
         """Too few iterations show nothing; a strategy that does not exist."""
         status, _, err = self.run_it("bench", "history", "--iterations", "10")
