@@ -109,6 +109,7 @@ def _all(view: View, plan: Plan) -> Iterator[Promise]:
         yield from _one(view, plan, tenant)
     yield from _size(view, plan)
     yield from _ddio(view, plan)
+    yield from _dca(view, plan)
     yield from _lane(view, plan)
     yield from _reach(view, plan)
     yield from _lend(view, plan)
@@ -262,6 +263,26 @@ def _ddio_move(plan: Plan, ways: int) -> Move:
     buffer = plan.buffer + (ways - plan.ddio if plan.on_ddio else 0)
     changed = dataclasses.replace(plan, ddio=ways, buffer=max(BUFFER_WAYS, buffer))
     return Move("ddio", changed, f"{ways} ways for DDIO")
+
+
+def _dca(view: View, plan: Plan) -> Iterator[Promise]:
+    """Keep what a tenant's device writes out of the LLC, or let it in again.
+
+    Only ports that the operator lets be switched. How much comes in by each is not counted: of
+    what is at stake for others, all that devices fill may be gained.
+    """
+    for port in view.inventory.domain.dca_ports:
+        tenants = view.inventory.tenants
+        owners = frozenset(one.id for one in tenants if not set(one.devices).isdisjoint(port.devices))
+        if port.address in plan.dca_off:
+            left = tuple(one for one in plan.dca_off if one != port.address)
+            words = f"DDIO on again at root port {port.address}"
+            changed = dataclasses.replace(plan, dca_off=left)
+            yield view.stake(owners), Move("ddio", changed, words)
+        elif owners and view.inbound > view.parameters.threshold_miss_low_per_s:
+            changed = dataclasses.replace(plan, dca_off=(*plan.dca_off, port.address))
+            words = f"DDIO off at root port {port.address}"
+            yield view.relief(view.ids - owners, view.inbound), Move("ddio", changed, words)
 
 
 def _lane(view: View, plan: Plan) -> Iterator[Promise]:

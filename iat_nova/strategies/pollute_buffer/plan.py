@@ -42,7 +42,8 @@ class Plan:
     lowest `lane` ways are for critical tenants with I/O only: their tables, and packets they read.
     `own`: who has ways that no other tenant may fill (see `room`); one that is confined has no
     others. `lent`: who was promised such ways and loses nothing by others that fill them too.
-    `limits`: whose memory bandwidth is limited.
+    `limits`: whose memory bandwidth is limited. `dca_off`: the root ports whose devices write to
+    memory instead of into the LLC.
     """
 
     confined: frozenset[str]
@@ -54,6 +55,7 @@ class Plan:
     own: tuple[Own, ...] = ()
     lent: tuple[Own, ...] = ()
     limits: tuple[Limit, ...] = ()
+    dca_off: tuple[str, ...] = ()
 
     def bandwidth_of(self, tenant: str) -> int:
         """Return what of its memory bandwidth a tenant is left, in percent."""
@@ -104,8 +106,12 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
         key = _mask(inventory, plan, tenant), plan.bandwidth_of(tenant.id)
         members.setdefault(key, []).append(tenant.id)
     groups = tuple(Group(tuple(ids), *key) for key, ids in sorted(members.items()))
+    known = {port.address for port in inventory.domain.dca_ports}
     return Layout(
-        _ddio(inventory.domain, plan.ddio), groups, grouped=any(len(g.tenants) > 1 for g in groups)
+        _ddio(inventory.domain, plan.ddio),
+        groups,
+        grouped=any(len(g.tenants) > 1 for g in groups),
+        dca_off=tuple(one for one in plan.dca_off if one in known),
     )
 
 

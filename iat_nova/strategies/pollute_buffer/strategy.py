@@ -409,4 +409,5 @@ def _moved(before: Layout | None, after: Layout, inventory: DomainInventory) -> 
         if after.mask_of(tenant.id) != ((before and before.mask_of(tenant.id)) or everything)
     ]
     ddio = before.ddio if before is not None else (inventory.domain.ddio_found or after.ddio)
-    return (*found, "ddio") if after.ddio != ddio else tuple(found)
+    off = before.dca_off if before is not None else ()
+    return (*found, "ddio") if (after.ddio, after.dca_off) != (ddio, off) else tuple(found)
