@@ -123,7 +123,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
     """
     critical = view.ids - view.best_effort
     polluters = view.best_effort - plan.confined
-    if len(plan.own) < 2 and view.best_effort and not (plan.clear and plan.on_ddio):
+    if _fits_on_ddio(view, plan) and view.best_effort and not (plan.clear and plan.on_ddio):
         apart = dataclasses.replace(
             plan,
             confined=plan.confined | view.best_effort,
@@ -156,6 +156,15 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         expected = view.stake(free) * _saved(everything - dirty, everything)
         back = dataclasses.replace(plan, clear=False)
         yield expected, Move("layout", back, "critical tenants back to all ways")
+
+
+def _fits_on_ddio(view: View, plan: Plan) -> bool:
+    """Tell whether the topmost ways are as many as who is confined to them asks for.
+
+    Between two tenants' own ways and the end, these are DDIO's.
+    """
+    asked = (one.ways.min for one in view.inventory.tenants if one.id in view.best_effort)
+    return len(plan.own) < 2 or plan.ddio >= max(BUFFER_WAYS, *asked, 1)
 
 
 def _streams(view: View, plan: Plan) -> frozenset[str]:
@@ -206,7 +215,7 @@ def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
 
 def _size(view: View, plan: Plan) -> Iterator[Promise]:
     """Make the buffer larger where those within are stalled, smaller where others are."""
-    if not plan.confined - plan.owners:
+    if not plan.confined - plan.owners or (plan.on_ddio and len(plan.own) > 1):
         return
     shared = room.shared(view.inventory.domain, plan.own, plan.ddio).count
     within, outside = view.stake(plan.confined), view.stake(view.ids - plan.confined)

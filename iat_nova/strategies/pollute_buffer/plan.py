@@ -185,7 +185,12 @@ def _filled(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
 
 
 def _buffer(domain: CacheDomain, plan: Plan, everything: WayMask, ways: int) -> WayMask:
-    """Return the buffer's mask; where there is no room below DDIO's ways, it reaches into them."""
+    """Return the buffer's mask; where there is no room below DDIO's ways, it reaches into them.
+
+    On DDIO's ways, with ways of somebody's own below these, it is these alone.
+    """
+    if plan.on_ddio and len(plan.own) > 1:
+        return _coerced(domain, WayMask(_ddio(domain, plan.ddio) & open_ways(domain)))
     ways = min(max(ways, domain.min_ways), everything.count)
     top = everything.highest + 1
     if not plan.on_ddio:
