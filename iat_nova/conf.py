@@ -107,8 +107,8 @@ IAT_OPTS = [
         "dca_ports",
         default=[],
         help="PCI addresses of root ports at which a strategy may switch DDIO off and on, such as "
-        "those of NVMe disks: strategy a4 does for storage that pushes others out of the cache. "
-        "Needs `port_dca`.",
+        "those of NVMe disks: pollute-buffer and a4 do where storage pushes others out of the "
+        "cache. Needs `port_dca`.",
     ),
     cfg.StrOpt(
         "counters_interface",

@@ -37,6 +37,14 @@ def joined(plan: Plan, inventory: DomainInventory, before: frozenset[str]) -> Pl
     return dataclasses.replace(plan, confined=plan.confined | best_effort)
 
 
+def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
+    """Return the plan with DDIO on at root ports below which no tenant has a device any more."""
+    devices = {device for tenant in inventory.tenants for device in tenant.devices}
+    used = (one for one in inventory.domain.dca_ports if not devices.isdisjoint(one.devices))
+    known = {port.address for port in used}
+    return dataclasses.replace(plan, dca_off=tuple(one for one in plan.dca_off if one in known))
+
+
 def critical_released(plan: Plan, members: tuple[Member, ...], changed: frozenset[str]) -> Plan:
     """Return the plan with no critical tenant in the buffer whose load is another than it was."""
     critical = {member.id for member in members if member.priority is not Priority.BE}

@@ -127,7 +127,7 @@ def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Itera
     """
     for tenant in tenants:
         was, now = before.get(tenant.id), after.get(tenant.id)
-        if tenant.io or tenant.devices or (was is None and now is None):
+        if tenant.io or (was is None and now is None):
             continue
         if was is None or now is None:
             yield tenant.id

@@ -163,8 +163,11 @@ def _fits_on_ddio(view: View, plan: Plan) -> bool:
 
     Between two tenants' own ways and the end, these are DDIO's.
     """
+    if len(plan.own) < 2:
+        return True
     asked = (one.ways.min for one in view.inventory.tenants if one.id in view.best_effort)
-    return len(plan.own) < 2 or plan.ddio >= max(BUFFER_WAYS, *asked, 1)
+    least = max(BUFFER_WAYS, view.inventory.domain.min_ways, *asked)
+    return plans.open_of_ddio(view.inventory.domain, plan.ddio).count >= least
 
 
 def _streams(view: View, plan: Plan) -> frozenset[str]:
@@ -280,9 +283,10 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
     Only ports that the operator lets be switched. How much comes in by each is not counted: of
     what is at stake for others, all that devices fill may be gained.
     """
+    tenants = view.inventory.tenants
     for port in view.inventory.domain.dca_ports:
-        tenants = view.inventory.tenants
-        owners = frozenset(one.id for one in tenants if not set(one.devices).isdisjoint(port.devices))
+        below = set(port.devices)
+        owners = frozenset(one.id for one in tenants if not below.isdisjoint(one.devices))
         if port.address in plan.dca_off:
             left = tuple(one for one in plan.dca_off if one != port.address)
             words = f"DDIO on again at root port {port.address}"

@@ -106,12 +106,11 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
         key = _mask(inventory, plan, tenant), plan.bandwidth_of(tenant.id)
         members.setdefault(key, []).append(tenant.id)
     groups = tuple(Group(tuple(ids), *key) for key, ids in sorted(members.items()))
-    known = {port.address for port in inventory.domain.dca_ports}
     return Layout(
         _ddio(inventory.domain, plan.ddio),
         groups,
         grouped=any(len(g.tenants) > 1 for g in groups),
-        dca_off=tuple(one for one in plan.dca_off if one in known),
+        dca_off=plan.dca_off,
     )
 
 
@@ -155,7 +154,7 @@ def _lowest_dirty(inventory: DomainInventory, plan: Plan) -> int:
     """Return the lowest of the topmost ways that devices, or the confined, fill."""
     domain = inventory.domain
     lowest = domain.ways - plan.ddio
-    if plan.on_ddio and plan.confined - plan.owners:
+    if plan.on_ddio and len(plan.own) < 2 and plan.confined - plan.owners:
         everything = room.shared(domain, plan.own, plan.ddio)
         least = _least(inventory, plan)
         lowest = min(lowest, _buffer(domain, plan, everything, max(plan.buffer, least)).lowest)
@@ -187,16 +186,23 @@ def _filled(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
 def _buffer(domain: CacheDomain, plan: Plan, everything: WayMask, ways: int) -> WayMask:
     """Return the buffer's mask; where there is no room below DDIO's ways, it reaches into them.
 
-    On DDIO's ways, with ways of somebody's own below these, it is these alone.
+    On DDIO's ways, with ways of somebody's own below these, it is these alone, if they suffice.
     """
     if plan.on_ddio and len(plan.own) > 1:
-        return _coerced(domain, WayMask(_ddio(domain, plan.ddio) & open_ways(domain)))
+        topmost = open_of_ddio(domain, plan.ddio)
+        if topmost.count >= max(BUFFER_WAYS, domain.min_ways):
+            return _coerced(domain, topmost)
     ways = min(max(ways, domain.min_ways), everything.count)
     top = everything.highest + 1
     if not plan.on_ddio:
         clean = min(top, domain.ways - plan.ddio)
         top = max(clean, everything.lowest + ways)
     return _coerced(domain, WayMask.span(max(everything.lowest, top - ways), ways))
+
+
+def open_of_ddio(domain: CacheDomain, ddio: int) -> WayMask:
+    """Return DDIO's ways as far as tenants may fill them."""
+    return WayMask(_ddio(domain, ddio) & open_ways(domain))
 
 
 def _coerced(domain: CacheDomain, mask: WayMask) -> WayMask:

@@ -49,12 +49,13 @@ class State:
     `trial_counted` what it showed. `tried` are the plans that did not pay since the load last
     changed; `trials` counts those of this search, `failed` how many of the last
     did not pay, one after another, `refused` what these were, `lost` what they cost together
-    (of a second's work), `paid` how many were kept. `barred` outlive the search: a load that
-    changes back and forth must not have the same move tried at every turn. In rest, `deviation` is
-    the usual largest deviation from `looks`, `strange` for how many samples in a row the load has
-    looked changed; no search begins before `wait_until_s`, and each that finds nothing doubles
-    `wait_s`. The load has been what it is since `load_since_s`; if the last ones did not last, none
-    is tried before it has done so for `calm_s`.
+    (of a second's work), `paid` how many were kept. `doubted` are the moves that failed when
+    they were last tried, under any load: others are tried before them. `barred` outlive the
+    search: a load that changes back and forth must not have the same move tried at every turn.
+    In rest, `deviation` is the usual largest deviation from `looks`, `strange` for how many
+    samples in a row the load has looked changed; no search begins before `wait_until_s`, and
+    each that finds nothing doubles `wait_s`. The load has been what it is since `load_since_s`;
+    if the last ones did not last, none is tried before it has done so for `calm_s`.
     """
 
     iteration: int
@@ -73,6 +74,7 @@ class State:
     trials: int = 0
     failed: int = 0
     refused: tuple[str, ...] = ()
+    doubted: tuple[str, ...] = ()
     lost: float = 0.0
     paid: int = 0
     deviation: float = 0.0

@@ -15,6 +15,7 @@ from iat_nova.model import (
     Parameters,
     Sample,
     Step,
+    Tenant,
 )
 from iat_nova.strategies.pollute_buffer import arrivals, judge, moves, room, watch
 from iat_nova.strategies.pollute_buffer import plan as plans
@@ -98,6 +99,7 @@ class PolluteBuffer:
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
             ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
             plan = dataclasses.replace(plan, ddio=ddio)
+        plan = arrivals.ports_in_use(plan, inventory)
         plan = dataclasses.replace(plan, limits=())  # judged beside others
         if members != state.members:
             plan = self._with_promises(plan, now)
@@ -119,7 +121,10 @@ class PolluteBuffer:
         steps = steps or [Step(Action.ADOPT, "layout", "tenants or the cache domain changed")]
         barred = arrivals.still_barred(state, members)
         fresh = dataclasses.replace(
-            _afresh(after), tried=arrivals.still_known(state, members), barred=barred
+            _afresh(after),
+            tried=arrivals.still_known(state, members),
+            barred=barred,
+            doubted=state.doubted if members == state.members else (),
         )
         return fresh, tuple(sorted(steps, key=lambda step: step.subject))
 
@@ -173,7 +178,8 @@ class PolluteBuffer:
         """Keep the move on trial, undo it, or look once more."""
         assert state.trial is not None
         count = state.trial_counted + 1
-        if other := _other_load(state, now):
+        alike = _not_switched(state, now.inventory)
+        if other := judge.other_load(alike, state.looks, now.looks):
             why = f"{state.trial.words}: undone, {other} has another load"
             return self._another_load(state, now, why)
         looks = judge.mean(state.trial_looks, now.looks, count)
@@ -198,6 +204,7 @@ class PolluteBuffer:
             trials=state.trials + 1,
             failed=state.failed + 1,
             refused=(*state.refused, state.trial.what),
+            doubted=(*_others(state.doubted, state.trial.what), state.trial.what),
             lost=state.lost + max(0.0, -gain),
             barred=self._bar(state.barred, state.trial.plan, now.at_s),
         )
@@ -221,6 +228,7 @@ class PolluteBuffer:
             tried=(*state.tried, state.plan),
             trials=state.trials + 1,
             failed=0,
+            doubted=_others(state.doubted, state.trial.what),
             looks=state.trial_looks,
             counted=state.trial_counted,
             base=now.sample,
@@ -255,7 +263,8 @@ class PolluteBuffer:
         at_s = state.base.taken_at_s
         barred = (one.plan for one in state.barred if one.until_s > at_s)
         known = (state.plan, *state.tried, *barred)
-        for move in moves.candidates(view, state.plan):
+        found = moves.candidates(view, state.plan)
+        for move in sorted(found, key=lambda one: one.what in state.doubted):
             new = move.plan not in known and move.what not in state.refused
             if new and plans.keeps_promises(inventory, move.plan):
                 return move
@@ -326,6 +335,10 @@ def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
     return same and all(had[one.tenant] >= one.ways for one in promised)
 
 
+def _others(names: tuple[str, ...], one: str) -> tuple[str, ...]:
+    return tuple(name for name in names if name != one)
+
+
 def _afresh(state: State) -> State:
     """Forget what was measured and tried: the load is another."""
     return dataclasses.replace(
@@ -349,6 +362,18 @@ def _afresh(state: State) -> State:
 def _other_load(state: State, now: Now) -> str | None:
     """Return the first tenant that does something else than what was judged; None: nobody."""
     return judge.other_load(now.inventory.tenants, state.looks, now.looks)
+
+
+def _not_switched(state: State, inventory: DomainInventory) -> list[Tenant]:
+    """Return the tenants whose devices write where they did before the trial.
+
+    Who reads what a device writes finds it in the LLC or does not: its references differ.
+    """
+    assert state.trial is not None
+    ports = set(state.plan.dca_off) ^ set(state.trial.plan.dca_off)
+    switched = [port for port in inventory.domain.dca_ports if port.address in ports]
+    devices = {device for port in switched for device in port.devices}
+    return [tenant for tenant in inventory.tenants if devices.isdisjoint(tenant.devices)]
 
 
 def _looked(state: State, now: Now) -> State:

@@ -11,6 +11,7 @@ from iat_nova.model import (
     Action,
     BandwidthControl,
     CacheDomain,
+    DcaPort,
     Decision,
     DomainInventory,
     Layout,
@@ -279,6 +280,21 @@ class TrialTest(unittest.TestCase):
         run.on(busy, int(run.state.calm_s) + 20)
         self.assertGreater(run.moves(), 0)
 
+    def test_what_failed_last_time_is_tried_after_all_else(self) -> None:
+        """Under another load too: what promises most is wrong about the same move again."""
+        here, run = host((PC, FITS), (PC, PART), (BE, STREAM)), Run()
+        run.on(here, 4)
+        assert run.state is not None
+        first = next(s for d in run.decisions for s in d.steps if "tried: " in s.reason)
+        what = f"{first.subject}: {first.reason.removeprefix('tried: ')}"
+        fresh = Run()
+        fresh.on(here, 1)
+        assert fresh.state is not None
+        fresh.state = dataclasses.replace(fresh.state, doubted=(what,))
+        fresh.on(here, 3)
+        second = next(s for d in fresh.decisions for s in d.steps if "tried: " in s.reason)
+        self.assertNotEqual((first.subject, first.reason), (second.subject, second.reason))
+
     def test_a_search_ends_when_it_has_cost_enough(self) -> None:
         """What nothing helps is not made worse by ever new trials."""
         here, run = host((PC, FITS), (BE, STREAM)), Run()
@@ -444,6 +460,105 @@ def alone(decision: Decision, tenant: str) -> int:
     return WayMask(mine & ~decision.layout.ddio).count
 
 
+class OnPort(Run):
+    """The closed loop where a disk of t1 fills the LLC, so that t0 has `loss` of its speed less."""
+
+    def __init__(self, loss: float) -> None:
+        super().__init__(0.0)
+        self.loss = loss
+
+    def on(
+        self, here: Host, seconds: int, look: Callable[[Decision], None] = lambda d: None
+    ) -> None:
+        for _ in range(seconds):
+            super().on(_Disk(here, self.loss), 1, look)  # type: ignore[arg-type]
+
+    @property
+    def off(self) -> tuple[str, ...]:
+        """Return the root ports without DDIO now."""
+        return self.decisions[-1].layout.dca_off
+
+
+class _Disk:
+    def __init__(self, here: Host, loss: float) -> None:
+        self.inventory = here.inventory
+        self._here = here
+        self._loss = loss
+
+    def sample(
+        self, layout: Layout | None, at_s: float, dice: random.Random, noise: float
+    ) -> Sample:
+        seen = self._here.sample(layout, at_s, dice, noise)
+        if layout is not None and PORT in layout.dca_off:
+            reads = dataclasses.replace(  # which its owner finds in memory now
+                seen.tenants["t1"], references_per_s=2.0 * seen.tenants["t1"].references_per_s
+            )
+            return dataclasses.replace(seen, tenants={**seen.tenants, "t1": reads})
+        slow = dataclasses.replace(
+            seen.tenants["t0"],
+            instructions_per_s=(1.0 - self._loss) * seen.tenants["t0"].instructions_per_s,
+            references_per_s=(1.0 - self._loss) * seen.tenants["t0"].references_per_s,
+        )
+        return dataclasses.replace(
+            seen, tenants={**seen.tenants, "t0": slow}, ddio_misses_per_s=DISK_LINES_PER_S
+        )
+
+
+PORT, DISK = "0000:17:00.0", "0000:18:00.0"
+DISK_LINES_PER_S = 5e7
+
+
+def with_disk(ports: tuple[DcaPort, ...] = (DcaPort(PORT, (DISK,)),)) -> Host:
+    """Return a host of a critical tenant and two that stream, the first of them with a disk."""
+    here = host((PC, STREAM), (BE, STREAM), (BE, STREAM), dca_ports=ports)
+    first, disk, other = here.inventory.tenants
+    tenants = (first, dataclasses.replace(disk, devices=(DISK,)), other)
+    loads = {tenant.id: load for tenant, load in zip(tenants, here.loads, strict=True)}
+    return Host(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)
+
+
+class PortTest(unittest.TestCase):
+    """DDIO goes off at a storage device's root port where that pays."""
+
+    def test_off_where_others_gain_by_it(self) -> None:
+        """Though its owner has other references then: that is no other load."""
+        run = OnPort(0.2)
+        run.on(with_disk(), 40)
+        self.assertEqual((PORT,), run.off)
+        steps = [step for decision in run.decisions for step in decision.steps]
+        (kept,) = [one for one in steps if "DDIO off" in one.reason and "kept" in one.reason]
+        self.assertEqual("ddio", kept.subject)
+        self.assertTrue([one for one in run.decisions if "ddio" in one.moved])
+
+    def test_on_again_where_nobody_gains(self) -> None:
+        """The trial is told, and undone."""
+        run = OnPort(0.0)
+        run.on(with_disk(), 40)
+        tried = [s.reason for d in run.decisions for s in d.steps if "tried: DDIO off" in s.reason]
+        self.assertTrue(tried)
+        self.assertEqual((), run.off)
+
+    def test_only_ports_that_the_operator_names_and_a_tenant_uses(self) -> None:
+        """Neither without the right nor for a device of nobody."""
+        for ports in ((), (DcaPort(PORT, ("0000:99:00.0",)),)):
+            run = OnPort(0.2)
+            run.on(with_disk(ports), 40)
+            reasons = [step.reason for d in run.decisions for step in d.steps]
+            self.assertEqual([], [reason for reason in reasons if "root port" in reason])
+
+    def test_on_again_when_the_owner_leaves(self) -> None:
+        """What was kept out is there no more."""
+        run = OnPort(0.2)
+        run.on(with_disk(), 40)
+        here = with_disk()
+        tenants = tuple(dataclasses.replace(one, devices=()) for one in here.inventory.tenants)
+        loads = {one.id: load for one, load in zip(tenants, here.loads, strict=True)}
+        inventory = dataclasses.replace(here.inventory, tenants=(*tenants[:2],))
+        del loads["t2"]
+        run.on(Host(inventory, loads, CALM), 1)
+        self.assertEqual((), run.off)
+
+
 class CleanTest(unittest.TestCase):
     """Who keeps out of the ways that devices and the confined fill, and who is let in."""
 
@@ -555,6 +670,16 @@ class PromiseTest(unittest.TestCase):
         self.assertEqual(WayMask(0x07C), first.mask_of("t2"))
         masks = {first.mask_of("t0"), first.mask_of("t1")}
         self.assertEqual({WayMask(0x07F), WayMask(0x7FC)}, masks)
+
+    def test_with_two_promises_who_streams_may_be_confined_to_ddios_ways(self) -> None:
+        """Below them the second tenant's own ways lie, so that the buffer can be nowhere else."""
+        six_ways = Curve(0.0, (Piece(0.9, 6.0, 6.0),))
+        here = host((PC, six_ways), (PC, six_ways), (BE, STREAM), (BE, STREAM))
+        last = self.kept(promising(here, 2, 2, 0, 0))[-1].layout
+        self.assertEqual(last.ddio, last.mask_of("t2"))
+        self.assertEqual(last.ddio, last.mask_of("t3"))
+        for reserved in (WayMask(0x600), WayMask(0x700)):  # none of DDIO's ways is open
+            self.kept(promising(here, 2, 2, 0, 0, reserved_ways=reserved))
 
     def test_three_promises_and_a_stream(self) -> None:
         """The third has its own ways, as many as promised at least."""
