@@ -165,7 +165,7 @@ class Layout:
 
     def limits_since(self, before: Layout | None) -> dict[str, tuple[int, int]]:
         """Return whose memory bandwidth is limited otherwise than `before`: (before, now)."""
-        if before is self:
+        if before is self or not (self._limits or (before and before._limits)):
             return {}
         pairs = {
             tenant: (UNLIMITED if before is None else before.bandwidth_of(tenant), group.bandwidth)
@@ -173,6 +173,10 @@ class Layout:
             for tenant in group.tenants
         }
         return {tenant: pair for tenant, pair in pairs.items() if pair[0] != pair[1]}
+
+    @property
+    def _limits(self) -> bool:
+        return any(group.bandwidth != UNLIMITED for group in self.groups)
 
     def moved_since(self, before: Layout | None) -> tuple[str, ...]:
         """Return whose mask differs from `before`, tenants first, then DDIO (ways or ports)."""

@@ -105,18 +105,15 @@ def _counts(tenant: Tenant, one: Look) -> float:
     return 1.0 - one.stalled if tenant.priority is Priority.BE else 1.0
 
 
-def at_stake(tenants: Iterable[Tenant], looks: Looks, who: Iterable[str]) -> float:
-    """Return how much all would gain if these tenants never missed: no move can bring more."""
-    chosen = set(who)
+def stakes(tenants: Iterable[Tenant], looks: Looks) -> dict[str, float]:
+    """Return how much all would gain if a tenant never missed: no move can bring more by it."""
     known = [tenant for tenant in tenants if tenant.id in looks]
     total = sum(WEIGHTS[tenant.priority] for tenant in known)
-    stake = 0.0
-    for tenant in known:
-        if tenant.id in chosen:
-            one = looks[tenant.id]
-            counts = WEIGHTS[tenant.priority] * _counts(tenant, one)
-            stake += counts * one.stalled / (1.0 - one.stalled)
-    return stake / total if total else 0.0
+    return {tenant.id: _stake(tenant, looks[tenant.id]) / total for tenant in known}
+
+
+def _stake(tenant: Tenant, one: Look) -> float:
+    return WEIGHTS[tenant.priority] * _counts(tenant, one) * one.stalled / (1.0 - one.stalled)
 
 
 def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
@@ -18,9 +18,9 @@ from iat_nova.model import (
     Tenant,
     TenantKind,
 )
+from iat_nova.strategies.pollute_buffer import judge, room
 from iat_nova.strategies.pollute_buffer import plan as plans
-from iat_nova.strategies.pollute_buffer import room
-from iat_nova.strategies.pollute_buffer.judge import Looks, at_stake
+from iat_nova.strategies.pollute_buffer.judge import Looks
 from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Plan
 
 WORTH = 0.006  # less than this cannot be distinguished from chance, so nothing is tried for it
@@ -34,33 +34,49 @@ Promise = tuple[float, Move]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """What moves are chosen by. `settled`: none has been kept since the load last changed."""
+    """What moves are chosen by. `settled`: none has been kept since the load last changed.
+
+    `stakes`: what all would gain if a tenant never missed. `ids`: everybody, of whom some are
+    `best_effort` and some `readers` of what devices write.
+    """
 
     inventory: DomainInventory
     parameters: Parameters
     sample: Sample
     looks: Looks
-    settled: bool = True
+    settled: bool
+    stakes: Mapping[str, float]
+    ids: frozenset[str]
+    best_effort: frozenset[str]
+    readers: frozenset[str]
+
+    @classmethod
+    def of(
+        cls,
+        inventory: DomainInventory,
+        parameters: Parameters,
+        sample: Sample,
+        looks: Looks,
+        *,
+        settled: bool = True,
+    ) -> View:
+        """Look at each tenant once."""
+        tenants = inventory.tenants
+        return cls(
+            inventory,
+            parameters,
+            sample,
+            looks,
+            settled,
+            judge.stakes(tenants, looks),
+            frozenset(tenant.id for tenant in tenants),
+            frozenset(one.id for one in tenants if one.priority is Priority.BE),
+            frozenset(tenant.id for tenant in tenants if tenant.io),
+        )
 
     def stake(self, who: frozenset[str]) -> float:
         """Return what all would gain if these never missed."""
-        return at_stake(self.inventory.tenants, self.looks, who)
-
-    @property
-    def ids(self) -> frozenset[str]:
-        """Everybody."""
-        return frozenset(tenant.id for tenant in self.inventory.tenants)
-
-    @property
-    def best_effort(self) -> frozenset[str]:
-        """All best-effort tenants."""
-        tenants = self.inventory.tenants
-        return frozenset(one.id for one in tenants if one.priority is Priority.BE)
-
-    @property
-    def readers(self) -> frozenset[str]:
-        """Those who read what devices write."""
-        return frozenset(tenant.id for tenant in self.inventory.tenants if tenant.io)
+        return sum(self.stakes.get(one, 0.0) for one in who)
 
     @property
     def inbound(self) -> float:
@@ -95,18 +111,16 @@ class View:
         return self.stake(free - who) * self.fills(who & free) / fills if fills else 0.0
 
 
-def candidates(view: View, plan: Plan) -> list[Move]:
+def candidates(view: View, plan: Plan) -> list[Promise]:
     """Return the moves from a plan that may pay, the most promising first."""
     found = [promise for promise in _all(view, plan) if promise[0] > WORTH]
-    return [move for _, move in sorted(found, key=lambda promise: -promise[0])]
+    return sorted(found, key=lambda promise: -promise[0])
 
 
 def _all(view: View, plan: Plan) -> Iterator[Promise]:
     yield from _apart(view, plan)
     yield from _together(view, plan)
-    by_misses = sorted(view.inventory.tenants, key=lambda t: (-view.misses(t.id), t.id))
-    for tenant in by_misses:
-        yield from _one(view, plan, tenant)
+    yield from _ones(view, plan)
     yield from _size(view, plan)
     yield from _ddio(view, plan)
     yield from _dca(view, plan)
@@ -191,29 +205,34 @@ def _together(view: View, plan: Plan) -> Iterator[Promise]:
         yield view.pollution(plan, view.best_effort), Move("layout", changed, words)
 
 
-def _one(view: View, plan: Plan, tenant: Tenant) -> Iterator[Promise]:
+def _ones(view: View, plan: Plan) -> Iterator[Promise]:
     """Confine a tenant that fills much, or release one that is stalled more than it may harm."""
-    alone = frozenset((tenant.id,))
-    if tenant.id in plan.confined:
-        if view.settled:  # else its confinement has just paid
-            harm = view.relief(view.ids - plan.confined, view.misses(tenant.id))
-            changed = plan.without(alone)
-            yield view.stake(alone) - harm, Move(tenant.id, changed, "out of the pollute buffer")
-    elif _may_be_confined(view, plan, tenant):
-        changed = dataclasses.replace(plan, confined=plan.confined | alone)
-        where = "to its own ways" if tenant.id in plan.owners else "into the pollute buffer"
-        yield view.pollution(plan, alone), Move(tenant.id, changed, where)
+    free = view.ids - plan.confined
+    at_stake, fills = view.stake(free), view.fills(free) + view.inbound
+    everything = view.fills(view.ids) + view.inbound
+    for tenant in sorted(view.inventory.tenants, key=lambda t: (-view.misses(t.id), t.id)):
+        misses, stake = view.misses(tenant.id), view.stakes.get(tenant.id, 0.0)
+        alone = frozenset((tenant.id,))
+        if tenant.id in plan.confined:
+            expected = stake - (at_stake * misses / everything if everything else 0.0)
+            if view.settled and expected > WORTH:  # else its confinement has just paid
+                yield expected, Move(tenant.id, plan.without(alone), "out of the pollute buffer")
+        elif _may_be_confined(view, plan, tenant):
+            expected = (at_stake - stake) * misses / fills if fills else 0.0
+            if expected > WORTH:
+                changed = dataclasses.replace(plan, confined=plan.confined | alone)
+                where = "to its own ways" if tenant.id in plan.owners else "into the pollute buffer"
+                yield expected, Move(tenant.id, changed, where)
 
 
 def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
-    if tenant.id not in view.looks:
+    seen = view.looks.get(tenant.id)
+    if seen is None:
         return False
-    if tenant.id in plan.owners - room.reaching(view.inventory.domain, plan.own):
+    if plan.own and tenant.id in plan.owners - room.reaching(view.inventory.domain, plan.own):
         return False
-    if tenant.priority is Priority.BE:
-        return True
-    seen = view.looks[tenant.id]
-    return seen.misses_per_s > STREAMS * seen.references_per_s
+    streams = seen.misses_per_s > STREAMS * seen.references_per_s
+    return streams or tenant.priority is Priority.BE
 
 
 def _size(view: View, plan: Plan) -> Iterator[Promise]:

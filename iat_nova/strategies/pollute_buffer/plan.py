@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Hashable
 
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
@@ -102,8 +103,16 @@ def found(domain: CacheDomain, ddio_least: int) -> Plan:
 def layout(inventory: DomainInventory, plan: Plan) -> Layout:
     """Return the masks of a plan. Tenants with the same mask and limit share a class of service."""
     members: dict[tuple[WayMask, int], list[str]] = {}
+    masks: dict[Hashable, WayMask] = {}
+    owners = plan.owners
     for tenant in inventory.tenants:
-        key = _mask(inventory, plan, tenant), plan.bandwidth_of(tenant.id)
+        # All that a mask depends on; there are far fewer than tenants.
+        own = tenant.id if tenant.id in owners else None
+        confined = tenant.id in plan.confined
+        alike = own, confined, tenant.priority, tenant.io, tenant.ways.max
+        if alike not in masks:
+            masks[alike] = _mask(inventory, plan, tenant)
+        key = masks[alike], plan.bandwidth_of(tenant.id)
         members.setdefault(key, []).append(tenant.id)
     groups = tuple(Group(tuple(ids), *key) for key, ids in sorted(members.items()))
     return Layout(

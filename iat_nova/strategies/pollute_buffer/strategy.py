@@ -20,11 +20,12 @@ from iat_nova.model import (
 from iat_nova.strategies.pollute_buffer import arrivals, judge, moves, room, watch
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
-from iat_nova.strategies.pollute_buffer.plan import Move, Plan
+from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import Barred, Phase, State
 
 FIRST_LOOKS = 2  # samples under the plan that lies there, before anything is tried
+OBVIOUS = 0.05  # promised gain for which one sample is enough
 TRIAL_LOOKS = 3  # samples at most for one trial
 PAYS = 0.008  # gain of the mean of a trial's samples at which it is kept
 PAYS_AT_ONCE = 0.03  # of the first sample
@@ -145,7 +146,9 @@ class PolluteBuffer:
         if state.counted and (other := _other_load(state, now)):
             return self._another_load(state, now, f"{other}: another load")
         seen = _looked(state, now)
-        if seen.counted < FIRST_LOOKS or now.at_s < seen.load_since_s + seen.calm_s:
+        if now.at_s < seen.load_since_s + seen.calm_s:
+            return seen, ()
+        if seen.counted < FIRST_LOOKS and self._promise(seen, now.inventory) < OBVIOUS:
             return seen, ()
         return self._next(seen, now, ())
 
@@ -241,15 +244,21 @@ class PolluteBuffer:
         self, state: State, now: Now, steps: tuple[Step, ...]
     ) -> tuple[State, tuple[Step, ...]]:
         """Try the next move that may pay; none is left: rest."""
-        move = self._move(state, now.inventory)
-        if move is None:
+        found = self._move(state, now.inventory)
+        if found is None:
             return self._to_rest(state), steps
+        _, move = found
         after = dataclasses.replace(
             state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
         )
         return after, (*steps, Step(Action.SHUFFLE, move.subject, f"tried: {move.words}"))
 
-    def _move(self, state: State, inventory: DomainInventory) -> Move | None:
+    def _promise(self, state: State, inventory: DomainInventory) -> float:
+        """Return what the next move may bring."""
+        found = self._move(state, inventory)
+        return found[0] if found else 0.0
+
+    def _move(self, state: State, inventory: DomainInventory) -> moves.Promise | None:
         """Return the next move worth a trial, if the search has not cost enough already."""
         if state.base is None or state.trials >= TRIALS or state.failed >= FAILURES:
             return None
@@ -257,17 +266,17 @@ class PolluteBuffer:
             return None
         if len(state.changes_at_s) + 1 >= self.parameters.mask_changes_per_minute:
             return None
-        view = moves.View(
+        view = moves.View.of(
             inventory, self.parameters, state.base, state.looks, settled=not state.paid
         )
         at_s = state.base.taken_at_s
         barred = (one.plan for one in state.barred if one.until_s > at_s)
         known = (state.plan, *state.tried, *barred)
         found = moves.candidates(view, state.plan)
-        for move in sorted(found, key=lambda one: one.what in state.doubted):
+        for promise, move in sorted(found, key=lambda one: one[1].what in state.doubted):
             new = move.plan not in known and move.what not in state.refused
             if new and plans.keeps_promises(inventory, move.plan):
-                return move
+                return promise, move
         return None
 
     def _to_rest(self, state: State) -> State:
