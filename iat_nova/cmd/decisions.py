@@ -29,7 +29,7 @@ STREAMS = ("table", "json", "csv", "value")
 class Decisions(Lister):
     """List what was decided, a line a step, the latest last.
 
-    Masks that moved while their counts stayed are listed with --guest or --kind move.
+    Masks that moved while their counts stayed are listed for a GUEST or with --kind move.
     """
 
     _epilog = f"""
@@ -38,7 +38,7 @@ TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (so long ago)
 
 examples:
   iat-nova decisions                          the last 25
-  iat-nova decisions --guest web --since=-1d
+  iat-nova decisions web --since=-1d          what was done to this one
   iat-nova decisions --kind grow --kind undo -f csv
   iat-nova decisions -F                       the last ones, and new ones until Ctrl-C
 """
@@ -47,7 +47,11 @@ examples:
         """Add the options."""
         parser = super().get_parser(prog_name)
         arguments.take_times(parser)
-        parser.add_argument("--guest", metavar="GUEST", help="only what was done to this one")
+        whom = parser.add_mutually_exclusive_group()
+        whom.add_argument(
+            "guest", nargs="?", metavar="GUEST", help="only what was done to this one"
+        )
+        whom.add_argument("--guest", dest="named", metavar="GUEST", help="the same")
         parser.add_argument("--since", metavar="TIME", help="not before this time")
         parser.add_argument("--until", metavar="TIME", help="not after this time")
         parser.add_argument(
@@ -98,8 +102,9 @@ examples:
     ) -> Callable[[Turn], bool]:
         """Return what decides whether a turn is asked for."""
         subject: Subject | None = None
-        if parsed_args.guest is not None:
-            subject, _ = guests.anywhere(reader, parsed_args.guest)
+        name = parsed_args.guest or parsed_args.named
+        if name is not None:
+            subject, _ = guests.anywhere(reader, name)
         kinds = parsed_args.kind or [kind for kind in KINDS if kind != MOVE or subject is not None]
 
         def wanted(turn: Turn) -> bool:

@@ -108,6 +108,7 @@ class TestCompletion(unittest.TestCase):
         """By the names that `iat-nova tenants` knows, a blank in them or not."""
         self.assertEqual(["web", r"web\ 2"], self.completed("hold", "w"))
         self.assertEqual(["db"], self.completed("decisions", "--guest", "d"))
+        self.assertEqual(["db"], self.completed("decisions", "d"))
         self.assertEqual(["db"], self.completed("explain", "d"))
 
     def test_a_name_is_no_command(self):

@@ -414,6 +414,7 @@ class TestDecisions(CliCase):
             (("--kind", "grow"), 3),
             (("--kind", "grow", "--kind", "hold"), 6),
             (("--guest", "pc1"), 3),
+            (("pc1",), 3),
             (("--guest", "vswitch"), 0),
             (("--since", between), 3),
             (("--until", between), 6),
@@ -437,6 +438,7 @@ class TestDecisions(CliCase):
             ("--last", "0"),
             ("-F", "-f", "yaml"),
             ("-F", "-c", "colour"),
+            ("pc1", "--guest", "pc1"),
         ):
             self.assertEqual(2, self.run_it("decisions", *arguments)[0], arguments)
 
