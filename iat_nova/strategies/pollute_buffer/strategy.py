@@ -52,6 +52,7 @@ class PolluteBuffer:
     def thresholds(parameters: Parameters) -> tuple[str, ...]:
         """Return by which numbers, its own and the policy's, it decides, in words."""
         return (
+            f"tried after {FIRST_LOOKS} samples, after one where {OBVIOUS:+.0%} may be gained",
             f"a trial is kept above {PAYS:+.1%} in {TRIAL_LOOKS} samples",
             f"at once above {PAYS_AT_ONCE:+.1%}",
             f"undone at once at {FAILS_AT_ONCE:+.1%}",
