@@ -20,7 +20,7 @@ class Qualify(GuestCase):
 
     def test_left(self):
         """Killed, and no restore before the agent starts."""
-        self.guest("qualify_left", least=1, cpus=8)
+        self.guest("qualify_left", least=2, cpus=8)
 
 
 class Monitored(GuestCase):

@@ -44,12 +44,13 @@ def fits(ways, size):
 class Effects:
     """What walks, streams and devices count on this machine; without `obeys` registers do nothing.
 
-    `before_walk` is called before each walk.
+    `before_walk` is called before each walk, `before_writes` before devices write.
     """
 
-    def __init__(self, obeys, before_walk=lambda: None):
+    def __init__(self, obeys, before_walk=lambda: None, before_writes=lambda: None):
         self._obeys = obeys
         self._before_walk = before_walk
+        self._before_writes = before_writes
 
     def walker(self):
         real = walker.Chase()
@@ -72,6 +73,7 @@ class Effects:
         return lay_out
 
     def devices_write(self, seconds):
+        self._before_writes()
         ways = REGISTERS.ddio_ways().bit_count() if self._obeys else 2
         total = round(LINES_PER_S * seconds)
         misses = round(total * fits(ways, BUFFERS))
@@ -118,12 +120,14 @@ class Effects:
             yield
 
 
-def ended_by(number, qualify):
+def ended_by(number, qualify, *, at_ddio=False):
     """Call `qualify` in a process of its own and send it a signal in the middle of a walk.
 
-    Returns its process id and what `os.waitpid` says of its end.
+    With `at_ddio`, once DDIO has other ways than were found. Returns its process id and what
+    `os.waitpid` says of its end.
     """
     begun, begins = os.pipe()
+    ddio = REGISTERS.ddio_ways()
     pid = os.fork()
     if pid == 0:
 
@@ -132,8 +136,13 @@ def ended_by(number, qualify):
             while True:  # a signal that comes right before a wait is seen after it
                 threading.Event().wait(0.1)
 
+        def stay_once_moved():
+            if REGISTERS.ddio_ways() != ddio:
+                stay()
+
+        moment = {"before_writes": stay_once_moved} if at_ddio else {"before_walk": stay}
         try:
-            with Effects(obeys=True, before_walk=stay).here():
+            with Effects(obeys=True, **moment).here():
                 qualify()
         except SystemExit as end:
             os._exit(end.code)
@@ -143,7 +152,7 @@ def ended_by(number, qualify):
     walks = os.read(begun, 1)
     os.close(begun)
     if walks != b"!":
-        raise AssertionError(f"it did not begin to walk: {os.waitpid(pid, 0)}")
+        raise AssertionError(f"it ended before that: {os.waitpid(pid, 0)}")
     os.kill(pid, number)
     return os.waitpid(pid, 0)
 
