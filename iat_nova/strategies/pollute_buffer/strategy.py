@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Set
 
 from iat_nova.common import amounts
 from iat_nova.layout.open_ways import open_ways
@@ -31,7 +32,7 @@ PAYS = 0.008  # gain of the mean of a trial's samples at which it is kept
 PAYS_AT_ONCE = 0.03  # of the first sample
 FAILS_AT_ONCE = -0.005
 TRIALS = 12  # in one search
-SUFFERS = 0.05  # of its speed, which who is confined must not lose to a smaller buffer
+SUFFERS = 0.05  # of its speed: who is confined to fewer ways, or reads its blocks from memory
 SHORT_S = 5.0  # a load that lasts no longer ends before what trials find for it has paid
 LOSES = 0.15  # of a second's work: what the failed trials of one search may cost
 LENT = 0.02  # of its speed, which who lends promised ways must not lose
@@ -189,7 +190,8 @@ class PolluteBuffer:
         looks = judge.mean(state.trial_looks, now.looks, count)
         gain = judge.gain(now.inventory.tenants, state.looks, looks)
         seen = dataclasses.replace(state, trial_looks=looks, trial_counted=count)
-        if suffers := _suffers(seen):
+        switched = {one.id for one in now.inventory.tenants} - {one.id for one in alike}
+        if suffers := _suffers(seen, switched):
             return self._undo(seen, now, gain, f"{suffers} would lose too much")
         if gain > PAYS_AT_ONCE or (count == TRIAL_LOOKS and gain > PAYS):
             return self._keep(seen, now, gain)
@@ -321,14 +323,17 @@ class PolluteBuffer:
         return state.plan
 
 
-def _suffers(state: State) -> str | None:
+def _suffers(state: State, switched: Set[str]) -> str | None:
     """Return a tenant that the move on trial slows too much, for any gain of the others.
 
-    A confined one that a smaller buffer slows; one whose promised ways others fill.
+    A confined one that a smaller buffer slows; one whose promised ways others fill; one whose
+    device writes to memory since, so that it reads from there (`switched`).
     """
     assert state.trial is not None
     trial = state.trial.plan
     limits = dict.fromkeys(trial.lenders, LENT)
+    if len(trial.dca_off) > len(state.plan.dca_off):
+        limits = dict.fromkeys(switched, SUFFERS) | limits
     if trial.buffer < min(state.plan.buffer, plans.BUFFER_WAYS):
         limits = dict.fromkeys(trial.confined, SUFFERS) | limits
     for tenant, share in sorted(limits.items()):

@@ -480,17 +480,20 @@ def alone(decision: Decision, tenant: str) -> int:
 
 
 class OnPort(Run):
-    """The closed loop where a disk of t1 fills the LLC, so that t0 has `loss` of its speed less."""
+    """The closed loop where a disk of t1 fills the LLC, so that t0 has `loss` of its speed less.
 
-    def __init__(self, loss: float) -> None:
+    When it writes to memory, its owner has `owner` less.
+    """
+
+    def __init__(self, loss: float, owner: float = 0.0) -> None:
         super().__init__(0.0)
-        self.loss = loss
+        self.loss, self.owner = loss, owner
 
     def on(
         self, here: Host, seconds: int, look: Callable[[Decision], None] = lambda d: None
     ) -> None:
         for _ in range(seconds):
-            super().on(_Disk(here, self.loss), 1, look)  # type: ignore[arg-type]
+            super().on(_Disk(here, self.loss, self.owner), 1, look)  # type: ignore[arg-type]
 
     @property
     def off(self) -> tuple[str, ...]:
@@ -499,18 +502,21 @@ class OnPort(Run):
 
 
 class _Disk:
-    def __init__(self, here: Host, loss: float) -> None:
+    def __init__(self, here: Host, loss: float, owner: float) -> None:
         self.inventory = here.inventory
         self._here = here
-        self._loss = loss
+        self._loss, self._owner = loss, owner
 
     def sample(
         self, layout: Layout | None, at_s: float, dice: random.Random, noise: float
     ) -> Sample:
         seen = self._here.sample(layout, at_s, dice, noise)
         if layout is not None and PORT in layout.dca_off:
-            reads = dataclasses.replace(  # which its owner finds in memory now
-                seen.tenants["t1"], references_per_s=2.0 * seen.tenants["t1"].references_per_s
+            owner = seen.tenants["t1"]
+            reads = dataclasses.replace(  # blocks, which it finds in memory now
+                owner,
+                instructions_per_s=(1.0 - self._owner) * owner.instructions_per_s,
+                references_per_s=2.0 * owner.references_per_s,
             )
             return dataclasses.replace(seen, tenants={**seen.tenants, "t1": reads})
         slow = dataclasses.replace(
@@ -548,6 +554,14 @@ class PortTest(unittest.TestCase):
         (kept,) = [one for one in steps if "DDIO off" in one.reason and "kept" in one.reason]
         self.assertEqual("ddio", kept.subject)
         self.assertTrue([one for one in run.decisions if "ddio" in one.moved])
+
+    def test_on_again_where_its_owner_loses_much(self) -> None:
+        """A twentieth of its speed, for any gain of the others."""
+        run = OnPort(0.2, owner=0.06)
+        run.on(with_disk(), 40)
+        self.assertEqual((), run.off)
+        undone = [s.reason for d in run.decisions for s in d.steps if "DDIO off" in s.reason]
+        self.assertIn("t1 would lose too much, undone", undone[-1])
 
     def test_on_again_where_nobody_gains(self) -> None:
         """The trial is told, and undone."""
