@@ -76,7 +76,8 @@ class View:
 
     def stake(self, who: frozenset[str]) -> float:
         """Return what all would gain if these never missed."""
-        return sum(self.stakes.get(one, 0.0) for one in who)
+        # The same in any order: a set's is another in the process that replays the decision.
+        return math.fsum(self.stakes.get(one, 0.0) for one in who)
 
     @property
     def inbound(self) -> float:
@@ -94,7 +95,7 @@ class View:
 
     def fills(self, who: frozenset[str]) -> float:
         """Return how many lines a second these bring into the cache."""
-        return sum(self.misses(one) for one in who)
+        return math.fsum(self.misses(one) for one in who)
 
     def relief(self, whom: frozenset[str], kept_out: float) -> float:
         """Return what these could gain without so many of all fills."""

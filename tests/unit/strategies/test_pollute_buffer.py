@@ -30,7 +30,7 @@ from iat_nova.plant.curves import Curve, Inbound, Load, Piece
 from iat_nova.plant.host import Host
 from iat_nova.store import records
 from iat_nova.strategies import registry
-from iat_nova.strategies.pollute_buffer import PolluteBuffer, plan
+from iat_nova.strategies.pollute_buffer import PolluteBuffer, judge, moves, plan
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Phase, State
 from iat_nova.strategies.pollute_buffer.strategy import LOSES
@@ -794,6 +794,16 @@ class RulesTest(unittest.TestCase):
             first = run.strategy.step(run.state, here.inventory, sample)
             second = PolluteBuffer(Parameters()).step(again, here.inventory, sample)
             self.assertEqual(first, second)
+
+    def test_what_is_at_stake_is_the_same_in_any_order(self) -> None:
+        """A set's order is another in each process, and a replay is to decide the same."""
+        here = host(*((PC, Curve(0.01 * number, ())) for number in range(1, 9)))
+        sample = here.sample(None, 1.0, random.Random(1), 0.01)
+        looks = judge.look(here.tenants, sample)
+        view = moves.View.of(here.inventory, Parameters(), sample, looks)
+        orders = [random.Random(n).sample(sorted(view.ids), 8) for n in range(50)]
+        for what in (view.stake, view.fills):
+            self.assertEqual(1, len({what(order) for order in orders}))  # type: ignore[arg-type]
 
     def test_better_than_no_agent_on_drawn_hosts(self) -> None:
         """The mean over some hosts; what is lost to trials included."""
