@@ -58,6 +58,7 @@ class PolluteBuffer:
             f"at once above {PAYS_AT_ONCE:+.1%}",
             f"undone at once at {FAILS_AT_ONCE:+.1%}",
             f"in a smaller buffer nobody may lose {SUFFERS:.0%}, by lending {LENT:.0%}",
+            f"with DDIO off at its root port {SUFFERS:.0%}",
             f"DDIO from {parameters.ddio_ways_min} ways",
             f"DDIO is busy above {amounts.rate(parameters.threshold_miss_low_per_s)}",
         )
@@ -150,9 +151,10 @@ class PolluteBuffer:
         seen = _looked(state, now)
         if now.at_s < seen.load_since_s + seen.calm_s:
             return seen, ()
-        if seen.counted < FIRST_LOOKS and self._promise(seen, now.inventory) < OBVIOUS:
+        found = self._move(seen, now.inventory)
+        if seen.counted < FIRST_LOOKS and (found is None or found[0] < OBVIOUS):
             return seen, ()
-        return self._next(seen, now, ())
+        return self._on_trial(seen, found, ())
 
     def _another_load(self, state: State, now: Now, why: str) -> tuple[State, tuple[Step, ...]]:
         """Measure anew; of loads that change too often for trials, all are as without the agent.
@@ -246,8 +248,13 @@ class PolluteBuffer:
     def _next(
         self, state: State, now: Now, steps: tuple[Step, ...]
     ) -> tuple[State, tuple[Step, ...]]:
-        """Try the next move that may pay; none is left: rest."""
-        found = self._move(state, now.inventory)
+        """Try the next move that may pay."""
+        return self._on_trial(state, self._move(state, now.inventory), steps)
+
+    def _on_trial(
+        self, state: State, found: moves.Promise | None, steps: tuple[Step, ...]
+    ) -> tuple[State, tuple[Step, ...]]:
+        """Try what was found; nothing was: rest."""
         if found is None:
             return self._to_rest(state), steps
         _, move = found
@@ -255,11 +262,6 @@ class PolluteBuffer:
             state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
         )
         return after, (*steps, Step(Action.SHUFFLE, move.subject, f"tried: {move.words}"))
-
-    def _promise(self, state: State, inventory: DomainInventory) -> float:
-        """Return what the next move may bring."""
-        found = self._move(state, inventory)
-        return found[0] if found else 0.0
 
     def _move(self, state: State, inventory: DomainInventory) -> moves.Promise | None:
         """Return the next move worth a trial, if the search has not cost enough already."""
