@@ -113,7 +113,7 @@ class Closed(lab.GuestCase):
         scenario = load_scenario(name)
         if strategy is not None:
             scenario = dataclasses.replace(scenario, strategy=strategy)
-        done, inventories, feeder = self.go_through(
+        ((done, inventories),), feeder = self.go_through(
             described(scenario),
             functools.partial(Feeder, scenario=scenario, sockets=sockets),
             sockets=sockets,
@@ -129,11 +129,11 @@ class Closed(lab.GuestCase):
         self.assertGreater(len(different), 3 if scenario.strategy == "iat" else 2)
         return seen
 
-    def go_through(self, told, behind, **shape):
+    def go_through(self, told, behind, *, domains=(0,), **shape):
         """Have the agent decide in a guest of that shape on what `behind` feeds.
 
-        Returns its iterations in cache domain 0, that domain's inventories by their rows in the
-        history, and the feeder.
+        Returns its iterations in each of these cache domains with that domain's inventories by
+        their rows in the history; and the feeder.
         """
         with tempfile.TemporaryDirectory(prefix="iat-nova-loop-") as folder:
             share = Path(folder)
@@ -141,12 +141,15 @@ class Closed(lab.GuestCase):
             beside = functools.partial(self.beside, told, behind, feeders)
             self.guest("loop", least=1, share=share, beside=beside, **shape)
             with HistoryReader(share / "history.sqlite") as reader:
-                done = [one.iteration for one in reader.between(0.0, math.inf, 0)]
-                inventories = {
-                    row: reader.inventory(row).domains[0]
-                    for row in {one.inventory_id for one in done}
-                }
-        return done, inventories, feeders[-1]
+                found = [self.in_domain(reader, domain) for domain in domains]
+        return found, feeders[-1]
+
+    @staticmethod
+    def in_domain(reader, domain):
+        """Return a cache domain's iterations in a history, and its inventories by their rows."""
+        done = [one.iteration for one in reader.between(0.0, math.inf, domain)]
+        rows = {one.inventory_id for one in done}
+        return done, {row: reader.inventory(row).domains[domain] for row in rows}
 
     @contextlib.contextmanager
     def beside(self, told, behind, feeders, share):
@@ -161,6 +164,7 @@ class Closed(lab.GuestCase):
 
     def compare_registers(self, done, inventories, seen, least=60):
         """At each second the registers hold the layout of the last decision, coerced ways too."""
+        self.assertTrue(done, "the agent decided nothing")
         decided = {round(one.at_s, 3): one for one in done}
         compared = 0
         for moment in seen:
@@ -169,12 +173,14 @@ class Closed(lab.GuestCase):
                 continue
             inventory = inventories[one.inventory_id]
             compared += 1
-            self.assertEqual(one.decision.layout.ddio, moment.ddio, f"DDIO at {moment.at_s} s")
+            where = f"in the register of domain {one.domain} at {moment.at_s} s"
+            self.assertEqual(one.decision.layout.ddio, moment.ddio, f"DDIO's ways {where}")
             for tenant in inventory.tenants:
                 want = one.decision.layout.mask_of(tenant.id)
                 want = limits.effective(inventory.domain, want)
                 for cpu in tenant.cpus:
-                    self.assertEqual(want, moment.cpus[cpu], f"{tenant.name} at {moment.at_s} s")
+                    message = f"{tenant.name}'s mask, CPU {cpu}, {where}"
+                    self.assertEqual(want, moment.cpus[cpu], message)
         self.assertNotIn(None, [one.effective for one in done], "it observed only")
         self.assertGreaterEqual(compared, least)
 

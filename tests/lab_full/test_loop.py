@@ -16,6 +16,13 @@ SECONDS = 60.0
 CPUS = 8  # of an L3 cache
 LINES_PER_S = 20_000_000  # that devices write
 FULL = WayMask.span(0, without_split.EPYC.ways)
+BESIDE = tuple(  # in the other L3 cache of the socket, on as many CPUs as are there
+    dataclasses.replace(tenant, id=f"{tenant.id} beside", name=f"{tenant.name} beside", cpus=cpus)
+    for tenant, cpus in zip(
+        without_split.TENANTS[1:], ((8, 9, 10), (11, 12, 13, 14, 15)), strict=True
+    )
+)
+TENANTS = (without_split.TENANTS, BESIDE)  # by L3 cache
 
 
 class Loop(test_loop.Closed):
@@ -41,7 +48,7 @@ def host():
             tenant.cpus,
             demo_host.GUESTS[0].device if tenant.io else "",
         )
-        for number, tenant in enumerate(without_split.TENANTS, start=1)
+        for number, tenant in enumerate((*TENANTS[0], *TENANTS[1]), start=1)
     ]
     return {
         "guests": [dataclasses.asdict(guest) for guest in guests],
@@ -54,41 +61,49 @@ def host():
 
 
 class Devices(Behind):
-    """Devices that drive out what a database keeps, until they are confined: its misses fall.
+    """Devices that drive out what databases keep, until they are confined: their misses fall.
 
-    Behind the first L3 cache; each tenant has as many units in it as its first CPU's number, and
-    ten more. `seen`, as that of `Feeder`.
+    Behind two L3 caches of a socket; each tenant has as many units in its cache as its first CPU's
+    number, and ten more. `seen`, as that of `Feeder`, by cache.
     """
 
     def __init__(self, lab, folder):
         super().__init__(folder)
         self._lab = lab
-        self._load = without_split.Socket(lambda ways: 2e6, lambda ways: 2e6 if ways else 12e6)
-        self._moved = {}  # by RMID, in bytes
-        self.seen = []
+        self._loads = [
+            without_split.Socket(lambda ways: 2e6, lambda ways: 2e6 if ways else 12e6)
+            for _ in TENANTS
+        ]
+        self._moved = {}  # by tenant, in bytes
+        self.seen = [[] for _ in TENANTS]
 
     def advance(self, now_s, until_s):
         """Feed what the tenants count under these ways of devices."""
-        self.seen.append(self._look(now_s))
-        rates = self._load.rates(self.seen[-1].ddio.count)
         span_s = until_s - now_s
         self._lab.add_dma(round(LINES_PER_S * span_s), root=3)
-        for tenant in without_split.TENANTS:
-            one = rates[tenant.name]
-            counted = (
-                one.instructions_per_s, one.cycles_per_s, one.references_per_s, one.misses_per_s
-            )  # fmt: skip
-            for cpu in tenant.cpus:
-                self._lab.add_core(cpu, *(round(n * span_s / len(tenant.cpus)) for n in counted))
-            rmid = self._lab.pqr_assoc(tenant.cpus[0])[1]
-            moved = self._moved.get(rmid, 0.0) + one.misses_per_s * span_s * LINE
-            self._moved[rmid] = moved
-            units = round(moved) // RMID_UNIT
-            self._lab.set_rmid(rmid, 10 + tenant.cpus[0], units, units)
+        for cache, load in enumerate(self._loads):
+            self.seen[cache].append(self._look(cache, now_s))
+            # The tenants beside are as those of the same names, but for their CPUs.
+            rates = load.rates(self.seen[cache][-1].ddio.count)
+            for tenant in TENANTS[cache]:
+                self._feed(cache, tenant, rates[tenant.name.partition(" ")[0]], span_s)
 
-    def _look(self, now_s):
-        masks = {cpu: WayMask(self._lab.cbm(self._lab.pqr_assoc(cpu)[0])) for cpu in range(CPUS)}
-        devices = WayMask(self._lab.io_alloc() or 0)
+    def _feed(self, cache, tenant, one, span_s):
+        counted = (
+            one.instructions_per_s, one.cycles_per_s, one.references_per_s, one.misses_per_s
+        )  # fmt: skip
+        for cpu in tenant.cpus:
+            self._lab.add_core(cpu, *(round(n * span_s / len(tenant.cpus)) for n in counted))
+        moved = self._moved.get(tenant, 0.0) + one.misses_per_s * span_s * LINE
+        self._moved[tenant] = moved
+        units = round(moved) // RMID_UNIT
+        rmid = self._lab.pqr_assoc(tenant.cpus[0])[1]
+        self._lab.set_rmid(rmid, 10 + tenant.cpus[0], units, units, socket=cache)
+
+    def _look(self, cache, now_s):
+        cpus = range(cache * CPUS, (cache + 1) * CPUS)
+        masks = {cpu: WayMask(self._lab.cbm(self._lab.pqr_assoc(cpu)[0], cache)) for cpu in cpus}
+        devices = WayMask(self._lab.io_alloc(cache) or 0)
         return Seen(now_s, WayMask(0) if devices == FULL else devices, masks)
 
 
@@ -96,21 +111,29 @@ class Epyc(test_loop.Closed):
     """Two L3 caches of a socket under the newer kernel; tenants are monitored, too."""
 
     def test_devices_are_confined(self):
-        """From what is counted to io_alloc's ways and to masks, and back at the end."""
-        done, inventories, feeder = self.go_through(
-            host(), Devices, kernel=NEW_KERNEL,
-            options=("--cpu", "amd", "--ccx", str(CPUS)), cpus=2 * CPUS,
+        """From what is counted to io_alloc's ways and to masks, and back at the end; in both."""
+        found, feeder = self.go_through(
+            host(), Devices, domains=range(len(TENANTS)), kernel=NEW_KERNEL,
+            options=("--cpu", "amd", "--ccx", str(CPUS)), cpus=len(TENANTS) * CPUS,
         )  # fmt: skip
-        self.compare_registers(done, inventories, feeder.seen, least=50)
-        ways = [moment.ddio.count for moment in feeder.seen]
-        self.assertEqual(0, ways[0])
-        self.assertGreaterEqual(statistics.median(ways[-20:]), 2)  # one may be a trial
-        self.assertGreater(len({tuple(one.cpus.values()) for one in feeder.seen}), 1)
-        last = done[-1]
+        for cache, (done, inventories) in enumerate(found):
+            with self.subTest(cache=cache):
+                self.check_confined(done, inventories, feeder.seen[cache])
+                self.check_counted(done[-1], inventories, TENANTS[cache])
+
+    def check_confined(self, done, inventories, seen):
+        self.compare_registers(done, inventories, seen, least=50)
+        ways = [moment.ddio.count for moment in seen]
+        self.assertEqual(0, ways[0], "DDIO's ways before the agent's first decision")
+        # One of them may be a trial.
+        self.assertGreaterEqual(statistics.median(ways[-20:]), 2, "DDIO's ways at the end")
+        self.assertGreater(len({tuple(one.cpus.values()) for one in seen}), 1, "no mask moved")
+
+    def check_counted(self, last, inventories, tenants):
         self.assertIsNone(last.sample.ddio_hits_per_s)
         self.assertAlmostEqual(LINES_PER_S, last.sample.ddio_writes_per_s, delta=1)
         found = {one.name: one for one in inventories[last.inventory_id].tenants}
-        for tenant in without_split.TENANTS:
+        for tenant in tenants:
             with self.subTest(tenant.name):
                 one = found[tenant.name]
                 self.assertEqual((tenant.priority, tenant.cpus), (one.priority, one.cpus))
