@@ -123,6 +123,15 @@ IAT_OPTS = [
         help="LLC slices on which DDIO's hits and misses are counted and multiplied by their "
         "number, as the paper does with one; 0: all of them.",
     ),
+    cfg.FloatOpt(
+        "memory_bandwidth_gbps",
+        min=1.0,
+        max=256.0,
+        help="What the CPUs of one cache domain (AMD: those that share an L3) can move to and from "
+        "memory, in GB/s: the 100 % of a class's `bandwidth_min`. For CPUs that limit memory "
+        "bandwidth in GB/s, AMD's; others take percent and do not need it. `iat-nova qualify` "
+        "measures it. Unset: nothing is limited there.",
+    ),
     cfg.BoolOpt(
         "monitor_tenants",
         default=False,
@@ -275,6 +284,7 @@ class Settings:
     dca_ports: tuple[str, ...]
     counters_interface: str
     cha_slices: int | None  # None: all
+    memory_bandwidth_gbps: float | None  # None: nobody said
     monitor_tenants: bool
     emulated_scenario: str | None
     emulated_pace: float

@@ -179,7 +179,25 @@ def _tenants(settings: Settings, host: Host, hands: Backends | None) -> list[Fin
         for guest in facts.guests
         if guest.cachetune
     ]
+    found += _bandwidth(settings, domains)
     return found + (_policy(settings, host, facts) if domains else [])
+
+
+def _bandwidth(settings: Settings, domains: tuple[CacheDomain, ...]) -> list[Finding]:
+    """Tell what 100 % of memory bandwidth is where the CPU limits it in GB/s."""
+    subject, gbps = "bandwidth limits", settings.memory_bandwidth_gbps
+    absolute = [one.bandwidth for one in domains if one.bandwidth and not one.bandwidth.percent]
+    if absolute and gbps is None:
+        state = "none is set: what 100 % of a cache domain's memory bandwidth is is not known"
+        remedy = "[iat] memory_bandwidth_gbps; iat-nova qualify --only bandwidth measures it"
+        return [Finding(subject, Level.NOTE, state, remedy)]
+    if absolute:
+        state = f"100 % is {gbps:g} GB/s of a cache domain ([iat] memory_bandwidth_gbps)"
+        return [Finding(subject, Level.OK, state)]
+    if domains and gbps is not None:
+        state = "[iat] memory_bandwidth_gbps is not used: this CPU does not limit in GB/s"
+        return [Finding(subject, Level.NOTE, state, "remove the option")]
+    return []
 
 
 def _facts(settings: Settings, domains: tuple[CacheDomain, ...]) -> Facts:

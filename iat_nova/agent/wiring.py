@@ -200,6 +200,7 @@ def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
         settings.ddio_interface,
         settings.counters_interface,
         settings.cha_slices,
+        settings.memory_bandwidth_gbps,
     )
     return backends.choose(host, SystemClock(), wanted)
 

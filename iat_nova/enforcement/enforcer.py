@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from iat_nova.enforcement.snapshot import Restored
+from iat_nova.hardware import limits
 from iat_nova.hardware.api import (
     DEFAULT_CLASS,
     CacheAllocator,
@@ -18,7 +19,7 @@ from iat_nova.hardware.api import (
     HardwareError,
     PortDca,
 )
-from iat_nova.model import UNLIMITED, DomainInventory, Layout, TenantKind, WayMask
+from iat_nova.model import DomainInventory, Layout, TenantKind, WayMask
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -275,7 +276,7 @@ def _classes(
             names[group.tenants[0]],
             tuple(sorted(cpu for tenant in group.tenants for cpu in cpus[tenant])),
             group.mask,
-            None if group.bandwidth == UNLIMITED else group.bandwidth,
+            limits.bandwidth(inventory.domain, group.bandwidth, len(group.tenants)),
         )
         for group in layout.groups
     )

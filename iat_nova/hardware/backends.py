@@ -23,7 +23,7 @@ from iat_nova.hardware.probe import Host, text_of
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.rollback import Restorable
 from iat_nova.hardware.rootport import RootPorts
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, WayMask
 
 PORT_DCA = "port dca"
 CORE_COUNTERS, CHA_COUNTERS = COUNTING = "counters", "cha"
@@ -37,12 +37,14 @@ class Preferences:
     `cat`: auto, resctrl, pqos-msr, pqos-os. `ddio`: auto, msr, io_alloc, none. `counters`: auto,
     perf, msr, software (counts nothing real, for measuring the loop). `cha_slices`: LLC slices
     counted in every package, None for all; one of each cluster of sub-NUMA clustering at least.
+    `memory_bandwidth_gbps`: what a cache domain can move, where limits are no percentage.
     """
 
     cat: str = "auto"
     ddio: str = "auto"
     counters: str = "auto"
     cha_slices: int | None = 1
+    memory_bandwidth_gbps: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
             ddio_found=found[domain.id],
             ddio_resizable=not isinstance(ddio, FixedDdio),
             ddio_counters=tells_hits and reader is not None,
+            bandwidth=_of_the_whole(domain.bandwidth, wanted.memory_bandwidth_gbps),
         )
 
     allocator = _allocator(host, cat_choice.chosen, complete)
@@ -128,6 +131,13 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
     return Backends(
         counters, allocator, ddio, choices, parts, allocator.inspect, look, missing, found.clear
     )
+
+
+def _of_the_whole(control: BandwidthControl | None, gbps: float | None) -> BandwidthControl | None:
+    """Return limits of memory bandwidth with what 100 % of them is, where that must be said."""
+    if control is None or control.percent or gbps is None:
+        return control
+    return dataclasses.replace(control, whole=round(gbps * EIGHTHS))
 
 
 def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> RootPorts:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import UNLIMITED, CacheDomain, WayMask
 
 
 def effective(domain: CacheDomain, mask: int) -> WayMask:
@@ -43,6 +43,26 @@ def check_mask(domain: CacheDomain, mask: WayMask, what: str) -> None:
         raise HardwareError(
             f"{where} takes reserved ways {domain.reserved_ways}; another owner holds them"
         )
+
+
+def bandwidth(domain: CacheDomain, percent: int, members: int) -> int | None:
+    """Return what leaves each member of a class this percentage, as `CacheDomain.bandwidth` has it.
+
+    None: no limit. The one place where percent become eighths of a GB/s, which the members of a
+    class share. Raises `HardwareError` where nobody said of how many.
+    """
+    control = domain.bandwidth
+    if percent == UNLIMITED:
+        return None
+    if control is None or control.percent:
+        return percent  # what cannot be is refused with the class that asks for it
+    try:
+        return None if percent * members >= UNLIMITED else control.limit(percent * members)
+    except ValueError as error:
+        raise HardwareError(
+            f"cache domain {domain.id}: {percent} % of memory bandwidth: what 100 % is is not "
+            "known; [iat] memory_bandwidth_gbps"
+        ) from error
 
 
 def check_bandwidth(domain: CacheDomain, item: ClassMask) -> None:

@@ -27,6 +27,7 @@ from iat_nova.model.decisions import (
     Step,
 )
 from iat_nova.model.facts import (
+    EIGHTHS,
     Attachment,
     AttachmentKind,
     BandwidthControl,
@@ -56,6 +57,7 @@ from iat_nova.model.ways import (
 
 __all__ = [
     "DDIO",
+    "EIGHTHS",
     "UNLIMITED",
     "Action",
     "Allocation",

@@ -186,18 +186,63 @@ class DcaPort:
     devices: tuple[str, ...]
 
 
+EIGHTHS = 8
+"""How many of AMD's limits of memory bandwidth make a GB/s."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class BandwidthControl:
     """How the memory bandwidth of a class of service can be limited (Intel's MBA, AMD's QoS).
 
     A limit is a multiple of `step` from `least` to `most`, which limits nothing. `percent`: of what
-    a CPU gets without one; else eighths of a GB/s (AMD), of which nobody knows how many there are.
+    a CPU gets without one; else eighths of a GB/s (AMD), for all CPUs of a class in a cache domain
+    together. No hardware says how many of these a domain has: `whole` is what the operator says,
+    None: nothing, and then nobody can be left a percentage.
     """
 
     least: int
     step: int
     most: int
     percent: bool
+    whole: int | None = None
+
+    @property
+    def percents(self) -> tuple[int, int] | None:
+        """The least limit and the step between limits in percent; None: what 100 % is is unknown.
+
+        No two of these percentages are the same limit.
+        """
+        if self.percent:
+            return self.least, self.step
+        if self.whole is None:
+            return None
+        step = max(1, -(-100 * self.step // self.whole))
+        least = -(-100 * self.least // self.whole)
+        return -(-least // step) * step, step
+
+    def limit(self, percent: int) -> int:
+        """Return the limit that leaves this percentage, or little more: the next step above.
+
+        Raises `ValueError` where what 100 % is is unknown.
+        """
+        whole = 100 if self.percent else self.whole
+        if whole is None:
+            raise ValueError("nobody said what 100 % of memory bandwidth is")
+        steps = -(-percent * whole // (100 * self.step))
+        return min(max(steps * self.step, self.least), self.most)
+
+    def felt_below(self, bytes_per_s: float) -> float:
+        """Return the percentage below which who moves so many bytes feels a limit.
+
+        Any, where a limit is in percent of what he takes himself.
+        """
+        if self.percent or self.whole is None:
+            return 100.0
+        return 100.0 * bytes_per_s / (self.whole * 1e9 / EIGHTHS)
+
+    def gbps(self, percent: int) -> float | None:
+        """Return the GB/s of the limit for this percentage; None where limits are in percent."""
+        return None if self.percent or self.whole is None else self.limit(percent) / EIGHTHS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -77,7 +77,8 @@ MEANINGS = {
     Code.CLASSIFICATION_FAILED: "The policy could not be applied to what runs here; the last "
     "tenants stay.",
     Code.POLICY_WARNING: "The policy has something that looks unintended.",
-    Code.TENANTS: "Guests, CPUs or guarantees conflict with one another.",
+    Code.TENANTS: "Guests, CPUs or guarantees conflict with one another, or this host cannot keep "
+    "to what the policy says of them.",
     Code.HOLD_NOT_KEPT: "What ``iat-nova hold`` asked for is not there: it does not fit, or the "
     "strategy does not keep it.",
     Code.SHADOW_FAILED: "The strategy of ``[iat] shadow`` raised an error, or decided what cannot "

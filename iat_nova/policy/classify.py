@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from iat_nova.model import (
+    UNLIMITED,
     CacheDomain,
     DeviceModel,
     DomainInventory,
@@ -82,6 +83,7 @@ def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Class
         tenants = _tenants(rules, facts, domain, verdicts, owners)
         domains[domain.id] = DomainInventory(domain, tenants)
         warnings += _shortages(domain, tenants)
+    warnings += _not_limited(domains.values())
     if facts.switch is not None and not any(
         tenant.kind is TenantKind.STACK
         for inventory in domains.values()
@@ -372,6 +374,22 @@ def _shortages(domain: CacheDomain, tenants: Iterable[Tenant]) -> list[str]:
     return [
         f"cache domain {domain.id}: {who} are guaranteed {total} ways together, the LLC has "
         f"{usable} for tenants: some will share"
+    ]
+
+
+def _not_limited(domains: Iterable[DomainInventory]) -> list[str]:
+    """Warn, once, where the policy's least memory bandwidth cannot be turned into a limit."""
+    unknown = (
+        one
+        for one in domains
+        if one.domain.bandwidth is not None and one.domain.bandwidth.percents is None
+    )
+    asked = {t.class_name for one in unknown for t in one.tenants if t.bandwidth_min < UNLIMITED}
+    if not asked:
+        return []
+    return [
+        f"bandwidth_min of {', '.join(sorted(asked))}: this CPU limits memory bandwidth in GB/s, "
+        "and what 100 % of it is is not known: nothing is limited; [iat] memory_bandwidth_gbps"
     ]
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
     UNLIMITED,
-    CacheDomain,
     DomainInventory,
     Parameters,
     Priority,
@@ -25,6 +24,7 @@ from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Pl
 
 WORTH = 0.006  # less than this cannot be distinguished from chance, so nothing is tried for it
 LANE_LEAVES = 4  # ways beside DDIO's
+LINE = 64  # bytes that a miss moves
 STREAMS = 0.4  # misses a reference: a critical tenant is confined only if it hits this seldom
 
 
@@ -92,6 +92,15 @@ class View:
     def misses(self, tenant: str) -> float:
         """Return a tenant's LLC misses a second; 0 while it sleeps."""
         return self.looks[tenant].misses_per_s if tenant in self.looks else 0.0
+
+    def traffic(self, tenant: str) -> float:
+        """Return how many bytes a second a tenant moves to and from memory, as far as is counted.
+
+        Its misses, or more where it is monitored: these have what was fetched ahead as well.
+        """
+        rates = self.sample.tenants.get(tenant)
+        monitored = rates.memory_bytes_per_s if rates is not None else None
+        return max(self.misses(tenant) * LINE, monitored or 0.0)
 
     def fills(self, who: frozenset[str]) -> float:
         """Return how many lines a second these bring into the cache."""
@@ -392,7 +401,7 @@ def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
     limits = tuple(
         Limit(tenant.id, percent)
         for tenant in streams
-        if (percent := _halved(view.inventory.domain, plan, tenant)) < UNLIMITED
+        if (percent := _halved(view, plan, tenant)) < UNLIMITED
     )
     further = frozenset(one.tenant for one in limits if one.percent < plan.bandwidth_of(one.tenant))
     if further:
@@ -407,14 +416,22 @@ def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
         yield lost, Move("layout", changed, "all their memory bandwidth back to streams")
 
 
-def _halved(domain: CacheDomain, plan: Plan, tenant: Tenant) -> int:
-    """Return half of a tenant's memory bandwidth as the hardware has it, its least at the least."""
-    control, now = domain.bandwidth, plan.bandwidth_of(tenant.id)
-    if control is None or not control.percent:
+def _halved(view: View, plan: Plan, tenant: Tenant) -> int:
+    """Return half of a tenant's memory bandwidth as the hardware has it, its least at the least.
+
+    Halved again where it would not feel that yet; as before where it would not feel its least.
+    """
+    control, now = view.inventory.domain.bandwidth, plan.bandwidth_of(tenant.id)
+    if control is None or control.percents is None:
         return UNLIMITED
-    step = control.step
-    least = max(control.least, -(-tenant.bandwidth_min // step) * step)
-    return min(now, max(least, now // 2 // step * step))
+    lowest, step = control.percents
+    least = max(lowest, -(-tenant.bandwidth_min // step) * step)
+    felt_below, percent = control.felt_below(view.traffic(tenant.id)), now
+    while percent > least:
+        percent = max(least, percent // 2 // step * step)
+        if percent < felt_below:
+            return percent
+    return now
 
 
 def _has_classes(inventory: DomainInventory, plan: Plan) -> bool:

@@ -144,6 +144,22 @@ class Host(DoctorCase):
         self.tree.monitoring(144, "llc_occupancy")
         self.check("monitoring", "ok", "^occupancy of each tenant, 144 RMIDs$")
 
+    def test_what_all_memory_bandwidth_is(self):
+        """Where the CPU limits it in GB/s it must be said; elsewhere that is of no use."""
+        subject, option = "bandwidth limits", "memory_bandwidth_gbps"
+        self.assertNotIn(subject, self.rows()[1])
+        self.configure(**{option: 47.5})
+        self.check(subject, "note", f"{option} is not used: this CPU does not", "^remove the opt")
+        self.tree.be_amd()
+        self.check(subject, "ok", f"^100 % is 47.5 GB/s of a cache domain .*{option}")
+        self.configure()
+        self.check(subject, "note", "^none is set: ", f"{option}; iat-nova qualify --only bandw")
+        for bad in ("0", "257", "much"):
+            self.configure(**{option: bad})
+            status, _, err = self.run_it("doctor")
+            self.assertRegex(err, f"{option}.*{self.config}")
+            self.assertNotEqual(0, status)
+
     def test_root_ports_that_are_there(self):
         """What becomes of which."""
         for port in ("0000:3a:00.0", "0000:3a:02.0"):

@@ -9,6 +9,7 @@ from iat_nova.enforcement.enforcer import Enforcer, ForeignHand
 from iat_nova.enforcement.snapshot import Restored, SnapshotError
 from iat_nova.hardware.api import DEFAULT_CLASS, DomainOffline, HardwareError
 from iat_nova.model import (
+    BandwidthControl,
     DomainInventory,
     Group,
     Layout,
@@ -120,6 +121,37 @@ class EnforcerTest(unittest.TestCase):
         self.assertEqual(before, len(self.allocator.writes))  # of masks
         self.enforcer.apply(INVENTORY, FIRST)
         self.assertEqual({UUID: 100, "stack": 100}, self.allocator.bandwidth(0))
+
+    def test_limits_in_gbps_are_written(self) -> None:
+        """AMD's eighths of a GB/s, of what the operator says; else refused, and nothing written."""
+        control = BandwidthControl(1, 1, 2048, percent=False, whole=381)
+        half = dataclasses.replace(FIRST, groups=(Group((GUEST.id,), WayMask(0x03C), 50),))
+        for whole, expected in ((381, {UUID: 191}), (None, {})):
+            domain = dataclasses.replace(
+                SKYLAKE, bandwidth=dataclasses.replace(control, whole=whole)
+            )
+            allocator = FakeAllocator((domain,))
+            enforcer = Enforcer(allocator, self.ddio)
+            inventory = dataclasses.replace(INVENTORY, domain=domain)
+            if whole is None:
+                with self.assertRaisesRegex(HardwareError, "50 % of .* is not known; .*_gbps"):
+                    enforcer.apply(inventory, half)
+            else:
+                enforcer.apply(inventory, half)
+            self.assertEqual(expected, allocator.bandwidth(0))
+
+    def test_limits_in_gbps_are_shared(self) -> None:
+        """AMD's are those of all CPUs of a class together: each of its tenants has its part."""
+        control = BandwidthControl(1, 1, 2048, percent=False, whole=400)
+        inventory = DomainInventory(
+            dataclasses.replace(SKYLAKE, bandwidth=control), (HOST, GUEST, STACK)
+        )
+        allocator = FakeAllocator((inventory.domain,))
+        enforcer = Enforcer(allocator, self.ddio)
+        for percent, limit in ((30, 240), (49, 392), (50, 2048)):
+            both = Group((GUEST.id, STACK.id), WayMask(0x03C), percent)
+            enforcer.apply(inventory, dataclasses.replace(FIRST, groups=(both,)))
+            self.assertEqual({UUID: limit}, allocator.bandwidth(0))
 
     def test_a_limit_that_is_refused(self) -> None:
         """The layout before lies there again, with its limits."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
+import dataclasses
 import json
 import subprocess
 import sys
@@ -244,6 +245,13 @@ class Registers:
         self.log = log
         self.fail_at = None
 
+    def be_amd(self):
+        """Limit memory bandwidth in eighths of a GB/s."""
+        if self.capability.bandwidth is PERCENT:
+            control = BandwidthControl(1, 1, 2048, percent=False)
+            self.capability = dataclasses.replace(self.capability, bandwidth=control)
+            self.limits = {number: dict.fromkeys(range(8), 2048) for number in self.limits}
+
     def begin(self, cpus):
         """Be initialised with these CPUs online: no other can be reached from then on."""
         self.cores = tuple(Core(cpu, 10 + cpu // 4, 20 + cpu // 4) for cpu in sorted(cpus))
@@ -316,6 +324,28 @@ class MsrCase:
 
 class MsrContract(MsrCase, contract.AllocatorContract, unittest.TestCase):
     """The contract of every allocator, on libpqos's MSR interface."""
+
+
+class AmdContract(MsrCase, contract.AllocatorContract, unittest.TestCase):
+    """The same where memory bandwidth is limited in eighths of a GB/s."""
+
+    def make(self):
+        self.registers.be_amd()
+        return super().make()
+
+    def test_limits_of_others(self):
+        """To the eighth: lower ones of class 0 hold, all come back, a changed one is told."""
+        self.registers.limits[20] |= {0: 333, 1: 17, 5: 1001}
+        saved = json.loads(json.dumps(self.allocator.save()))
+        found = dict(self.registers.limits[20])
+        mask = WayMask(0x3)
+        self.apply(ClassMask("a", (0,), mask, 480), ClassMask("b", (1,), mask, 191))
+        self.assertEqual({"a": 333, "b": 191}, self.allocator.bandwidth(0))
+        self.assertEqual((), self.allocator.inspect().foreign)
+        self.registers.limits[20][2] = 190
+        self.assertEqual(("class 2: MB:0 is 190, we wrote 191",), self.allocator.inspect().foreign)
+        self.make().restore(saved)
+        self.assertEqual(found, self.registers.limits[20])
 
 
 class MsrInterface(MsrCase, unittest.TestCase):

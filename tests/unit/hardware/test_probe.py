@@ -407,6 +407,20 @@ class Choosing(HostCase):
             self.assertEqual((True, False), (domain.ddio_resizable, domain.ddio_counters))
             made.ddio.write(0, WayMask(0xC000))
 
+    def test_what_all_memory_bandwidth_is(self):
+        """The operator's word where limits are in GB/s, and of no account elsewhere."""
+        self.tree.be_amd()
+        for gbps, whole in ((47.6, 381), (None, None)):
+            for made in (
+                self.choose(memory_bandwidth_gbps=gbps),
+                self.choose(memory_bandwidth_gbps=gbps, cat="pqos-os"),
+            ):
+                control = made.allocator.domains()[1].bandwidth
+                self.assertEqual((False, whole), (control.percent, control.whole))
+        self.tree = trees.KernelTree(self.folder / "intel", self.cpus)
+        made = self.choose(memory_bandwidth_gbps=47.6)
+        self.assertEqual({None}, {one.bandwidth.whole for one in made.allocator.domains()})
+
     def test_io_alloc_closed(self):
         """Where an operator keeps devices out of a cache altogether, that is left so."""
         self.tree = AmdTree(self.folder / "amd", self.cpus)

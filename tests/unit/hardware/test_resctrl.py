@@ -52,6 +52,17 @@ class SparseTree(Tree, contract.AllocatorContract, unittest.TestCase):
     coupled = False
 
 
+class AmdTree(Tree, contract.AllocatorContract, unittest.TestCase):
+    """Limits of memory bandwidth in eighths of a GB/s."""
+
+    tree_options = {"ways": 16, "sparse": True}
+    coupled = False
+
+    def make(self):
+        self.tree.be_amd()
+        return super().make()
+
+
 class HaswellTree(Tree, contract.AllocatorContract, unittest.TestCase):
     """20 ways, four classes, at least two bits."""
 
@@ -719,6 +730,24 @@ class Bandwidth(Tree, unittest.TestCase):
         self.assertEqual({"MB": "0=80;1=2048"}, self.tree.other_lines(f"{PREFIX}1"))
         with mock.patch.object(self.tree, "bandwidth", return_value={0: 4096}):
             self.assertEqual(4096, self.control().most)
+
+    def test_amd_beside_others(self):
+        """Limits of others that are no step of ours are kept to the eighth, and lower ones hold."""
+        self.tree.be_amd()
+        self.tree.mkdir("theirs")
+        for group, limits in (("", "0=333;1=2047"), ("theirs", "0=17;1=1001")):
+            self.tree.write(f"{group}/schemata".lstrip("/"), f"MB:{limits}\n")
+        found, allocator = self.tree.state(), self.make()
+        saved = json.loads(json.dumps(allocator.save()))
+        for domain, limit in ((0, 480), (1, 191)):
+            item = ClassMask("a", (4 * domain,), WayMask(0x3), limit)
+            allocator.apply(domain, (item,))
+        self.assertEqual("0=333;1=191", self.tree.other_lines(f"{PREFIX}1")["MB"])
+        self.assertEqual((), allocator.inspect().foreign)
+        self.tree.write(f"{PREFIX}1/schemata", "MB:1=190\n")
+        self.assertEqual((f"{PREFIX}1: MB:1 is 190, we wrote 191",), allocator.inspect().foreign)
+        self.make().restore(saved)
+        self.assertEqual(found, self.tree.state())
 
     def test_steered_by_the_kernel(self):
         """With mba_MBps limits are MB/s: none of ours is written, and those of others are kept."""

@@ -188,7 +188,7 @@ class KernelTree(ResctrlFs):
         for name, text in (("min_bandwidth", 0), ("bandwidth_gran", 1), ("delay_linear", 0)):
             self._put(f"info/MB/{name}", text)
         domains = ";".join(f"{d}=2048" for d in self.cpus.domains())
-        self._put("schemata", re.sub("MB:.*", f"MB:{domains}", self.read("schemata")))
+        self._put("schemata", re.sub("MB:.*", f"MB:{domains}", self.read("schemata").strip()))
 
     def mounted_with(self, options):
         """Have the kernel show these options of the mount."""

@@ -8,6 +8,7 @@ import unittest
 from iat_nova.model import (
     Attachment,
     AttachmentKind,
+    BandwidthControl,
     Facts,
     Guest,
     HostFacts,
@@ -20,7 +21,7 @@ from iat_nova.model import (
 LASTING = {
     *("id", "cpus", "ways", "classes", "min_ways", "way_bytes", "numa_nodes", "numa_node"),
     *("online_cpus", "dedicated_cpus", "floating_cpus", "emulator_cpus", "pmd_cpus"),
-    *("run", "rx_descriptors", "rx_queues", "mtu", "speed_gbps", "least", "step", "most"),
+    *("run", "rx_descriptors", "rx_queues", "mtu", "speed_gbps", "least", "step", "most", "whole"),
 }
 
 
@@ -67,3 +68,45 @@ class TestLasting(unittest.TestCase):
         changing = {"packets", "packets_per_s", "drops", "drops_per_s", "hour"}
         changing |= {field.name for field in dataclasses.fields(PmdThread)} - {"cpu"}
         self.assertEqual(LASTING | changing | {"cpu"}, set(numbers(Facts, set())))
+
+
+class BandwidthTest(unittest.TestCase):
+    """From a percentage of memory bandwidth to a limit as the hardware has it."""
+
+    def test_gbps(self) -> None:
+        """AMD's eighths of a GB/s, rounded up, of what the operator says is all of it."""
+        control = BandwidthControl(1, 1, 2048, percent=False, whole=381)
+        for percent, limit in ((1, 4), (12, 46), (25, 96), (50, 191), (99, 378), (100, 381)):
+            self.assertEqual(limit, control.limit(percent))
+        self.assertEqual((1, 1), control.percents)
+        self.assertEqual(23.875, control.gbps(50))
+
+    def test_percentages_are_different_limits(self) -> None:
+        """Also where a percent is less than a step, of a slow memory or a coarse limit."""
+        for least, step, whole in ((1, 1, 8), (1, 1, 99), (3, 1, 100), (8, 8, 500), (20, 8, 2048)):
+            control = BandwidthControl(least, step, 2048, percent=False, whole=whole)
+            assert control.percents is not None
+            lowest, between = control.percents
+            limits = [control.limit(percent) for percent in range(lowest, 101, between)]
+            self.assertEqual(sorted(set(limits)), limits)
+            self.assertGreaterEqual(limits[0], least)
+            self.assertEqual({0}, {limit % step for limit in limits[1:]})
+            for percent, limit in zip(range(lowest, 101, between), limits, strict=True):
+                self.assertGreaterEqual(100 * limit, percent * whole)
+
+    def test_not_beyond_what_limits_nothing(self) -> None:
+        """Of more than the registers hold."""
+        self.assertEqual(64, BandwidthControl(1, 1, 64, percent=False, whole=100).limit(90))
+
+    def test_percent(self) -> None:
+        """Intel's own."""
+        control = BandwidthControl(10, 10, 100, percent=True)
+        self.assertEqual(((10, 10), 40), (control.percents, control.limit(40)))
+        self.assertIsNone(control.gbps(40))
+
+    def test_nobody_said(self) -> None:
+        """Then there is no percentage."""
+        control = BandwidthControl(1, 1, 2048, percent=False)
+        self.assertEqual((None, None), (control.percents, control.gbps(40)))
+        with self.assertRaisesRegex(ValueError, "what 100 % of memory bandwidth is"):
+            control.limit(40)

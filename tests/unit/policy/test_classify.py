@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from iat_nova import policy
 from iat_nova.model import (
     AttachmentKind,
+    BandwidthControl,
     DeviceModel,
     Facts,
     Guest,
@@ -556,6 +557,26 @@ class WaysTest(ClassifyCase):
                     self.assertEqual(
                         [f"cache domain 0: {message} for tenants: some will share"], warnings
                     )
+
+    def test_bandwidth_of_which_nobody_knows_the_whole(self) -> None:
+        """Said once, with the classes that ask for it, where the CPU limits it in GB/s."""
+        text = "classes: [{name: batch, bandwidth_min: 40%}]\npool: {bandwidth_min: 60%}"
+        absolute = BandwidthControl(1, 1, 2048, percent=False)
+        both = guest(dedicated_cpus=(3,)), guest("g", dedicated_cpus=(), floating_cpus=(4, 12))
+        for control, policy_text, said in (
+            (absolute, text, 1),
+            (absolute, "{}", 0),
+            (dataclasses.replace(absolute, whole=400), text, 0),
+            (BandwidthControl(10, 10, 100, percent=True), text, 0),
+            (None, text, 0),
+        ):
+            domains = tuple(dataclasses.replace(one, bandwidth=control) for one in TWO.domains)
+            picture = facts(*both, host=dataclasses.replace(TWO, domains=domains))
+            warnings = [w for w in self.classify(picture, policy_text).warnings if "100 %" in w]
+            self.assertEqual(said, len(warnings))
+            for warning in warnings:
+                self.assertTrue(warning.startswith("bandwidth_min of batch, pool: "), warning)
+                self.assertIn("nothing is limited; [iat] memory_bandwidth_gbps", warning)
 
     def test_floating_guests_have_no_ways_of_their_own(self) -> None:
         """A floating guest's wish for ways is told to be the pool's business."""

@@ -417,8 +417,46 @@ class BandwidthTest(unittest.TestCase):
         self.assertTrue([reason for reason in tried if "memory bandwidth" in reason])
         self.assertEqual({}, run.limits())
 
+    def test_limits_in_gbps(self) -> None:
+        """AMD's, of a whole cache domain: halved until a stream feels it, or else not at all.
+
+        A stream moves 1.1 GB/s: half, a third and a tenth of what the domains have.
+        """
+        for whole, least, first, limits in (
+            (16, (21, 45), "49 %", {"t1": 21, "t2": 49}),
+            (24, (21,), "25 %", {"t1": 25}),
+            (24, (45,), None, {}),
+            (90, (21, 45), None, {}),
+        ):
+            control = BandwidthControl(1, 1, 2048, percent=False, whole=whole)
+            run = OnMemory(0.3)
+            run.on(on_memory(*least, bandwidth=control), 40)
+            self.assertEqual(limits, run.limits())
+            tried = [
+                s.reason
+                for d in run.decisions
+                for s in d.steps
+                if "tried: best-effort streams to " in s.reason
+            ]
+            self.assertEqual(first is not None, bool(tried))
+            if first is not None:
+                self.assertIn(first, tried[0])
+
+    def test_what_is_monitored_is_felt_too(self) -> None:
+        """What was fetched ahead misses nowhere, and has its part of memory all the same."""
+        here = on_memory(20, bandwidth=BandwidthControl(1, 1, 2048, percent=False, whole=90))
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        found = plan.found(here.inventory.domain, 2)
+        tenant = here.inventory.tenants[1]
+        for monitored, percent in ((None, 100), (3.4e9, 24), (9e9, 50)):
+            rates = dataclasses.replace(sample.tenants["t1"], memory_bytes_per_s=monitored)
+            seen = dataclasses.replace(sample, tenants={**sample.tenants, "t1": rates})
+            looks = judge.look(here.inventory.tenants, seen)
+            view = moves.View.of(here.inventory, Parameters(), seen, looks)
+            self.assertEqual(percent, moves._halved(view, found, tenant))
+
     def test_only_where_the_hardware_and_the_policy_have_it(self) -> None:
-        """Not without MBA, nor where that takes absolute numbers, nor at 100 %."""
+        """Not without MBA, nor where nobody said what 100 % is, nor at 100 %."""
         absolute = BandwidthControl(1, 1, 2048, percent=False)
         for here in (
             on_memory(20, bandwidth=None),
