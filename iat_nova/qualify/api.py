@@ -84,10 +84,10 @@ class Inbound(Protocol):
 
 
 class Streams(Protocol):
-    """Moves data between a CPU and memory as fast as it goes."""
+    """Moves data between CPUs and memory as fast as it goes."""
 
-    def __call__(self, cpu: int) -> float:
-        """Return bytes a second. Raises `Unavailable`."""
+    def __call__(self, cpus: Sequence[int]) -> float:
+        """Return bytes a second of all these at once. Raises `Unavailable`."""
 
 
 class Have(Protocol):

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a limit of memory bandwidth (MBA) slow a class down? A stream under falling limits."""
+"""Does a limit of memory bandwidth (MBA) slow a class down? A stream under falling limits.
+
+Where limits are in GB/s (AMD), also what the CPUs move together: of all of a cache domain it is the
+100 % of which the agent knows nothing by itself.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from iat_nova.model import BandwidthControl
+from iat_nova.model import EIGHTHS, BandwidthControl
 from iat_nova.qualify.api import (
     CLASS,
     Bench,
@@ -19,22 +23,24 @@ from iat_nova.qualify.api import (
 
 FELL = 0.20  # the lowest limit must cost at least this share of the unlimited stream
 SAME = 0.05  # less is no difference
-_GB_S = 8  # of AMD's limits are one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """A stream of one CPU to and from memory while its class had a limit.
+    """What one CPU moved to and from memory while its class had a limit, or several together.
 
-    `limit` is as `CacheDomain.bandwidth` has them: in percent, else in eighths of a GB/s.
+    `limit` is as `CacheDomain.bandwidth` has them: in percent, else in eighths of a GB/s. `every`:
+    `cpus` is how many the cache domain has.
     """
 
     limit: int
     percent: bool
     bytes_per_s: float
+    cpus: int = 1
+    every: bool = False
 
     def __str__(self) -> str:
-        return f"{self.limit} %" if self.percent else f"{self.limit / 8:g} GB/s"
+        return f"{self.limit} %" if self.percent else f"{self.limit / EIGHTHS:g} GB/s"
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
@@ -55,7 +61,12 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
                     f"asked for a limit of {limit}, {kept} is read back",
                     "another program limits the default class: its limit holds for all classes",
                 )
-            rows.append(Row(limit, control.percent, bench.streams(bench.cpus[0])))
+            rows.append(Row(limit, control.percent, bench.streams(bench.cpus[:1])))
+        if not control.percent and len(bench.cpus) > 1:
+            tell(f"all {len(bench.cpus)} CPUs at once, without a limit")
+            moved = bench.streams(bench.cpus)
+            every = set(bench.cpus) == set(bench.domain.cpus)
+            rows.append(Row(control.most, False, moved, len(bench.cpus), every))
     return rows
 
 
@@ -64,13 +75,14 @@ def _falling(control: BandwidthControl) -> tuple[int, ...]:
     if control.percent:
         half = control.most // 2 // control.step * control.step
         return tuple(sorted({max(half, control.least), control.least}, reverse=True))
-    return tuple(max(eighths, control.least) for eighths in (_GB_S, _GB_S // 2))
+    return tuple(max(eighths, control.least) for eighths in (EIGHTHS, EIGHTHS // 2))
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
     """Compare the lowest limit with none."""
-    first, last = rows[0].bytes_per_s, rows[-1].bytes_per_s
-    lowest = min(rows, key=lambda row: row.limit)
+    alone = _alone(rows)
+    first, last = alone[0].bytes_per_s, alone[-1].bytes_per_s
+    lowest = min(alone, key=lambda row: row.limit)
     free = min(first, last)
     fell = 1 - lowest.bytes_per_s / free if free else 0.0
     says = (
@@ -85,9 +97,8 @@ def judge(rows: Sequence[Row]) -> Judgement:
             "repeat it while the host is idle",
         )
     if fell >= FELL:
-        return Judgement(
-            Verdict.PASS, says, "A limit of memory bandwidth slows a class down: it can be used."
-        )
+        means = "A limit of memory bandwidth slows a class down: it can be used."
+        return Judgement(Verdict.PASS, says, means + "".join(map(_together, rows[len(alone) :])))
     if abs(fell) < SAME:
         return Judgement(
             Verdict.FAIL,
@@ -103,9 +114,24 @@ def judge(rows: Sequence[Row]) -> Judgement:
     )
 
 
+def _alone(rows: Sequence[Row]) -> Sequence[Row]:
+    return [row for row in rows if row.cpus == 1]
+
+
+def _together(row: Row) -> str:
+    """Tell what the CPUs moved together, and what that is good for."""
+    moved = f"{row.cpus} CPUs move {row.bytes_per_s / 1e9:.1f} GB/s together"
+    if row.every:
+        return f" All {moved}: [iat] memory_bandwidth_gbps = {row.bytes_per_s / 1e9:.1f}."
+    return (
+        f" {moved}; what all CPUs of a cache domain do (--cpus, while the host is empty) is "
+        "[iat] memory_bandwidth_gbps."
+    )
+
+
 def chart(rows: Sequence[Row]) -> Chart:
-    """Return the stream by its limit."""
-    falling = sorted(rows[:-1], key=lambda row: row.limit)
+    """Return the stream of one CPU by its limit."""
+    falling = sorted(_alone(rows)[:-1], key=lambda row: row.limit)
     return Chart(
         "Stream of one CPU",
         "limit",

@@ -85,22 +85,32 @@ class PresentTraffic:
         yield
 
 
-def stream(cpu: int) -> float:
-    """`api.Streams` by stress-ng."""
+def stream(cpus: Sequence[int]) -> float:
+    """`api.Streams` by stress-ng, one of it for each CPU."""
+    stress_ng = program("stress-ng")
     with tempfile.TemporaryDirectory(prefix="iat-nova-qualify-") as folder:
-        path = Path(folder) / "metrics.yaml"
-        command = [
-            program("stress-ng"), "--stream", "1", "--taskset", str(cpu),
-            "--timeout", f"{STREAM_S}s", "--metrics", "--yaml", str(path),
-        ]  # fmt: skip
-        with running(command) as process:
-            try:
-                _, said = process.communicate(timeout=10 * STREAM_S)
-            except subprocess.TimeoutExpired:
-                raise Unavailable("stress-ng did not end") from None
-        if process.returncode:
-            raise Unavailable(f"stress-ng ended with status {process.returncode}: {_last(said)}")
-        return rate_of(path.read_text())
+        paths = [Path(folder) / f"{cpu}.yaml" for cpu in cpus]
+        with contextlib.ExitStack() as stack:
+            processes = [
+                stack.enter_context(running([
+                    stress_ng, "--stream", "1", "--taskset", str(cpu),
+                    "--timeout", f"{STREAM_S}s", "--metrics", "--yaml", str(path),
+                ]))
+                for cpu, path in zip(cpus, paths, strict=True)
+            ]  # fmt: skip
+            for process in processes:
+                _wait(process)
+        return sum(rate_of(path.read_text()) for path in paths)
+
+
+def _wait(process: subprocess.Popen[str]) -> None:
+    """Let stress-ng end. Raises `Unavailable` when it fails, or does not."""
+    try:
+        _, said = process.communicate(timeout=10 * STREAM_S)
+    except subprocess.TimeoutExpired:
+        raise Unavailable("stress-ng did not end") from None
+    if process.returncode:
+        raise Unavailable(f"stress-ng ended with status {process.returncode}: {_last(said)}")
 
 
 def rate_of(metrics: str) -> float:

@@ -79,7 +79,8 @@ class Effects:
         misses = round(total * fits(ways, BUFFERS))
         REGISTERS.add_pcie(write_hits=total - misses, write_misses=misses)
 
-    def stream(self, cpu):
+    def stream(self, cpus):
+        (cpu,) = cpus
         slowed = REGISTERS.mba(REGISTERS.pqr_assoc(cpu)[0]) if self._obeys else 0
         return 12e9 * (100 - slowed) / 100
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of a host say of good, bad and noisy hardware: rows in, a verdict out."""
 
+import dataclasses
 import random
 import unittest
 
+from iat_nova.bench import fake
+from iat_nova.model import BandwidthControl
 from iat_nova.qualify import bandwidth, ddio, mask, slices, write_time
-from iat_nova.qualify.api import Verdict
+from iat_nova.qualify.api import Bench, Verdict
 from iat_nova.qualify.registry import TESTS
 from tests.qualify_sample import counted, obeys, streams, stretches, walks
 
@@ -137,6 +140,57 @@ class Bandwidth(unittest.TestCase):
         ):
             with self.subTest(rates):
                 self.assertEqual(verdict, bandwidth.judge(streams(*rates)).verdict)
+
+    def test_in_gbps(self):
+        """What all CPUs of a cache domain move is what to set; of some it is said to ask all."""
+        alone = [
+            bandwidth.Row(limit, False, rate * 1e9)
+            for limit, rate in ((2048, 20), (8, 1), (4, 0.5), (2048, 20))
+        ]
+        for more, ends in (
+            ((), "it can be used."),
+            (
+                (16, True),
+                "All 16 CPUs move 47.6 GB/s together: [iat] memory_bandwidth_gbps = 47.6.",
+            ),
+            ((2, False), "(--cpus, while the host is empty) is [iat] memory_bandwidth_gbps."),
+        ):
+            rows = alone + ([bandwidth.Row(2048, False, 47.56e9, *more)] if more else [])
+            judged = bandwidth.judge(rows)
+            self.assertEqual(PASS, judged.verdict)
+            self.assertTrue(judged.means.endswith(ends), judged.means)
+            self.assertIn("0.5 GB/s at a limit of 0.5 GB/s", judged.says)
+            self.assertEqual(bandwidth.chart(alone), bandwidth.chart(rows))
+
+    def test_what_is_measured(self):
+        """On AMD also what the CPUs move together, without a limit; no class is left."""
+        amd = BandwidthControl(1, 1, 2048, percent=False)
+        percent = BandwidthControl(10, 10, 100, percent=True)
+        for control, cpus, limits, together in (
+            (amd, fake.SKYLAKE.cpus, (2048, 8, 4, 2048), (fake.SKYLAKE.cpus, True)),
+            (amd, (3, 4), (2048, 8, 4, 2048), ((3, 4), False)),
+            (amd, (3,), (2048, 8, 4, 2048), None),
+            (percent, (3, 4), (100, 50, 10, 100), None),
+        ):
+            domain = dataclasses.replace(fake.SKYLAKE, bandwidth=control)
+            allocator = fake.FakeAllocator((domain,))
+            streamed = []
+
+            def stream(cpus, allocator=allocator, streamed=streamed):
+                streamed.append((cpus, allocator.bandwidth(0)["qualify"]))
+                return len(cpus) * 1e9
+
+            nothing = dict.fromkeys(field.name for field in dataclasses.fields(Bench))
+            given = {"domain": domain, "cpus": cpus, "allocator": allocator, "streams": stream}
+            rows = bandwidth.measure(Bench(**{**nothing, **given}), lambda step: None)
+            one = [(cpus[:1], limit) for limit in limits]
+            self.assertEqual(one + ([(together[0], 2048)] if together else []), streamed)
+            if together:
+                *rows, last = rows
+                every = len(cpus), together[1]
+                self.assertEqual(bandwidth.Row(2048, False, len(cpus) * 1e9, *every), last)
+            self.assertEqual([(limit, 1) for limit in limits], [(r.limit, r.cpus) for r in rows])
+            self.assertEqual({}, allocator.effective(0))
 
 
 class WriteTime(unittest.TestCase):
