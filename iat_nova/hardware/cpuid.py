@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What CPUID says of cache allocation, read through the kernel's cpuid driver.
 
-Source: Intel SDM volume 3, 18.19.4.1, leaf 0x10; Linux, arch/x86/kernel/cpuid.c: the file's offset
-is the subleaf (upper 32 bits) and the leaf, a read gives EAX, EBX, ECX, EDX.
+Source: Intel SDM volume 3, 18.19.4.1, leaf 0x10; AMD's leaf 0x80000020 as Linux reads it
+(arch/x86/kernel/cpu/resctrl/core.c); arch/x86/kernel/cpuid.c: the file's offset is the subleaf
+(upper 32 bits) and the leaf, a read gives EAX, EBX, ECX, EDX.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from iat_nova.model import BandwidthControl
 
 _ALLOCATION, _L3, _MEMORY = 0x10, 1, 3  # the leaf; subleaves of CAT and MBA
 _LINEAR = 1 << 2  # in ECX of MBA: the delay is a share of the time
+_EXTENDED, _AMD = 0x80000000, 0x80000020  # the highest such leaf; the one of AMD's QoS
+_ENFORCES = 1 << 1  # in EBX of subleaf 0: memory bandwidth, of which subleaf 1 tells
 _REGISTERS = struct.Struct("<4I")
 
 
@@ -35,17 +38,31 @@ def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            cat, mba = (os.pread(fd, 16, part << 32 | _ALLOCATION) for part in (_L3, _MEMORY))
+            eax, ebx, _, most = _leaf(fd, _ALLOCATION, _L3)  # the highest class, 0 without it
+            bandwidth, most_of_mba = _mba(fd)
         finally:
             os.close(fd)
     except OSError as error:
         raise HardwareError(f"{path}: {error.strerror}; modprobe cpuid") from error
-    eax, ebx, _, most = _REGISTERS.unpack(cat)  # the highest class, 0 without the feature
     if not most:
         raise HardwareError("CPUID: this CPU has no L3 cache allocation")
-    delay, _, kind, most_of_mba = _REGISTERS.unpack(mba)
-    step = 100 - (delay & 0xFFF) - 1  # Linux and libpqos take it for the least and the step
-    bandwidth = None
-    if most_of_mba and kind & _LINEAR and step > 0:
-        bandwidth = BandwidthControl(step, step, 100, percent=True)
     return L3Allocation((eax & 0x1F) + 1, min(most, most_of_mba or most) + 1, ebx, bandwidth)
+
+
+def _mba(fd: int) -> tuple[BandwidthControl | None, int]:
+    """Return how memory bandwidth can be limited, and the highest class, 0 where it cannot."""
+    delay, _, kind, most = _leaf(fd, _ALLOCATION, _MEMORY)
+    step = 100 - (delay & 0xFFF) - 1  # Linux and libpqos take it for the least and the step
+    if most:
+        linear = kind & _LINEAR and step > 0
+        return BandwidthControl(step, step, 100, percent=True) if linear else None, most
+    # Beyond the highest leaf Intel's CPUs give another one's words.
+    if _leaf(fd, _EXTENDED, 0)[0] < _AMD or not _leaf(fd, _AMD, 0)[1] & _ENFORCES:
+        return None, 0
+    bits, _, _, most = _leaf(fd, _AMD, 1)
+    return BandwidthControl(1, 1, 1 << bits, percent=False), most
+
+
+def _leaf(fd: int, leaf: int, subleaf: int) -> tuple[int, int, int, int]:
+    eax, ebx, ecx, edx = _REGISTERS.unpack(os.pread(fd, _REGISTERS.size, subleaf << 32 | leaf))
+    return eax, ebx, ecx, edx

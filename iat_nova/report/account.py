@@ -328,7 +328,8 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
         limit = layout.bandwidth_of(tenant.id)
         if limit != UNLIMITED:
             least = f"the policy leaves it {tenant.bandwidth_min} % at least"
-            yield f"           memory bandwidth limited to {limit} %; {least}"
+            share = words.left(limit, part.seen.inventory)
+            yield f"           memory bandwidth limited to {share}; {least}"
         drawn = waymap.text(layout, part.seen.inventory, width=width - 11, colour=colour)
         yield f"           {drawn}"
     if not part.turns:

@@ -287,7 +287,7 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
         "moved": ", ".join(
             (
                 *(names.get(moved, moved) for moved in decision.moved),
-                *words.limits(iteration, lambda tenant: names.get(tenant, tenant)),
+                *words.limits(iteration, inventory, lambda tenant: names.get(tenant, tenant)),
             )
         ),
         "written": iteration.effective is not None,

@@ -159,7 +159,7 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
     coerced = words.coerced(domain.latest.iteration, domain.inventory)
     lines += [_field("", text) for text in coerced]
     names = words.Names(domain.inventory)
-    lines += [_field("", text) for text in words.limited(domain.layout, names)]
+    lines += [_field("", text) for text in words.limited(domain.layout, domain.inventory, names)]
     if domain.decision is not None:
         last = domain.decision.iteration
         ago = words.duration(wall_s - last.wall_s)
@@ -209,6 +209,12 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         return {"domain": cache.id, "cache_ways": cache.ways, "state": None}
     latest = domain.latest.iteration
     last = domain.decision.iteration if domain.decision else None
+    limits = {
+        tenant: group.bandwidth
+        for group in domain.layout.groups
+        for tenant in group.tenants
+        if group.bandwidth != UNLIMITED
+    }
     return {
         "domain": cache.id,
         "cache_ways": cache.ways,
@@ -227,11 +233,11 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         "ddio_misses_per_s": latest.sample.ddio_misses_per_s,
         "ddio_writes_per_s": latest.sample.ddio_writes_per_s,
         "way_map": waymap.text(domain.layout, domain.inventory),
-        "bandwidth_percent": {
-            tenant: group.bandwidth
-            for group in domain.layout.groups
-            for tenant in group.tenants
-            if group.bandwidth != UNLIMITED
+        "bandwidth_percent": limits,
+        "bandwidth_gbps": {
+            tenant: gbps
+            for tenant, percent in limits.items()
+            if cache.bandwidth is not None and (gbps := cache.bandwidth.gbps(percent)) is not None
         },
         "exact": domain.layout.exact,
         "grouped": domain.layout.grouped,

@@ -49,7 +49,7 @@ def line(iteration: Iteration, inventory: DomainInventory) -> str:
     parts += [step_words(step, names) for step in decision.steps if step.action != "hold"]
     if decision.moved:
         parts.append(f"moved: {', '.join(map(names, decision.moved))}")
-    parts += limits(iteration, names)
+    parts += limits(iteration, inventory, names)
     return f"domain {decision.domain} #{decision.iteration}: {'; '.join(parts)}"
 
 
@@ -285,8 +285,8 @@ def _map_block(
     ]
     lines += columns(moved, "llll") if moved else []
     lines += [f"  {text}" for text in _lent(decision.layout, names)]
-    lines += [f"  {text}" for text in limits(iteration, names)]
-    lines += [f"  {text}" for text in limited(decision.layout, names)]
+    lines += [f"  {text}" for text in limits(iteration, inventory, names)]
+    lines += [f"  {text}" for text in limited(decision.layout, inventory, names)]
     return lines + [f"  {text}" for text in coerced(iteration, inventory)]
 
 
@@ -301,21 +301,33 @@ def _lent(layout: Layout, names: Names) -> Iterator[str]:
     )
 
 
-def limits(iteration: Iteration, names: Callable[[str], str]) -> list[str]:
+def limits(
+    iteration: Iteration, inventory: DomainInventory, names: Callable[[str], str]
+) -> list[str]:
     """Tell which limits of memory bandwidth a decision changed, one sentence each."""
     changed = iteration.decision.layout.limits_since(iteration.layout_before)
     return [
-        f"{names(tenant)}: memory bandwidth {was} % -> {now} %"
+        f"{names(tenant)}: memory bandwidth {left(was, inventory)} -> {left(now, inventory)}"
         for tenant, (was, now) in changed.items()
     ]
 
 
-def limited(layout: Layout, names: Callable[[str], str]) -> Iterator[str]:
+def left(percent: int, inventory: DomainInventory) -> str:
+    """Return what a tenant is left of its memory bandwidth: ``40 %``, or ``40 % (19 GB/s)``."""
+    control = inventory.domain.bandwidth
+    gbps = control.gbps(percent) if control is not None and percent < UNLIMITED else None
+    return f"{percent} %" if gbps is None else f"{percent} % ({gbps:g} GB/s)"
+
+
+def limited(
+    layout: Layout, inventory: DomainInventory, names: Callable[[str], str]
+) -> Iterator[str]:
     """Tell whose memory bandwidth is limited, one sentence each."""
     for group in layout.groups:
         for tenant in group.tenants:
             if group.bandwidth != UNLIMITED:
-                yield f"{names(tenant)}: memory bandwidth limited to {group.bandwidth} %"
+                share = left(group.bandwidth, inventory)
+                yield f"{names(tenant)}: memory bandwidth limited to {share}"
 
 
 def _ways_of(subject: str, layout: Layout | None) -> str:

@@ -129,7 +129,7 @@ class Closed(lab.GuestCase):
         self.assertGreater(len(different), 3 if scenario.strategy == "iat" else 2)
         return seen
 
-    def go_through(self, told, behind, *, domains=(0,), **shape):
+    def go_through(self, told, behind, *, domains=(0,), module="loop", **shape):
         """Have the agent decide in a guest of that shape on what `behind` feeds.
 
         Returns its iterations in each of these cache domains with that domain's inventories by
@@ -139,7 +139,7 @@ class Closed(lab.GuestCase):
             share = Path(folder)
             feeders = []
             beside = functools.partial(self.beside, told, behind, feeders)
-            self.guest("loop", least=1, share=share, beside=beside, **shape)
+            self.guest(module, least=1, share=share, beside=beside, **shape)
             with HistoryReader(share / "history.sqlite") as reader:
                 found = [self.in_domain(reader, domain) for domain in domains]
         return found, feeders[-1]

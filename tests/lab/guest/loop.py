@@ -31,7 +31,7 @@ class Loop(HostCase, unittest.TestCase):
         super().setUpClass()
 
     def test_the_scenario(self):
-        """The agent goes through it, ends by SIGTERM and leaves the machine as it was found."""
+        """The agent goes through it, ends and leaves the machine as it was found."""
         before = found()
         policy = self.folder / "policy.yaml"
         policy.write_text(self.told["policy"])
@@ -45,14 +45,19 @@ class Loop(HostCase, unittest.TestCase):
         self.addCleanup(agent.wait)
         self.addCleanup(agent.kill)
         self.wait_for(self.told["seconds"], agent)
+        self.end(agent, config)
+        for path in self.state.glob("history.sqlite*"):
+            shutil.copy(path, "/mnt")
+        self.assertEqual(before, found())
+        self.assertFalse((self.state / "snapshot.json").exists())
+
+    def end(self, agent, config):
+        """Have it end by SIGTERM."""
         agent.send_signal(signal.SIGTERM)
         _, log = agent.communicate(timeout=60)
-        shutil.copy(self.state / "history.sqlite", "/mnt/history.sqlite")
         with open("/mnt/agent.log", "w") as file:
             file.write(log)
         self.assertEqual(0, agent.returncode, log)
-        self.assertEqual(before, found())
-        self.assertFalse((self.state / "snapshot.json").exists())
 
     def wait_for(self, seconds, agent):
         """Wait until that second of the scenario has been decided."""

@@ -275,6 +275,9 @@ class Around(DoctorCase):
             for cpu in range(4):
                 trees.put_cpuid(self.roots.msr, cpu)
             self.check("policy", "ok", "policy")
+            for cpu in range(4):
+                trees.put_cpuid(self.roots.msr, cpu, amd=True)
+            self.check("bandwidth limits", "note", "^none is set: ", "memory_bandwidth_gbps")
 
     def test_an_agent_runs(self):
         """It is named, and what it holds is nobody else's."""

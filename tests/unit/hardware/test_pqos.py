@@ -2,6 +2,7 @@
 import ctypes
 import dataclasses
 import json
+import struct
 import subprocess
 import sys
 import unittest
@@ -346,6 +347,20 @@ class AmdContract(MsrCase, contract.AllocatorContract, unittest.TestCase):
         self.assertEqual(("class 2: MB:0 is 190, we wrote 191",), self.allocator.inspect().foreign)
         self.make().restore(saved)
         self.assertEqual(found, self.registers.limits[20])
+
+    def test_who_only_looks(self):
+        """AMD has leaves of its own for memory bandwidth; without it limits are those of CAT."""
+        for cpu in (0, 4):
+            trees.put_cpuid(self.folder, cpu, amd=True)
+        self.assertEqual(self.make().domains(), self.allocator.look())
+        for leaf, eax, ebx in ((0x80000020, 0, 0), (0x80000000, 0x80000008, 0)):
+            for cpu in (0, 4):
+                with open(self.folder / str(cpu) / "cpuid", "r+b") as file:
+                    file.seek(leaf)
+                    file.write(struct.pack("<2I", eax, ebx))
+            self.assertEqual(
+                {(None, 16)}, {(one.bandwidth, one.classes) for one in self.allocator.look()}
+            )
 
 
 class MsrInterface(MsrCase, unittest.TestCase):

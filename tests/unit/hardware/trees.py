@@ -22,14 +22,20 @@ def folder(case):
     return Path(made.name)
 
 
-def put_cpuid(devices, cpu, *, classes=16):
-    """Imitate a CPU's file of the cpuid driver: Skylake's limits of CAT and MBA."""
+_SKYLAKE_MBA = {(0x10, 3): (89, 0, 4, 7)}
+_ZEN_MBA = {(0x80000000, 0): (0x80000028,), (0x80000020, 0): (0, 2), (0x80000020, 1): (11, 0, 0, 7)}
+
+
+def put_cpuid(devices, cpu, *, classes=16, amd=False):
+    """Imitate a CPU's file of the cpuid driver: limits of CAT and MBA, Skylake's or Zen's."""
     path = devices / str(cpu) / "cpuid"
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as file:
-        for subleaf, words in ((1, (10, 0x600, 0, classes - 1)), (3, (89, 0, 4, 7))):
-            file.seek(subleaf << 32 | 0x10)
-            file.write(struct.pack("<4I", *words))
+        leaves = {(0x10, 1): (10, 0x600, 0, classes - 1)} | (_ZEN_MBA if amd else _SKYLAKE_MBA)
+        for (leaf, subleaf), words in leaves.items():
+            file.seek(subleaf << 32 | leaf)
+            file.write(struct.pack("<4I", *words, *[0] * (4 - len(words))))
+        file.truncate(1 << 36)  # the driver answers for any leaf
 
 
 class Cpus:

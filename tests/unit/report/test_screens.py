@@ -16,6 +16,7 @@ from unittest import mock
 
 from iat_nova.model import (
     DDIO,
+    BandwidthControl,
     DomainInventory,
     Group,
     PmdThread,
@@ -183,6 +184,35 @@ class TestStatus(StoryCase):
         domain = dataclasses.replace(domain, latest=latest)
         rows = [tenant_row(domain, tenant) for tenant in domain.inventory.tenants]
         self.assertEqual([0, 0, 2], [row["lent"] for row in rows])
+
+    def test_limits_of_bandwidth(self):
+        """In percent, and in GB/s where the hardware has them."""
+        view = self.view()
+        (domain,) = view.domains
+        groups = tuple(
+            dataclasses.replace(group, bandwidth=40) if stories.BE in group.tenants else group
+            for group in domain.layout.groups
+        )
+        latest = domain.latest.iteration
+        layout = dataclasses.replace(latest.decision.layout, groups=groups)
+        decision = dataclasses.replace(latest.decision, layout=layout)
+        iteration = dataclasses.replace(latest, decision=decision)
+        latest = dataclasses.replace(domain.latest, iteration=iteration)
+        control = BandwidthControl(1, 1, 2048, percent=False, whole=381)
+        for known, words, gbps in (
+            (control, r"40 % \(19.125 GB/s\)$", {stories.BE: 19.125}),
+            (None, "40 %$", {}),
+        ):
+            cache = dataclasses.replace(domain.inventory.domain, bandwidth=known)
+            inventory = dataclasses.replace(domain.inventory, domain=cache)
+            one = dataclasses.replace(domain, inventory=inventory, latest=latest)
+            limited = dataclasses.replace(view, domains=(one,))
+            page = status.page(limited, time.time())
+            self.assertRegex(page, f"(?m): memory bandwidth limited to {words}")
+            (record,) = status.record(limited)["domains"]
+            self.assertEqual(
+                ({stories.BE: 40}, gbps), (record["bandwidth_percent"], record["bandwidth_gbps"])
+            )
 
     def test_coerced(self):
         """What the machine made something else of is told wherever masks are shown."""

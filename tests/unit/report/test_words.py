@@ -5,7 +5,7 @@ import dataclasses
 import json
 import unittest
 
-from iat_nova.model import Action, Group, Step, WayMask
+from iat_nova.model import Action, BandwidthControl, Group, Step, WayMask
 from iat_nova.report import words
 from tests.unit import stories
 
@@ -84,6 +84,15 @@ class TestWords(unittest.TestCase):
                 self.assertEqual(said, "be1: memory bandwidth 100 % -> 40 %" in text)
             self.assertIn("  be1: memory bandwidth limited to 40 %\n", page)
         self.assertNotIn("bandwidth", words.line(self.iteration, self.inventory))
+
+    def test_limits_in_gbps(self):
+        """Beside the percentage, where the hardware has them; without a limit there are none."""
+        control = BandwidthControl(1, 1, 2048, percent=False, whole=381)
+        domain = dataclasses.replace(self.inventory.domain, bandwidth=control)
+        inventory = dataclasses.replace(self.inventory, domain=domain)
+        self.assertEqual("40 % (19.125 GB/s)", words.left(40, inventory))
+        self.assertEqual("100 %", words.left(100, inventory))
+        self.assertEqual("40 %", words.left(40, self.inventory))
 
     def test_measured_with_the_masks_before(self):
         """Rates stand beside the mask they were measured with; a tenant that came had none."""
