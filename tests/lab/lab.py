@@ -87,6 +87,16 @@ def missing():
     return f"the rdt-lab does not start here (status {status}): {' / '.join(last[-5:])}"
 
 
+@functools.cache
+def features():
+    """Return what the lab's emulator says it has that not every build of it has: see its --help.
+
+    One that does not know the question has none of it.
+    """
+    said = subprocess.run([find() / "rdt-lab", "--features"], capture_output=True, check=False)
+    return frozenset(said.stdout.decode().split()) if said.returncode == 0 else frozenset()
+
+
 def _compile():
     """Compile what the guests import: there it takes a fifth of every program's start.
 
@@ -248,6 +258,14 @@ class GuestCase(unittest.TestCase):
         reason = missing()
         if reason:
             raise unittest.SkipTest(reason)
+
+    def needs(self, feature):
+        """Skip a test where the lab's emulator lacks what only later builds of it have."""
+        if feature not in features():
+            self.skipTest(
+                f"the emulator of the rdt-lab in {find()} has no {feature}: build one by "
+                f"tools/rdt-lab/build, and set {VARIABLE}"
+            )
 
     def guest(self, *modules, least, **options):
         """All tests of a guest passed, and there were at least so many of them."""

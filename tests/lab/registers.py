@@ -26,6 +26,7 @@ _DDIO, _WRITES, _QOS_CFG, _EXT_CFG, _CBM, _MBA, _L3, _CHA, _CHA_WORDS = (
     16,
 )
 _RMID, _RMID_WORDS = 1024, 4
+_ABMC, _COUNTING = 512, 1 << 62
 
 
 class Registers:
@@ -98,6 +99,16 @@ class Registers:
         """Set what a monitoring id has counted, in units of 64 KiB."""
         for place, count in enumerate((occupancy, total, local), start=1):
             self._put(_at(socket, _RMID + rmid * _RMID_WORDS + place), count)
+
+    def add_rmid(self, rmid, total=0, local=0, *, socket=0):
+        """Add to the traffic that a monitoring id has counted, in units of 64 KiB."""
+        for place, count in enumerate((total, local), start=2):
+            self._add(_at(socket, _RMID + rmid * _RMID_WORDS + place), count)
+
+    def assigned(self, counter, socket=0):
+        """Return (RMID, types of traffic) of a counter of ABMC, None while it counts nothing."""
+        word = self._get(_at(socket, _ABMC + counter))
+        return (word >> 32 & 0xFFF, word & 0xFFFFFFFF) if word & _COUNTING else None
 
     def _get(self, word):
         return struct.unpack("<Q", os.pread(self._fd, 8, word * 8))[0]
