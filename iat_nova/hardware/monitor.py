@@ -9,17 +9,28 @@ the kernel counts for the new RMID only what is brought into the cache from then
 RMIDs are few, and every control group needs one: as many as there are classes are not taken. One
 that was given back is free only once its data has left the cache, so what was given back lately
 counts as taken.
+
+Where counters of memory bandwidth are assigned (``mbm_event``: AMD's ABMC, Linux 6.18), they are
+fewer still, and the kernel gives a new group one for each event in every cache domain. A tenant
+keeps one alone: that of all its traffic, in its own domain.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import time
 from collections.abc import Callable, Mapping
 
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.api import HardwareError, TenantCounts
-from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
+from iat_nova.hardware.resctrl_fs import (
+    DEFAULT_GROUP,
+    PREFIX,
+    ResctrlError,
+    ResctrlFs,
+    parse_limits,
+)
 from iat_nova.hardware.topology import Topology
 from iat_nova.model import DomainInventory
 
@@ -33,17 +44,23 @@ Key = tuple[int, str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Monitoring:
-    """What ``info/L3_MON`` offers: events by their file names, and RMIDs."""
+    """What ``info/L3_MON`` offers: events by their file names, and RMIDs.
+
+    `counters` are those of bandwidth that are assigned to groups (mbm_event), in each cache domain;
+    None where every group is counted.
+    """
 
     events: frozenset[str]
     rmids: int
-    assigned: bool  # counters of bandwidth are assigned to groups, and may run out (mbm_event)
+    counters: int | None
 
     def __str__(self) -> str:
         """Say what is monitored."""
         what = {OCCUPANCY: "occupancy", BANDWIDTH: "memory traffic"}
         events = " and ".join(text for name, text in what.items() if name in self.events)
-        few = "; counters of traffic are assigned, and may run out" if self.assigned else ""
+        few = ""
+        if self.counters is not None:
+            few = f"; {self.counters} counters of traffic in a cache domain, which may run out"
         return f"{events or 'nothing'} of each tenant, {self.rmids} RMIDs{few}"
 
 
@@ -53,14 +70,24 @@ def offered(fs: ResctrlFs) -> Monitoring | None:
         return None
     try:
         events = frozenset(fs.read(f"{_INFO}/mon_features").split())
-        rmids = int(fs.read(f"{_INFO}/num_rmids"))
+        # A group needs an RMID of every resource that is monitored (telemetry: PERF_PKG_MON).
+        paths = sorted(fs.root.glob("info/*_MON/num_rmids"))
+        rmids = min(int(fs.read(str(path.relative_to(fs.root)))) for path in paths)
+        counters = _counters(fs)
     except (OSError, ValueError) as error:
         raise HardwareError(f"{fs.root / _INFO}: {error}") from error
+    return Monitoring(events & {OCCUPANCY, BANDWIDTH}, rmids, counters)
+
+
+def _counters(fs: ResctrlFs) -> int | None:
+    """Return how many counters of bandwidth each cache domain has, None where none is assigned."""
     try:
         mode = fs.read(f"{_INFO}/mbm_assign_mode")
     except OSError:  # Linux before 6.18
-        mode = ""
-    return Monitoring(events & {OCCUPANCY, BANDWIDTH}, rmids, "[mbm_event]" in mode)
+        return None
+    if "[mbm_event]" not in mode:
+        return None
+    return min(parse_limits(fs.read(f"{_INFO}/num_mbm_cntrs").strip()).values())
 
 
 class Monitor:
@@ -104,15 +131,18 @@ class Monitor:
             raise
 
     def _follow(self, wanted: Mapping[Key, frozenset[int]], offer: Monitoring) -> None:
-        others = self._others()
+        present = self._present()
+        ours = {path for path in present if path.rpartition("/")[2].startswith(PREFIX)}
+        others = [cpus for path, (_, cpus) in present.items() if path not in ours]
         parents = self._parents()
         places: dict[Key, tuple[str, frozenset[int]]] = {}
         online = self._topology.online()
         for key, cpus in wanted.items():
             here = cpus & online
             homes = {parents[cpu] for cpu in here if cpu in parents}
-            if len(homes) == 1 and here.isdisjoint(frozenset().union(*others.values())):
+            if len(homes) == 1 and here.isdisjoint(frozenset().union(*others)):
                 places[key] = homes.pop(), here
+        self._take_over({path: present[path] for path in ours}, places)
         room = offer.rmids - self._fs.info().closids - len(others)
         if len(places) > room:
             self.close()
@@ -132,26 +162,56 @@ class Monitor:
                 f"{len(without)} of {len(places)} tenants wait for an RMID: those given back in "
                 f"the last {LIMBO_S:.0f} s may be in use yet"
             )
-        for key, (_, here) in places.items():
-            if key not in without:
-                self._place(key, places[key][0], here, offer)
+        uncounted = [
+            key
+            for key, (parent, here) in places.items()
+            if key not in without and not self._place(key, parent, here, offer)
+        ]
+        if uncounted and not self.full:
+            domains = ", ".join(str(number) for number in sorted({key[0] for key in uncounted}))
+            self.full = (
+                f"{len(uncounted)} of {len(places)} tenants have no counter of memory traffic: all "
+                f"{offer.counters} of cache domain {domains} are assigned; unassign what nobody "
+                f"reads (mbm_L3_assignments)"
+            )
 
     def _parent(self, key: Key) -> str:
         """Return the control group in which a tenant is counted."""
         return self._groups[key].rpartition("mon_groups/")[0].rstrip("/")
 
-    def _others(self) -> dict[str, frozenset[int]]:
-        """Return the CPUs that other programs monitor, by their groups."""
-        found = self._fs.monitors().items()
-        return {name: cpus for name, cpus in found if not name.startswith(PREFIX)}
+    def _present(self) -> dict[str, tuple[str, frozenset[int]]]:
+        """Return all monitoring groups by path: what control group each is beneath, its CPUs."""
+        return {
+            self._fs.monitor(name, group): (group, cpus)
+            for group in (DEFAULT_GROUP, *self._fs.groups())
+            for name, cpus in self._fs.monitors(group).items()
+        }
+
+    def _take_over(
+        self,
+        ours: Mapping[str, tuple[str, frozenset[int]]],
+        places: Mapping[Key, tuple[str, frozenset[int]]],
+    ) -> None:
+        """Go on with groups that an agent before this one handed over; remove what fits nobody."""
+        for path in sorted(ours.keys() - self._groups.values()):
+            fits = (key for key, place in places.items() if place == ours[path])
+            key = next((key for key in fits if key not in self._groups), None)
+            if key is not None:
+                self._groups[key] = path
+            else:
+                self._fs.remove(path)
+                self._given_back_s.append(self._now_s())
 
     def _parents(self) -> dict[int, str]:
         """Return the control group of every CPU."""
         groups = (DEFAULT_GROUP, *self._fs.groups())
         return {cpu: group for group in groups for cpu in parse_cpus(self._fs.cpus_list(group))}
 
-    def _place(self, key: Key, parent: str, cpus: frozenset[int], offer: Monitoring) -> None:
-        """Have a tenant's group beneath a control group, with its CPUs."""
+    def _place(self, key: Key, parent: str, cpus: frozenset[int], offer: Monitoring) -> bool:
+        """Have a tenant's group beneath a control group, with its CPUs.
+
+        Tell whether its traffic is counted, as far as any is.
+        """
         name = f"{PREFIX}{key[0]}.{_number(self._groups, key)}"
         path = self._groups.get(key) or self._fs.monitor(name, parent)
         if not (self._fs.root / path).is_dir():
@@ -161,6 +221,15 @@ class Monitor:
             self._fs.set_cpus(path, format_cpus(cpus))
         data = f"{path}/mon_data/mon_L3_{key[0]:02d}"
         self._files[key] = {event: f"{data}/{event}" for event in offer.events}
+        if offer.counters is None or BANDWIDTH not in offer.events:
+            return True
+        try:
+            self._fs.assign(path, {(BANDWIDTH, key[0])})
+        except ResctrlError as error:
+            if error.code != errno.ENOSPC:
+                raise
+            return False
+        return True
 
     def _drop(self, key: Key) -> None:
         path = self._groups.pop(key)

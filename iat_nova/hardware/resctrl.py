@@ -284,10 +284,15 @@ class Resctrl(AllReachable):
                 )
 
     def _add(self, number: int, undo: list[Step]) -> None:
-        """Make a group; it begins with the limits of MB, SMBA and L2 that the default group has."""
+        """Make a group; it begins with the limits of MB, SMBA and L2 that the default group has.
+
+        Counters that the kernel gives it by itself are given back: they are few, and nobody reads
+        the traffic of a class.
+        """
         self._fs.add(_group(number))
         self._made.add(number)
         undo.append(lambda: self._remove(number, []))
+        self._fs.assign(_group(number), ())
         self._lines.begin(number)
 
     def _limit(self, domain: int, wanted: Mapping[int, int | None], undo: list[Step]) -> None:

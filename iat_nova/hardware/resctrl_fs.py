@@ -11,7 +11,7 @@ import dataclasses
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from iat_nova.common.cpulist import parse_cpus
@@ -23,6 +23,7 @@ DEFAULT_GROUP = ""
 MOUNTS = Path("/proc/mounts")
 PREFIX = "iat-nova."  # of the names of our groups
 _MONITORS = "mon_groups"
+_ASSIGNMENTS = "mbm_L3_assignments"
 _L3 = frozenset({"L3", "L3CODE", "L3DATA"})
 _BANDWIDTH = "MB"
 _UNLIMITED_AMD = 2048  # eighths of a GB/s: 0xC0000200 after a reset, up to Zen 4 at least
@@ -45,6 +46,10 @@ class ResctrlError(HardwareError):
     def __init__(self, text: str, code: int | None = None) -> None:
         super().__init__(text)
         self.code = code
+
+
+Assignment = tuple[str, int]
+"""What a counter of memory bandwidth counts of its group: an event, in a cache domain."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,16 +194,32 @@ class ResctrlFs:
         """Return the path of a monitoring group beneath a control group."""
         return _in(group, f"{_MONITORS}/{name}")
 
-    def monitors(self) -> Mapping[str, frozenset[int]]:
-        """Return the CPUs of the monitoring groups beneath the default group, by name."""
+    def monitors(self, group: str = DEFAULT_GROUP) -> Mapping[str, frozenset[int]]:
+        """Return the CPUs of the monitoring groups beneath a control group, by name."""
+        folder = self.root / _in(group, _MONITORS)
         try:
-            names = sorted(entry.name for entry in os.scandir(self.root / _MONITORS))
+            names = sorted(entry.name for entry in os.scandir(folder))
         except FileNotFoundError:  # the CPU, or the kernel, does not monitor
             return {}
         except OSError as error:
-            raise HardwareError(f"{self.root / _MONITORS}: {error.strerror}") from error
-        lists = {name: self._get(_in(self.monitor(name), "cpus_list"), "") for name in names}
+            raise HardwareError(f"{folder}: {error.strerror}") from error
+        lists = {name: self._get(_in(self.monitor(name, group), "cpus_list"), "") for name in names}
         return {name: parse_cpus(text) for name, text in lists.items()}  # empty: just removed
+
+    def assignments(self, group: str) -> frozenset[Assignment] | None:
+        """Return what a group's counters of memory bandwidth count.
+
+        None where the kernel assigns no counters to groups (before Linux 6.18, another mode).
+        """
+        text = self._get(_in(group, _ASSIGNMENTS), "")
+        lines = (line.strip().partition(":") for line in text.splitlines())
+        states = [
+            (event, *state.split("="))
+            for event, _, domains in lines
+            for state in filter(None, domains.split(";"))
+        ]
+        found = frozenset((event, int(domain)) for event, domain, has in states if has == "e")
+        return found if states else None
 
     def in_use_exclusively(self, info: Info) -> Mapping[int, WayMask]:
         """Return the ways exclusive and pseudo-locked groups hold, by domain.
@@ -260,6 +281,20 @@ class ResctrlFs:
     def set_cpus(self, group: str, cpus: str) -> None:
         """Give a group these CPUs; those it loses go to the default group."""
         self._do(_in(group, "cpus_list"), cpus, lambda name: self.write(name, f"{cpus}\n"))
+
+    def assign(self, group: str, wanted: Iterable[Assignment]) -> None:
+        """Have a group's counters of memory bandwidth count this and nothing else.
+
+        Nothing is done where the kernel assigns none. Raises `ResctrlError`, of the code ENOSPC
+        where a cache domain has too few left.
+        """
+        have, want = self.assignments(group), frozenset(wanted)
+        if have is None or have == want:
+            return
+        lines = [f"{event}:{domain}=_" for event, domain in sorted(have - want)]
+        lines += [f"{event}:{domain}=e" for event, domain in sorted(want - have)]
+        text = "".join(f"{line}\n" for line in lines)
+        self._do(_in(group, _ASSIGNMENTS), text, lambda name: self.write(name, text))
 
     def add(self, group: str) -> None:
         """Make a group."""

@@ -31,6 +31,18 @@ class Monitored(GuestCase):
         self.guest("monitored_pqos", least=2)
 
 
+class Assigned(GuestCase):
+    """Counters of memory bandwidth that are assigned: an EPYC with ABMC."""
+
+    def test_hardware(self):
+        """Two L3 caches, six counters in each."""
+        self.needs("abmc")
+        self.guest(
+            "assigned",
+            least=11, kernel=NEW_KERNEL, options=(*AMD, "--ccx", "4", "--abmc", "6"), cpus=8,
+        )  # fmt: skip
+
+
 class RootPorts(GuestCase):
     """Root ports on Debian 12's kernel."""
 

@@ -112,9 +112,17 @@ class Epyc(test_loop.Closed):
 
     def test_devices_are_confined(self):
         """From what is counted to io_alloc's ways and to masks, and back at the end; in both."""
+        self.check_both()
+
+    def test_counters_are_assigned(self):
+        """The same where there are just enough counters of bandwidth: a class must have none."""
+        self.needs("abmc")
+        self.check_both("--abmc", str(2 + len(TENANTS[0])))  # the default group has two
+
+    def check_both(self, *more):
         found, feeder = self.go_through(
             host(), Devices, domains=range(len(TENANTS)), kernel=NEW_KERNEL,
-            options=("--cpu", "amd", "--ccx", str(CPUS)), cpus=len(TENANTS) * CPUS,
+            options=("--cpu", "amd", "--ccx", str(CPUS), *more), cpus=len(TENANTS) * CPUS,
         )  # fmt: skip
         for cache, (done, inventories) in enumerate(found):
             with self.subTest(cache=cache):
@@ -139,6 +147,7 @@ class Epyc(test_loop.Closed):
                 self.assertEqual((tenant.priority, tenant.cpus), (one.priority, one.cpus))
                 rates = last.sample.tenants[one.id]
                 self.assertEqual((10 + one.cpus[0]) * RMID_UNIT, rates.occupancy_bytes)
+                self.assertIsNotNone(rates.memory_bytes_per_s, "its traffic is not counted")
                 self.assertAlmostEqual(
                     rates.misses_per_s * LINE, rates.memory_bytes_per_s, delta=RMID_UNIT
                 )

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every cache allocator and every DDIO back end must do.
+"""What every cache allocator and every DDIO back end must do; and a monitor of tenants.
 
 Mix `AllocatorContract` or `DdioContract` into a test case and give it `make`. The same tests run
 on the hardware in memory, on the emulated server, on a resctrl tree in a temporary folder, and in
-the lab's guest.
+the lab's guest; those of `AssignedContract` on such a tree and in the guest.
 """
 
 from iat_nova.hardware import limits
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
-from iat_nova.model import WayMask
+from iat_nova.hardware.monitor import BANDWIDTH, Monitor, offered
+from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, parse_limits
+from iat_nova.model import DomainInventory, Priority, Tenant, TenantKind, WayMask, WayRequest
 
 
 class AllocatorContract:
@@ -308,3 +310,158 @@ class DdioContract:
         for call in (lambda: self.ddio.read(77), lambda: self.ddio.write(77, WayMask(3))):
             with self.assertRaisesRegex(HardwareError, "cache domain 77"):
                 call()
+
+
+class AssignedContract:
+    """Tests of `hardware.monitor.Monitor` where counters of memory bandwidth are assigned.
+
+    Give it `COUNTERS` of them in each of two cache domains of at least four CPUs, a `fs`, a
+    `topology` and a `resctrl` on it before its setUp, and `move`.
+    """
+
+    COUNTERS = 6
+    BYTES = 1 << 20
+
+    def move(self, cpu, count):
+        """Have a CPU of the first domain move so many bytes to and from memory."""
+        raise NotImplementedError
+
+    def setUp(self):
+        super().setUp()
+        self.monitor = Monitor(self.fs, self.topology)
+        self.addCleanup(self.monitor.close)
+        self.domain, self.beside = self.resctrl.domains()
+        self.found = self.left()
+        self.assertEqual([self.COUNTERS - 2] * 2, self.found)  # the default group has its two
+
+    def left(self):
+        """Return how many counters are left, by domain."""
+        left = parse_limits(self.fs.read("info/L3_MON/available_mbm_cntrs").strip())
+        return [left[self.domain.id], left[self.beside.id]]
+
+    def theirs(self, name):
+        """Have another program make a group, to which the kernel assigns all it can."""
+        path = self.fs.monitor(name)
+        self.fs.mkdir(path)
+        self.addCleanup(self.fs.rmdir, path)
+        return path
+
+    def tenants(self, count):
+        """Return so many tenants, of a CPU each, the first of them in a class of its own."""
+        cpus = self.domain.cpus[:count]
+        masks = (ClassMask("class", cpus[:1], WayMask(3)),)
+        self.resctrl.apply(self.domain.id, masks)
+        self.addCleanup(self.resctrl.apply, self.domain.id, ())
+        return tuple(
+            Tenant(f"t{cpu}", f"t{cpu}", TenantKind.GUEST, Priority.PC, False, (cpu,), WayRequest())
+            for cpu in cpus
+        )
+
+    def watch(self, tenants):
+        self.monitor.watch({self.domain.id: DomainInventory(self.domain, tenants)})
+
+    def traffic(self):
+        """Return what each tenant moved, in bytes."""
+        counts = self.monitor.read()
+        return {name: one.memory_bytes for (_, name), one in counts.items()}
+
+    def test_it_says_so(self):
+        """How many there are, as they are fewer than RMIDs."""
+        offer = offered(self.fs)
+        self.assertEqual(self.COUNTERS, offer.counters)
+        self.assertIn(f"; {self.COUNTERS} counters of traffic in a cache domain", str(offer))
+
+    def test_one_for_each_tenant(self):
+        """In its own domain, for all its traffic; a class has none; nothing is done twice."""
+        tenants = self.tenants(2)
+        self.assertEqual(self.found, self.left())
+        self.watch(tenants)
+        self.assertEqual([self.found[0] - 2, self.found[1]], self.left())
+        (group,) = self.resctrl.own_groups()
+        self.assertEqual(frozenset(), self.fs.assignments(group))
+        for parent in (DEFAULT_GROUP, group):
+            (name,) = self.fs.monitors(parent)
+            path = self.fs.monitor(name, parent)
+            self.assertEqual({(BANDWIDTH, self.domain.id)}, self.fs.assignments(path))
+        self.assertIsNone(self.monitor.full)
+        self.watch(tenants)
+        self.assertEqual([self.found[0] - 2, self.found[1]], self.left())
+
+    def test_what_moves_is_read(self):
+        """Each tenant's bytes, as they are counted from the assignment on."""
+        tenants = self.tenants(2)
+        self.watch(tenants)
+        first, second = (one.cpus[0] for one in tenants)
+        before = self.traffic()
+        self.move(first, 5 * self.BYTES)
+        self.move(second, 7 * self.BYTES)
+        moved = {name: count - before[name] for name, count in self.traffic().items()}
+        self.assertEqual({f"t{first}": 5 * self.BYTES, f"t{second}": 7 * self.BYTES}, moved)
+
+    def test_not_assigned_to_new_groups(self):
+        """Where an operator has the kernel assign none by itself each tenant gets its own yet."""
+        self.fs.put("info/L3_MON/mbm_assign_on_mkdir", "0")
+        self.addCleanup(self.fs.put, "info/L3_MON/mbm_assign_on_mkdir", "1")
+        self.watch(self.tenants(3))
+        self.assertEqual([self.found[0] - 3, self.found[1]], self.left())
+        self.assertNotIn(None, self.traffic().values())
+
+    def test_they_run_out(self):
+        """Who has none is counted for occupancy alone, and it is said; until one is free again."""
+        path = self.theirs("theirs")
+        tenants = self.tenants(3)
+        self.watch(tenants)
+        self.assertEqual([0, self.COUNTERS - 4], self.left())
+        self.assertEqual(
+            f"1 of 3 tenants have no counter of memory traffic: all {self.COUNTERS} of cache domain"
+            f" {self.domain.id} are assigned; unassign what nobody reads (mbm_L3_assignments)",
+            self.monitor.full,
+        )
+        last = tenants[-1].id
+        self.assertEqual({last}, {name for name, one in self.traffic().items() if one is None})
+        self.assertIsNotNone(self.monitor.read()[self.domain.id, last].occupancy_bytes)
+        self.watch(tenants)
+        self.assertIn("1 of 3 tenants", self.monitor.full)
+        self.fs.put(f"{path}/mbm_L3_assignments", f"mbm_local_bytes:{self.domain.id}=_")
+        self.watch(tenants)
+        self.assertIsNone(self.monitor.full)
+        self.assertNotIn(None, self.traffic().values())
+
+    def test_all_are_given_back(self):
+        """At the end as many are left as were found, by a monitor and by a restore."""
+        saved = self.resctrl.save()
+        self.watch(self.tenants(3))
+        self.monitor.close()
+        self.assertEqual(self.found, self.left())
+        self.watch(self.tenants(3))
+        self.assertNotEqual(self.found, self.left())
+        self.resctrl.restore(saved)
+        self.assertEqual(self.found, self.left())
+
+    def test_another_agent_goes_on(self):
+        """It counts on with what was handed over to it, and gives back what fits nobody."""
+        tenants = self.tenants(3)
+        self.watch(tenants)
+        first = tenants[0].cpus[0]
+        self.move(first, 3 * self.BYTES)
+        before = self.traffic()
+        self.monitor = Monitor(self.fs, self.topology)
+        self.addCleanup(self.monitor.close)
+        self.watch(tenants[:2])
+        self.assertEqual(self.found[0] - 2, self.left()[0])
+        self.assertEqual({one.id: before[one.id] for one in tenants[:2]}, self.traffic())
+
+    def test_others_keep_theirs(self):
+        """Groups of others, the default one too, count what they did, before, during and after."""
+        path = self.theirs("theirs")
+        self.fs.put(f"{path}/mbm_L3_assignments", f"mbm_total_bytes:{self.domain.id}=_")
+        groups = (DEFAULT_GROUP, path)
+        found = [self.fs.assignments(group) for group in groups]
+        self.assertEqual([4, 3], [len(one) for one in found])
+        tenants = self.tenants(3)
+        for _ in range(2):
+            self.watch(tenants)
+            self.assertEqual(found, [self.fs.assignments(group) for group in groups])
+        self.monitor.close()
+        self.resctrl.apply(self.domain.id, ())
+        self.assertEqual(found, [self.fs.assignments(group) for group in groups])

@@ -7,6 +7,7 @@ from iat_nova.hardware import resctrl_saved
 from iat_nova.hardware.api import ClassMask, HardwareError, TenantCounts
 from iat_nova.hardware.monitor import Monitor, offered
 from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP
 from iat_nova.model import (
     CacheDomain,
     DomainInventory,
@@ -16,7 +17,7 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
-from tests.unit.hardware import trees
+from tests.unit.hardware import contract, trees
 
 
 def tenant(name, *cpus):
@@ -153,13 +154,39 @@ class MonitorTest(unittest.TestCase):
         self.watch(tenant("a", 0))
         self.assertEqual({}, self.groups())
 
-    def test_assigned_counters(self):
-        """Newer kernels tell whether counters of bandwidth are handed out."""
-        self.assertFalse(offered(self.tree).assigned)
-        self.tree._put("info/L3_MON/mbm_assign_mode", "[mbm_event]\ndefault")
-        self.assertTrue(offered(self.tree).assigned)
-        said = "occupancy and memory traffic of each tenant, 144 RMIDs; counters of traffic are"
-        self.assertIn(said, str(offered(self.tree)))
+    def test_handed_over(self):
+        """Another agent's groups are gone on with where they fit, and removed where they do not."""
+        self.apply(("a", (0,)))
+        self.watch(tenant("a", 0), tenant("b", 1), tenant("c", 2))
+        self.tree.changes.clear()
+        self.monitor = Monitor(self.tree, self.cpus.topology, lambda: self.now_s)
+        self.watch(tenant("c", 2), tenant("a", 0), tenant("d", 3))
+        self.assertEqual({
+            "iat-nova.1/mon_groups/iat-nova.0.0": "0",
+            "mon_groups/iat-nova.0.2": "2",
+            "mon_groups/iat-nova.0.1": "3",
+        }, self.groups())  # fmt: skip
+        self.assertEqual(3, len(self.tree.changes), self.tree.changes)  # one goes, one comes
+        self.monitor.close()
+        self.assertEqual({}, self.groups())
+
+    def test_the_least_of_all_rmids(self):
+        """A group needs an RMID of each resource that is monitored, telemetry too."""
+        (self.tree.root / "info/PERF_PKG_MON").mkdir()
+        self.tree._put("info/PERF_PKG_MON/num_rmids", 64)
+        self.assertEqual(64, offered(self.tree).rmids)
+
+    def test_beneath_another_programs_group(self):
+        """What others monitor there takes RMIDs, and CPUs, as it does beneath the default one."""
+        self.tree.mkdir("theirs")
+        self.tree.write("theirs/cpus_list", "0-1")
+        self.tree.mkdir("theirs/mon_groups/inner")
+        self.tree.write("theirs/mon_groups/inner/cpus_list", "0")
+        self.watch(tenant("a", 0), tenant("b", 2))
+        self.assertEqual({(0, "b")}, self.monitor.read().keys())
+        self.tree._put("info/L3_MON/num_rmids", 8 + 2)
+        self.watch(tenant("b", 2), tenant("c", 3))
+        self.assertEqual("2 tenants want an RMID each, 1 of 10 are left", self.monitor.full)
 
     def test_restored(self):
         """What a dead agent left is removed, and never saved as another program's."""
@@ -171,3 +198,31 @@ class MonitorTest(unittest.TestCase):
         done = Resctrl(self.tree, self.cpus.topology).restore(saved)
         self.assertEqual({"mon_groups/theirs": "3"}, self.groups())
         self.assertIn(f"removed {self.tree.root}/mon_groups/iat-nova.0.1", done)
+
+
+class Assigned(contract.AssignedContract, unittest.TestCase):
+    """Counters of bandwidth that are assigned to groups."""
+
+    def setUp(self):
+        folder = trees.folder(self)
+        cpus = trees.Cpus(folder / "cpu", packages=((0, 1, 2, 3), (4, 5, 6, 7)))
+        self.fs = trees.KernelTree(folder / "resctrl", cpus)
+        self.fs.monitoring(144)
+        self.fs.assigned(self.COUNTERS)
+        self.topology = cpus.topology
+        self.resctrl = Resctrl(self.fs, self.topology)
+        super().setUp()
+
+    def move(self, cpu, count):
+        for path in self.fs.root.glob("**/mon_groups/*/cpus_list"):
+            if path.read_text().strip() == str(cpu):
+                traffic = path.parent / "mon_data/mon_L3_00/mbm_total_bytes"
+                traffic.write_text(f"{int(traffic.read_text()) + count}\n")
+
+    def test_the_other_mode(self):
+        """Where the kernel counts every group, as before, there is nothing to be assigned."""
+        self.fs._put("info/L3_MON/mbm_assign_mode", "mbm_event\n[default]")
+        self.assertIsNone(offered(self.fs).counters)
+        for path in self.fs.root.glob("**/mbm_L3_assignments"):
+            path.unlink()  # reading it is refused
+        self.assertIsNone(self.fs.assignments(DEFAULT_GROUP))

@@ -13,6 +13,8 @@ from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
 from iat_nova.hardware.topology import Topology
 
+_EVENTS = ("mbm_total_bytes", "mbm_local_bytes")
+
 
 def folder(case):
     """Return a temporary folder of a test case, in memory where there is such a place."""
@@ -115,6 +117,8 @@ class KernelTree(ResctrlFs):
         self.resources = ("L3CODE", "L3DATA") if cdp else ("L3",)
         self.debug = debug
         self.rmids = None  # as many as are wanted
+        self.counters = None  # none is assigned: see `assigned`
+        self._assigned = {}  # {(event, domain)} by group
         self.changes = []
         self.fail_at = None
         self.dead = False
@@ -150,7 +154,9 @@ class KernelTree(ResctrlFs):
         group, _, file = name.rpartition("/")
         if not (self.root / name).exists():
             raise OSError(errno.ENOENT, "No such file or directory")
-        if "mon_groups/" in group:
+        if file == "mbm_L3_assignments":
+            self._assign(group, text)
+        elif "mon_groups/" in group:
             self._monitor_cpus(group, text)
         elif file == "schemata":
             self._schemata(group, text)
@@ -171,6 +177,7 @@ class KernelTree(ResctrlFs):
             (self.root / name).mkdir()
             self._put(f"{name}/cpus_list", "")
             self._counted(name)
+            self._assign_new(name)
             return
         used = {self._closid(group) for group in ("", *self.groups())}
         free = [n for n in range(self.closids) if n not in used]
@@ -178,6 +185,7 @@ class KernelTree(ResctrlFs):
             raise self._refuse(errno.ENOSPC, "Out of CLOSIDs")
         (self.root / name).mkdir()
         self._files(name, free[0])
+        self._assign_new(name)
 
     def rmdir(self, name):
         self._change(f"rmdir {name}")
@@ -185,6 +193,9 @@ class KernelTree(ResctrlFs):
             raise OSError(errno.ENOENT, "No such file or directory")
         own = parse_cpus(self.read(f"{name}/cpus_list"))
         shutil.rmtree(self.root / name)
+        for group in [one for one in self._assigned if one == name or one.startswith(f"{name}/")]:
+            del self._assigned[group]
+        self._show_assigned()
         if "mon_groups/" in name:
             return
         self._put("cpus_list", format_cpus(parse_cpus(self.read("cpus_list")) | own))
@@ -311,6 +322,64 @@ class KernelTree(ResctrlFs):
             folder.mkdir(parents=True)
             for event in self.read("info/L3_MON/mon_features").split():
                 (folder / event).write_text("0\n")
+
+    def assigned(self, counters):
+        """Have counters of bandwidth assigned (AMD's ABMC), so many in each cache domain."""
+        self.counters = counters
+        self._put("info/L3_MON/mbm_assign_mode", "[mbm_event]\ndefault")
+        self._put("info/L3_MON/mbm_assign_on_mkdir", 1)
+        self._put("info/L3_MON/num_mbm_cntrs", self._by_domain(lambda _: counters))
+        self._assign_new("")
+
+    def _by_domain(self, value):
+        return ";".join(f"{domain}={value(domain)}" for domain in self.cpus.domains())
+
+    def _free(self, domain):
+        used = (one for group in self._assigned.values() for _, one in group)
+        return self.counters - sum(one == domain for one in used)
+
+    def _assign_new(self, group):
+        """Give a new group a counter for each event everywhere, as far as there are any."""
+        if self.counters is None:
+            return
+        found = self._assigned[group] = set()
+        if self.read("info/L3_MON/mbm_assign_on_mkdir").strip() == "1":
+            for event in _EVENTS:
+                found |= {(event, one) for one in self.cpus.domains() if self._free(one)}
+        self._show_assigned()
+
+    def _assign(self, group, text):
+        have = self._assigned[group]
+        for line in text.splitlines():
+            event, _, states = line.partition(":")
+            if event not in _EVENTS:
+                raise self._refuse(errno.ENOENT, f"Invalid event {event}")
+            for domain, state in (one.split("=") for one in states.split(";")):
+                if int(domain) not in self.cpus.domains():
+                    raise self._refuse(errno.EINVAL, f"Invalid domain id {domain}")
+                one = event, int(domain)
+                if state == "e" and one not in have and not self._free(int(domain)):
+                    self._show_assigned()
+                    says = f"Failed to allocate counter for {event} in domain {domain}"
+                    raise self._refuse(errno.ENOSPC, says)
+                (have.add if state == "e" else have.discard)(one)
+        self._show_assigned()
+
+    def _line(self, event, have):
+        return f"{event}:{self._by_domain(lambda one: 'e' if (event, one) in have else '_')}"
+
+    def _show_assigned(self):
+        """Write what the kernel shows of assigned counters, and of what they count."""
+        if self.counters is None:
+            return
+        self._put("info/L3_MON/available_mbm_cntrs", self._by_domain(self._free))
+        for group, have in self._assigned.items():
+            lines = (self._line(event, have) for event in _EVENTS)
+            self._put(f"{group}/mbm_L3_assignments".lstrip("/"), "\n".join(lines))
+            for path in (self.root / group).glob("mon_data/mon_L3_*/mbm_*"):
+                counted = (path.name, int(path.parent.name[-2:])) in have
+                if counted != (path.read_text().strip() != "Unassigned"):
+                    path.write_text("0\n" if counted else "Unassigned\n")
 
     def _schemata(self, group, text):
         base = f"{group}/" if group else ""
