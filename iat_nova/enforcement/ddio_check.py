@@ -10,7 +10,10 @@ dwell time after the last growth. A register that was seen to work once is trust
 what is not known stays so. Pure: no clock, no I/O.
 
 Where nobody counts which lines hit (AMD), the LLC misses of who reads them, a line, stand for the
-share: a line that was put out before it was read costs its reader a miss.
+share: a line that was put out before it was read costs its reader a miss. Where both are counted,
+readers that miss clearly less speak for the register although the share stays: a card that finds no
+line of its buffers in the LLC misses with any number of ways, and still more lines live until they
+are read. They do not prove it, since cores' ways may have changed meanwhile.
 """
 
 from __future__ import annotations
@@ -60,9 +63,11 @@ class Ineffective:
 class _Trial:
     ways: int  # before
     share: float  # of misses, before
+    read: float | None  # misses of the readers a line, before; None: not known or the share itself
     traffic_per_s: float  # before
     since_s: float  # of the last growth
     shares: list[float]  # since then
+    reads: list[float]  # since then
 
 
 class DdioCheck:
@@ -86,13 +91,12 @@ class DdioCheck:
         which devices fill any way, is nothing to compare with. `readers`: the tenants with I/O.
         """
         before, self._ways = self._ways, after.count if after else None
-        traffic, misses = sample.inbound_lines_per_s, _misses(sample, readers)
-        if self._works or before is None or self._ways is None or traffic is None or misses is None:
+        now = _Seen.of(sample, readers)
+        if self._works or before is None or self._ways is None or now is None:
             self._trial = None
             return None
-        share = misses / traffic if traffic else 0.0
         if self._trial is not None:
-            verdict = self._judge(self._trial, sample.taken_at_s, before, traffic, share)
+            verdict = self._judge(self._trial, before, now)
             if verdict is not None:
                 self._trial = None
                 of_readers = sample.ddio_misses_per_s is None
@@ -100,23 +104,24 @@ class DdioCheck:
         if self._ways < before:
             self._trial = None
         elif self._ways > before:
-            self._grown(before, sample.taken_at_s, misses, traffic, share)
+            self._grown(before, now)
         return None
 
-    def _grown(self, before: int, at_s: float, misses: float, traffic: float, share: float) -> None:
+    def _grown(self, before: int, now: _Seen) -> None:
         if self._trial is not None:
-            self._trial.since_s, self._trial.shares = at_s, []
-        elif misses >= self._matter_per_s and 1 - share >= LEAST_HIT_SHARE:
-            self._trial = _Trial(before, share, traffic, at_s, [])
+            self._trial.since_s, self._trial.shares, self._trial.reads = now.at_s, [], []
+        elif now.misses_per_s >= self._matter_per_s and 1 - now.share >= LEAST_HIT_SHARE:
+            self._trial = _Trial(before, now.share, now.read, now.traffic_per_s, now.at_s, [], [])
 
-    def _judge(
-        self, trial: _Trial, at_s: float, ways: int, traffic: float, share: float
-    ) -> Ineffective | None:
+    def _judge(self, trial: _Trial, ways: int, now: _Seen) -> Ineffective | None:
         """Return the verdict of a trial, None while there is none; it may end without one."""
-        if abs(traffic / trial.traffic_per_s - 1) > STEADY:
+        at_s = now.at_s
+        if abs(now.traffic_per_s / trial.traffic_per_s - 1) > STEADY:
             self._trial = None  # another load: nothing can be compared
             return None
-        trial.shares.append(share)
+        trial.shares.append(now.share)
+        if now.read is not None:
+            trial.reads.append(now.read)
         if at_s - trial.since_s < DWELL_S or len(trial.shares) < LEAST_SAMPLES:
             return None
         after = statistics.fmean(trial.shares)
@@ -124,17 +129,51 @@ class DdioCheck:
             return None
         if trial.share - after >= MOVED:
             self._works = True
-        elif abs(trial.share - after) < _still(trial.shares) and ways - trial.ways >= LEAST_WAYS:
+        elif (
+            abs(trial.share - after) < _still(trial.shares)
+            and ways - trial.ways >= LEAST_WAYS
+            and not _read_better(trial)
+        ):
             return Ineffective(trial.ways, ways, trial.share, after)
         return None
 
 
-def _misses(sample: Sample, readers: Collection[str]) -> float | None:
-    """Return the misses by which DDIO is judged, None where there are no such counts."""
-    if sample.ddio_misses_per_s is not None:
-        return sample.ddio_misses_per_s
-    known = [sample.tenants[one].misses_per_s for one in readers if one in sample.tenants]
-    return sum(known) if len(known) == len(readers) > 0 else None
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a sample tells of DDIO."""
+
+    at_s: float
+    traffic_per_s: float  # lines that devices wrote
+    misses_per_s: float  # by which DDIO is judged
+    share: float  # misses a line
+    read: float | None  # misses of the readers a line, where these are not the share itself
+
+    @classmethod
+    def of(cls, sample: Sample, readers: Collection[str]) -> _Seen | None:
+        """Return what a sample tells, None where there are no such counts."""
+        traffic, misses = sample.inbound_lines_per_s, sample.ddio_misses_per_s
+        known = [sample.tenants[one].misses_per_s for one in readers if one in sample.tenants]
+        read = math.fsum(known) if len(known) == len(readers) > 0 else None
+        if misses is None:
+            misses, read = read, None
+        if traffic is None or misses is None:
+            return None
+        share = misses / traffic if traffic else 0.0
+        return cls(
+            sample.taken_at_s,
+            traffic,
+            misses,
+            share,
+            read / traffic if read is not None and traffic else None,
+        )
+
+
+def _read_better(trial: _Trial) -> bool:
+    """Tell whether the readers miss clearly less than before the trial."""
+    if trial.read is None or len(trial.reads) < LEAST_SAMPLES:
+        return False
+    fall = trial.read - statistics.fmean(trial.reads)
+    return fall >= max(MOVED, DEVIATIONS * statistics.stdev(trial.reads))
 
 
 def _still(shares: Sequence[float]) -> float:

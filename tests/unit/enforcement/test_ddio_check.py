@@ -146,6 +146,48 @@ class ReadersTest(unittest.TestCase):
         self.assertEqual([], plant.verdicts)
 
 
+class Both(Plant):
+    """Hits and misses are told apart, and the readers are counted: `read(ways)` misses a line."""
+
+    def __init__(self, share, read, seed=1) -> None:
+        super().__init__(share, seed=seed)
+        self.read = read
+
+    def sample(self, traffic: float, share: float) -> Sample:
+        """Each of two readers has half, with noise of its own."""
+        read = [self.read(self.ways) * traffic / 2 * (1 + self.dice.gauss(0, 0.02)) for _ in "ab"]
+        rates = {
+            name: Rates(2e9, 2e9, 9e6, misses) for name, misses in zip("ab", read, strict=True)
+        }
+        return Sample(0, self.at_s, 1.0, rates, traffic * (1 - share), traffic * share)
+
+
+class BothTest(unittest.TestCase):
+    """Readers have a say where the share of misses has not moved."""
+
+    def verdicts(self, read, seed) -> int:
+        plant = Both(lambda ways: 0.58, read, seed)
+        plant.run(5)
+        plant.run(4, grow_to=6)
+        plant.run(60)
+        return len(plant.verdicts)
+
+    def test_readers_that_miss_less(self) -> None:
+        """The card misses as before, and its lines live until they are read: DDIO follows."""
+        for seed in range(5):
+            self.assertEqual(0, self.verdicts(lambda ways: 0.17 - 0.0125 * (ways - 2), seed))
+
+    def test_readers_that_miss_as_before(self) -> None:
+        """Or a little less than what says anything."""
+        for seed in range(5):
+            self.assertEqual(1, self.verdicts(lambda ways: 0.17, seed))
+            self.assertEqual(1, self.verdicts(lambda ways: 0.17 - 0.002 * (ways - 2), seed))
+
+    def test_readers_that_miss_more(self) -> None:
+        """That is not what more ways do."""
+        self.assertEqual(1, self.verdicts(lambda ways: 0.17 + 0.0125 * (ways - 2), 1))
+
+
 class EffectTest(unittest.TestCase):
     def test_a_knob_without_effect(self) -> None:
         """Found once, within the dwell time after the last growth, whatever the noise's seed."""
