@@ -140,7 +140,7 @@ class DdioCheck:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a sample tells of DDIO."""
+    """What a sample says of DDIO."""
 
     at_s: float
     traffic_per_s: float  # lines that devices wrote
@@ -150,7 +150,7 @@ class _Seen:
 
     @classmethod
     def of(cls, sample: Sample, readers: Collection[str]) -> _Seen | None:
-        """Return what a sample tells, None where there are no such counts."""
+        """Return what a sample says, None where there are no such counts."""
         traffic, misses = sample.inbound_lines_per_s, sample.ddio_misses_per_s
         known = [sample.tenants[one].misses_per_s for one in readers if one in sample.tenants]
         read = math.fsum(known) if len(known) == len(readers) > 0 else None
