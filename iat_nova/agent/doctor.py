@@ -188,8 +188,8 @@ def _bandwidth(settings: Settings, domains: tuple[CacheDomain, ...]) -> list[Fin
     subject, gbps = "bandwidth limits", settings.memory_bandwidth_gbps
     absolute = [one.bandwidth for one in domains if one.bandwidth and not one.bandwidth.percent]
     if absolute and gbps is None:
-        state = "none is set: what 100 % of a cache domain's memory bandwidth is is not known"
-        remedy = "[iat] memory_bandwidth_gbps; iat-nova qualify --only bandwidth measures it"
+        state = "none is set: how many GB/s a cache domain can move (100 %) is not known"
+        remedy = "set [iat] memory_bandwidth_gbps; iat-nova qualify --only bandwidth measures it"
         return [Finding(subject, Level.NOTE, state, remedy)]
     if absolute:
         state = f"100 % is {gbps:g} GB/s of a cache domain ([iat] memory_bandwidth_gbps)"

@@ -30,7 +30,7 @@ LEAST_SAMPLES = 5  # in the dwell time
 LEAST_WAYS = 2  # more than before; one way of eleven may be lost in noise
 LEAST_HIT_SHARE = 0.10  # below, the load streams: more ways need not help
 STEADY = 0.25  # traffic may differ this much from that before
-MOVED = 0.03  # a share of misses that fell by this much has followed
+MOVED = 0.03  # a share of misses that fell by this much has followed; the readers' a line, too
 STILL = 0.02  # one that moved less has not, or less yet where the load is that steady
 NOISE = 0.005  # standard error above which nothing is reported
 DEVIATIONS = 6.0  # of a sample, judged by few: a larger move is not the load's own noise
@@ -59,15 +59,42 @@ class Ineffective:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a sample says of DDIO."""
+
+    at_s: float
+    traffic_per_s: float  # lines that devices wrote
+    misses_per_s: float  # by which DDIO is judged
+    share: float  # misses a line
+    read: float | None  # misses of the readers a line, where these are not the share itself
+
+    @classmethod
+    def of(cls, sample: Sample, readers: Collection[str]) -> _Seen | None:
+        """Return what a sample says, None where there are no such counts."""
+        traffic, misses = sample.inbound_lines_per_s, sample.ddio_misses_per_s
+        known = [sample.tenants[one].misses_per_s for one in readers if one in sample.tenants]
+        read = math.fsum(known) if len(known) == len(readers) > 0 else None
+        if misses is None:
+            misses, read = read, None
+        if traffic is None or misses is None:
+            return None
+        share = misses / traffic if traffic else 0.0
+        return cls(
+            sample.taken_at_s,
+            traffic,
+            misses,
+            share,
+            read / traffic if read is not None and traffic else None,
+        )
+
+
 @dataclasses.dataclass(slots=True)
 class _Trial:
     ways: int  # before
-    share: float  # of misses, before
-    read: float | None  # misses of the readers a line, before; None: not known or the share itself
-    traffic_per_s: float  # before
+    before: _Seen
     since_s: float  # of the last growth
-    shares: list[float]  # since then
-    reads: list[float]  # since then
+    since: list[_Seen]  # since then
 
 
 class DdioCheck:
@@ -109,71 +136,40 @@ class DdioCheck:
 
     def _grown(self, before: int, now: _Seen) -> None:
         if self._trial is not None:
-            self._trial.since_s, self._trial.shares, self._trial.reads = now.at_s, [], []
+            self._trial.since_s, self._trial.since = now.at_s, []
         elif now.misses_per_s >= self._matter_per_s and 1 - now.share >= LEAST_HIT_SHARE:
-            self._trial = _Trial(before, now.share, now.read, now.traffic_per_s, now.at_s, [], [])
+            self._trial = _Trial(before, now, now.at_s, [])
 
     def _judge(self, trial: _Trial, ways: int, now: _Seen) -> Ineffective | None:
         """Return the verdict of a trial, None while there is none; it may end without one."""
-        at_s = now.at_s
-        if abs(now.traffic_per_s / trial.traffic_per_s - 1) > STEADY:
+        if abs(now.traffic_per_s / trial.before.traffic_per_s - 1) > STEADY:
             self._trial = None  # another load: nothing can be compared
             return None
-        trial.shares.append(now.share)
-        if now.read is not None:
-            trial.reads.append(now.read)
-        if at_s - trial.since_s < DWELL_S or len(trial.shares) < LEAST_SAMPLES:
+        trial.since.append(now)
+        if now.at_s - trial.since_s < DWELL_S or len(trial.since) < LEAST_SAMPLES:
             return None
-        after = statistics.fmean(trial.shares)
-        if _standard_error(trial.shares) > NOISE:
+        shares = [one.share for one in trial.since]
+        share, after = trial.before.share, statistics.fmean(shares)
+        if _standard_error(shares) > NOISE:
             return None
-        if trial.share - after >= MOVED:
+        if share - after >= MOVED:
             self._works = True
         elif (
-            abs(trial.share - after) < _still(trial.shares)
+            abs(share - after) < _still(shares)
             and ways - trial.ways >= LEAST_WAYS
             and not _read_better(trial)
         ):
-            return Ineffective(trial.ways, ways, trial.share, after)
+            return Ineffective(trial.ways, ways, share, after)
         return None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Seen:
-    """What a sample says of DDIO."""
-
-    at_s: float
-    traffic_per_s: float  # lines that devices wrote
-    misses_per_s: float  # by which DDIO is judged
-    share: float  # misses a line
-    read: float | None  # misses of the readers a line, where these are not the share itself
-
-    @classmethod
-    def of(cls, sample: Sample, readers: Collection[str]) -> _Seen | None:
-        """Return what a sample says, None where there are no such counts."""
-        traffic, misses = sample.inbound_lines_per_s, sample.ddio_misses_per_s
-        known = [sample.tenants[one].misses_per_s for one in readers if one in sample.tenants]
-        read = math.fsum(known) if len(known) == len(readers) > 0 else None
-        if misses is None:
-            misses, read = read, None
-        if traffic is None or misses is None:
-            return None
-        share = misses / traffic if traffic else 0.0
-        return cls(
-            sample.taken_at_s,
-            traffic,
-            misses,
-            share,
-            read / traffic if read is not None and traffic else None,
-        )
 
 
 def _read_better(trial: _Trial) -> bool:
     """Tell whether the readers miss clearly less than before the trial."""
-    if trial.read is None or len(trial.reads) < LEAST_SAMPLES:
+    reads = [one.read for one in trial.since if one.read is not None]
+    if trial.before.read is None or len(reads) < LEAST_SAMPLES:
         return False
-    fall = trial.read - statistics.fmean(trial.reads)
-    return fall >= max(MOVED, DEVIATIONS * statistics.stdev(trial.reads))
+    fall = trial.before.read - statistics.fmean(reads)
+    return fall >= max(MOVED, DEVIATIONS * statistics.stdev(reads))
 
 
 def _still(shares: Sequence[float]) -> float:

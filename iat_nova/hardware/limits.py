@@ -60,8 +60,8 @@ def bandwidth(domain: CacheDomain, percent: int, members: int) -> int | None:
         return None if percent * members >= UNLIMITED else control.limit(percent * members)
     except ValueError as error:
         raise HardwareError(
-            f"cache domain {domain.id}: {percent} % of memory bandwidth: what 100 % is is not "
-            "known; [iat] memory_bandwidth_gbps"
+            f"cache domain {domain.id}: {percent} % of memory bandwidth: how many GB/s are 100 % "
+            "is not known; set [iat] memory_bandwidth_gbps"
         ) from error
 
 

@@ -208,7 +208,7 @@ class BandwidthControl:
 
     @property
     def percents(self) -> tuple[int, int] | None:
-        """The least limit and the step between limits in percent; None: what 100 % is is unknown.
+        """The least limit and the step between limits in percent; None: nobody said what 100 % is.
 
         No two of these percentages are the same limit.
         """
@@ -223,7 +223,7 @@ class BandwidthControl:
     def limit(self, percent: int) -> int:
         """Return the limit that leaves this percentage, or little more: the next step above.
 
-        Raises `ValueError` where what 100 % is is unknown.
+        Raises `ValueError` where nobody said what 100 % is.
         """
         whole = 100 if self.percent else self.whole
         if whole is None:

@@ -389,7 +389,7 @@ def _not_limited(domains: Iterable[DomainInventory]) -> list[str]:
         return []
     return [
         f"bandwidth_min of {', '.join(sorted(asked))}: this CPU limits memory bandwidth in GB/s, "
-        "and what 100 % of it is is not known: nothing is limited; [iat] memory_bandwidth_gbps"
+        "and how many are 100 % is not known: nothing is limited; set [iat] memory_bandwidth_gbps"
     ]
 
 

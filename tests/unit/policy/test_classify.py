@@ -576,7 +576,7 @@ class WaysTest(ClassifyCase):
             self.assertEqual(said, len(warnings))
             for warning in warnings:
                 self.assertTrue(warning.startswith("bandwidth_min of batch, pool: "), warning)
-                self.assertIn("nothing is limited; [iat] memory_bandwidth_gbps", warning)
+                self.assertIn("nothing is limited; set [iat] memory_bandwidth_gbps", warning)
 
     def test_floating_guests_have_no_ways_of_their_own(self) -> None:
         """A floating guest's wish for ways is told to be the pool's business."""
