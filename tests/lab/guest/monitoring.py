@@ -14,6 +14,17 @@ from tests.proofs import proves
 
 REGISTERS = Registers()
 
+# The kernel corrects the traffic of the highest RMIDs of Skylake's and Broadwell's servers, by
+# their number (mbm_cf_table in arch/x86/kernel/cpu/resctrl/monitor.c): threshold and factor. Which
+# RMIDs a test is given depends on how many were used before it.
+CORRECTIONS = {144: (127, 1.185255)}
+
+
+def corrected(rmids, rmid, count):
+    """Return what the kernel makes of a count of traffic of one of so many RMIDs."""
+    threshold, factor = CORRECTIONS.get(rmids, (rmids, 1))
+    return count * round(factor * (1 << 20)) >> 20 if rmid > threshold else count
+
 
 def tenant(name, *cpus):
     return Tenant(name, name, TenantKind.GUEST, Priority.PC, False, cpus, WayRequest())
@@ -53,6 +64,7 @@ class Monitored(TwoTenants):
         a, b = (one.cpus[0] for one in self.tenants)
         self.assertEqual(REGISTERS.pqr_assoc(a)[0], REGISTERS.pqr_assoc(b)[0])
         self.assertEqual(3, len({0, self.rmid(a), self.rmid(b)}))
+        moved = corrected(offer.rmids, self.rmid(a), 1000)
         before = self.monitor.read()[0, "a"]
         REGISTERS.set_rmid(self.rmid(a), 48, 1000, 900)
         REGISTERS.set_rmid(self.rmid(b), 16, 10, 10)
@@ -60,7 +72,7 @@ class Monitored(TwoTenants):
         unit = after[0, "b"].occupancy_bytes // 16  # what the kernel takes a count for
         self.assertEqual(48 * unit, after[0, "a"].occupancy_bytes)
         self.assertEqual(RMID_UNIT, unit)
-        self.assertEqual(1000 * unit, after[0, "a"].memory_bytes - before.memory_bytes)
+        self.assertEqual(moved * unit, after[0, "a"].memory_bytes - before.memory_bytes)
 
     def test_to_another_class(self):
         """A tenant that changes classes is counted on in the new one."""
