@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from iat_nova.model import DomainInventory, Priority
+from iat_nova.model import DomainInventory, Priority, Tenant
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Barred, Member, State
 
@@ -26,6 +26,21 @@ def same_members(members: tuple[Member, ...], inventory: DomainInventory) -> boo
         and m.ways == t.ways
         for m, t in zip(members, tenants, strict=True)
     )
+
+
+def stayed(members: tuple[Member, ...], inventory: DomainInventory) -> tuple[Tenant, ...] | None:
+    """Return the tenants that were there before; None where one left or is another than it was.
+
+    CPUs aside: those of the host are what guests leave.
+    """
+    here = {tenant.id: tenant for tenant in inventory.tenants}
+    before = [(member, here.get(member.id)) for member in members]
+    if any(
+        now is None or (was.priority, was.io, was.ways) != (now.priority, now.io, now.ways)
+        for was, now in before
+    ):
+        return None
+    return tuple(tenant for _, tenant in before if tenant is not None)
 
 
 def joined(plan: Plan, inventory: DomainInventory, before: frozenset[str]) -> Plan:

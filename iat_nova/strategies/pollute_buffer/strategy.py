@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Set
 
 from iat_nova.common import amounts
 from iat_nova.layout.open_ways import open_ways
@@ -16,9 +15,8 @@ from iat_nova.model import (
     Parameters,
     Sample,
     Step,
-    Tenant,
 )
-from iat_nova.strategies.pollute_buffer import arrivals, judge, moves, room, watch
+from iat_nova.strategies.pollute_buffer import arrivals, judge, moves, room, trial, watch
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Plan
@@ -32,10 +30,8 @@ PAYS = 0.008  # gain of the mean of a trial's samples at which it is kept
 PAYS_AT_ONCE = 0.03  # of the first sample
 FAILS_AT_ONCE = -0.005
 TRIALS = 12  # in one search
-SUFFERS = 0.05  # of its speed: who is confined to fewer ways, or reads its blocks from memory
 SHORT_S = 5.0  # a load that lasts no longer ends before what trials find for it has paid
 LOSES = 0.15  # of a second's work: what the failed trials of one search may cost
-LENT = 0.02  # of its speed, which who lends promised ways must not lose
 FAILURES = 5  # in a row that end a search: what promised most was tried first
 _MINUTE_S = 60.0
 
@@ -57,8 +53,8 @@ class PolluteBuffer:
             f"a trial is kept above {PAYS:+.1%} in {TRIAL_LOOKS} samples",
             f"at once above {PAYS_AT_ONCE:+.1%}",
             f"undone at once at {FAILS_AT_ONCE:+.1%}",
-            f"in a smaller buffer nobody may lose {SUFFERS:.0%}, by lending {LENT:.0%}",
-            f"with DDIO off at its root port {SUFFERS:.0%}",
+            f"in a smaller buffer nobody may lose {trial.SUFFERS:.0%}, by lending {trial.LENT:.0%}",
+            f"with DDIO off at its root port {trial.SUFFERS:.0%}",
             f"DDIO from {parameters.ddio_ways_min} ways",
             f"DDIO is busy above {amounts.rate(parameters.threshold_miss_low_per_s)}",
         )
@@ -95,6 +91,9 @@ class PolluteBuffer:
         """Tenants came, went or changed: keep the plan for those who stay, and measure."""
         inventory = now.inventory
         members = arrivals.members_of(inventory)
+        judged: tuple[Step, ...] = ()
+        if members != state.members:
+            state, judged = self._ended(state, now)
         here = frozenset(member.id for member in members)
         plan = state.plan.without(frozenset(state.plan.confined - here))
         plan = arrivals.joined(plan, inventory, frozenset(member.id for member in state.members))
@@ -128,9 +127,27 @@ class PolluteBuffer:
             _afresh(after),
             tried=arrivals.still_known(state, members),
             barred=barred,
-            doubted=state.doubted if members == state.members else (),
         )
-        return fresh, tuple(sorted(steps, key=lambda step: step.subject))
+        return fresh, (*judged, *sorted(steps, key=lambda step: step.subject))
+
+    def _ended(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
+        """Judge the trial that newcomers end, by those who were there before.
+
+        What clearly paid is the plan, anything else is tried after all others. Where somebody
+        left, what the others gained says nothing of the trial.
+        """
+        doubted = dataclasses.replace(state, doubted=())
+        same = arrivals.stayed(state.members, now.inventory)
+        if state.trial is None or same is None or state.domain != now.inventory.domain:
+            return doubted, ()
+        seen, move = trial.shown(state, now, same), state.trial
+        if seen.other is None and seen.suffers is None and seen.gain > PAYS_AT_ONCE:
+            step = Step(Action.GROW, move.subject, f"{move.words}: {_speeds(seen.gain)}, kept")
+            return dataclasses.replace(doubted, plan=move.plan), (step,)
+        why = seen.other and f"{seen.other} has another load"
+        why = why or (seen.suffers and f"{seen.suffers} would lose too much")
+        step = Step(Action.UNDO, move.subject, f"{move.words}: {why or _speeds(seen.gain)}, undone")
+        return dataclasses.replace(doubted, doubted=(move.what,)), (step,)
 
     def _with_promises(self, plan: Plan, now: Now) -> Plan:
         """Return the plan with promised ways kept; DDIO gives back what these need."""
@@ -184,22 +201,19 @@ class PolluteBuffer:
     def _judge(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Keep the move on trial, undo it, or look once more."""
         assert state.trial is not None
-        count = state.trial_counted + 1
-        alike = _not_switched(state, now.inventory)
-        if other := judge.other_load(alike, state.looks, now.looks):
-            why = f"{state.trial.words}: undone, {other} has another load"
+        seen = trial.shown(state, now, now.inventory.tenants)
+        if seen.other:
+            why = f"{state.trial.words}: undone, {seen.other} has another load"
             return self._another_load(state, now, why)
-        looks = judge.mean(state.trial_looks, now.looks, count)
-        gain = judge.gain(now.inventory.tenants, state.looks, looks)
-        seen = dataclasses.replace(state, trial_looks=looks, trial_counted=count)
-        switched = {one.id for one in now.inventory.tenants} - {one.id for one in alike}
-        if suffers := _suffers(seen, switched):
-            return self._undo(seen, now, gain, f"{suffers} would lose too much")
+        gain, count = seen.gain, seen.counted
+        state = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=count)
+        if seen.suffers:
+            return self._undo(state, now, gain, f"{seen.suffers} would lose too much")
         if gain > PAYS_AT_ONCE or (count == TRIAL_LOOKS and gain > PAYS):
-            return self._keep(seen, now, gain)
+            return self._keep(state, now, gain)
         if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
-            return seen, ()
-        return self._undo(seen, now, gain, f"speeds {gain:+.1%} together")
+            return state, ()
+        return self._undo(state, now, gain, _speeds(gain))
 
     def _undo(
         self, state: State, now: Now, gain: float, why: str
@@ -242,7 +256,7 @@ class PolluteBuffer:
             base=now.sample,
             paid=state.paid + 1,
         )
-        reason = f"{state.trial.words}: speeds {gain:+.1%} together, kept"
+        reason = f"{state.trial.words}: {_speeds(gain)}, kept"
         return self._next(kept, now, (Step(Action.GROW, state.trial.subject, reason),))
 
     def _next(
@@ -325,24 +339,8 @@ class PolluteBuffer:
         return state.plan
 
 
-def _suffers(state: State, switched: Set[str]) -> str | None:
-    """Return a tenant that the move on trial slows too much, for any gain of the others.
-
-    A confined one that a smaller buffer slows; one whose promised ways others fill; one whose
-    device writes to memory since, so that it reads from there (`switched`).
-    """
-    assert state.trial is not None
-    trial = state.trial.plan
-    limits = dict.fromkeys(trial.lenders, LENT)
-    if len(trial.dca_off) > len(state.plan.dca_off):
-        limits = dict.fromkeys(switched, SUFFERS) | limits
-    if trial.buffer < min(state.plan.buffer, plans.BUFFER_WAYS):
-        limits = dict.fromkeys(trial.confined, SUFFERS) | limits
-    for tenant, share in sorted(limits.items()):
-        before, after = state.looks.get(tenant), state.trial_looks.get(tenant)
-        if before and after and after.speed < (1.0 - share) * before.speed:
-            return tenant
-    return None
+def _speeds(gain: float) -> str:
+    return f"speeds {gain:+.1%} together"
 
 
 def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
@@ -379,18 +377,6 @@ def _afresh(state: State) -> State:
 def _other_load(state: State, now: Now) -> str | None:
     """Return the first tenant that does something else than what was judged; None: nobody."""
     return judge.other_load(now.inventory.tenants, state.looks, now.looks)
-
-
-def _not_switched(state: State, inventory: DomainInventory) -> list[Tenant]:
-    """Return the tenants whose devices write where they did before the trial.
-
-    Who reads what a device writes finds it in the LLC or does not: its references differ.
-    """
-    assert state.trial is not None
-    ports = set(state.plan.dca_off) ^ set(state.trial.plan.dca_off)
-    switched = [port for port in inventory.domain.dca_ports if port.address in ports]
-    devices = {device for port in switched for device in port.devices}
-    return [tenant for tenant in inventory.tenants if devices.isdisjoint(tenant.devices)]
 
 
 def _looked(state: State, now: Now) -> State:

@@ -30,7 +30,7 @@ from iat_nova.plant.curves import Curve, Inbound, Load, Piece
 from iat_nova.plant.host import Host
 from iat_nova.store import records
 from iat_nova.strategies import registry
-from iat_nova.strategies.pollute_buffer import PolluteBuffer, judge, moves, plan
+from iat_nova.strategies.pollute_buffer import PolluteBuffer, arrivals, judge, moves, plan, trial
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Phase, State
 from iat_nova.strategies.pollute_buffer.strategy import LOSES
@@ -52,6 +52,13 @@ def host(*curves: tuple[Priority, Curve], **domain: object) -> Host:
     inventory = DomainInventory(CacheDomain(0, cpus, 11, 16, **known), tenants)  # type: ignore[arg-type]
     loads = {f"t{n}": Load(1, 0.7, 0.02, curve) for n, (_, curve) in enumerate(curves)}
     return Host(inventory, loads, CALM)
+
+
+def without_last(here: Host) -> Host:
+    """Return the same host before its last tenant came."""
+    tenants = here.tenants[:-1]
+    loads = {one.id: load for one, load in zip(tenants, here.loads[:-1], strict=True)}
+    return Host(dataclasses.replace(here.inventory, tenants=tenants), loads, here.inbound)
 
 
 class Run:
@@ -336,6 +343,57 @@ class TrialTest(unittest.TestCase):
         self.assertEqual((WayMask(0x7FF),), tuple(g.mask for g in run.decisions[-1].layout.groups))
         self.assertIsNone(run.decisions[-1].layout.mask_of("t1"))
 
+    def test_a_trial_that_a_newcomer_ends_is_judged_by_those_who_were_there(self) -> None:
+        """What paid is kept, and who comes as best-effort goes where its like are."""
+        for priority in (BE, PC):
+            here, run = host((PC, FITS), (BE, STREAM), (priority, Curve(0.0, ()))), Run(0.0)
+            run.on(without_last(here), 2)
+            assert run.state is not None
+            self.assertIs(Phase.TRIAL, run.state.phase)
+            run.on(here, 1)
+            steps = run.decisions[-1].steps
+            self.assertEqual([Action.GROW, Action.ADOPT], [one.action for one in steps])
+            self.assertRegex(steps[0].reason, r": speeds \+\d+\.\d% together, kept")
+            confined = {"t1", "t2"} if priority is BE else {"t1"}
+            self.assertEqual(confined, run.state.plan.confined)
+
+    def test_a_trial_that_a_newcomer_ends_and_that_harmed_is_tried_after_others(self) -> None:
+        """It may have harmed because of the newcomer: it is not barred."""
+        here, run = host((PC, FITS), (BE, STREAM), (BE, Curve(0.0, ()))), Run(0.0)
+        run.on(without_last(here), 2)
+        assert run.state is not None and run.state.trial is not None
+        harmful = run.state.trial.what
+        loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
+        run.on(Host(here.inventory, {**loads, "t0": Load(1, 0.7, 0.02, STREAM)}, CALM), 1)
+        self.assertRegex(run.decisions[-1].steps[0].reason, r": speeds -\d+\.\d% together, undone")
+        self.assertEqual((harmful,), run.state.doubted)
+        self.assertEqual((frozenset(), ()), (run.state.plan.confined, run.state.barred))
+
+    def test_who_was_there_before(self) -> None:
+        """CPUs aside, as the host's are those that guests leave; nobody left, nobody is another."""
+        inventory = host((PC, FITS), (BE, STREAM)).inventory
+        members = arrivals.members_of(inventory)
+        first, second = inventory.tenants
+
+        def stayed(*tenants: Tenant) -> tuple[Tenant, ...] | None:
+            return arrivals.stayed(members, dataclasses.replace(inventory, tenants=tenants))
+
+        fewer = dataclasses.replace(first, cpus=())
+        comes = dataclasses.replace(first, id="t2")
+        self.assertEqual((fewer, second), stayed(comes, second, fewer))
+        self.assertIsNone(stayed(first, comes))
+        self.assertIsNone(stayed(first, dataclasses.replace(second, priority=PC)))
+
+    def test_a_trial_says_nothing_where_somebody_left(self) -> None:
+        """The others gain by that alone."""
+        here, run = host((PC, FITS), (BE, STREAM), (BE, STREAM)), Run(0.0)
+        run.on(here, 2)
+        assert run.state is not None
+        self.assertIs(Phase.TRIAL, run.state.phase)
+        run.on(without_last(here), 1)
+        self.assertEqual({Action.ADOPT}, {one.action for one in run.decisions[-1].steps})
+        self.assertEqual(frozenset(), run.state.plan.confined)
+
 
 class OnMemory(Run):
     """The closed loop where memory is what limits: whom `gain` says gains as streams lose it."""
@@ -592,6 +650,25 @@ class PortTest(unittest.TestCase):
         (kept,) = [one for one in steps if "DDIO off" in one.reason and "kept" in one.reason]
         self.assertEqual("ddio", kept.subject)
         self.assertTrue([one for one in run.decisions if "ddio" in one.moved])
+
+    def test_who_reads_what_devices_write_may_do_it_otherwise_with_other_ways(self) -> None:
+        """Other references of a tenant with a device are no other load in a trial of DDIO's ways;
+        those of another tenant are.
+        """
+        here = with_disk()
+        tenants = here.inventory.tenants
+        state = PolluteBuffer(Parameters()).initial(here.inventory, 0.0)
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        now = judge.Now.seen(here.inventory, sample)
+        more = dataclasses.replace(state.plan, ddio=4)
+        for plan_, other in ((more, None), (dataclasses.replace(state.plan, lane=2), "t1")):
+            tried = plan.Move("ddio", plan_, "4 ways for DDIO")
+            seen = dataclasses.replace(state, looks=now.looks, trial=tried)
+            rates = sample.tenants["t1"]
+            rates = dataclasses.replace(rates, references_per_s=2 * rates.references_per_s)
+            later = dataclasses.replace(sample, tenants={**sample.tenants, "t1": rates})
+            shown = trial.shown(seen, judge.Now.seen(here.inventory, later), tenants)
+            self.assertEqual(other, shown.other)
 
     def test_on_again_where_its_owner_loses_much(self) -> None:
         """A twentieth of its speed, for any gain of the others."""

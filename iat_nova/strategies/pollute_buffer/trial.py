@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the samples of a trial show."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Set
+
+from iat_nova.model import DomainInventory, Tenant
+from iat_nova.strategies.pollute_buffer import judge
+from iat_nova.strategies.pollute_buffer import plan as plans
+from iat_nova.strategies.pollute_buffer.judge import Looks, Now
+from iat_nova.strategies.pollute_buffer.state import State
+
+SUFFERS = 0.05  # of its speed: who is confined to fewer ways, or reads its blocks from memory
+LENT = 0.02  # of its speed, which who lends promised ways must not lose
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shown:
+    """The mean of a trial's samples, and what all gained together: 0.02 is 2 %.
+
+    `other` does something else than when the trial began, so that nothing can be said; `suffers`
+    is slowed more than any gain of others is worth.
+    """
+
+    looks: Looks
+    counted: int
+    gain: float
+    other: str | None
+    suffers: str | None
+
+
+def shown(state: State, now: Now, tenants: Iterable[Tenant]) -> Shown:
+    """Judge the trial that lies there by these tenants, with a sample more."""
+    tenants = tuple(tenants)
+    switched = _switched(state, now.inventory)
+    alike = [tenant for tenant in tenants if tenant.id not in switched]
+    counted = state.trial_counted + 1
+    looks = judge.mean(state.trial_looks, now.looks, counted)
+    return Shown(
+        looks,
+        counted,
+        judge.gain(tenants, state.looks, looks),
+        judge.other_load(alike, state.looks, now.looks),
+        _suffers(state, looks, switched),
+    )
+
+
+def _suffers(state: State, looks: Looks, switched: Set[str]) -> str | None:
+    """Return a tenant that the move on trial slows too much, for any gain of the others.
+
+    A confined one that a smaller buffer slows; one whose promised ways others fill; one whose
+    device writes to memory since, so that it reads from there (`switched`).
+    """
+    assert state.trial is not None
+    trial = state.trial.plan
+    limits = dict.fromkeys(trial.lenders, LENT)
+    if len(trial.dca_off) > len(state.plan.dca_off):
+        limits = dict.fromkeys(switched, SUFFERS) | limits
+    if trial.buffer < min(state.plan.buffer, plans.BUFFER_WAYS):
+        limits = dict.fromkeys(trial.confined, SUFFERS) | limits
+    for tenant, share in sorted(limits.items()):
+        before, after = state.looks.get(tenant), looks.get(tenant)
+        if before and after and after.speed < (1.0 - share) * before.speed:
+            return tenant
+    return None
+
+
+def _switched(state: State, inventory: DomainInventory) -> frozenset[str]:
+    """Return the tenants whose devices write elsewhere than before the trial, or to other ways.
+
+    Who reads what a device writes finds it in the LLC or does not: its references differ.
+    """
+    assert state.trial is not None
+    tenants, before, after = inventory.tenants, state.plan, state.trial.plan
+    if before.ddio != after.ddio:
+        return frozenset(one.id for one in tenants if one.devices)
+    ports = set(before.dca_off) ^ set(after.dca_off)
+    switched = [port for port in inventory.domain.dca_ports if port.address in ports]
+    devices = {device for port in switched for device in port.devices}
+    return frozenset(one.id for one in tenants if not devices.isdisjoint(one.devices))
