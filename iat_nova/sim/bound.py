@@ -40,12 +40,15 @@ Progress = Callable[[int, int], None]
 class Best:
     """A plan with what it was worth in full, a value a seed.
 
-    `layouts`: a record a phase, with from and to when (one record for a fixed plan).
+    `layouts`: a record a phase, with from and to when (one record for a fixed plan). `lack`: by
+    how much best-effort throughput and workloads are below what was asked for, together, as
+    shares of it; 0 or less, the median over the seeds.
     """
 
     pc_performance: tuple[float, ...]
     be_throughput: tuple[float, ...] | None
     layouts: tuple[Mapping[str, Any], ...]
+    lack: float = 0.0
 
     @property
     def pc(self) -> float:
@@ -60,7 +63,10 @@ class Best:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
-    """What was found for a scenario: without an agent, with a fixed layout, with one a phase."""
+    """What was found for a scenario: without an agent, with a fixed layout, with one a phase.
+
+    `be_loss` and `tenant_least` are those of `search`.
+    """
 
     scenario: str
     sources: str
@@ -69,11 +75,12 @@ class Bound:
     unmanaged: Best
     fixed: Best
     phased: Best
+    tenant_least: float = 0.0
 
     @property
     def pc(self) -> float:
-        """The best PC performance found."""
-        return max(self.unmanaged.pc, self.fixed.pc, self.phased.pc)
+        """The best PC performance found, of what lacks least."""
+        return max((self.unmanaged, self.fixed, self.phased), key=lambda one: (one.lack, one.pc)).pc
 
 
 def search(
@@ -83,6 +90,7 @@ def search(
     seeds: int,
     runs: int,
     be_loss: float,
+    tenant_least: float = 0.0,
     executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Bound:
@@ -90,11 +98,14 @@ def search(
 
     Each run is kept there; one that is kept is not made again. The search uses seed 1, the best
     are run in full with seeds 1 to `seeds`. `runs`: short ones to search with. `be_loss`: so much
-    of what they have without an agent best-effort workloads may lose in the mean. Raises
-    `BoundError`, `ScenarioError`, `ParallelError`.
+    of what they have without an agent best-effort workloads may lose in the mean. `tenant_least`:
+    so much of what it has under the static baseline every workload must have. Where no layout that
+    was tried keeps both, what is found is what lacks least. Raises `BoundError`, `ScenarioError`,
+    `ParallelError`.
     """
     with parallel.using(executor) as runner:
-        found = _Searching(scenario, folder, runs, be_loss, runner, progress).search(seeds)
+        searching = _Searching(scenario, folder, runs, be_loss, tenant_least, runner, progress)
+        found = searching.search(seeds)
     path = folder / f"{scenario.name}.json"
     path.write_text(json.dumps(dataclasses.asdict(found), indent=1) + "\n", encoding="utf-8")
     return found
@@ -136,13 +147,14 @@ class _Searching:
         folder: pathlib.Path,
         runs: int,
         be_loss: float,
+        tenant_least: float,
         executor: Executor,
         progress: Progress,
     ) -> None:
         self._scenario = scenario
         self._sources = identity(scenario)
         self._store = Store(folder / f"{scenario.name}.jsonl", self._sources)
-        self._runs, self._be_loss = runs, be_loss
+        self._runs, self._be_loss, self._tenant_least = runs, be_loss, tenant_least
         self._executor, self._progress = executor, progress
         self._space = space_of(scenario)
         self._ends = phases.of(scenario, PHASES_MAX)
@@ -153,6 +165,7 @@ class _Searching:
         self._seen: set[str] = set()
         self._total = 0
         self._alone: dict[str, float] = {}
+        self._least: dict[str, float] = {}  # of what it has without an agent
 
     def search(self, seeds: int) -> Bound:
         """Search, and return what was found."""
@@ -160,6 +173,7 @@ class _Searching:
             raise BoundError(f"{self._scenario.name}: no performance-critical guest to serve")
         several = 2 if len(self._ends) > 1 else 1
         most = len(self._critical) + 1 + self._runs + several * (LONG + FULL * seeds) + seeds
+        most += bool(self._tenant_least)
         self._total = most
         alone = [self._job((), alone=name) for name in self._critical]
         for job, row in zip(alone, self._measured(alone), strict=True):
@@ -170,6 +184,7 @@ class _Searching:
                 f"{self._scenario.name}: no performance-critical guest has anything to do"
             )
         free: Plan = (unmanaged(self._space),) * len(self._ends)
+        self._least = self._leasts(free)
         finder = Search(self._space, len(self._ends), self._worth_beside(free, SHORT_S), seed=1)
         self._tell(finder, [free])
         starts = finder.starts()[: self._runs]
@@ -193,8 +208,22 @@ class _Searching:
             unmanaged=found[0],
             fixed=found[1],
             # A fixed layout is one a phase, too.
-            phased=max(found[1:], key=lambda one: one.pc),
+            phased=max(found[1:], key=lambda one: (one.lack, one.pc)),
+            tenant_least=self._tenant_least,
         )
+
+    def _leasts(self, free: Plan) -> dict[str, float]:
+        """Return how much of what it has without an agent each workload must have."""
+        if not self._tenant_least:
+            return {}
+        static = dataclasses.replace(self._job(free), strategy="baseline")
+        baseline, row = (self._measured([job])[0] for job in (static, self._job(free)))
+        without = performances(self._scenario, _totals(row))
+        return {
+            name: self._tenant_least * baseline["performances"][name] / without[name]
+            for name in (*self._critical, *self._best_effort)
+            if without[name]
+        }
 
     def _explore(self, finder: Search, propose: Callable[[int], list[Plan]], budget: int) -> int:
         """Run what is proposed, a batch at a time; return how many runs that took."""
@@ -220,23 +249,24 @@ class _Searching:
         """Return the best of some plans, run in full with every seed."""
         every = range(1, seeds + 1)
         jobs = [self._job(plan, math.inf, seed) for plan in dict.fromkeys(plans) for seed in every]
-        found: dict[Plan, list[tuple[float, float | None]]] = {}
+        found: dict[Plan, list[_Measures]] = {}
         self._measured([self._job(free, math.inf, seed) for seed in every])
         for job, row in zip(jobs, self._measured(jobs), strict=True):
             reference = self._measured([self._job(free, math.inf, job.seed)])[0]
-            pair = self._measures(_totals(row), _totals(reference))
-            found.setdefault(job.plan, []).append(pair)
+            measures = self._measures(_totals(row), _totals(reference))
+            found.setdefault(job.plan, []).append(measures)
 
         def rank(plan: Plan) -> Worth:
-            lacks = [self._lack(be) for _, be in found[plan]]
-            return statistics.median(lacks), statistics.median(pc for pc, _ in found[plan])
+            lacks = statistics.median(one.lack for one in found[plan])
+            return lacks, statistics.median(one.pc for one in found[plan])
 
         plan = max(found, key=rank)
-        be = tuple(be for _, be in found[plan] if be is not None)
+        be = tuple(one.be for one in found[plan] if one.be is not None)
         return Best(
-            pc_performance=tuple(pc for pc, _ in found[plan]),
+            pc_performance=tuple(one.pc for one in found[plan]),
             be_throughput=be or None,
             layouts=tuple(self._layouts(plan)),
+            lack=rank(plan)[0],
         )
 
     def _layouts(self, plan: Plan) -> Iterator[dict[str, Any]]:
@@ -264,21 +294,21 @@ class _Searching:
         reference = _totals(self._measured([self._job(free, simulated_s)])[0])
 
         def worth(totals: Totals) -> Worth:
-            pc, be = self._measures(totals, reference)
-            return self._lack(be), pc
+            found = self._measures(totals, reference)
+            return found.lack, found.pc
 
         return worth
 
-    def _lack(self, be: float | None) -> float:
-        return 0.0 if be is None else min(0.0, be - (1 - self._be_loss))
-
-    def _measures(self, totals: Totals, reference: Totals) -> tuple[float, float | None]:
-        """Return PC performance and BE throughput as `compare` has them."""
+    def _measures(self, totals: Totals, reference: Totals) -> _Measures:
+        """Return PC performance and BE throughput as `compare` has them, and what is lacking."""
         mine, others = (performances(self._scenario, one) for one in (totals, reference))
         pc = compare.mean(mine[name] / alone for name, alone in self._alone.items() if alone)
         be = compare.mean(mine[name] / others[name] for name in self._best_effort if others[name])
         assert pc is not None
-        return pc, be
+        lack = 0.0 if be is None else min(0.0, be - (1 - self._be_loss))
+        leasts = ((name, least) for name, least in self._least.items() if least and others[name])
+        short = (mine[name] / others[name] / least - 1.0 for name, least in leasts)
+        return _Measures(pc, be, lack + math.fsum(min(0.0, one) for one in short))
 
     # ----------------------------------------------------------------- running
 
@@ -299,6 +329,15 @@ class _Searching:
             self._seen.add(key(job.point))
             self._progress(min(len(self._seen), self._total), self._total)
         return [self._store.get(job.point) or {} for job in jobs]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Measures:
+    """What a plan is worth; `lack`: what best-effort workloads, or one tenant, have too little."""
+
+    pc: float
+    be: float | None
+    lack: float  # 0 or less
 
 
 def _totals(row: Mapping[str, Any]) -> Totals:

@@ -14,7 +14,7 @@ from iat_nova.hardware.api import ClassMask
 from iat_nova.model import Priority, WayMask
 from iat_nova.sim import compare, phases
 from iat_nova.sim.bound_search import AS_FOUND, Placement, Plan, Space, Totals, Unit
-from iat_nova.sim.run import WorkloadResult, workload_result
+from iat_nova.sim.run import WorkloadResult, run, workload_result
 from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.server import EmulatedServer
 from iat_nova.sim.workload_metrics import WorkloadMetrics
@@ -32,7 +32,10 @@ class BoundError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """A run of a plan, or of one workload `alone`; `most_s`: what is left of a phase."""
+    """A run of a plan, of one workload `alone`, or of all under a `strategy`.
+
+    `most_s`: what is left of a phase.
+    """
 
     scenario: Scenario
     space: Space
@@ -41,12 +44,15 @@ class Job:
     seed: int
     most_s: float
     alone: str | None = None
+    strategy: str | None = None
 
     @property
     def point(self) -> dict[str, Any]:
         """What the run is kept under."""
         if self.alone is not None:
             return {"alone": self.alone, "seed": self.seed}
+        if self.strategy is not None:
+            return {"strategy": self.strategy, "seed": self.seed}
         plan = [[[*map(int, one.masks)], [*one.ddio], [*one.dca_off]] for one in self.plan]
         most_s = None if math.isinf(self.most_s) else self.most_s
         return {"plan": plan if len(set(self.plan)) > 1 else plan[:1], "most_s": most_s,
@@ -107,10 +113,14 @@ def performances(scenario: Scenario, totals: Totals) -> dict[str, float]:
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """Run a job: what is done in each phase, for its true length; or the performance alone."""
+    """Run a job: what is done in each phase, for its true length; or how well workloads did."""
     if job.alone is not None:
         results = compare.run_alone(job.scenario, job.alone, job.seed)
         return {"performance": compare.performance(job.scenario, results, job.alone)}
+    if job.strategy is not None:
+        done = {one.name: one for one in run(job.scenario, job.strategy, job.seed).workloads}
+        names = [workload.name for workload in job.scenario.workloads]
+        return {"performances": {n: compare.performance(job.scenario, done, n) for n in names}}
     cut = phases.cut(job.scenario, job.ends, job.most_s)
     server, wake = EmulatedServer(cut.scenario, job.seed), threading.Event()
     found = []
@@ -122,10 +132,10 @@ def measure(job: Job) -> dict[str, Any]:
         start_s = server.now()
         server.wait(wake, phase.end_s - start_s)
         stretch = phase.true_s / (phase.end_s - start_s)
-        done = server.metrics()
+        after = server.metrics()
         found.append(
             [
-                getattr(done[workload.name].since(before[workload.name]), field) * stretch
+                getattr(after[workload.name].since(before[workload.name]), field) * stretch
                 for workload in job.scenario.workloads
                 for field in _FIELDS
             ]

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 RUNS, SEEDS = 240, 3
 FOLDER = pathlib.Path("iat-nova-bound")
-COLUMNS = ("scenario", "layout", "pc_performance", "be_throughput", "of_bound", "layouts")
-LABELS = ("scenario", "layout", "PC performance", "BE throughput", "of bound", "ways")
+COLUMNS = (
+    "scenario", "layout", "pc_performance", "be_throughput", "of_bound", "lack", "layouts",
+)  # fmt: skip
+LABELS = ("scenario", "layout", "PC performance", "BE throughput", "of bound", "lack", "ways")
 
 
 class SimulateBound(Lister):
@@ -32,13 +34,14 @@ class SimulateBound(Lister):
     A layout is a mask a workload (masks may overlap), DDIO's ways, and DDIO on or off at a disk's
     port. A phase lies between two events, or a guest's coming or going. The best has the most PC
     performance, as simulate compare has it, of those whose BE throughput is at most --be-loss below
-    what best-effort guests have without an agent. Layouts are tried in short runs (of each phase
-    0.2 s that are simulated), from simple ones on by moving a mask's end, DDIO's ways or a disk's
-    DDIO; the best few are run longer, the best of these in full with every seed. Layouts change at
-    the very moment of an event, as no strategy can. What is found is a lower bound of the best
-    there is: a longer search may find more. Each run is kept in a folder, so a search that was
-    stopped goes on where it was; simulate compare shows the share of it that strategies reach.
-    Needs the extra iat-nova[sim].
+    what best-effort guests have without an agent, and with --tenant-least of those that leave each
+    guest so much of what it has under the static baseline; where none does, it is the one that
+    lacks least. Layouts are tried in short runs (of each phase 0.2 s that are simulated), from
+    simple ones on by moving a mask's end, DDIO's ways or a disk's DDIO; the best few are run
+    longer, the best of these in full with every seed. Layouts change at the very moment of an
+    event, as no strategy can. What is found is a lower bound of the best there is: a longer search
+    may find more. Each run is kept in a folder, so a search that was stopped goes on where it was;
+    simulate compare shows the share of it that strategies reach. Needs the extra iat-nova[sim].
     """
 
     _epilog = """
@@ -47,6 +50,7 @@ SCENARIO is a file, or the name of one that ships (simulate list).
 examples:
   iat-nova simulate bound be-streamer                      minutes on two cores
   iat-nova simulate bound be-streamer --runs 1000 -f json
+  iat-nova simulate bound be-streamer --be-loss 100% --tenant-least 95% --out fair
   iat-nova simulate compare be-streamer                    shows the share of it
 """
 
@@ -73,6 +77,13 @@ examples:
             metavar="SHARE",
             default="5%",
             help="what BE throughput may lose against a host without an agent; default: 5%%",
+        )
+        parser.add_argument(
+            "--tenant-least",
+            metavar="SHARE",
+            default="0",
+            help="what each guest must have at least of what it has under the static baseline; "
+            "default: anything",
         )
         take_time(parser)
         take_workers(parser)
@@ -108,7 +119,8 @@ examples:
         try:
             names = dict.fromkeys(parsed_args.scenarios)
             scenarios = [_asked(load_scenario(name), parsed_args) for name in names]
-            be_loss = _share(parsed_args.be_loss)
+            be_loss = _share("--be-loss", parsed_args.be_loss)
+            tenant_least = _share("--tenant-least", parsed_args.tenant_least)
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 for scenario in scenarios:
                     form = f"{scenario.name}: {{done}} of at most {{total}} runs"
@@ -119,6 +131,7 @@ examples:
                             seeds=parsed_args.seeds,
                             runs=parsed_args.runs,
                             be_loss=be_loss,
+                            tenant_least=tenant_least,
                             executor=executor,
                             progress=progress,
                         )
@@ -139,7 +152,7 @@ def _asked(scenario: Scenario, parsed_args: argparse.Namespace) -> Scenario:
     return dataclasses.replace(compressed(scenario, parsed_args.compression), length_s=length_s)
 
 
-def _share(text: str) -> float:
+def _share(option: str, text: str) -> float:
     """Return a share, 0 to 1. Raises `Failure`."""
     number = text.removesuffix("%")
     try:
@@ -147,9 +160,7 @@ def _share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        raise Failure(
-            f"invalid --be-loss {text!r}: expected a share such as 5% or 0.05", EXIT_USAGE
-        )
+        raise Failure(f"invalid {option} {text!r}: expected a share such as 5% or 0.05", EXIT_USAGE)
     return value
 
 
@@ -167,7 +178,7 @@ def _records(bound: Bound) -> Iterator[tuple[object, ...]]:
         record = dataclasses.asdict(best)
         yield (
             bound.scenario, name, record["pc_performance"], record["be_throughput"],
-            best.pc / bound.pc, record["layouts"],
+            best.pc / bound.pc, best.lack, record["layouts"],
         )  # fmt: skip
 
 
@@ -176,7 +187,8 @@ def _rows(bound: Bound) -> Iterator[tuple[object, ...]]:
     for name, best in _kinds(bound):
         be = "-" if best.be is None else f"{best.be:.3f}"
         ways = "\n".join(_worded(one, len(best.layouts)) for one in best.layouts)
-        yield bound.scenario, name, f"{best.pc:.3f}", be, f"{best.pc / bound.pc:.3f}", ways
+        share, lack = f"{best.pc / bound.pc:.3f}", f"{-best.lack:.1%}" if best.lack else "-"
+        yield bound.scenario, name, f"{best.pc:.3f}", be, share, lack, ways
 
 
 def _worded(layout: Mapping[str, Any], layouts: int) -> str:

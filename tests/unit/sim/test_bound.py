@@ -112,7 +112,7 @@ class SearchTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def search(self, progress=lambda done, total: None, runs=12):
+    def search(self, progress=lambda done, total: None, runs=12, tenant_least=0.0):
         with in_process.executor() as executor:
             return bound.search(
                 _scenario(),
@@ -120,6 +120,7 @@ class SearchTest(unittest.TestCase):
                 seeds=1,
                 runs=runs,
                 be_loss=0.05,
+                tenant_least=tenant_least,
                 executor=executor,
                 progress=progress,
             )
@@ -136,6 +137,30 @@ class SearchTest(unittest.TestCase):
         other = _scenario(TEXT.replace("12MiB", "8MiB"))
         self.assertIsNone(bound.read(self.folder, other))
         self.assertIsNone(bound.read(self.folder / "elsewhere", _scenario()))
+
+    def test_no_tenant_below_what_it_is_to_have(self):
+        """Beside the static baseline: what leaves each guest enough, else what lacks least."""
+        self.assertEqual(0.0, self.search().fixed.lack)
+        found = self.search(tenant_least=0.5)
+        self.assertEqual((0.0, 0.5), (found.fixed.lack, found.tenant_least))
+        scenario = compare.as_hardware_counts(_scenario())
+        baseline = {one.name: one for one in run(scenario, "baseline", 1).workloads}
+        free = {one.name: one for one in run(scenario, "unmanaged", 1).workloads}
+        names = [workload.name for workload in scenario.workloads]
+        shares = [
+            compare.performance(scenario, free, name)
+            / compare.performance(scenario, baseline, name)
+            for name in names
+        ]
+        least = 1.5 * max(shares)  # which no layout can bring
+        with in_process.executor() as executor:
+            none = bound.search(
+                _scenario(), self.folder, seeds=1, runs=12, be_loss=1.0, tenant_least=least,
+                executor=executor,
+            )  # fmt: skip
+        expected = sum(min(0.0, share / least - 1.0) for share in shares)
+        self.assertAlmostEqual(expected, none.unmanaged.lack, 6)
+        self.assertGreaterEqual(none.fixed.lack, none.unmanaged.lack)
 
     def test_stopped_and_resumed(self):
         """What was run before Ctrl-C is not run again, and the end is the same."""
