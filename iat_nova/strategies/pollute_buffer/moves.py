@@ -85,6 +85,12 @@ class View:
         missed = self.sample.ddio_misses_per_s
         return (self.sample.inbound_lines_per_s if missed is None else missed) or 0.0
 
+    @property
+    def packets_missed(self) -> float:
+        """Return what share of their misses those who read what devices write have for that."""
+        read = self.fills(self.readers)
+        return min(1.0, self.inbound / read) if read else 0.0
+
     def inbound_above(self, plan: Plan) -> float:
         """Return what devices fill of the topmost ways alone: nothing where they fill any way."""
         return self.inbound if plan.ddio else 0.0
@@ -133,6 +139,7 @@ def _all(view: View, plan: Plan) -> Iterator[Promise]:
     yield from _ones(view, plan)
     yield from _size(view, plan)
     yield from _ddio(view, plan)
+    yield from _io_apart(view, plan)
     yield from _dca(view, plan)
     yield from _lane(view, plan)
     yield from _reach(view, plan)
@@ -180,6 +187,25 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         expected = view.stake(free) * _saved(everything - dirty, everything)
         back = dataclasses.replace(plan, clear=False)
         yield expected, Move("layout", back, "critical tenants back to all ways")
+
+
+def _io_apart(view: View, plan: Plan) -> Iterator[Promise]:
+    """Keep critical tenants with I/O clear of DDIO's ways, too, while packets miss; or let them.
+
+    What goes from their L2 then pushes out no packets that are not read yet.
+    """
+    readers = view.readers - view.best_effort
+    if not readers or not plan.ddio:
+        return
+    if plan.clear_io:
+        everything = open_ways(view.inventory.domain).count
+        back = dataclasses.replace(plan, clear_io=False)
+        expected = view.stake(readers) * _saved(everything - plan.ddio, everything)
+        yield expected, Move("layout", back, "critical tenants with I/O back to DDIO's ways")
+    elif view.inbound > view.parameters.threshold_miss_low_per_s:
+        changed = dataclasses.replace(plan, clear_io=True)
+        words = "critical tenants with I/O out of DDIO's ways as well"
+        yield view.stake(readers) * view.packets_missed, Move("layout", changed, words)
 
 
 def _fits_on_ddio(view: View, plan: Plan) -> bool:
@@ -287,9 +313,7 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
     more = min(plan.ddio + 2, numbers.ddio_ways_max, ways)
     fits = room.fits(domain, plan.own, more)
     if missed > numbers.threshold_miss_low_per_s and more > plan.ddio and fits:
-        read = view.fills(readers)
-        lost = min(1.0, view.inbound / read) if read else 0.0  # of what they miss: packets
-        yield view.stake(readers) * lost, _ddio_move(plan, more)
+        yield view.stake(readers) * view.packets_missed, _ddio_move(plan, more)
     if domain.ddio_found == 0:
         back = dataclasses.replace(_ddio_move(plan, 0), words="devices fill any way again")
         yield view.stake(readers), back

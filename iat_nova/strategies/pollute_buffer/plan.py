@@ -39,8 +39,10 @@ class Plan:
     Without anybody confined or kept `clear`, a `lane` or promises, this is a host without the
     agent. The buffer lies below DDIO's ways, or with `on_ddio` in the topmost ways, where devices
     write as well. With `clear` critical tenants without I/O stay out of the topmost ways: DDIO's,
-    and the buffer if it is there. What they keep in ways that others fill soon goes again. The
-    lowest `lane` ways are for critical tenants with I/O only: their tables, and packets they read.
+    and the buffer if it is there. What they keep in ways that others fill soon goes again. With
+    `clear_io` those with I/O do as well, so that what they are done with does not push out packets
+    that nobody has read. The lowest `lane` ways are for critical tenants with I/O only: their
+    tables, and packets they read.
     `own`: who has ways that no other tenant may fill (see `room`); one that is confined has no
     others. `lent`: who was promised such ways and loses nothing by others that fill them too.
     `limits`: whose memory bandwidth is limited. `dca_off`: the root ports whose devices write to
@@ -52,6 +54,7 @@ class Plan:
     ddio: int
     on_ddio: bool = False
     clear: bool = False
+    clear_io: bool = False
     lane: int = 0
     own: tuple[Own, ...] = ()
     lent: tuple[Own, ...] = ()
@@ -148,12 +151,13 @@ def allocation(inventory: DomainInventory, plan: Plan, placed: Layout) -> Alloca
 def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
     mask = _filled(inventory, plan, tenant)
     critical = tenant.priority is not Priority.BE
-    if critical and tenant.io:
-        return mask
     least = max(1, inventory.domain.min_ways)
-    beyond = WayMask(mask & ~((1 << (open_ways(inventory.domain).lowest + plan.lane)) - 1))
-    mask = beyond if beyond.count >= least else mask
-    if not plan.clear or not critical:
+    clear = plan.clear_io
+    if not (critical and tenant.io):
+        clear = plan.clear
+        beyond = WayMask(mask & ~((1 << (open_ways(inventory.domain).lowest + plan.lane)) - 1))
+        mask = beyond if beyond.count >= least else mask
+    if not clear or not critical:
         return mask
     clean = WayMask(mask & ((1 << _lowest_dirty(inventory, plan)) - 1))
     return clean if clean.count >= least else mask

@@ -725,6 +725,47 @@ class CleanTest(unittest.TestCase):
         below = {"t0": 0x7FF, "t1": 0x1FF, "t2": 0x1C0}
         self.assertEqual(below, self.masks("t0", on_ddio=False))
 
+    def test_critical_tenants_with_io_keep_clear_as_well(self) -> None:
+        """Of DDIO's ways, and of the buffer there; never a best-effort one."""
+        self.assertEqual({"t0": 0x0FF, "t1": 0x0FF, "t2": 0x700}, self.masks("t0", clear_io=True))
+        self.assertEqual(
+            {"t0": 0x1FF, "t1": 0x7FF, "t2": 0x1C0},
+            self.masks("t0", clear_io=True, clear=False, on_ddio=False),
+        )
+        self.assertEqual(0x0FF, self.masks("t0", clear_io=True, lane=2)["t0"])
+        self.assertEqual(0x700, self.masks("t2", clear_io=True)["t2"])
+
+    def test_they_are_kept_clear_while_packets_miss(self) -> None:
+        """By what they miss for that; back where DDIO's ways would serve them better."""
+        here = host((PC, FITS), (PC, FITS), (BE, STREAM))
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        found = PolluteBuffer(Parameters()).initial(here.inventory, 0.0).plan
+        clear = dataclasses.replace(found, clear_io=True)
+        away, back = ("with I/O out of DDIO's ways", "with I/O back to DDIO's ways")
+        for io, missed, begun, words in (
+            ("t0", 1e9, found, away),  # more than it misses: all of that
+            ("t0", 1e3, found, None),  # too few to matter
+            ("t2", 1e9, found, None),  # best-effort
+            ("", 1e9, found, None),
+            ("t0", 1e9, clear, back),
+        ):
+            tenants = tuple(dataclasses.replace(t, io=t.id == io) for t in here.tenants)
+            inventory = dataclasses.replace(here.inventory, tenants=tenants)
+            seen = dataclasses.replace(sample, ddio_misses_per_s=missed)
+            view = moves.View.of(inventory, Parameters(), seen, judge.look(tenants, seen))
+            promised = [
+                (promise, move.plan.clear_io)
+                for promise, move in moves.candidates(view, begun)
+                if words and words in move.words
+            ]
+            with self.subTest(io=io, missed=missed, clear=begun.clear_io):
+                self.assertEqual(int(words is not None), len(promised))
+                self.assertEqual([not begun.clear_io] * len(promised), [to for _, to in promised])
+                every = [move.plan.clear_io for _, move in moves.candidates(view, begun)]
+                self.assertEqual(len(promised), every.count(not begun.clear_io))
+                if words is away:
+                    self.assertAlmostEqual(view.stake(frozenset({"t0"})), promised[0][0])
+
     def test_a_lane_is_for_critical_tenants_with_io_only(self) -> None:
         """The others begin above it."""
         self.assertEqual({"t0": 0x7FF, "t1": 0x0FC, "t2": 0x700}, self.masks("t0", lane=2))
