@@ -381,9 +381,8 @@ def _counters(
         return counters, Choice("counters", "msr", "asked for")
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is not None:
-        raise HardwareError(
-            f"counters_interface = {wanted}: perf: {refused}; or set it to msr, which takes "
-            "counters the kernel does not know of"
-        )
+        if host.model.core_registers:
+            refused += "; or set it to msr, which takes counters the kernel does not know of"
+        raise HardwareError(f"counters_interface = {wanted}: perf: {refused}")
     perf = PerfCounters(host.model.core, clock, domains=reader)
     return perf, Choice("counters", "perf", "one group and one system call a CPU")

@@ -78,9 +78,14 @@ class Bound:
     tenant_least: float = 0.0
 
     @property
+    def best(self) -> Best:
+        """What lacks least, and of that what has the most PC performance."""
+        return max((self.unmanaged, self.fixed, self.phased), key=lambda one: (one.lack, one.pc))
+
+    @property
     def pc(self) -> float:
         """The best PC performance found, of what lacks least."""
-        return max((self.unmanaged, self.fixed, self.phased), key=lambda one: (one.lack, one.pc)).pc
+        return self.best.pc
 
 
 def search(

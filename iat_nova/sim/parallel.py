@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from iat_nova.sim import sources
@@ -46,6 +47,11 @@ def executor(jobs: int | None = None, scheduler: str | None = None) -> Iterator[
     )
     try:
         yield pool
+    except BrokenProcessPool as error:
+        raise ParallelError(
+            "a process that runs scenarios ended at once or was killed, by the kernel for want of "
+            "memory perhaps (dmesg): take fewer, --jobs 1; what was finished is kept"
+        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
 

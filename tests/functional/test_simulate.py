@@ -252,6 +252,15 @@ class TestSimulateCompare(CliCase):
         self.assertEqual(2, status)
         self.assertIn("--all", err)
 
+    def test_a_folder_that_cannot_be(self):
+        """It is said before anything is run."""
+        file = self.folder / "file"
+        file.touch()
+        status, out, err = self.run_it("simulate", "compare", "leaky-dma", "--out", str(file / "x"))
+        self.assertEqual((1, ""), (status, out))
+        self.assertIn("Not a directory", err)
+        self.assertNotIn("runs", err)
+
 
 @mock.patch.object(parallel, "executor", in_process.executor)
 class TestSimulateBound(CliCase):

@@ -83,7 +83,7 @@ examples:
             metavar="SHARE",
             default="0",
             help="what each guest must have at least of what it has under the static baseline; "
-            "default: anything",
+            "default: no limit",
         )
         take_time(parser)
         take_workers(parser)
@@ -178,7 +178,7 @@ def _records(bound: Bound) -> Iterator[tuple[object, ...]]:
         record = dataclasses.asdict(best)
         yield (
             bound.scenario, name, record["pc_performance"], record["be_throughput"],
-            best.pc / bound.pc, best.lack, record["layouts"],
+            _of_bound(best, bound), -best.lack, record["layouts"],
         )  # fmt: skip
 
 
@@ -187,8 +187,15 @@ def _rows(bound: Bound) -> Iterator[tuple[object, ...]]:
     for name, best in _kinds(bound):
         be = "-" if best.be is None else f"{best.be:.3f}"
         ways = "\n".join(_worded(one, len(best.layouts)) for one in best.layouts)
-        share, lack = f"{best.pc / bound.pc:.3f}", f"{-best.lack:.1%}" if best.lack else "-"
+        of_bound = _of_bound(best, bound)
+        share = "-" if of_bound is None else f"{of_bound:.3f}"
+        lack = f"{-best.lack:.1%}" if best.lack else "-"
         yield bound.scenario, name, f"{best.pc:.3f}", be, share, lack, ways
+
+
+def _of_bound(best: Best, bound: Bound) -> float | None:
+    """Return the share of the best PC performance; None where more is lacking than there."""
+    return best.pc / bound.pc if best.lack >= bound.best.lack else None
 
 
 def _worded(layout: Mapping[str, Any], layouts: int) -> str:

@@ -147,6 +147,7 @@ examples:
         try:
             for strategy in (*(parsed_args.strategy or ()), parsed_args.against):
                 find(strategy)  # a wrong name is reported before anything is compiled and run
+            parsed_args.out.mkdir(parents=True, exist_ok=True)  # if not, that is known at once
             most = parsed_args.compression
             scenarios = [compressed(load_scenario(name), most) for name in names]
             if parsed_args.scheduler is None:
@@ -194,7 +195,6 @@ examples:
                 f"(no work alone if PC, under {parsed_args.against} if BE): {listed}"
             )
         out: pathlib.Path = parsed_args.out
-        out.mkdir(parents=True, exist_ok=True)
         compare_chart.draw(
             out / f"{scenario.name}.svg", scenario.title, found.rows, parsed_args.against
         )

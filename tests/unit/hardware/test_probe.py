@@ -452,6 +452,13 @@ class Choosing(HostCase):
         with self.assertRaisesRegex(HardwareError, "CAP_PERFMON; or set it to msr"):
             self.choose()
 
+    def test_perf_refused_where_it_is_all_there_is(self):
+        """An EPYC's registers are not driven: that is no way out."""
+        self.be("amd")
+        self.perf = "Permission denied; give the agent CAP_PERFMON"
+        with self.assertRaisesRegex(HardwareError, "CAP_PERFMON$"):
+            self.choose()
+
     def test_strange_processor(self):
         """Without event tables there is no guessing."""
         self.be("strange")
