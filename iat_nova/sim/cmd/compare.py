@@ -147,9 +147,9 @@ examples:
         try:
             for strategy in (*(parsed_args.strategy or ()), parsed_args.against):
                 find(strategy)  # a wrong name is reported before anything is compiled and run
-            parsed_args.out.mkdir(parents=True, exist_ok=True)  # if not, that is known at once
             most = parsed_args.compression
             scenarios = [compressed(load_scenario(name), most) for name in names]
+            parsed_args.out.mkdir(parents=True, exist_ok=True)  # if not, that is known at once
             if parsed_args.scheduler is None:
                 announce_compiling(self.note)
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:

@@ -293,7 +293,7 @@ def _saved(before: int, after: int) -> float:
     Misses fall with the root of a cache's size: A. Hartstein et al., "Cache miss behavior: is it
     sqrt(2)?" (Computing Frontiers 2006).
     """
-    return 1.0 - math.sqrt(before / after)
+    return 1.0 - math.sqrt(max(0, before) / after)  # DDIO may have more than tenants may fill
 
 
 def _ddio(view: View, plan: Plan) -> Iterator[Promise]:

@@ -766,6 +766,15 @@ class CleanTest(unittest.TestCase):
                 if words is away:
                     self.assertAlmostEqual(view.stake(frozenset({"t0"})), promised[0][0])
 
+    def test_ddio_may_have_more_ways_than_tenants_may_fill(self) -> None:
+        """Where others reserved most ways: to be let in again promises all there is to gain."""
+        here = host((PC, FITS), (BE, STREAM), reserved_ways=WayMask(0x0FF))
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        view = moves.View.of(here.inventory, Parameters(), sample, judge.look(here.tenants, sample))
+        shut = Plan(frozenset(), 2, 6, clear=True, clear_io=True)
+        found = {move.words: promise for promise, move in moves.candidates(view, shut)}
+        self.assertEqual(view.stake(frozenset({"t0"})), found["critical tenants back to all ways"])
+
     def test_a_lane_is_for_critical_tenants_with_io_only(self) -> None:
         """The others begin above it."""
         self.assertEqual({"t0": 0x7FF, "t1": 0x0FC, "t2": 0x700}, self.masks("t0", lane=2))
