@@ -274,6 +274,14 @@ class CacheDomain:
     dca_ports: tuple[DcaPort, ...] = ()
     bandwidth: BandwidthControl | None = None
 
+    def reserving(self, more: WayMask) -> WayMask:
+        """Return the ways that are never touched where `more` are not either.
+
+        Of ways that come together, all when one is: no mask could have the others alone.
+        """
+        reserved = (self.reserved_ways | more) & ((1 << self.ways) - 1)
+        return WayMask(reserved | self.coerced_ways if reserved & self.coerced_ways else reserved)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostFacts:

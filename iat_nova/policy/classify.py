@@ -21,7 +21,6 @@ from iat_nova.model import (
     Tenant,
     TenantKind,
     VirtualSwitch,
-    WayMask,
     WayRequest,
 )
 from iat_nova.nova import extra_specs
@@ -79,7 +78,7 @@ def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Class
     reasons |= _own_reasons(rules, facts.switch)
     domains = {}
     for found in facts.host.domains:
-        domain = dataclasses.replace(found, reserved_ways=_reserved(rules, found))
+        domain = dataclasses.replace(found, reserved_ways=found.reserving(rules.reserved_ways))
         tenants = _tenants(rules, facts, domain, verdicts, owners)
         domains[domain.id] = DomainInventory(domain, tenants)
         warnings += _shortages(domain, tenants)
@@ -167,10 +166,6 @@ def _io(rules: Rules, guest: Guest, asked: Io, before: bool | None) -> tuple[boo
 
 
 # --------------------------------------------------------------------- one domain
-
-
-def _reserved(rules: Rules, domain: CacheDomain) -> WayMask:
-    return WayMask((domain.reserved_ways | rules.reserved_ways) & ((1 << domain.ways) - 1))
 
 
 def _tenants(

@@ -62,8 +62,7 @@ def of_domain(
     domain: CacheDomain, rules: Rules, parameters: Parameters, *, stack: bool
 ) -> Guarantee:
     """Count what can be promised in a cache domain; `stack`: PMD threads run on it."""
-    reserved = domain.reserved_ways | rules.reserved_ways
-    reserved_count = (reserved & ((1 << domain.ways) - 1)).bit_count()
+    reserved_count = domain.reserving(rules.reserved_ways).count
     return Guarantee(
         domain=domain.id,
         ways=domain.ways,

@@ -431,9 +431,8 @@ def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
     if further:
         changed = dataclasses.replace(plan, limits=limits)
         least = min(one.percent for one in limits)
-        if _has_classes(view.inventory, changed):
-            words = f"best-effort streams to {least} % of their memory bandwidth"
-            yield view.relief(critical, view.fills(further)), Move("layout", changed, words)
+        words = f"best-effort streams to {least} % of their memory bandwidth"
+        yield view.relief(critical, view.fills(further)), Move("layout", changed, words)
     if plan.limits and view.settled:  # else they have just paid
         changed = dataclasses.replace(plan, limits=())
         lost = view.stake(frozenset(one.tenant for one in plan.limits))
@@ -458,7 +457,7 @@ def _halved(view: View, plan: Plan, tenant: Tenant) -> int:
     return now
 
 
-def _has_classes(inventory: DomainInventory, plan: Plan) -> bool:
+def has_classes(inventory: DomainInventory, plan: Plan) -> bool:
     """Tell whether there are as many classes of service as a plan needs."""
     groups = plans.layout(inventory, plan).groups
     hosts = {one.id for one in inventory.tenants if one.kind is TenantKind.HOST}

@@ -293,8 +293,11 @@ class PolluteBuffer:
         known = (state.plan, *state.tried, *barred)
         found = moves.candidates(view, state.plan)
         for promise, move in sorted(found, key=lambda one: one[1].what in state.doubted):
-            new = move.plan not in known and move.what not in state.refused
-            if new and plans.keeps_promises(inventory, move.plan):
+            if move.plan in known or move.what in state.refused:
+                continue
+            if moves.has_classes(inventory, move.plan) and plans.keeps_promises(
+                inventory, move.plan
+            ):
                 return promise, move
         return None
 

@@ -592,6 +592,14 @@ class WaysTest(ClassifyCase):
         self.assertEqual(WayMask(0x601), classified.domains[0].domain.reserved_ways)
         self.assertEqual(8, classified.domains[0].tenants[0].ways.max)
 
+    def test_ways_that_come_together_are_reserved_together(self) -> None:
+        """Else a mask with the other would have the reserved one as well."""
+        tied = domain(coerced_ways=WayMask(0x600))
+        host = HostFacts("h", (tied,), tuple(range(8)))
+        for rule, reserved in (("[10]", 0x600), ("[0]", 0x001)):
+            classified = self.classify(facts(host=host), f"reserved_ways: {rule}")
+            self.assertEqual(WayMask(reserved), classified.domains[0].domain.reserved_ways)
+
     def test_each_domain_its_own_maximum(self) -> None:
         """All ways means those of the domain, not the least of the host."""
         host = HostFacts("h", (domain(), domain(1, ways=12, cpus=range(8, 16))), tuple(range(16)))

@@ -48,8 +48,8 @@ def host(*curves: tuple[Priority, Curve], **domain: object) -> Host:
         for n, (priority, _) in enumerate(curves)
     )
     cpus = tuple(range(len(tenants)))
-    known = {"ddio_found": WayMask(0x600), **domain}
-    inventory = DomainInventory(CacheDomain(0, cpus, 11, 16, **known), tenants)  # type: ignore[arg-type]
+    known = {"classes": 16, "ddio_found": WayMask(0x600), **domain}
+    inventory = DomainInventory(CacheDomain(0, cpus, 11, **known), tenants)  # type: ignore[arg-type]
     loads = {f"t{n}": Load(1, 0.7, 0.02, curve) for n, (_, curve) in enumerate(curves)}
     return Host(inventory, loads, CALM)
 
@@ -534,6 +534,13 @@ class BandwidthTest(unittest.TestCase):
         self.assertEqual({"t1": 20}, run.limits())
         run.on(on_memory(20, 20), 1)
         self.assertEqual({}, run.limits())
+
+    def test_masks_cost_classes(self) -> None:
+        """What takes more classes of service than there are is not tried."""
+        here = host((PC, FITS), (BE, STREAM), classes=2)
+        run = Run()
+        run.on(here, 20, lambda decision: check(here.inventory, decision.layout))
+        self.assertEqual([], run.words(Action.SHUFFLE, ""))
 
     def test_limits_cost_classes(self) -> None:
         """With no class of service left for them nobody is limited."""
