@@ -108,6 +108,9 @@ class PolluteBuffer:
             plan = self._with_promises(plan, now)
         if plan.own:  # the lowest ways are promised
             plan = dataclasses.replace(plan, lane=0)
+        if not moves.has_classes(inventory, plan):  # who came takes one more
+            plan = plans.found(inventory.domain, self.parameters.ddio_ways_min)
+            plan = self._with_promises(plan, now)
         after = dataclasses.replace(
             state,
             domain=inventory.domain,

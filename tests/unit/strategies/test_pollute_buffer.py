@@ -542,6 +542,19 @@ class BandwidthTest(unittest.TestCase):
         run.on(here, 20, lambda decision: check(here.inventory, decision.layout))
         self.assertEqual([], run.words(Action.SHUFFLE, ""))
 
+    def test_who_comes_may_take_a_class_more_than_there_are(self) -> None:
+        """Then nobody is confined any more, until a trial shows what fits."""
+        here = host((PC, FITS), (BE, STREAM), (PC, FITS), classes=3)
+        router = dataclasses.replace(here.tenants[2], io=True)
+        loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
+        tenants = (*here.tenants[:2], router)
+        here = Host(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)
+        run = Run()
+        run.on(without_last(here), 20)
+        assert run.state is not None
+        self.assertTrue(run.state.plan.confined and run.state.plan.clear)
+        run.on(here, 20, lambda decision: check(here.inventory, decision.layout))
+
     def test_limits_cost_classes(self) -> None:
         """With no class of service left for them nobody is limited."""
         run = OnMemory(0.3)
