@@ -99,7 +99,7 @@ from iat_nova.sim.llc import (
     take_from_l2,
     touch,
 )
-from iat_nova.sim.ways import CLOCK_LIMIT, LAST_WAY, find, oldest_way, rank, stamp_of
+from iat_nova.sim.ways import CLOCK_LIMIT, LAST_WAY, find, oldest_way, rank, stamp_of, victim_way
 
 # What others need, so that they need this module only.
 __all__ = [
@@ -133,22 +133,41 @@ def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
 
 @inlined
 def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
-    """Bring L2's victim into the LLC."""
+    """Bring L2's victim into the LLC, from the inclusive ways into those of its core."""
     if options and c.registers[FILLS] and not entry & DIRTY:
         return
     line = entry >> 3
+    dirty = entry & DIRTY
     index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line) if entry & COPY else -1
-    if way >= 0:
-        c.llc[index, 0, way] |= entry & DIRTY
+    if way >= 0 and not c.registers[MIGRATES]:
+        c.llc[index, 0, way] |= dirty
         give_age(c, index, way, USED_ONCE)
         if options:
             put_up(c, index, way)
         c.totals[VICTIMS_MERGED] += 1
-    else:
-        age = REUSED if entry & SERVED else USED_ONCE
-        place(c, index, line << 3 | (entry & DIRTY), MASKS + core, age)
-        c.totals[VICTIMS_PLACED] += 1
+        return
+    if way >= 0:
+        dirty |= c.llc[index, 0, way] & DIRTY
+        drop(c, index, way)
+        c.totals[MOVED] += 1
+    age = REUSED if entry & SERVED else USED_ONCE
+    place(c, index, line << 3 | dirty, MASKS + core, age)
+    c.totals[VICTIMS_PLACED] += 1
+
+
+@inlined
+def _may_stay(c: Caches, index: int, way: int) -> bool:
+    """Tell whether a device's line may stay in the LLC beside its copy in an L2.
+
+    It may where it is in the inclusive ways, or where the one that would go to make room for it
+    there is none that an L2 of this socket has as well.
+    """
+    if not c.forbidden[INCLUSIVE, way]:
+        return True
+    there = victim_way(c.llc[index, 1], c.forbidden[INCLUSIVE])
+    held = c.llc[index, 0, there]
+    return bool(held < 0 or held & SHARED == 0 or c.llc[index, 2, there] < 0)
 
 
 @inlined
@@ -162,7 +181,8 @@ def _take_from_llc(c: Caches, core: int, index: int, way: int, write: int, optio
         drop(c, index, way)
         c.totals[MOVED] += 1
         return entry & DIRTY | SERVED
-    if write and c.registers[MIGRATES]:  # its new owner has the only copy
+    # Its new owner has the only copy, or there is no room for two.
+    if c.registers[MIGRATES] and (write or not _may_stay(c, index, way)):
         drop(c, index, way)
         c.totals[MOVED] += 1
         return entry & DIRTY

@@ -136,7 +136,7 @@ class ReferenceCache:
         if found:
             level = LLC
             devices = found["unread"] or found["shared"]
-            if devices and not (write and self.inclusive):
+            if devices and not (self.inclusive and (write or not self._may_stay(found))):
                 self._share(found, core)
                 copied = True
             elif self.fills and not devices:
@@ -175,6 +175,22 @@ class ReferenceCache:
         found.update(dirty=False, unread=False, shared=True, owner=None)
         return False
 
+    def _may_stay(self, entry):
+        """A device's line is not copied at the price of another that an L2 has as well."""
+        ways = self.llc[self.set_of(entry["line"])]
+        held = [e for e in ways if e["way"] in self.inclusive]
+        empty = max(self.inclusive - {e["way"] for e in held}, default=-1)
+        due = max((e for e in held if e["next"]), key=lambda e: e["way"], default=None)
+        if entry["way"] in self.inclusive or empty > (due["way"] if due else -1):
+            return True
+        if due:
+            going = due
+        elif self.fills:
+            going = held[0]
+        else:
+            going = max(held, key=lambda e: (e["age"], e["way"]))
+        return not (going["shared"] and going["owner"] is not None)
+
     def _share(self, entry, core):
         entry["owner"] = core
         migrates = self.inclusive and entry["way"] not in self.inclusive
@@ -191,15 +207,19 @@ class ReferenceCache:
         if self.fills and not victim["dirty"]:
             return
         found = self._llc_line(victim["line"])
-        if found:
+        if found and not self.inclusive:
             found["dirty"] |= victim["dirty"]
             self._renew(found, 3)
             self._done_with(found)
             self.counts["victims_merged"] += 1
-        else:
-            entry = dict(victim, unread=False, shared=False)
-            self._place(entry, self.masks[core], 0 if victim["been"] else 3)
-            self.counts["victims_placed"] += 1
+            return
+        entry = dict(victim, unread=False, shared=False)
+        if found:  # from the inclusive ways to those of its reader
+            entry["dirty"] |= found["dirty"]
+            self.llc[self.set_of(victim["line"])].remove(found)
+            self.counts["moved"] += 1
+        self._place(entry, self.masks[core], 0 if victim["been"] else 3)
+        self.counts["victims_placed"] += 1
 
     def dma_write(self, line, dca):
         in_l2 = self._take_from_other_l2s(line, None)
