@@ -227,8 +227,8 @@ def _state_block(decision: Decision) -> list[str]:
 def _changes_block(
     decision: Decision, iteration: Iteration, names: Names, parameters: Parameters | None
 ) -> list[str]:
-    if not decision.changes:
-        return ["Changes: none"]
+    if not decision.changes:  # what was done has another cause, which its steps say
+        return ["Changes: none"] if decision.stable else []
     since = ""
     if decision.since_s is not None:
         since = f" since {moment(iteration.wall_s - (iteration.at_s - decision.since_s))}"
