@@ -25,6 +25,7 @@ from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Pl
 WORTH = 0.006  # less than this cannot be distinguished from chance, so nothing is tried for it
 LANE_LEAVES = 4  # ways beside DDIO's
 LINE = 64  # bytes that a miss moves
+HURT = 0.05  # of its cycles stalled: who has less in the buffer needs no other
 STREAMS = 0.4  # misses a reference: a critical tenant is confined only if it hits this seldom
 
 
@@ -160,6 +161,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
             confined=plan.confined | view.best_effort,
             buffer=max(plan.buffer, _least(view)),
             on_ddio=True,
+            low=False,
             clear=True,
         )
         kept_out = view.fills(view.best_effort) + view.inbound_above(plan)
@@ -182,7 +184,8 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         yield expected, Move("layout", clear, "critical tenants without I/O out of DDIO's ways")
     else:
         everything = open_ways(view.inventory.domain).count
-        dirty = max(plan.ddio, plan.buffer if plan.on_ddio and plan.confined else 0)
+        topmost = plan.on_ddio and plan.confined and not plan.low
+        dirty = max(plan.ddio, plan.buffer if topmost else 0)
         free = critical - view.readers - plan.confined
         expected = view.stake(free) * _saved(everything - dirty, everything)
         back = dataclasses.replace(plan, clear=False)
@@ -325,7 +328,7 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
 
 def _ddio_move(plan: Plan, ways: int) -> Move:
     """Change DDIO's ways; a buffer that lies there keeps as many of its own."""
-    buffer = plan.buffer + (ways - plan.ddio if plan.on_ddio else 0)
+    buffer = plan.buffer + (ways - plan.ddio if plan.on_ddio and not plan.low else 0)
     changed = dataclasses.replace(plan, ddio=ways, buffer=max(BUFFER_WAYS, buffer))
     return Move("ddio", changed, f"{ways} ways for DDIO")
 
@@ -349,6 +352,22 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
             changed = dataclasses.replace(plan, dca_off=(*plan.dca_off, port.address))
             words = f"DDIO off at root port {port.address}"
             yield view.relief(view.ids - owners, view.inbound), Move("ddio", changed, words)
+
+
+def last(view: View, plan: Plan) -> Iterator[Promise]:
+    """Let those in the buffer and all others fill the lowest ways together; or part them again.
+
+    Critical tenants then have the topmost ways but DDIO's as well. Tried once all others are, as no
+    counter tells what it may bring.
+    """
+    within = plan.confined & view.best_effort - plan.owners
+    stalled = (view.looks[one].stalled for one in within if one in view.looks)
+    if max(stalled, default=0.0) > HURT:
+        changed = dataclasses.replace(plan, low=not plan.low)
+        words = "the pollute buffer to the lowest ways, which all others may fill as well"
+        if plan.low:
+            words = "the pollute buffer back to the topmost ways"
+        yield 0.0, Move("layout", changed, words)
 
 
 def _lane(view: View, plan: Plan) -> Iterator[Promise]:

@@ -41,7 +41,8 @@ class Plan:
     write as well. With `clear` critical tenants without I/O stay out of the topmost ways: DDIO's,
     and the buffer if it is there. What they keep in ways that others fill soon goes again. With
     `clear_io` those with I/O do as well, so that what they are done with does not push out packets
-    that nobody has read. The lowest `lane` ways are for critical tenants with I/O only: their
+    that nobody has read. With `low` the buffer is the lowest ways, which critical ones may fill as
+    well. The lowest `lane` ways are for critical tenants with I/O only: their
     tables, and packets they read.
     `own`: who has ways that no other tenant may fill (see `room`); one that is confined has no
     others. `lent`: who was promised such ways and loses nothing by others that fill them too.
@@ -55,6 +56,7 @@ class Plan:
     on_ddio: bool = False
     clear: bool = False
     clear_io: bool = False
+    low: bool = False
     lane: int = 0
     own: tuple[Own, ...] = ()
     lent: tuple[Own, ...] = ()
@@ -70,7 +72,9 @@ class Plan:
         left = self.confined - gone
         if left:
             return dataclasses.replace(self, confined=left)
-        return dataclasses.replace(self, confined=left, buffer=BUFFER_WAYS, on_ddio=False)
+        return dataclasses.replace(
+            self, confined=left, buffer=BUFFER_WAYS, on_ddio=False, low=False
+        )
 
     @property
     def owners(self) -> frozenset[str]:
@@ -167,7 +171,7 @@ def _lowest_dirty(inventory: DomainInventory, plan: Plan) -> int:
     """Return the lowest of the topmost ways that devices, or the confined, fill."""
     domain = inventory.domain
     lowest = domain.ways - plan.ddio
-    if plan.on_ddio and len(plan.own) < 2 and plan.confined - plan.owners:
+    if plan.on_ddio and not plan.low and len(plan.own) < 2 and plan.confined - plan.owners:
         everything = room.shared(domain, plan.own, plan.ddio)
         least = _least(inventory, plan)
         lowest = min(lowest, _buffer(domain, plan, everything, max(plan.buffer, least)).lowest)
@@ -200,7 +204,12 @@ def _buffer(domain: CacheDomain, plan: Plan, everything: WayMask, ways: int) -> 
     """Return the buffer's mask; where there is no room below DDIO's ways, it reaches into them.
 
     On DDIO's ways, with ways of somebody's own below these, it is these alone, if they suffice.
+    `low`, it is the lowest that are shared, above the lane.
     """
+    if plan.low:
+        ways = min(max(ways, domain.min_ways), everything.count)
+        lowest = min(everything.lowest + plan.lane, everything.highest + 1 - ways)
+        return _coerced(domain, WayMask.span(lowest, ways))
     if plan.on_ddio and len(plan.own) > 1:
         topmost = open_of_ddio(domain, plan.ddio)
         if topmost.count >= max(BUFFER_WAYS, domain.min_ways):

@@ -281,10 +281,8 @@ class PolluteBuffer:
         return after, (*steps, Step(Action.SHUFFLE, move.subject, f"tried: {move.words}"))
 
     def _move(self, state: State, inventory: DomainInventory) -> moves.Promise | None:
-        """Return the next move worth a trial, if the search has not cost enough already."""
-        if state.base is None or state.trials >= TRIALS or state.failed >= FAILURES:
-            return None
-        if state.lost > LOSES:
+        """Return the next move worth a trial, the last one once the search has cost enough."""
+        if state.base is None:
             return None
         if len(state.changes_at_s) + 1 >= self.parameters.mask_changes_per_minute:
             return None
@@ -294,8 +292,11 @@ class PolluteBuffer:
         at_s = state.base.taken_at_s
         barred = (one.plan for one in state.barred if one.until_s > at_s)
         known = (state.plan, *state.tried, *barred)
-        found = moves.candidates(view, state.plan)
-        for promise, move in sorted(found, key=lambda one: one[1].what in state.doubted):
+        found: list[moves.Promise] = []
+        if state.trials < TRIALS and state.failed < FAILURES and state.lost <= LOSES:
+            found = moves.candidates(view, state.plan)
+            found.sort(key=lambda one: one[1].what in state.doubted)
+        for promise, move in (*found, *moves.last(view, state.plan)):
             if move.plan in known or move.what in state.refused:
                 continue
             if moves.has_classes(inventory, move.plan) and plans.keeps_promises(

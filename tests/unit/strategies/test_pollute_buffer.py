@@ -326,9 +326,12 @@ class TrialTest(unittest.TestCase):
         assert run.state is not None
         tried = dataclasses.replace(run.state, lost=0.0)
         self.assertIsNotNone(run.strategy._move(tried, here.inventory))
-        self.assertIsNone(
-            run.strategy._move(dataclasses.replace(tried, lost=LOSES + 0.01), here.inventory)
-        )
+        spent = dataclasses.replace(tried, lost=LOSES + 0.01)
+        last = run.strategy._move(spent, here.inventory)
+        assert last is not None  # which is tried in any case, once
+        self.assertTrue(last[1].plan.low)
+        refused = dataclasses.replace(spent, refused=(last[1].what,))
+        self.assertIsNone(run.strategy._move(refused, here.inventory))
 
     def test_who_arrives_may_fill_all_ways_and_who_leaves_is_forgotten(self) -> None:
         """Also during a trial."""
@@ -794,6 +797,36 @@ class CleanTest(unittest.TestCase):
         shut = Plan(frozenset(), 2, 6, clear=True, clear_io=True)
         found = {move.words: promise for promise, move in moves.candidates(view, shut)}
         self.assertEqual(view.stake(frozenset({"t0"})), found["critical tenants back to all ways"])
+
+    def test_the_lowest_ways_may_be_the_buffer_and_everybodys(self) -> None:
+        """Then critical tenants keep out of DDIO's ways alone; above the lane, if there is one."""
+        low = {"t0": 0x7FF, "t1": 0x1FF, "t2": 0x007}
+        self.assertEqual(low, self.masks("t0", low=True))
+        self.assertEqual(0x1FF, self.masks("t0", low=True, clear_io=True)["t0"])
+        self.assertEqual(0x01C, self.masks("t0", low=True, lane=2)["t2"])
+        self.assertEqual(0x7FF, self.masks("t0", low=True, buffer=12)["t2"])
+
+    def test_the_buffer_goes_to_the_lowest_ways_where_best_effort_tenants_are_stalled(self) -> None:
+        """And back. Nobody is there, or who is does not miss: it stays."""
+        here = host((PC, FITS), (BE, STREAM))
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        looks = judge.look(here.tenants, sample)
+        made = Plan(frozenset({"t1"}), 4, 4, on_ddio=True, clear=True)
+        calm = looks | {"t1": dataclasses.replace(looks["t1"], stalled=moves.HURT)}
+        for seen, begun, moved in (
+            (looks, made, True),
+            (looks, dataclasses.replace(made, low=True), True),
+            (looks, made.without(frozenset({"t1"})), False),
+            (looks, dataclasses.replace(made, confined=frozenset({"t0"})), False),
+            (calm, made, False),
+        ):
+            with self.subTest(begun=begun):
+                view = moves.View.of(here.inventory, Parameters(), sample, seen)
+                found = [move.plan for _, move in moves.last(view, begun)]
+                other = dataclasses.replace(begun, low=not begun.low)
+                self.assertEqual([other] if moved else [], found)
+        gone = dataclasses.replace(made, low=True).without(frozenset({"t1"}))
+        self.assertFalse(gone.low)
 
     def test_a_lane_is_for_critical_tenants_with_io_only(self) -> None:
         """The others begin above it."""
