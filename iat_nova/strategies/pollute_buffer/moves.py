@@ -5,127 +5,30 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
     UNLIMITED,
     DomainInventory,
-    Parameters,
     Priority,
-    Sample,
     Tenant,
     TenantKind,
 )
-from iat_nova.strategies.pollute_buffer import judge, room
 from iat_nova.strategies.pollute_buffer import plan as plans
-from iat_nova.strategies.pollute_buffer.judge import Looks
+from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Plan
+from iat_nova.strategies.pollute_buffer.view import View
 
 WORTH = 0.006  # less than this cannot be distinguished from chance, so nothing is tried for it
 LANE_LEAVES = 4  # ways beside DDIO's
-LINE = 64  # bytes that a miss moves
 HURT = 0.05  # of its cycles stalled: who has less in the buffer needs no other
+SPARED = 0.05  # of its cycles: whose device's DDIO is switched off would lose no more in any case
 STREAMS = 0.4  # misses a reference: a critical tenant is confined only if it hits this seldom
 
 
 Promise = tuple[float, Move]
 """What a move may bring, by what the counters show, and the move."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class View:
-    """What moves are chosen by. `settled`: none has been kept since the load last changed.
-
-    `stakes`: what all would gain if a tenant never missed. `ids`: everybody, of whom some are
-    `best_effort` and some `readers` of what devices write.
-    """
-
-    inventory: DomainInventory
-    parameters: Parameters
-    sample: Sample
-    looks: Looks
-    settled: bool
-    stakes: Mapping[str, float]
-    ids: frozenset[str]
-    best_effort: frozenset[str]
-    readers: frozenset[str]
-
-    @classmethod
-    def of(
-        cls,
-        inventory: DomainInventory,
-        parameters: Parameters,
-        sample: Sample,
-        looks: Looks,
-        *,
-        settled: bool = True,
-    ) -> View:
-        """Look at each tenant once."""
-        tenants = inventory.tenants
-        return cls(
-            inventory,
-            parameters,
-            sample,
-            looks,
-            settled,
-            judge.stakes(tenants, looks),
-            frozenset(tenant.id for tenant in tenants),
-            frozenset(one.id for one in tenants if one.priority is Priority.BE),
-            frozenset(tenant.id for tenant in tenants if tenant.io),
-        )
-
-    def stake(self, who: frozenset[str]) -> float:
-        """Return what all would gain if these never missed."""
-        # The same in any order: a set's is another in the process that replays the decision.
-        return math.fsum(self.stakes.get(one, 0.0) for one in who)
-
-    @property
-    def inbound(self) -> float:
-        """What devices fill: lines a second. Where hits are not counted, all that they write."""
-        missed = self.sample.ddio_misses_per_s
-        return (self.sample.inbound_lines_per_s if missed is None else missed) or 0.0
-
-    @property
-    def packets_missed(self) -> float:
-        """Return what share of their misses those who read what devices write have for that."""
-        read = self.fills(self.readers)
-        return min(1.0, self.inbound / read) if read else 0.0
-
-    def inbound_above(self, plan: Plan) -> float:
-        """Return what devices fill of the topmost ways alone: nothing where they fill any way."""
-        return self.inbound if plan.ddio else 0.0
-
-    def misses(self, tenant: str) -> float:
-        """Return a tenant's LLC misses a second; 0 while it sleeps."""
-        return self.looks[tenant].misses_per_s if tenant in self.looks else 0.0
-
-    def traffic(self, tenant: str) -> float:
-        """Return how many bytes a second a tenant moves to and from memory, as far as is counted.
-
-        Its misses, or more where it is monitored: these have what was fetched ahead as well.
-        """
-        rates = self.sample.tenants.get(tenant)
-        monitored = rates.memory_bytes_per_s if rates is not None else None
-        return max(self.misses(tenant) * LINE, monitored or 0.0)
-
-    def fills(self, who: frozenset[str]) -> float:
-        """Return how many lines a second these bring into the cache."""
-        return math.fsum(self.misses(one) for one in who)
-
-    def relief(self, whom: frozenset[str], kept_out: float) -> float:
-        """Return what these could gain without so many of all fills."""
-        fills = self.fills(self.ids) + self.inbound
-        return self.stake(whom) * kept_out / fills if fills else 0.0
-
-    def pollution(self, plan: Plan, who: frozenset[str]) -> float:
-        """Return what confining these could bring: of what is at stake, their part of the fills.
-
-        0 when nobody else would be left outside the buffer.
-        """
-        free = self.ids - plan.confined
-        fills = self.fills(free) + self.inbound
-        return self.stake(free - who) * self.fills(who & free) / fills if fills else 0.0
 
 
 def candidates(view: View, plan: Plan) -> list[Promise]:
@@ -336,8 +239,9 @@ def _ddio_move(plan: Plan, ways: int) -> Move:
 def _dca(view: View, plan: Plan) -> Iterator[Promise]:
     """Keep what a tenant's device writes out of the LLC, or let it in again.
 
-    Only ports that the operator lets be switched. How much comes in by each is not counted: of
-    what is at stake for others, all that devices fill may be gained.
+    Only ports that the operator lets be switched, and none whose owner finds much in the LLC: that
+    may be what its device writes. How much comes in by each is not counted: of what is at stake
+    for others, all that devices fill may be gained.
     """
     tenants = view.inventory.tenants
     for port in view.inventory.domain.dca_ports:
@@ -348,7 +252,11 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
             words = f"DDIO on again at root port {port.address}"
             changed = dataclasses.replace(plan, dca_off=left)
             yield view.stake(owners), Move("ddio", changed, words)
-        elif owners and view.inbound > view.parameters.threshold_miss_low_per_s:
+        elif (
+            owners
+            and view.inbound > view.parameters.threshold_miss_low_per_s
+            and all(view.hits_save(one) < SPARED for one in owners)
+        ):
             changed = dataclasses.replace(plan, dca_off=(*plan.dca_off, port.address))
             words = f"DDIO off at root port {port.address}"
             yield view.relief(view.ids - owners, view.inbound), Move("ddio", changed, words)

@@ -22,6 +22,7 @@ from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import Barred, Phase, State
+from iat_nova.strategies.pollute_buffer.view import View
 
 FIRST_LOOKS = 2  # samples under the plan that lies there, before anything is tried
 OBVIOUS = 0.05  # promised gain for which one sample is enough
@@ -286,9 +287,7 @@ class PolluteBuffer:
             return None
         if len(state.changes_at_s) + 1 >= self.parameters.mask_changes_per_minute:
             return None
-        view = moves.View.of(
-            inventory, self.parameters, state.base, state.looks, settled=not state.paid
-        )
+        view = View.of(inventory, self.parameters, state.base, state.looks, settled=not state.paid)
         at_s = state.base.taken_at_s
         barred = (one.plan for one in state.barred if one.until_s > at_s)
         known = (state.plan, *state.tried, *barred)

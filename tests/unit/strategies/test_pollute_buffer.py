@@ -34,6 +34,7 @@ from iat_nova.strategies.pollute_buffer import PolluteBuffer, arrivals, judge, m
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Phase, State
 from iat_nova.strategies.pollute_buffer.strategy import LOSES
+from iat_nova.strategies.pollute_buffer.view import View
 
 FITS = Curve(0.0, (Piece(0.9, 8.0, 8.0),))  # a loop over 8 ways
 STREAM = Curve(1.0, ())
@@ -513,7 +514,7 @@ class BandwidthTest(unittest.TestCase):
             rates = dataclasses.replace(sample.tenants["t1"], memory_bytes_per_s=monitored)
             seen = dataclasses.replace(sample, tenants={**sample.tenants, "t1": rates})
             looks = judge.look(here.inventory.tenants, seen)
-            view = moves.View.of(here.inventory, Parameters(), seen, looks)
+            view = View.of(here.inventory, Parameters(), seen, looks)
             self.assertEqual(percent, moves._halved(view, found, tenant))
 
     def test_only_where_the_hardware_and_the_policy_have_it(self) -> None:
@@ -652,9 +653,11 @@ PORT, DISK = "0000:17:00.0", "0000:18:00.0"
 DISK_LINES_PER_S = 5e7
 
 
-def with_disk(ports: tuple[DcaPort, ...] = (DcaPort(PORT, (DISK,)),)) -> Host:
+def with_disk(
+    ports: tuple[DcaPort, ...] = (DcaPort(PORT, (DISK,)),), owner: Curve = STREAM
+) -> Host:
     """Return a host of a critical tenant and two that stream, the first of them with a disk."""
-    here = host((PC, STREAM), (BE, STREAM), (BE, STREAM), dca_ports=ports)
+    here = host((PC, STREAM), (BE, owner), (BE, STREAM), dca_ports=ports)
     first, disk, other = here.inventory.tenants
     tenants = (first, dataclasses.replace(disk, devices=(DISK,)), other)
     loads = {tenant.id: load for tenant, load in zip(tenants, here.loads, strict=True)}
@@ -700,6 +703,14 @@ class PortTest(unittest.TestCase):
         self.assertEqual((), run.off)
         undone = [s.reason for d in run.decisions for s in d.steps if "DDIO off" in s.reason]
         self.assertIn("t1 would lose too much, undone", undone[-1])
+
+    def test_not_tried_where_its_owner_finds_much_in_the_llc(self) -> None:
+        """That may be what its device writes: it would lose more than it may."""
+        run = OnPort(0.2)
+        run.on(with_disk(owner=Curve(0.5, ())), 40)
+        reasons = [step.reason for d in run.decisions for step in d.steps]
+        self.assertTrue(reasons)
+        self.assertEqual([], [reason for reason in reasons if "root port" in reason])
 
     def test_on_again_where_nobody_gains(self) -> None:
         """The trial is told, and undone."""
@@ -775,7 +786,7 @@ class CleanTest(unittest.TestCase):
             tenants = tuple(dataclasses.replace(t, io=t.id == io) for t in here.tenants)
             inventory = dataclasses.replace(here.inventory, tenants=tenants)
             seen = dataclasses.replace(sample, ddio_misses_per_s=missed)
-            view = moves.View.of(inventory, Parameters(), seen, judge.look(tenants, seen))
+            view = View.of(inventory, Parameters(), seen, judge.look(tenants, seen))
             promised = [
                 (promise, move.plan.clear_io)
                 for promise, move in moves.candidates(view, begun)
@@ -793,7 +804,7 @@ class CleanTest(unittest.TestCase):
         """Where others reserved most ways: to be let in again promises all there is to gain."""
         here = host((PC, FITS), (BE, STREAM), reserved_ways=WayMask(0x0FF))
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
-        view = moves.View.of(here.inventory, Parameters(), sample, judge.look(here.tenants, sample))
+        view = View.of(here.inventory, Parameters(), sample, judge.look(here.tenants, sample))
         shut = Plan(frozenset(), 2, 6, clear=True, clear_io=True)
         found = {move.words: promise for promise, move in moves.candidates(view, shut)}
         self.assertEqual(view.stake(frozenset({"t0"})), found["critical tenants back to all ways"])
@@ -821,7 +832,7 @@ class CleanTest(unittest.TestCase):
             (calm, made, False),
         ):
             with self.subTest(begun=begun):
-                view = moves.View.of(here.inventory, Parameters(), sample, seen)
+                view = View.of(here.inventory, Parameters(), sample, seen)
                 found = [move.plan for _, move in moves.last(view, begun)]
                 other = dataclasses.replace(begun, low=not begun.low)
                 self.assertEqual([other] if moved else [], found)
@@ -1018,7 +1029,7 @@ class RulesTest(unittest.TestCase):
         here = host(*((PC, Curve(0.01 * number, ())) for number in range(1, 9)))
         sample = here.sample(None, 1.0, random.Random(1), 0.01)
         looks = judge.look(here.tenants, sample)
-        view = moves.View.of(here.inventory, Parameters(), sample, looks)
+        view = View.of(here.inventory, Parameters(), sample, looks)
         orders = [random.Random(n).sample(sorted(view.ids), 8) for n in range(50)]
         for what in (view.stake, view.fills):
             self.assertEqual(1, len({what(order) for order in orders}))  # type: ignore[arg-type]
