@@ -53,7 +53,8 @@ class State:
     they were last tried, under any load: others are tried before them. `barred` outlive the
     search: a load that changes back and forth must not have the same move tried at every turn.
     In rest, `deviation` is the usual largest deviation from `looks`, `strange` for how many
-    samples in a row the load has looked changed; no search begins before `wait_until_s`, and
+    samples in a row the load has looked changed, `rested` counts the first samples, which take the
+    place of what trials showed; no search begins before `wait_until_s`, and
     each that finds nothing doubles `wait_s`. The load has been what it is since `load_since_s`;
     if the last ones did not last, none is tried before it has done so for `calm_s`.
     """
@@ -79,6 +80,7 @@ class State:
     paid: int = 0
     deviation: float = 0.0
     strange: int = 0
+    rested: int = 0
     wait_s: float = 0.0
     wait_until_s: float = 0.0
     changes_at_s: tuple[float, ...] = ()

@@ -319,6 +319,7 @@ class PolluteBuffer:
             wait_until_s=at_s + wait_s,
             deviation=0.0,
             strange=0,
+            rested=0,
         )
 
     def _rest(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:

@@ -13,6 +13,8 @@ from iat_nova.strategies.pollute_buffer.state import State
 CHANGED = 0.10  # relative; beyond it, and beyond what is usual here, the load is another
 USUAL = 2.5  # times the usual largest deviation
 LEARNT = 8  # samples at rest from which the usual deviation and the mean are taken
+SETTLING = 2  # samples at rest, by which later ones are judged: the caches have filled by then
+UNSETTLED = 0.30  # relative; beyond it these are another load than in the last trial
 SURE = 2  # samples in a row
 
 
@@ -21,17 +23,21 @@ def watch(state: State, now: Now) -> tuple[State, str | None]:
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
         return state, f"{other}: another load"
     deviation, tenant, what = max(_deviations(state.looks, now.looks), default=(0.0, "", ""))
-    if deviation > max(CHANGED, USUAL * state.deviation):
+    settling = state.rested < SETTLING
+    if deviation > (UNSETTLED if settling else max(CHANGED, USUAL * state.deviation)):
         strange = state.strange + 1
         seen = dataclasses.replace(state, strange=strange)
         return seen, f"{tenant}{what} changed by {deviation:.0%}" if strange >= SURE else None
-    count = min(state.counted + 1, LEARNT)
+    rested = state.rested + settling
+    count = rested if settling else min(state.counted + 1, LEARNT)
+    usual = 0.0 if settling else state.deviation + (deviation - state.deviation) / count
     return dataclasses.replace(
         state,
+        rested=rested,
         strange=0,
         looks=judge.mean(state.looks, now.looks, count),
         counted=count,
-        deviation=state.deviation + (deviation - state.deviation) / count,
+        deviation=usual,
     ), None
 
 

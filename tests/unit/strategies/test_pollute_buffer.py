@@ -30,7 +30,15 @@ from iat_nova.plant.curves import Curve, Inbound, Load, Piece
 from iat_nova.plant.host import Host
 from iat_nova.store import records
 from iat_nova.strategies import registry
-from iat_nova.strategies.pollute_buffer import PolluteBuffer, arrivals, judge, moves, plan, trial
+from iat_nova.strategies.pollute_buffer import (
+    PolluteBuffer,
+    arrivals,
+    judge,
+    moves,
+    plan,
+    trial,
+    watch,
+)
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Phase, State
 from iat_nova.strategies.pollute_buffer.strategy import LOSES
@@ -240,6 +248,40 @@ class TrialTest(unittest.TestCase):
         self.assertEqual(0, run.moves())
         run.on(host((PC, FITS), (BE, Curve(0.1, ()))), 30)
         self.assertTrue(any("measuring anew" in s.reason for d in run.decisions for s in d.steps))
+
+    def test_the_first_samples_at_rest_are_what_later_ones_are_judged_by(self) -> None:
+        """Trials had the cost of the move in them. What differs by much is another load at once."""
+        here = host((PC, FITS), (BE, STREAM))
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        now = judge.Now.seen(here.inventory, sample)
+
+        def seen(state: State, factor: float) -> tuple[State, str | None]:
+            looks = {
+                one: dataclasses.replace(
+                    look,
+                    misses_per_s=factor * look.misses_per_s,
+                    references_per_s=factor * look.references_per_s,
+                    speed=factor * look.speed,
+                )
+                for one, look in now.looks.items()
+            }
+            return watch.watch(state, dataclasses.replace(now, looks=looks))
+
+        state = PolluteBuffer(Parameters()).initial(here.inventory, 0.0)
+        state = dataclasses.replace(state, looks=now.looks, counted=3, phase=Phase.REST)
+        for factors, changed in (
+            ((0.8, 0.8, 0.8, 0.8), False),  # faster or slower than in the trial, and steady
+            ((0.8, 0.8, 0.7, 0.7), True),  # by an eighth
+            ((0.8, 0.8, 0.7, 0.8), False),  # once
+            ((0.6, 0.6), True),
+            ((0.6, 1.0, 1.0), False),
+        ):
+            with self.subTest(factors=factors):
+                after, why = state, None
+                for factor in factors:
+                    self.assertIsNone(why)
+                    after, why = seen(after, factor)
+                self.assertEqual(changed, why is not None)
 
     def test_what_did_not_pay_is_not_tried_again_because_a_neighbour_comes(self) -> None:
         """A best-effort guest that fills nothing changes nothing; a critical one might."""
