@@ -18,6 +18,7 @@ from iat_nova.report import escape as terminal
 from iat_nova.report import waymap
 
 WIDTH, LEFT, RIGHT = 1000.0, 64.0, 12.0  # in the drawing's own units
+LETTER_PX = 8.0  # of a bold 12 px name, in the widest of usual fonts (DejaVu Sans)
 WAY_HEIGHT = 24.0
 HUES = 7  # CSS classes hue0..hue6
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
@@ -181,7 +182,7 @@ def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> l
             f"{_clock(span.begin_s)} to {_clock(span.end_s)}"
         )
         boxes.append(_box(begin, y, width, tall, f"way {style}", words))
-        letters = int((width - 8) / 7.0)
+        letters = int((width - 8) / LETTER_PX)
         if segment.tenants and letters >= 3:
             shown = terminal.cut(name, letters)
             names.append(_label(begin + 5, y + tall / 2 + 4, shown, "start", f"in-way {style}"))

@@ -37,6 +37,22 @@ def candidates(view: View, plan: Plan) -> list[Promise]:
     return sorted(found, key=lambda promise: -promise[0])
 
 
+def last(view: View, plan: Plan) -> Iterator[Promise]:
+    """Let those in the buffer and all others fill the lowest ways together; or part them again.
+
+    Critical tenants then have the topmost ways but DDIO's as well. Tried once all others are, as no
+    counter shows what it may bring.
+    """
+    within = plan.confined & view.best_effort - plan.owners
+    stalled = (view.looks[one].stalled for one in within if one in view.looks)
+    if max(stalled, default=0.0) > HURT:
+        changed = dataclasses.replace(plan, low=not plan.low)
+        words = "the pollute buffer to the lowest ways, which all others may fill as well"
+        if plan.low:
+            words = "the pollute buffer back to the topmost ways"
+        yield 0.0, Move("layout", changed, words)
+
+
 def _all(view: View, plan: Plan) -> Iterator[Promise]:
     yield from _apart(view, plan)
     yield from _together(view, plan)
@@ -260,22 +276,6 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
             changed = dataclasses.replace(plan, dca_off=(*plan.dca_off, port.address))
             words = f"DDIO off at root port {port.address}"
             yield view.relief(view.ids - owners, view.inbound), Move("ddio", changed, words)
-
-
-def last(view: View, plan: Plan) -> Iterator[Promise]:
-    """Let those in the buffer and all others fill the lowest ways together; or part them again.
-
-    Critical tenants then have the topmost ways but DDIO's as well. Tried once all others are, as no
-    counter tells what it may bring.
-    """
-    within = plan.confined & view.best_effort - plan.owners
-    stalled = (view.looks[one].stalled for one in within if one in view.looks)
-    if max(stalled, default=0.0) > HURT:
-        changed = dataclasses.replace(plan, low=not plan.low)
-        words = "the pollute buffer to the lowest ways, which all others may fill as well"
-        if plan.low:
-            words = "the pollute buffer back to the topmost ways"
-        yield 0.0, Move("layout", changed, words)
 
 
 def _lane(view: View, plan: Plan) -> Iterator[Promise]:
