@@ -7,12 +7,13 @@ The rules, in the order in which an access meets them:
   may hold the line (`sharers`, a bit a core); the line is in at most one L2. It fills L2 only.
 * An ordinary line that hits in the LLC *moves* to L2. A line that a device wrote stays in the
   LLC when a core reads it, in one of the *inclusive* ways, to which it migrates, because only these
-  can hold a line that is in an L2 as well (A4, ISCA 2025). When it is evicted from there, the L2's
-  copy goes with it: its entry in the directory is gone (Yan et al., "Attack Directories, Not
-  Caches", S&P 2019). A core that writes a line takes it out of the LLC, as its owner.
-* L2's victim merges into its copy in the LLC if there is one, else it is placed in the ways of
-  the core's mask: the LLC is a victim cache. Masks say where lines are placed, never where they
-  hit.
+  can hold a line that is in an L2 as well (A4, ISCA 2025); but it moves, too, where it would push
+  another such line out of them. When it is evicted from there, the L2's copy goes with it: its
+  entry in the directory is gone (Yan et al., "Attack Directories, Not Caches", S&P 2019). A core
+  that writes a line takes it out of the LLC, as its owner.
+* L2's victim is placed in the ways of the core's mask: the LLC is a victim cache. If it has a copy
+  in the inclusive ways, that goes; without such ways it merges into its copy. Masks say where
+  lines are placed, never where they hit.
 * A device's write updates a line that is in the LLC where it is (write update, a DDIO hit), else
   it is placed in DDIO's ways (write allocate, a DDIO miss; a hit where an L2 had it). A copy in an
   L2 is dropped. With DCA off it goes to memory and the LLC's copy is dropped too.
@@ -160,8 +161,8 @@ def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
 def _may_stay(c: Caches, index: int, way: int) -> bool:
     """Tell whether a device's line may stay in the LLC beside its copy in an L2.
 
-    It may where it is in the inclusive ways, or where the one that would go to make room for it
-    there is none that an L2 of this socket has as well.
+    It may if it is in the inclusive ways, or if the line that it would push out of these is in no
+    L2 of this socket.
     """
     if not c.forbidden[INCLUSIVE, way]:
         return True

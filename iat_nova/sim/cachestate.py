@@ -45,7 +45,7 @@ DDIO, INCLUSIVE, MASKS = range(3)
     VICTIMS_PLACED,
     VICTIMS_MERGED,
     MIGRATED,
-    MOVED,  # from the LLC into an L2
+    MOVED,  # from the LLC into an L2, or with L2's victim from the inclusive ways to its core's
     EVICTED,
     WRITE_BACKS,
     CLEANED,  # written back from the other socket's LLC when a core of this one read them

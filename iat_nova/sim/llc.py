@@ -14,8 +14,9 @@ alone. How old a line is:
   that others get 3, not 2, is calibrated, on claim a4-8b at 0x1e0.
 * What a device writes is a fill, 1, whether it finds its line here or not; it does not count as
   having been here before when a core takes it.
-* A line that migrates to the inclusive ways, and one that L2 returns to its copy, gets 3: it has
-  been read, and L2 has it, or had. Calibrated, on claim a4-3b at 0x0c0.
+* A line that migrates to the inclusive ways, and one that L2 returns to its copy (of a machine
+  without such ways), gets 3: it has been read, and L2 has it, or had. Calibrated, on claim a4-3b at
+  0x0c0, before L2's victims left the inclusive ways.
 
 An LLC that fills has no ages: the least recently used way goes, as in L2.
 """

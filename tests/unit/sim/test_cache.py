@@ -219,6 +219,33 @@ class TestRules(unittest.TestCase):
         self.assertIn(llc_lines(c)[7], {0, 1})
         self.assertEqual(cache.L2, cache.core_access(c, 0, 7, 0, 1))
 
+    def test_a_read_dma_line_that_l2_gives_back_moves_to_the_ways_of_its_core(self):
+        """There the device's next write finds it (A4, figure 7)."""
+        c = small()
+        cache.set_mask(c, cache.MASKS, 0b001100)
+        cache.dma_write(c, 7, 1, 1)
+        cache.core_access(c, 0, 7, 0, 1)
+        self.assertIn(llc_lines(c)[7], {0, 1})
+        for line in range(11, 11 + 4 * 40, 4):  # of the same set of L2
+            cache.core_access(c, 0, line, 0, 0)
+            if llc_lines(c)[7] in {2, 3}:
+                break
+        self.assertIn(llc_lines(c)[7], {2, 3})
+        before = totals(c)["ddio_hits"]
+        cache.dma_write(c, 7, 1, 1)
+        self.assertEqual(before + 1, totals(c)["ddio_hits"])
+
+    def test_a_dma_line_pushes_no_other_out_of_the_inclusive_ways(self):
+        """With as many there as there is room for, each in an L2 too, the next leaves the LLC."""
+        c = small(slices=1, llc_sets_per_slice=1, inclusive_ways=WayMask(0b000001))
+        for line in (4, 5):
+            cache.dma_write(c, line, 1, 1)
+            cache.core_access(c, 0, line, 0, 1)
+        self.assertEqual({4: 0}, llc_lines(c))
+        self.assertEqual(0, totals(c)["recalled"])
+        for line in (4, 5):
+            self.assertEqual(cache.L2, cache.core_access(c, 0, line, 0, 1))
+
     def test_dca_off_writes_to_memory_and_drops_copies(self):
         """Without DCA neither cache holds the line after a device wrote it."""
         c = small()
