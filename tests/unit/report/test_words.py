@@ -67,6 +67,19 @@ class TestWords(unittest.TestCase):
         self.assertIn("State      Trial\n           nothing was done in this iteration", page)
         self.assertNotIn("stable", page)
 
+    def test_what_counters_did_not_decide(self):
+        """Where nothing was done nothing changed; else the steps have another cause, told there."""
+        quiet = stories.quiet(5, stories.NIGHT)
+        self.assertEqual((True, ()), (quiet.decision.stable, quiet.decision.changes))
+        self.assertIn("Changes: none", words.explain(quiet, self.inventory, None))
+        did = dataclasses.replace(
+            self.iteration, decision=dataclasses.replace(self.iteration.decision, changes=())
+        )
+        page = words.explain(did, self.inventory, None)
+        self.assertNotIn("Changes", page)
+        self.assertIn("grow ddio", page)
+        self.assertNotIn("\n\n\n", page)
+
     def test_limits_of_bandwidth(self):
         """What a decision changed is told in its line and its page, what holds in the page."""
         layout = self.iteration.decision.layout
