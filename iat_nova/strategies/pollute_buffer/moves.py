@@ -22,8 +22,8 @@ from iat_nova.strategies.pollute_buffer.view import View
 
 WORTH = 0.006  # less than this cannot be distinguished from chance, so nothing is tried for it
 LANE_LEAVES = 4  # ways beside DDIO's
-HURT = 0.05  # of its cycles stalled: who has less in the buffer needs no other
-SPARED = 0.05  # of its cycles: whose device's DDIO is switched off would lose no more in any case
+HURT = 0.05  # of its cycles: who is stalled less in the buffer needs no other place
+SPARED = 0.05  # of its cycles: DDIO goes off only where the LLC's hits save a device's owner less
 STREAMS = 0.4  # misses a reference: a critical tenant is confined only if it hits this seldom
 
 
@@ -38,10 +38,10 @@ def candidates(view: View, plan: Plan) -> list[Promise]:
 
 
 def last(view: View, plan: Plan) -> Iterator[Promise]:
-    """Let those in the buffer and all others fill the lowest ways together; or part them again.
+    """Make the lowest shared ways the buffer, which all others may fill as well; or no longer.
 
-    Critical tenants then have the topmost ways but DDIO's as well. Tried once all others are, as no
-    counter shows what it may bring.
+    Critical tenants that keep clear then have all shared ways but DDIO's. Tried once all others
+    are, as no counter shows what it may bring.
     """
     within = plan.confined & view.best_effort - plan.owners
     stalled = (view.looks[one].stalled for one in within if one in view.looks)
@@ -49,7 +49,7 @@ def last(view: View, plan: Plan) -> Iterator[Promise]:
         changed = dataclasses.replace(plan, low=not plan.low)
         words = "the pollute buffer to the lowest ways, which all others may fill as well"
         if plan.low:
-            words = "the pollute buffer back to the topmost ways"
+            words = "the pollute buffer away from the lowest ways again"
         yield 0.0, Move("layout", changed, words)
 
 
@@ -195,7 +195,7 @@ def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
 
 def _size(view: View, plan: Plan) -> Iterator[Promise]:
     """Make the buffer larger where those within are stalled, smaller where others are."""
-    if not plan.confined - plan.owners or (plan.on_ddio and len(plan.own) > 1):
+    if not plan.confined - plan.owners or (plan.on_ddio and not plan.low and len(plan.own) > 1):
         return
     shared = room.shared(view.inventory.domain, plan.own, plan.ddio).count
     within, outside = view.stake(plan.confined), view.stake(view.ids - plan.confined)

@@ -53,9 +53,9 @@ class State:
     they were last tried, under any load: others are tried before them. `barred` outlive the
     search: a load that changes back and forth must not have the same move tried at every turn.
     In rest, `deviation` is the usual largest deviation from `looks`, `strange` for how many
-    samples in a row the load has looked changed, `rested` counts the first samples, which take the
-    place of what trials showed; no search begins before `wait_until_s`, and
-    each that finds nothing doubles `wait_s`. The load has been what it is since `load_since_s`;
+    samples in a row the load has looked changed, `rested` counts the first samples after a trial
+    that was kept, which take the place of what it showed; no search begins before `wait_until_s`,
+    and each that finds nothing doubles `wait_s`. The load has been what it is since `load_since_s`;
     if the last ones did not last, none is tried before it has done so for `calm_s`.
     """
 

@@ -56,6 +56,7 @@ class PolluteBuffer:
             f"undone at once at {FAILS_AT_ONCE:+.1%}",
             f"in a smaller buffer nobody may lose {trial.SUFFERS:.0%}, by lending {trial.LENT:.0%}",
             f"with DDIO off at its root port {trial.SUFFERS:.0%}",
+            f"that is tried where the LLC's hits save the owner less than {moves.SPARED:.0%}",
             f"DDIO from {parameters.ddio_ways_min} ways",
             f"DDIO is busy above {amounts.rate(parameters.threshold_miss_low_per_s)}",
         )
@@ -109,9 +110,7 @@ class PolluteBuffer:
             plan = self._with_promises(plan, now)
         if plan.own:  # the lowest ways are promised
             plan = dataclasses.replace(plan, lane=0)
-        if not moves.has_classes(inventory, plan):  # who came takes one more
-            plan = plans.found(inventory.domain, self.parameters.ddio_ways_min)
-            plan = self._with_promises(plan, now)
+        plan = self._with_classes(plan, now)
         after = dataclasses.replace(
             state,
             domain=inventory.domain,
@@ -164,6 +163,16 @@ class PolluteBuffer:
             own = plan.own
         fits = room.fits(inventory.domain, own, plan.ddio)
         return dataclasses.replace(plan, own=own, lent=(), ddio=plan.ddio if fits else ddio)
+
+    def _with_classes(self, plan: Plan, now: Now) -> Plan:
+        """Return the plan, or the found one where it takes more classes of service than there are.
+
+        So it may where a tenant came, or has ways of its own again.
+        """
+        if moves.has_classes(now.inventory, plan):
+            return plan
+        found = plans.found(now.inventory.domain, self.parameters.ddio_ways_min)
+        return self._with_promises(found, now)
 
     def _measure(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """See how fast tenants are under the plan that lies there."""
@@ -291,6 +300,7 @@ class PolluteBuffer:
         at_s = state.base.taken_at_s
         barred = (one.plan for one in state.barred if one.until_s > at_s)
         known = (state.plan, *state.tried, *barred)
+        here = plans.layout(inventory, state.plan)
         found: list[moves.Promise] = []
         if state.trials < TRIALS and state.failed < FAILURES and state.lost <= LOSES:
             found = moves.candidates(view, state.plan)
@@ -298,14 +308,20 @@ class PolluteBuffer:
         for promise, move in (*found, *moves.last(view, state.plan)):
             if move.plan in known or move.what in state.refused:
                 continue
-            if moves.has_classes(inventory, move.plan) and plans.keeps_promises(
-                inventory, move.plan
+            if (
+                moves.has_classes(inventory, move.plan)
+                and plans.keeps_promises(inventory, move.plan)
+                and plans.layout(inventory, move.plan) != here
             ):
                 return promise, move
         return None
 
     def _to_rest(self, state: State) -> State:
-        """Let everything be; a search whose trials all failed makes the next wait longer."""
+        """Let everything be; a search whose trials all failed makes the next wait longer.
+
+        After a trial that was kept its samples are all there is of the plan, and the first of them
+        has the cost of the move in it: the first ones at rest take their place.
+        """
         least, most = self.parameters.backoff_initial_s, self.parameters.backoff_max_s
         wait_s = 0.0
         if state.trials and not state.paid:
@@ -319,7 +335,7 @@ class PolluteBuffer:
             wait_until_s=at_s + wait_s,
             deviation=0.0,
             strange=0,
-            rested=0,
+            rested=0 if state.paid and not state.failed else watch.SETTLING,
         )
 
     def _rest(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
@@ -342,7 +358,7 @@ class PolluteBuffer:
         """Return the plan with lent ways called in if misses stall somebody who lends."""
         lenders = state.plan.lenders & now.looks.keys()
         if any(now.looks[one].stalled > judge.MATTERS for one in lenders):
-            return self._with_promises(state.plan, now)
+            return self._with_classes(self._with_promises(state.plan, now), now)
         return state.plan
 
 

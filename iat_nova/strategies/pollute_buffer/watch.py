@@ -13,8 +13,8 @@ from iat_nova.strategies.pollute_buffer.state import State
 CHANGED = 0.10  # relative; beyond it, and beyond what is usual here, the load is another
 USUAL = 2.5  # times the usual largest deviation
 LEARNT = 8  # samples at rest from which the usual deviation and the mean are taken
-SETTLING = 2  # samples at rest, by which later ones are judged: the caches have filled by then
-UNSETTLED = 0.30  # relative; beyond it these are another load than in the last trial
+SETTLING = 2  # samples at rest after a trial was kept, by which later ones are judged
+UNSETTLED = 0.30  # relative; beyond it one of these is another load than what came before
 SURE = 2  # samples in a row
 
 

@@ -283,6 +283,14 @@ class TrialTest(unittest.TestCase):
                     after, why = seen(after, factor)
                 self.assertEqual(changed, why is not None)
 
+    def test_only_what_a_kept_trial_showed_is_seen_anew_at_rest(self) -> None:
+        """After one that was undone the samples of the plan from before it are still good."""
+        strategy = PolluteBuffer(Parameters())
+        state = strategy.initial(host((PC, FITS)).inventory, 0.0)
+        for paid, failed, rested in ((1, 0, 0), (1, 1, 2), (0, 3, 2), (0, 0, 2)):
+            ended = dataclasses.replace(state, paid=paid, failed=failed, rested=1)
+            self.assertEqual(rested, strategy._to_rest(ended).rested)
+
     def test_what_did_not_pay_is_not_tried_again_because_a_neighbour_comes(self) -> None:
         """A best-effort guest that fills nothing changes nothing; a critical one might."""
         pair = ((PC, FITS), (PC, FITS))
@@ -601,6 +609,36 @@ class BandwidthTest(unittest.TestCase):
         self.assertTrue(run.state.plan.confined and run.state.plan.clear)
         run.on(here, 20, lambda decision: check(here.inventory, decision.layout))
 
+    def test_ways_called_in_may_take_a_class_more_than_there_are(self) -> None:
+        """Its promised ways are its own again, and nobody is confined any more."""
+        here = promising(host((PC, FITS), (BE, STREAM), (PC, FITS), classes=4), 2, 0, 0)
+        reader = dataclasses.replace(here.tenants[0], io=True)
+        inventory = dataclasses.replace(here.inventory, tenants=(reader, *here.tenants[1:]))
+        run = run_once(here)
+        lent = dataclasses.replace(
+            run.plan,
+            confined=frozenset({"t1"}),
+            on_ddio=True,
+            clear=True,
+            own=(),
+            lent=run.plan.own,
+        )
+        self.assertTrue(lent.lent)
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        now = judge.Now.seen(inventory, sample)
+        for classes, confined in ((5, {"t1"}), (3, set())):
+            domain = dataclasses.replace(inventory.domain, classes=classes)
+            here_now = dataclasses.replace(
+                now, inventory=dataclasses.replace(inventory, domain=domain)
+            )
+            looks = {one: dataclasses.replace(look, stalled=0.5) for one, look in now.looks.items()}
+            seen = dataclasses.replace(here_now, looks=looks)
+            called = PolluteBuffer(Parameters())._called_in(
+                dataclasses.replace(run, plan=lent), seen
+            )
+            self.assertTrue(moves.has_classes(seen.inventory, called))
+            self.assertEqual(confined, called.confined)
+
     def test_limits_cost_classes(self) -> None:
         """With no class of service left for them nobody is limited."""
         run = OnMemory(0.3)
@@ -880,6 +918,22 @@ class CleanTest(unittest.TestCase):
                 self.assertEqual([other] if moved else [], found)
         gone = dataclasses.replace(made, low=True).without(frozenset({"t1"}))
         self.assertFalse(gone.low)
+
+    def test_what_moves_no_mask_is_not_tried(self) -> None:
+        """Here the buffer is all that is shared, wherever it lies."""
+        here = promising(host((PC, FITS), (PC, FITS), (BE, STREAM)), 4, 3, 0)
+        run = Run()
+        run.on(here, 2)
+        assert run.state is not None
+        made = dataclasses.replace(
+            run.state.plan, confined=frozenset({"t2"}), buffer=2, on_ddio=False
+        )
+        low = dataclasses.replace(made, low=True)
+        self.assertEqual(plan.layout(here.inventory, made), plan.layout(here.inventory, low))
+        spent = dataclasses.replace(run.state, plan=made, lost=LOSES + 0.01)
+        view = View.of(here.inventory, Parameters(), spent.base, spent.looks)
+        self.assertEqual([low], [move.plan for _, move in moves.last(view, made)])
+        self.assertIsNone(run.strategy._move(spent, here.inventory))
 
     def test_a_lane_is_for_critical_tenants_with_io_only(self) -> None:
         """The others begin above it."""
