@@ -116,5 +116,6 @@ class RunOut(TwoTenants):
         except HardwareError as error:  # some are in limbo, of which only the kernel knows
             self.assertIn("Out of RMIDs", str(error))
         else:
-            self.assertIn("2 tenants want an RMID each, 0 of", self.monitor.full)
+            # One may have left limbo since: too few all the same.
+            self.assertRegex(self.monitor.full, "2 tenants want an RMID each, [01] of")
         self.assertEqual({}, self.monitor.read())
