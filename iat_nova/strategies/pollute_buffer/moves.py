@@ -229,7 +229,8 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
         return
     readers, ways = view.readers, domain.ways
     if not plan.ddio:
-        if missed > numbers.threshold_miss_low_per_s:
+        fits = room.fits(domain, plan.own, numbers.ddio_ways_min)
+        if missed > numbers.threshold_miss_low_per_s and fits:
             yield view.relief(view.ids - readers, missed), _ddio_move(plan, numbers.ddio_ways_min)
         return
     more = min(plan.ddio + 2, numbers.ddio_ways_max, ways)

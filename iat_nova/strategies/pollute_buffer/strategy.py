@@ -167,7 +167,7 @@ class PolluteBuffer:
     def _with_classes(self, plan: Plan, now: Now) -> Plan:
         """Return the plan, or the found one where it takes more classes of service than there are.
 
-        So it may where a tenant came, or has ways of its own again.
+        So it may where a tenant came, has ways of its own again or left the buffer.
         """
         if moves.has_classes(now.inventory, plan):
             return plan
@@ -198,7 +198,7 @@ class PolluteBuffer:
         changed = frozenset(judge.other_loads(inventory.tenants, state.looks, now.looks))
         plan = self._called_in(state, now)
         plan = arrivals.critical_released(plan, state.members, changed)
-        plan = dataclasses.replace(plan, limits=())
+        plan = self._with_classes(dataclasses.replace(plan, limits=()), now)
         words = f"{why}: measuring anew"
         if often:
             plan = plans.found(inventory.domain, self.parameters.ddio_ways_min)

@@ -36,6 +36,7 @@ from iat_nova.strategies.pollute_buffer import (
     judge,
     moves,
     plan,
+    room,
     trial,
     watch,
 )
@@ -639,6 +640,27 @@ class BandwidthTest(unittest.TestCase):
             self.assertTrue(moves.has_classes(seen.inventory, called))
             self.assertEqual(confined, called.confined)
 
+    def test_who_leaves_the_buffer_may_take_a_class_more_than_there_are(self) -> None:
+        """A critical tenant whose load has changed; then nobody is confined any more."""
+        here = host((PC, FITS), (PC, STREAM), (BE, STREAM))
+        reader = dataclasses.replace(here.tenants[0], io=True)
+        tenants = (reader, *here.tenants[1:])
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        for classes, confined in ((4, {"t2"}), (3, set())):
+            domain = dataclasses.replace(here.inventory.domain, classes=classes)
+            now = judge.Now.seen(DomainInventory(domain, tenants), sample)
+            before = now.looks["t1"]
+            other = dataclasses.replace(before, references_per_s=2 * before.references_per_s)
+            state = run_once(here)
+            apart = dataclasses.replace(
+                state.plan, confined=frozenset({"t1", "t2"}), on_ddio=True, clear=True
+            )
+            self.assertTrue(moves.has_classes(now.inventory, apart))
+            state = dataclasses.replace(state, plan=apart, looks={**now.looks, "t1": other})
+            after, _ = PolluteBuffer(Parameters())._another_load(state, now, "t1: another load")
+            self.assertTrue(moves.has_classes(now.inventory, after.plan))
+            self.assertEqual(confined, after.plan.confined)
+
     def test_limits_cost_classes(self) -> None:
         """With no class of service left for them nobody is limited."""
         run = OnMemory(0.3)
@@ -1095,6 +1117,17 @@ class PromiseTest(unittest.TestCase):
 
 class RulesTest(unittest.TestCase):
     """What holds of every decision."""
+
+    def test_devices_are_confined_only_where_there_is_room(self) -> None:
+        """Where they were found to fill any way, beside promised and shared ones."""
+        here = host((PC, STREAM), (PC, STREAM), (BE, STREAM), ddio_found=WayMask(0))
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        busy = dataclasses.replace(sample, ddio_hits_per_s=1e7, ddio_misses_per_s=8e7)
+        for ways, fits in ((3, True), (4, False)):
+            view = View.of(here.inventory, Parameters(), busy, judge.look(here.tenants, sample))
+            own = (room.Own("t0", ways), room.Own("t1", ways))
+            found = moves._ddio(view, Plan(frozenset(), 2, 0, own=own))
+            self.assertEqual(fits, any(move.plan.ddio for _, move in found))
 
     def test_every_layout_can_be_applied(self) -> None:
         """On drawn hosts, with coerced and with reserved ways."""
