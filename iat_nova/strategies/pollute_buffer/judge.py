@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from iat_nova.model import DomainInventory, Priority, Rates, Sample, Tenant
 
 WEIGHTS = {Priority.STACK: 16.0, Priority.PC: 16.0, Priority.BE: 1.0}
+FLOOR = 0.98  # of its speed with ways of its own: what a best-effort tenant is left if possible
 MISS_CYCLES = 100.0  # of an LLC miss: some 90 ns at 2.3 GHz, two at a time
 ASLEEP_CYCLES_PER_S = 1e7  # of a CPU: whose guest does next to nothing is not judged
 MOST_STALLED = 0.95
@@ -31,6 +32,9 @@ class Look:
 
 
 Looks = Mapping[str, Look]
+
+Floors = Mapping[str, float]
+"""By tenant, the speed below which what it loses counts as if it were critical."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,12 +89,16 @@ def _mean(before: Look, new: Look, count: int) -> Look:
     )
 
 
-def gain(tenants: Iterable[Tenant], before: Looks, after: Looks) -> float:
+def gain(
+    tenants: Iterable[Tenant], before: Looks, after: Looks, floors: Floors | None = None
+) -> float:
     """Return the weighted mean of the tenants' gains in speed; 0.02 is 2 %.
 
     A best-effort tenant's counts by how near it is to its speed without misses: one that hardly
     gets on with all ways does not outweigh, by losing half of that little, what critical ones gain.
+    What it lacks of its floor counts like a critical tenant's speed, before and after.
     """
+    floors = floors or {}
     total = gained = 0.0
     for tenant in tenants:
         if tenant.id in before and tenant.id in after and before[tenant.id].speed:
@@ -98,6 +106,8 @@ def gain(tenants: Iterable[Tenant], before: Looks, after: Looks) -> float:
             total += weight
             relative = after[tenant.id].speed / before[tenant.id].speed - 1.0
             gained += weight * _counts(tenant, before[tenant.id]) * relative
+            if floor := floors.get(tenant.id):
+                gained += _lacks(before[tenant.id], floor) - _lacks(after[tenant.id], floor)
     return gained / total if total else 0.0
 
 
@@ -105,15 +115,21 @@ def _counts(tenant: Tenant, one: Look) -> float:
     return 1.0 - one.stalled if tenant.priority is Priority.BE else 1.0
 
 
-def stakes(tenants: Iterable[Tenant], looks: Looks) -> dict[str, float]:
+def _lacks(one: Look, floor: float) -> float:
+    """Return what share of its floor a tenant lacks, weighed like a critical tenant's speed."""
+    return WEIGHTS[Priority.PC] * max(0.0, 1.0 - one.speed / floor)
+
+
+def stakes(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, float]:
     """Return how much all would gain if a tenant never missed: no move can bring more by it."""
     known = [tenant for tenant in tenants if tenant.id in looks]
     total = sum(WEIGHTS[tenant.priority] for tenant in known)
-    return {tenant.id: _stake(tenant, looks[tenant.id]) / total for tenant in known}
+    return {one.id: _stake(one, looks[one.id], floors.get(one.id)) / total for one in known}
 
 
-def _stake(tenant: Tenant, one: Look) -> float:
-    return WEIGHTS[tenant.priority] * _counts(tenant, one) * one.stalled / (1.0 - one.stalled)
+def _stake(tenant: Tenant, one: Look, floor: float | None) -> float:
+    stake = WEIGHTS[tenant.priority] * _counts(tenant, one) * one.stalled / (1.0 - one.stalled)
+    return stake + _lacks(one, floor) if floor else stake
 
 
 def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Iterator[str]:

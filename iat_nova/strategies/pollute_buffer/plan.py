@@ -47,7 +47,9 @@ class Plan:
     `own`: who has ways that no other tenant may fill (see `room`); one that is confined has no
     others. `lent`: who was promised such ways and loses nothing by others that fill them too.
     `limits`: whose memory bandwidth is limited. `dca_off`: the root ports whose devices write to
-    memory instead of into the LLC.
+    memory instead of into the LLC. `apart`: who, for a sample, has the highest ways below DDIO's,
+    out of which all others keep but those that reach them from promised ones or from a buffer that
+    lies on DDIO's (see `floors`).
     """
 
     confined: frozenset[str]
@@ -62,6 +64,7 @@ class Plan:
     lent: tuple[Own, ...] = ()
     limits: tuple[Limit, ...] = ()
     dca_off: tuple[str, ...] = ()
+    apart: tuple[Own, ...] = ()
 
     def bandwidth_of(self, tenant: str) -> int:
         """Return what of its memory bandwidth a tenant is left, in percent."""
@@ -111,7 +114,7 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
     """Return the masks of a plan. Tenants with the same mask and limit share a class of service."""
     members: dict[tuple[WayMask, int], list[str]] = {}
     masks: dict[Hashable, WayMask] = {}
-    owners = plan.owners
+    owners = plan.owners | {one.tenant for one in plan.apart}
     for tenant in inventory.tenants:
         # All that a mask depends on; there are far fewer than tenants.
         own = tenant.id if tenant.id in owners else None
@@ -192,6 +195,14 @@ def _filled(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
         reach = tenant.id not in plan.confined and not tenant.ways.held
         return _coerced(domain, room.mask(domain, plan.own, plan.ddio, tenant, reach=reach))
     everything = room.shared(domain, plan.own, plan.ddio)
+    if plan.apart:
+        top = room.clean_top(domain, everything, plan.ddio)
+        for one in plan.apart:
+            top -= one.ways
+            if one.tenant == tenant.id:
+                return _coerced(domain, WayMask.span(top, one.ways))
+        if tenant.id not in plan.confined or not plan.on_ddio or plan.low:
+            everything = WayMask.span(everything.lowest, top - everything.lowest)
     if tenant.id in plan.confined:
         return _buffer(domain, plan, everything, max(plan.buffer, _least(inventory, plan)))
     most = max(tenant.ways.max, domain.min_ways)

@@ -48,7 +48,7 @@ def promised(
     everybody = len(asked) == len(inventory.tenants) <= classes
     if everybody and sum(one.ways for one in asked) <= left:
         return tuple(asked)
-    left -= _shared_least(inventory.domain)
+    left -= shared_least(inventory.domain)
     found: list[Own] = []
     for one in asked:
         if one.ways <= left and len(found) < classes:
@@ -57,18 +57,24 @@ def promised(
     return tuple(found)
 
 
+def clean_top(domain: CacheDomain, shared: WayMask, ddio: int) -> int:
+    """Return the first way above those of the shared ones that devices do not fill."""
+    return min(shared.highest + 1, domain.ways - ddio)
+
+
 def _free(domain: CacheDomain, ddio: int) -> int:
     return _clean(domain, ddio) - open_ways(domain).lowest
 
 
-def _shared_least(domain: CacheDomain) -> int:
+def shared_least(domain: CacheDomain) -> int:
+    """Return how many ways besides DDIO's are left to share."""
     return max(SHARED_LEAST, domain.min_ways)
 
 
 def fits(domain: CacheDomain, own: Sequence[Own], ddio: int) -> bool:
     """Tell whether there is room for these besides DDIO's ways."""
     owned = sum(one.ways for one in own)
-    return not own or owned <= _free(domain, ddio) - _shared_least(domain)
+    return not own or owned <= _free(domain, ddio) - shared_least(domain)
 
 
 def reaching(domain: CacheDomain, own: Sequence[Own]) -> frozenset[str]:

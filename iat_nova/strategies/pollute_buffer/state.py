@@ -8,7 +8,7 @@ import enum
 from collections.abc import Mapping
 
 from iat_nova.model import CacheDomain, Layout, Priority, Sample, WayRequest
-from iat_nova.strategies.pollute_buffer.judge import Look
+from iat_nova.strategies.pollute_buffer.judge import Floors, Look
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 
 
@@ -56,7 +56,10 @@ class State:
     samples in a row the load has looked changed, `rested` counts the first samples after a trial
     that was kept, which take the place of what it showed; no search begins before `wait_until_s`,
     and each that finds nothing doubles `wait_s`. The load has been what it is since `load_since_s`;
-    if the last ones did not last, none is tried before it has done so for `calm_s`.
+    if the last ones did not last, none is tried before it has done so for `calm_s`. Tenants last
+    came, went or changed at `came_s`, `hurried` if soon after others had. `samples` counts those
+    of this search's trials since one was kept at once. `floors` outlive it: they are known until a
+    tenant's own load changes.
     """
 
     iteration: int
@@ -87,3 +90,7 @@ class State:
     barred: tuple[Barred, ...] = ()
     load_since_s: float = 0.0
     calm_s: float = 0.0
+    came_s: float | None = None
+    hurried: bool = False
+    samples: int = 0
+    floors: Floors = dataclasses.field(default_factory=dict)

@@ -7,19 +7,20 @@ import dataclasses
 from collections.abc import Iterable, Set
 
 from iat_nova.model import DomainInventory, Tenant
-from iat_nova.strategies.pollute_buffer import judge
+from iat_nova.strategies.pollute_buffer import floors, judge
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Looks, Now
 from iat_nova.strategies.pollute_buffer.state import State
 
 SUFFERS = 0.05  # of its speed: who is confined to fewer ways, or reads its blocks from memory
-LENT = 0.02  # of its speed, which who lends promised ways must not lose
+LENT = 0.02  # of its speed, which who lends promised ways must not lose but in the first sample
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
     """The mean of a trial's samples, and what all gained together: 0.02 is 2 %.
 
+    `speeds` is that without what floors add to it.
     `other` does something else than when the trial began, so that nothing can be said; `suffers`
     is slowed more than any gain of others is worth.
     """
@@ -27,6 +28,7 @@ class Shown:
     looks: Looks
     counted: int
     gain: float
+    speeds: float
     other: str | None
     suffers: str | None
 
@@ -41,6 +43,7 @@ def shown(state: State, now: Now, tenants: Iterable[Tenant]) -> Shown:
     return Shown(
         looks,
         counted,
+        judge.gain(tenants, state.looks, looks, floors.known(state)),
         judge.gain(tenants, state.looks, looks),
         judge.other_load(alike, state.looks, now.looks),
         _suffers(state, looks, switched),
@@ -55,7 +58,8 @@ def _suffers(state: State, looks: Looks, switched: Set[str]) -> str | None:
     """
     assert state.trial is not None
     trial = state.trial.plan
-    limits = dict.fromkeys(trial.lenders, LENT)
+    # The first sample has the cost of the move in it: the ways that others fill, too, were full.
+    limits = dict.fromkeys(trial.lenders, LENT if state.trial_counted else SUFFERS)
     if len(trial.dca_off) > len(state.plan.dca_off):
         limits = dict.fromkeys(switched, SUFFERS) | limits
     if trial.buffer < min(state.plan.buffer, plans.BUFFER_WAYS):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from iat_nova.model import DomainInventory, Parameters, Priority, Sample
 from iat_nova.strategies.pollute_buffer import judge
-from iat_nova.strategies.pollute_buffer.judge import Looks
+from iat_nova.strategies.pollute_buffer.judge import Floors, Looks
 from iat_nova.strategies.pollute_buffer.plan import Plan
 
 LINE = 64  # bytes that a miss moves
@@ -19,8 +19,8 @@ LINE = 64  # bytes that a miss moves
 class View:
     """What moves are chosen by. `settled`: none has been kept since the load last changed.
 
-    `stakes`: what all would gain if a tenant never missed. `ids`: everybody, of whom some are
-    `best_effort` and some `readers` of what devices write.
+    `stakes`: what all would gain if a tenant never missed, or had its floor. `ids`: everybody, of
+    whom some are `best_effort` and some `readers` of what devices write.
     """
 
     inventory: DomainInventory
@@ -40,6 +40,7 @@ class View:
         parameters: Parameters,
         sample: Sample,
         looks: Looks,
+        floors: Floors | None = None,
         *,
         settled: bool = True,
     ) -> View:
@@ -51,7 +52,7 @@ class View:
             sample,
             looks,
             settled,
-            judge.stakes(tenants, looks),
+            judge.stakes(tenants, looks, floors or {}),
             frozenset(tenant.id for tenant in tenants),
             frozenset(one.id for one in tenants if one.priority is Priority.BE),
             frozenset(tenant.id for tenant in tenants if tenant.io),
