@@ -16,10 +16,10 @@ from iat_nova.model import (
     Sample,
     Step,
 )
-from iat_nova.strategies.pollute_buffer import arrivals, judge, moves, room, trial, watch
+from iat_nova.strategies.pollute_buffer import arrivals, floors, judge, moves, room, trial, watch
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
-from iat_nova.strategies.pollute_buffer.plan import Plan
+from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import Barred, Phase, State
 from iat_nova.strategies.pollute_buffer.view import View
@@ -31,6 +31,7 @@ PAYS = 0.008  # gain of the mean of a trial's samples at which it is kept
 PAYS_AT_ONCE = 0.03  # of the first sample
 FAILS_AT_ONCE = -0.005
 TRIALS = 12  # in one search
+SAMPLES = 14  # of the trials of one search, since one was kept at once
 SHORT_S = 5.0  # a load that lasts no longer ends before what trials find for it has paid
 LOSES = 0.15  # of a second's work: what the failed trials of one search may cost
 FAILURES = 5  # in a row that end a search: what promised most was tried first
@@ -53,6 +54,8 @@ class PolluteBuffer:
             f"tried after {FIRST_LOOKS} samples, after one where {OBVIOUS:+.0%} may be gained",
             f"a trial is kept above {PAYS:+.1%} in {TRIAL_LOOKS} samples",
             f"at once above {PAYS_AT_ONCE:+.1%}",
+            f"a best-effort tenant is left {judge.FLOOR:.0%} of its speed with ways of its own,"
+            " as far as critical ones do not lose more by it",
             f"undone at once at {FAILS_AT_ONCE:+.1%}",
             f"in a smaller buffer nobody may lose {trial.SUFFERS:.0%}, by lending {trial.LENT:.0%}",
             f"with DDIO off at its root port {trial.SUFFERS:.0%}",
@@ -97,6 +100,7 @@ class PolluteBuffer:
         if members != state.members:
             state, judged = self._ended(state, now)
         here = frozenset(member.id for member in members)
+        unchanged = {member.id for member in members if member in state.members}
         plan = state.plan.without(frozenset(state.plan.confined - here))
         plan = arrivals.joined(plan, inventory, frozenset(member.id for member in state.members))
         if plan.confined == here:  # whom it protected has left
@@ -118,6 +122,9 @@ class PolluteBuffer:
             plan=plan,
             wait_until_s=0.0,
             load_since_s=now.at_s - SHORT_S,
+            came_s=now.at_s,
+            hurried=state.came_s is not None and now.at_s - state.came_s < SHORT_S,
+            floors=floors.without(state.floors, state.floors.keys() - unchanged),
         )
         before = {member.id for member in state.members}
         steps = [
@@ -144,12 +151,15 @@ class PolluteBuffer:
         if state.trial is None or same is None or state.domain != now.inventory.domain:
             return doubted, ()
         seen, move = trial.shown(state, now, same), state.trial
+        if move.plan.apart:
+            step = Step(Action.UNDO, move.subject, f"{move.words}: others came, undone")
+            return doubted, (step,)
         if seen.other is None and seen.suffers is None and seen.gain > PAYS_AT_ONCE:
-            step = Step(Action.GROW, move.subject, f"{move.words}: {_speeds(seen.gain)}, kept")
+            step = Step(Action.GROW, move.subject, f"{move.words}: {_speeds(seen)}, kept")
             return dataclasses.replace(doubted, plan=move.plan), (step,)
         why = seen.other and f"{seen.other} has another load"
         why = why or (seen.suffers and f"{seen.suffers} would lose too much")
-        step = Step(Action.UNDO, move.subject, f"{move.words}: {why or _speeds(seen.gain)}, undone")
+        step = Step(Action.UNDO, move.subject, f"{move.words}: {why or _speeds(seen)}, undone")
         return dataclasses.replace(doubted, doubted=(move.what,)), (step,)
 
     def _with_promises(self, plan: Plan, now: Now) -> Plan:
@@ -205,7 +215,11 @@ class PolluteBuffer:
             plan = self._with_promises(plan, now)
             words = f"{why} after {lasted_s:.0f} s: no trials before one lasts {calm_s:.0f} s"
         fresh = dataclasses.replace(
-            _afresh(state), load_since_s=now.at_s, calm_s=float(calm_s), plan=plan
+            _afresh(state),
+            load_since_s=now.at_s,
+            calm_s=float(calm_s),
+            plan=plan,
+            floors=floors.without(state.floors, changed),
         )
         subject = state.trial.subject if state.trial is not None else "layout"
         action = Action.HOLD if state.trial is None else Action.UNDO
@@ -214,22 +228,39 @@ class PolluteBuffer:
     def _judge(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Keep the move on trial, undo it, or look once more."""
         assert state.trial is not None
+        is_reference = bool(state.trial.plan.apart)
         seen = trial.shown(state, now, now.inventory.tenants)
         if seen.other:
             why = f"{state.trial.words}: undone, {seen.other} has another load"
             return self._another_load(state, now, why)
         gain, count = seen.gain, seen.counted
-        state = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=count)
+        state = dataclasses.replace(
+            state, trial_looks=seen.looks, trial_counted=count, samples=state.samples + 1
+        )
+        if is_reference:
+            return self._measured(state, now)
         if seen.suffers:
-            return self._undo(state, now, gain, f"{seen.suffers} would lose too much")
+            return self._undo(state, now, seen, f"{seen.suffers} would lose too much")
         if gain > PAYS_AT_ONCE or (count == TRIAL_LOOKS and gain > PAYS):
-            return self._keep(state, now, gain)
+            return self._keep(state, now, seen)
         if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
             return state, ()
-        return self._undo(state, now, gain, _speeds(gain))
+        return self._undo(state, now, seen, _speeds(seen))
+
+    def _measured(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
+        """Remember how fast tenants are with ways of their own, and go on from the plan."""
+        assert state.trial is not None
+        after = dataclasses.replace(
+            state,
+            floors=floors.measured(state, state.trial_looks),
+            refused=(*state.refused, state.trial.what),  # whoever slept is not asked again
+            trial=None,
+        )
+        step = Step(Action.UNDO, state.trial.subject, f"{state.trial.words}: seen, undone")
+        return self._next(after, now, (step,))
 
     def _undo(
-        self, state: State, now: Now, gain: float, why: str
+        self, state: State, now: Now, seen: trial.Shown, why: str
     ) -> tuple[State, tuple[Step, ...]]:
         """Lay the plan out again as it was, bar the move for a while, and try the next."""
         assert state.trial is not None
@@ -240,7 +271,7 @@ class PolluteBuffer:
             failed=state.failed + 1,
             refused=(*state.refused, state.trial.what),
             doubted=(*_others(state.doubted, state.trial.what), state.trial.what),
-            lost=state.lost + max(0.0, -gain),
+            lost=state.lost + max(0.0, -seen.speeds),
             barred=self._bar(state.barred, state.trial.plan, now.at_s),
         )
         reason = f"{state.trial.words}: {why}, undone"
@@ -254,7 +285,7 @@ class PolluteBuffer:
         others = (one for one in barred if one.plan != plan and one.until_s + most > at_s)
         return (*others, Barred(plan, delay_s, at_s + delay_s))
 
-    def _keep(self, state: State, now: Now, gain: float) -> tuple[State, tuple[Step, ...]]:
+    def _keep(self, state: State, now: Now, seen: trial.Shown) -> tuple[State, tuple[Step, ...]]:
         """The move paid: it is the plan now, and what it showed is the measure of the next."""
         assert state.trial is not None
         kept = dataclasses.replace(
@@ -268,8 +299,9 @@ class PolluteBuffer:
             counted=state.trial_counted,
             base=now.sample,
             paid=state.paid + 1,
+            samples=0 if seen.speeds > PAYS_AT_ONCE else state.samples,
         )
-        reason = f"{state.trial.words}: {_speeds(gain)}, kept"
+        reason = f"{state.trial.words}: {_speeds(seen)}, kept"
         return self._next(kept, now, (Step(Action.GROW, state.trial.subject, reason),))
 
     def _next(
@@ -296,7 +328,18 @@ class PolluteBuffer:
             return None
         if len(state.changes_at_s) + 1 >= self.parameters.mask_changes_per_minute:
             return None
-        view = View.of(inventory, self.parameters, state.base, state.looks, settled=not state.paid)
+        if state.samples >= SAMPLES:
+            return None
+        if reference := self._reference(state, inventory):
+            return OBVIOUS, reference
+        view = View.of(
+            inventory,
+            self.parameters,
+            state.base,
+            state.looks,
+            floors.known(state),
+            settled=not state.paid,
+        )
         at_s = state.base.taken_at_s
         barred = (one.plan for one in state.barred if one.until_s > at_s)
         known = (state.plan, *state.tried, *barred)
@@ -315,6 +358,16 @@ class PolluteBuffer:
             ):
                 return promise, move
         return None
+
+    def _reference(self, state: State, inventory: DomainInventory) -> Move | None:
+        """Return the trial that shows the floors that the next one is judged by; None: known.
+
+        Where tenants come one soon after another, what may help most is not put off by it.
+        """
+        if state.hurried and not state.trials and state.counted < FIRST_LOOKS:
+            return None
+        reference = floors.reference(inventory, state)
+        return None if reference is None or reference.what in state.refused else reference
 
     def _to_rest(self, state: State) -> State:
         """Let everything be; a search whose trials all failed makes the next wait longer.
@@ -350,6 +403,8 @@ class PolluteBuffer:
             return seen, ()
         reason = why or "nothing was tried for long"
         step = Step(Action.HOLD, "layout", f"{reason}: measuring anew")
+        if overdue:
+            seen = dataclasses.replace(seen, floors={})
         if called_in:
             return _afresh(dataclasses.replace(seen, plan=plan)), (step,)
         return _looked(_afresh(seen), now), (step,)
@@ -362,8 +417,10 @@ class PolluteBuffer:
         return state.plan
 
 
-def _speeds(gain: float) -> str:
-    return f"speeds {gain:+.1%} together"
+def _speeds(seen: trial.Shown) -> str:
+    if f"{seen.gain:.3f}" == f"{seen.speeds:.3f}":
+        return f"speeds {seen.speeds:+.1%} together"
+    return f"speeds {seen.speeds:+.1%} together, {seen.gain:+.1%} with what best-effort ones lack"
 
 
 def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
@@ -394,6 +451,7 @@ def _afresh(state: State) -> State:
         paid=0,
         deviation=0.0,
         strange=0,
+        samples=0,
     )
 
 
