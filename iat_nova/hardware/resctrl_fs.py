@@ -116,15 +116,14 @@ class ResctrlFs:
                 f"{self.root}), and boot with rdt=l3cat where the kernel leaves it off"
             )
         first = f"info/{resources[0]}"
-        limits = [
-            int(self._get(str(path.relative_to(self.root))))
-            for path in sorted(self.root.glob("info/*/num_closids"))
-        ]
+        # Resources that only monitor have no such file.
+        others = [self._get(f"info/{name}/num_closids", "") for name in self._folders("info")]
+        numbers = (self._get(f"{first}/num_closids"), *others)
         return Info(
             resources=resources,
             cbm_mask=WayMask(int(self._get(f"{first}/cbm_mask"), 16)),
             min_cbm_bits=int(self._get(f"{first}/min_cbm_bits")),
-            closids=min(limits),
+            closids=min(int(number) for number in numbers if number),
             shareable_bits=WayMask(int(self._get(f"{first}/shareable_bits", "0"), 16)),
             sparse_masks=self._get(f"{first}/sparse_masks", "0") == "1",
             io_alloc=self._get(f"{first}/io_alloc", "not supported") == "enabled",
@@ -132,11 +131,15 @@ class ResctrlFs:
 
     def groups(self) -> tuple[str, ...]:
         """Return the names of all control groups beside the default one."""
+        return tuple(name for name in self._folders("") if name not in _NOT_GROUPS)
+
+    def _folders(self, folder: str) -> list[str]:
+        """Return the names of the folders in one. Raises `HardwareError`: none is there now."""
+        path = self.root / folder
         try:
-            entries = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir())
+            return sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
         except OSError as error:
-            raise HardwareError(f"{self.root}: {error.strerror}") from error
-        return tuple(name for name in entries if name not in _NOT_GROUPS)
+            raise HardwareError(f"{path}: {error.strerror}") from error
 
     def masks(self, group: str, resource: str) -> Mapping[int, WayMask]:
         """Return a group's masks by domain, as its ``schemata`` has them."""

@@ -51,6 +51,18 @@ class Files(Case):
         with self.refused("is resctrl mounted"), gone.locked():
             self.fail("locked")
 
+    def test_unmounted_while_the_limits_are_read(self):
+        """It was there when it was looked for, and is not when its folders or files are read."""
+        gone = ResctrlFs(self.folder / "none")
+        with (
+            mock.patch.object(Path, "is_dir", return_value=True),
+            self.refused("none/info: No such"),
+        ):
+            gone.info()
+        (gone.root / "info/L3").mkdir(parents=True)
+        with self.refused("none/info/L3/num_closids: No such file"):
+            gone.info()
+
     def test_mounted_with_other_options(self):
         """A resource that schemata no longer has."""
         with self.refused("schemata has no line L3CODE"):
