@@ -3,78 +3,105 @@
 
 In the weighted mean of speeds they count so little that one could lose all it has without being
 seen. So before a search those of whom it is not known have ways of their own for one sample, as
-many as the policy gives them at first, like in a host of fixed partitions. What anyone later
-lacks of that speed counts like the speed of a critical tenant.
+many as the policy gives them at first, like in a host of fixed partitions. What a move takes of
+that weighs like a critical tenant's speed. No critical tenant is confined for it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Set
+from collections.abc import Iterable
 
 from iat_nova.model import DomainInventory, Priority, Tenant, TenantKind
 from iat_nova.strategies.pollute_buffer import judge, moves, room
 from iat_nova.strategies.pollute_buffer import plan as plans
-from iat_nova.strategies.pollute_buffer.judge import Floors, Looks
-from iat_nova.strategies.pollute_buffer.plan import Move
+from iat_nova.strategies.pollute_buffer.judge import Look, Looks
+from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import State
 
+FLOOR = 0.98  # of its speed with ways of its own: what a tenant is left if that costs nobody more
+NOTHING = Look(0.0, 0.0, 0.0, 0.0)  # of a tenant that slept, or did something else
 
-def known(state: State) -> dict[str, float]:
-    """Return the floors that count; who has limited memory bandwidth, by policy, has none."""
+
+def known(state: State, tenants: Iterable[Tenant]) -> dict[str, float]:
+    """Return the floors that count: of speeds, as `judge` has them.
+
+    Who has limited memory bandwidth, by policy, has none; nor who does something else since.
+    """
     plan = state.trial.plan if state.trial is not None else state.plan
     limited = {one.tenant for one in (*state.plan.limits, *plan.limits)}
-    return without(state.floors, limited)
+    return {
+        tenant.id: FLOOR * state.floors[tenant.id].speed
+        for tenant in tenants
+        if tenant.id not in limited and _holds(tenant, state)
+    }
 
 
-def without(floors: Floors, gone: Set[str]) -> dict[str, float]:
-    """Return the floors of all but these."""
-    return {one: speed for one, speed in floors.items() if one not in gone}
+def _holds(tenant: Tenant, state: State) -> bool:
+    """Tell whether a tenant was seen with ways of its own, and still does what it did then."""
+    seen, now = state.floors.get(tenant.id), state.looks.get(tenant.id)
+    if seen is None or now is None:
+        return seen is not None
+    return seen == NOTHING or not judge.other_load([tenant], {tenant.id: seen}, {tenant.id: now})
 
 
-def measured(state: State, looks: Looks) -> dict[str, float]:
-    """Return the floors with those of the tenants that are apart in the trial, and awake."""
+def measured(state: State, tenants: Iterable[Tenant], looks: Looks) -> dict[str, Look]:
+    """Return what was seen of tenants with ways of their own, the trial's last.
+
+    Who slept in it, or did something else, counts as seen: it would do so again.
+    """
     assert state.trial is not None
     apart = {one.tenant for one in state.trial.plan.apart}
-    found = {one: judge.FLOOR * look.speed for one, look in looks.items() if one in apart}
+    here = [tenant for tenant in tenants if tenant.id in apart]
+    other = set(judge.other_loads(here, state.looks, looks))
+    found = {one.id: NOTHING if one.id in other else looks.get(one.id, NOTHING) for one in here}
     return {**state.floors, **found}
 
 
 def reference(inventory: DomainInventory, state: State) -> Move | None:
     """Return the trial of best-effort tenants whose floor is not known, each in ways of its own.
 
-    As many of them as there is room for, below DDIO's ways and beside those left to the others.
-    None: nobody is left, there is no critical tenant to lose to, or no room or class of service.
+    As many of them as there are ways and classes of service for, below DDIO's ways and beside what
+    any other tenant asks for at least. None: misses stall nobody of them, or there is no critical
+    tenant.
     """
-    domain, plan = inventory.domain, state.plan
-    if all(tenant.priority is Priority.BE for tenant in inventory.tenants):
+    unknown = [tenant for tenant in inventory.tenants if _unknown(tenant, state)]
+    stalled = any(state.looks[one.id].stalled > judge.MATTERS for one in unknown)
+    if not stalled or all(tenant.priority is Priority.BE for tenant in inventory.tenants):
         return None
-    shared = room.shared(domain, plan.own, plan.ddio)
-    left = room.clean_top(domain, shared, plan.ddio) - shared.lowest - room.shared_least(domain)
-    apart = []
-    for tenant in inventory.tenants:
-        ways = max(tenant.ways.initial, domain.min_ways)
-        if _unknown(tenant, state) and ways <= left:
-            apart.append(Own(tenant.id, ways))
-            left -= ways
-    changed = dataclasses.replace(plan, apart=tuple(apart))
-    if not apart or not moves.has_classes(inventory, changed):
-        return None
-    if not plans.keeps_promises(inventory, changed):
-        return None
-    names = ", ".join(one.tenant for one in apart)
-    return Move("layout", changed, f"ways of its own for each of {names}, to see its speed there")
+    found = dataclasses.replace(state.plan, limits=())  # what it has without the policy's limit
+    for tenant in unknown:
+        own = Own(tenant.id, max(tenant.ways.initial, inventory.domain.min_ways))
+        more = dataclasses.replace(found, apart=(*found.apart, own))
+        if _fits(inventory, more):
+            found = more
+    names = ", ".join(one.tenant for one in found.apart)
+    words = f"ways of its own for each of {names}, to see its speed there"
+    return Move("layout", found, words) if found.apart else None
 
 
 def _unknown(tenant: Tenant, state: State) -> bool:
-    """Tell whether misses stall a guest that needs a floor and has none."""
-    seen = state.looks.get(tenant.id)
+    """Tell whether a guest that is awake needs a floor and has none."""
     return (
         tenant.priority is Priority.BE
         and tenant.kind is not TenantKind.HOST
         and tenant.id not in state.plan.owners
-        and seen is not None
-        and seen.stalled > judge.MATTERS
-        and tenant.id not in state.floors
+        and tenant.id in state.looks
+        and not _holds(tenant, state)
+    )
+
+
+def _fits(inventory: DomainInventory, plan: Plan) -> bool:
+    """Tell whether enough ways, and classes of service, are left for all others."""
+    apart = {one.tenant for one in plan.apart}
+    others = (one for one in inventory.tenants if one.id not in apart | plan.owners)
+    least = max((one.ways.min for one in others), default=0)
+    shared = room.shared(inventory.domain, plan.own, plan.ddio)
+    left = room.clean_top(inventory.domain, shared, plan.ddio) - shared.lowest - plan.lane
+    left -= sum(one.ways for one in plan.apart)
+    return (
+        left >= max(least, room.shared_least(inventory.domain))
+        and moves.has_classes(inventory, plan)
+        and plans.keeps_promises(inventory, plan)
     )

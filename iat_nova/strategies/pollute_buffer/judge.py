@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from iat_nova.model import DomainInventory, Priority, Rates, Sample, Tenant
 
 WEIGHTS = {Priority.STACK: 16.0, Priority.PC: 16.0, Priority.BE: 1.0}
-FLOOR = 0.98  # of its speed with ways of its own: what a best-effort tenant is left if possible
 MISS_CYCLES = 100.0  # of an LLC miss: some 90 ns at 2.3 GHz, two at a time
 ASLEEP_CYCLES_PER_S = 1e7  # of a CPU: whose guest does next to nothing is not judged
 MOST_STALLED = 0.95

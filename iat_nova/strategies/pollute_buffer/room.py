@@ -59,7 +59,7 @@ def promised(
 
 def clean_top(domain: CacheDomain, shared: WayMask, ddio: int) -> int:
     """Return the first way above those of the shared ones that devices do not fill."""
-    return min(shared.highest + 1, domain.ways - ddio)
+    return min(shared.highest + 1, _clean(domain, ddio))
 
 
 def _free(domain: CacheDomain, ddio: int) -> int:

@@ -31,7 +31,8 @@ PAYS = 0.008  # gain of the mean of a trial's samples at which it is kept
 PAYS_AT_ONCE = 0.03  # of the first sample
 FAILS_AT_ONCE = -0.005
 TRIALS = 12  # in one search
-SAMPLES = 14  # of the trials of one search, since one was kept at once
+REFERENCES = 3  # samples of one search for floors: critical tenants have few ways in these
+SAMPLES = 14  # of the trials of one search, since one was kept that made speeds gain much
 SHORT_S = 5.0  # a load that lasts no longer ends before what trials find for it has paid
 LOSES = 0.15  # of a second's work: what the failed trials of one search may cost
 FAILURES = 5  # in a row that end a search: what promised most was tried first
@@ -54,8 +55,8 @@ class PolluteBuffer:
             f"tried after {FIRST_LOOKS} samples, after one where {OBVIOUS:+.0%} may be gained",
             f"a trial is kept above {PAYS:+.1%} in {TRIAL_LOOKS} samples",
             f"at once above {PAYS_AT_ONCE:+.1%}",
-            f"a best-effort tenant is left {judge.FLOOR:.0%} of its speed with ways of its own,"
-            " as far as critical ones do not lose more by it",
+            f"a best-effort tenant is left {floors.FLOOR:.0%} of its speed with ways of its own"
+            " unless critical ones gain more",
             f"undone at once at {FAILS_AT_ONCE:+.1%}",
             f"in a smaller buffer nobody may lose {trial.SUFFERS:.0%}, by lending {trial.LENT:.0%}",
             f"with DDIO off at its root port {trial.SUFFERS:.0%}",
@@ -124,7 +125,7 @@ class PolluteBuffer:
             load_since_s=now.at_s - SHORT_S,
             came_s=now.at_s,
             hurried=state.came_s is not None and now.at_s - state.came_s < SHORT_S,
-            floors=floors.without(state.floors, state.floors.keys() - unchanged),
+            floors={one: look for one, look in state.floors.items() if one in unchanged},
         )
         before = {member.id for member in state.members}
         steps = [
@@ -152,9 +153,10 @@ class PolluteBuffer:
             return doubted, ()
         seen, move = trial.shown(state, now, same), state.trial
         if move.plan.apart:
-            step = Step(Action.UNDO, move.subject, f"{move.words}: others came, undone")
+            step = Step(Action.UNDO, move.subject, f"{move.words}: tenants came or changed, undone")
             return doubted, (step,)
-        if seen.other is None and seen.suffers is None and seen.gain > PAYS_AT_ONCE:
+        paid = seen.gain > PAYS_AT_ONCE and not seen.unsure
+        if seen.other is None and seen.suffers is None and paid:
             step = Step(Action.GROW, move.subject, f"{move.words}: {_speeds(seen)}, kept")
             return dataclasses.replace(doubted, plan=move.plan), (step,)
         why = seen.other and f"{seen.other} has another load"
@@ -215,11 +217,7 @@ class PolluteBuffer:
             plan = self._with_promises(plan, now)
             words = f"{why} after {lasted_s:.0f} s: no trials before one lasts {calm_s:.0f} s"
         fresh = dataclasses.replace(
-            _afresh(state),
-            load_since_s=now.at_s,
-            calm_s=float(calm_s),
-            plan=plan,
-            floors=floors.without(state.floors, changed),
+            _afresh(state), load_since_s=now.at_s, calm_s=float(calm_s), plan=plan, hurried=False
         )
         subject = state.trial.subject if state.trial is not None else "layout"
         action = Action.HOLD if state.trial is None else Action.UNDO
@@ -228,7 +226,8 @@ class PolluteBuffer:
     def _judge(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Keep the move on trial, undo it, or look once more."""
         assert state.trial is not None
-        is_reference = bool(state.trial.plan.apart)
+        if state.trial.plan.apart:
+            return self._measured(state, now)
         seen = trial.shown(state, now, now.inventory.tenants)
         if seen.other:
             why = f"{state.trial.words}: undone, {seen.other} has another load"
@@ -237,11 +236,9 @@ class PolluteBuffer:
         state = dataclasses.replace(
             state, trial_looks=seen.looks, trial_counted=count, samples=state.samples + 1
         )
-        if is_reference:
-            return self._measured(state, now)
         if seen.suffers:
             return self._undo(state, now, seen, f"{seen.suffers} would lose too much")
-        if gain > PAYS_AT_ONCE or (count == TRIAL_LOOKS and gain > PAYS):
+        if (gain > PAYS_AT_ONCE and not seen.unsure) or (count == TRIAL_LOOKS and gain > PAYS):
             return self._keep(state, now, seen)
         if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
             return state, ()
@@ -252,8 +249,9 @@ class PolluteBuffer:
         assert state.trial is not None
         after = dataclasses.replace(
             state,
-            floors=floors.measured(state, state.trial_looks),
-            refused=(*state.refused, state.trial.what),  # whoever slept is not asked again
+            floors=floors.measured(state, now.inventory.tenants, now.looks),
+            samples=state.samples + 1,
+            references=state.references + 1,
             trial=None,
         )
         step = Step(Action.UNDO, state.trial.subject, f"{state.trial.words}: seen, undone")
@@ -273,6 +271,7 @@ class PolluteBuffer:
             doubted=(*_others(state.doubted, state.trial.what), state.trial.what),
             lost=state.lost + max(0.0, -seen.speeds),
             barred=self._bar(state.barred, state.trial.plan, now.at_s),
+            trial=None,
         )
         reason = f"{state.trial.words}: {why}, undone"
         return self._next(undone, now, (Step(Action.UNDO, state.trial.subject, reason),))
@@ -300,6 +299,7 @@ class PolluteBuffer:
             base=now.sample,
             paid=state.paid + 1,
             samples=0 if seen.speeds > PAYS_AT_ONCE else state.samples,
+            trial=None,
         )
         reason = f"{state.trial.words}: {_speeds(seen)}, kept"
         return self._next(kept, now, (Step(Action.GROW, state.trial.subject, reason),))
@@ -337,7 +337,7 @@ class PolluteBuffer:
             self.parameters,
             state.base,
             state.looks,
-            floors.known(state),
+            floors.known(state, inventory.tenants),
             settled=not state.paid,
         )
         at_s = state.base.taken_at_s
@@ -366,14 +366,15 @@ class PolluteBuffer:
         """
         if state.hurried and not state.trials and state.counted < FIRST_LOOKS:
             return None
-        reference = floors.reference(inventory, state)
-        return None if reference is None or reference.what in state.refused else reference
+        if state.references >= REFERENCES:
+            return None
+        return floors.reference(inventory, state)
 
     def _to_rest(self, state: State) -> State:
         """Let everything be; a search whose trials all failed makes the next wait longer.
 
-        After a trial that was kept its samples are all there is of the plan, and the first of them
-        has the cost of the move in it: the first ones at rest take their place.
+        After trials of which one was kept its few samples are all there is of the plan, and the
+        first of them has the cost of the move in it: the first ones at rest take their place.
         """
         least, most = self.parameters.backoff_initial_s, self.parameters.backoff_max_s
         wait_s = 0.0
@@ -386,9 +387,10 @@ class PolluteBuffer:
             trial=None,
             wait_s=wait_s,
             wait_until_s=at_s + wait_s,
+            hurried=False,
             deviation=0.0,
             strange=0,
-            rested=0 if state.paid and not state.failed else watch.SETTLING,
+            rested=0 if state.paid else watch.SETTLING,
         )
 
     def _rest(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
@@ -403,8 +405,6 @@ class PolluteBuffer:
             return seen, ()
         reason = why or "nothing was tried for long"
         step = Step(Action.HOLD, "layout", f"{reason}: measuring anew")
-        if overdue:
-            seen = dataclasses.replace(seen, floors={})
         if called_in:
             return _afresh(dataclasses.replace(seen, plan=plan)), (step,)
         return _looked(_afresh(seen), now), (step,)
@@ -452,6 +452,7 @@ def _afresh(state: State) -> State:
         deviation=0.0,
         strange=0,
         samples=0,
+        references=0,
     )
 
 

@@ -20,7 +20,8 @@ LENT = 0.02  # of its speed, which who lends promised ways must not lose but in 
 class Shown:
     """The mean of a trial's samples, and what all gained together: 0.02 is 2 %.
 
-    `speeds` is that without what floors add to it.
+    `speeds` is that without floors. `unsure`: a first sample in which somebody who lends ways
+    loses, which may be what the move costs.
     `other` does something else than when the trial began, so that nothing can be said; `suffers`
     is slowed more than any gain of others is worth.
     """
@@ -29,22 +30,27 @@ class Shown:
     counted: int
     gain: float
     speeds: float
+    unsure: bool
     other: str | None
     suffers: str | None
 
 
 def shown(state: State, now: Now, tenants: Iterable[Tenant]) -> Shown:
     """Judge the trial that lies there by these tenants, with a sample more."""
-    tenants = tuple(tenants)
+    assert state.trial is not None
+    tenants, lenders = tuple(tenants), state.trial.plan.lenders
     switched = _switched(state, now.inventory)
     alike = [tenant for tenant in tenants if tenant.id not in switched]
     counted = state.trial_counted + 1
     looks = judge.mean(state.trial_looks, now.looks, counted)
+    speeds = judge.gain(tenants, state.looks, looks)
+    gain = judge.gain(tenants, state.looks, looks, floors.known(state, tenants))
     return Shown(
         looks,
         counted,
-        judge.gain(tenants, state.looks, looks, floors.known(state)),
-        judge.gain(tenants, state.looks, looks),
+        gain if gain < speeds or _releases(state) else speeds,
+        speeds,
+        counted == 1 and any(_slower(state, looks, one, LENT) for one in lenders),
         judge.other_load(alike, state.looks, now.looks),
         _suffers(state, looks, switched),
     )
@@ -58,17 +64,32 @@ def _suffers(state: State, looks: Looks, switched: Set[str]) -> str | None:
     """
     assert state.trial is not None
     trial = state.trial.plan
-    # The first sample has the cost of the move in it: the ways that others fill, too, were full.
+    # The first sample has the cost of the move in it.
     limits = dict.fromkeys(trial.lenders, LENT if state.trial_counted else SUFFERS)
     if len(trial.dca_off) > len(state.plan.dca_off):
         limits = dict.fromkeys(switched, SUFFERS) | limits
     if trial.buffer < min(state.plan.buffer, plans.BUFFER_WAYS):
         limits = dict.fromkeys(trial.confined, SUFFERS) | limits
     for tenant, share in sorted(limits.items()):
-        before, after = state.looks.get(tenant), looks.get(tenant)
-        if before and after and after.speed < (1.0 - share) * before.speed:
+        if _slower(state, looks, tenant, share):
             return tenant
     return None
+
+
+def _slower(state: State, looks: Looks, tenant: str, share: float) -> bool:
+    """Tell whether a tenant has lost more than so much of its speed."""
+    before, after = state.looks.get(tenant), looks.get(tenant)
+    return bool(before and after and after.speed < (1.0 - share) * before.speed)
+
+
+def _releases(state: State) -> bool:
+    """Tell whether the trial gives back what the plan took: only that may cost critical tenants.
+
+    So for its floor nobody takes more from them than the host without the agent.
+    """
+    assert state.trial is not None
+    before, after = state.plan, state.trial.plan
+    return after.confined < before.confined or (before.clear and not after.clear)
 
 
 def _switched(state: State, inventory: DomainInventory) -> frozenset[str]:
