@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import sys
@@ -221,8 +222,10 @@ class Page(Command, show.ShowOne):  # type: ignore[misc]
         """Return the page or the record."""
         if parsed_args.formatter == "text":
             return ["page"], [self.page(parsed_args)]
-        record = self.record(parsed_args)
-        return list(record), list(record.values())
+        record = json.loads(json.dumps(self.record(parsed_args)))
+        if parsed_args.formatter in ("json", "yaml"):
+            return list(record), list(record.values())
+        return list(record), [_in_a_line(value) for value in record.values()]
 
     def page(self, parsed_args: argparse.Namespace) -> str:
         """Return the text for people."""
@@ -231,6 +234,11 @@ class Page(Command, show.ShowOne):  # type: ignore[misc]
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the same as data."""
         raise NotImplementedError
+
+
+def _in_a_line(value: object) -> object:
+    """Return what formats without structure show of a value: the JSON of what has some."""
+    return json.dumps(value) if isinstance(value, dict | list) else value
 
 
 def _worded(error: Exception) -> str:

@@ -62,7 +62,8 @@ examples:
         Holds(folder).write(hold)
         self.app.stdout.write(f"Held: {escape.plain(words.held(hold))}.\n")
         if not agent_runs(self, folder):
-            self.app.stdout.write("No agent is seen running here; one that starts holds it.\n")
+            told = f"No agent is seen running with {folder}; one that starts there holds it."
+            self.app.stdout.write(f"{told}\n")
 
 
 class Release(Command):

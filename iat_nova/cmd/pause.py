@@ -50,7 +50,7 @@ examples:
         if agent_runs(self, folder):
             self.app.stdout.write(f"The masks are held {end}.\n")
         else:
-            told = f"No agent is seen running here; one that starts is paused {end}."
+            told = f"No agent is seen running with {folder}; one that starts there is paused {end}."
             self.app.stdout.write(f"{told}\n")
 
 

@@ -20,7 +20,7 @@ import tty
 from collections.abc import Iterator
 
 from iat_nova.cmd import guests
-from iat_nova.cmd.base import EXIT_OK, EXITS, Command, Failure
+from iat_nova.cmd.base import EXIT_OK, EXIT_USAGE, EXITS, Command, Failure
 from iat_nova.cmd.pause import who
 from iat_nova.conf import LOCK
 from iat_nova.report import account, escape, top, words
@@ -241,7 +241,7 @@ class Scene:
         return domains[self._number % len(domains)] if domains else None
 
     def draw(self, screen: Screen) -> list[str]:
-        """Return the lines of a screen."""
+        """Return the lines of a screen. Raises `Failure`: there is no such cache domain."""
         if self._view is None:
             text = f" {self._missing}; waiting for the agent. q quits."
             return [escape.cut(text, screen.width), *[""] * (screen.height - 1)]
@@ -250,6 +250,9 @@ class Scene:
             for number, domain in enumerate(domains):
                 if domain.inventory.domain.id == self._wanted:
                     self._number, self._wanted = number, None
+        if self._wanted is not None and domains:
+            known = ", ".join(str(domain.inventory.domain.id) for domain in domains)
+            raise Failure(f"no cache domain {self._wanted}; there are: {known}", EXIT_USAGE)
         shown = self._domain()
         traces = self._traces if screen.past_s is None else self._past
         trace = traces[shown.inventory.domain.id] if shown else None

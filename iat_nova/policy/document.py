@@ -60,7 +60,7 @@ def read(rendered: Rendered) -> Document:
     except RecursionError:
         raise PolicyError([Problem("", None, _TOO_DEEP)]) from None
     if node is None:
-        raise PolicyError([Problem("", None, "the policy is empty; the least one is {}")])
+        raise PolicyError([Problem("", None, "there is nothing in it; the least is {}")])
     builder = _Builder(rendered)
     value = builder.build(node, ())
     return Document(value, rendered, builder.marks, builder.texts, tuple(builder.problems))

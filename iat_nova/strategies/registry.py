@@ -63,7 +63,7 @@ def find(name: str) -> Callable[..., Strategy]:
     except stevedore.exception.NoMatches as error:
         raise StrategyError(
             f"no strategy {name!r}: there are {', '.join(BUILT_IN)}, and no entry point of that "
-            f"name in {NAMESPACE} loads ({error})"
+            f"name in {NAMESPACE} loads"
         ) from error
     except Exception as error:  # it is anybody's code
         raise StrategyError(f"strategy {name!r} does not load: {error!r}") from error

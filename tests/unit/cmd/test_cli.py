@@ -265,6 +265,10 @@ class TestExplain(CliCase):
         """For programs the whole decision is there."""
         self.tell()
         data = json.loads(self.run_it("explain", "-f", "json")[1])
+        for formatter in ("shell", "value", "table", "yaml"):
+            with self.subTest(formatter):
+                status, out, _ = self.run_it("explain", "-f", formatter)
+                self.assertEqual((0, False), (status, "<Action" in out or "WayMask" in out))
         self.assertEqual(1, data["decision"]["rule"])
 
     def test_nothing_there(self):
@@ -326,7 +330,12 @@ class TestPauseResume(CliCase):
                 self.tell(agent=stories.status(stopped=True))
             status, out, err = self.run_it("pause")
             self.assertEqual(
-                (0, True, False), (status, "No agent is seen running" in out, "held" in out + err)
+                (0, True, False),
+                (
+                    status,
+                    f"No agent is seen running with {self.folder}" in out,
+                    "held" in out + err,
+                ),
             )
             self.assertIn("paused until `iat-nova resume`", out)
             self.assertIsNotNone(PauseFile(self.folder).current(time.time()))
@@ -393,7 +402,7 @@ class TestHold(CliCase):
         """It waits for the next agent, and says so."""
         self.tell(agent=stories.status(stopped=True))
         status, out, _ = self.run_it("hold", "pc1", "--ways=4")
-        self.assertEqual((0, True), (status, "one that starts holds it" in out))
+        self.assertEqual((0, True), (status, "one that starts there holds it" in out))
 
 
 class TestDecisions(CliCase):
@@ -600,6 +609,8 @@ class TestOthers(CliCase):
         self.assertEqual(0, status)
         self.assertIn("LAST DECISIONS", out)
         self.assertNotIn("\x1b", out)
+        status, _, err = self.run_it("top", "--once", "--domain", "7")
+        self.assertEqual((2, True), (status, "no cache domain 7; there are: 0" in err))
 
     def test_help_of_every_command(self):
         """Every command explains itself, with an example."""

@@ -10,8 +10,8 @@ from tests.unit.policy.hosts import ONE, TWO, domain
 
 # name, text, and each problem's line, path and a piece of its message, in file order
 BAD = (
-    ("empty", "", [(None, "", "the policy is empty")]),
-    ("comments alone", "# nothing\n", [(None, "", "the policy is empty")]),
+    ("empty", "", [(None, "", "there is nothing in it")]),
+    ("comments alone", "# nothing\n", [(None, "", "there is nothing in it")]),
     ("a list", "- a\n- b", [(1, "", "found a list; allowed: a mapping")]),
     ("a word", "\nparameters", [(2, "", 'found "parameters"; allowed: a mapping')]),
     ("two documents", "{}\n---\n{}", [(2, "", "but found another document")]),
