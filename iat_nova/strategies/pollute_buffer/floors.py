@@ -10,7 +10,7 @@ that weighs like a critical tenant's speed. No critical tenant is confined for i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from iat_nova.model import DomainInventory, Priority, Tenant, TenantKind
 from iat_nova.strategies.pollute_buffer import judge, moves, room
@@ -22,41 +22,54 @@ from iat_nova.strategies.pollute_buffer.state import State
 
 FLOOR = 0.98  # of its speed with ways of its own: what a tenant is left if that costs nobody more
 NOTHING = Look(0.0, 0.0, 0.0, 0.0)  # of a tenant that slept, or did something else
+LOADS = 4  # of a tenant that are remembered: some alternate
 
 
 def known(state: State, tenants: Iterable[Tenant]) -> dict[str, float]:
     """Return the floors that count: of speeds, as `judge` has them.
 
-    Who has limited memory bandwidth, by policy, has none; nor who does something else since.
+    Who has limited memory bandwidth, by policy, has none; nor who is not known at this load.
     """
     plan = state.trial.plan if state.trial is not None else state.plan
     limited = {one.tenant for one in (*state.plan.limits, *plan.limits)}
-    return {
-        tenant.id: FLOOR * state.floors[tenant.id].speed
-        for tenant in tenants
-        if tenant.id not in limited and _holds(tenant, state)
-    }
+    found = ((one.id, _seen(one, state)) for one in tenants if one.id not in limited)
+    return {tenant: FLOOR * look.speed for tenant, look in found if look is not None}
 
 
-def _holds(tenant: Tenant, state: State) -> bool:
-    """Tell whether a tenant was seen with ways of its own, and still does what it did then."""
-    seen, now = state.floors.get(tenant.id), state.looks.get(tenant.id)
-    if seen is None or now is None:
-        return seen is not None
-    return seen == NOTHING or not judge.other_load([tenant], {tenant.id: seen}, {tenant.id: now})
+def _seen(tenant: Tenant, state: State) -> Look | None:
+    """Return what a tenant did with ways of its own when its load was the one it is now.
+
+    Of one with I/O no load differs visibly from another: what it did then holds for one search.
+    """
+    if tenant.io and tenant.id not in state.apart:
+        return None
+    now = state.looks.get(tenant.id)
+    for look in state.floors.get(tenant.id, ()):
+        before = {tenant.id: look}
+        if now is None or look == NOTHING:
+            return look
+        if not judge.other_load([tenant], before, {tenant.id: now}):
+            return look
+    return None
 
 
-def measured(state: State, tenants: Iterable[Tenant], looks: Looks) -> dict[str, Look]:
-    """Return what was seen of tenants with ways of their own, the trial's last.
+def measured(state: State, tenants: Iterable[Tenant], looks: Looks) -> dict[str, tuple[Look, ...]]:
+    """Return what was seen of tenants with ways of their own, the trial's last and first.
 
-    Who slept in it, or did something else, counts as seen: it would do so again.
+    Who slept in it, or did something else, is not asked again before a move is kept.
     """
     assert state.trial is not None
     apart = {one.tenant for one in state.trial.plan.apart}
     here = [tenant for tenant in tenants if tenant.id in apart]
     other = set(judge.other_loads(here, state.looks, looks))
     found = {one.id: NOTHING if one.id in other else looks.get(one.id, NOTHING) for one in here}
-    return {**state.floors, **found}
+    new = {one: (look, *state.floors.get(one, ()))[:LOADS] for one, look in found.items()}
+    return {**state.floors, **new}
+
+
+def without_nothing(seen: Mapping[str, tuple[Look, ...]]) -> dict[str, tuple[Look, ...]]:
+    """Return what was seen, without what was not as somebody slept or did something else."""
+    return {one: tuple(look for look in looks if look != NOTHING) for one, looks in seen.items()}
 
 
 def reference(inventory: DomainInventory, state: State) -> Move | None:
@@ -88,7 +101,7 @@ def _unknown(tenant: Tenant, state: State) -> bool:
         and tenant.kind is not TenantKind.HOST
         and tenant.id not in state.plan.owners
         and tenant.id in state.looks
-        and not _holds(tenant, state)
+        and _seen(tenant, state) is None
     )
 
 

@@ -119,16 +119,27 @@ def _lacks(one: Look, floor: float) -> float:
     return WEIGHTS[Priority.PC] * max(0.0, 1.0 - one.speed / floor)
 
 
-def stakes(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, float]:
+def stakes(tenants: Iterable[Tenant], looks: Looks) -> dict[str, float]:
     """Return how much all would gain if a tenant never missed: no move can bring more by it."""
     known = [tenant for tenant in tenants if tenant.id in looks]
     total = sum(WEIGHTS[tenant.priority] for tenant in known)
-    return {one.id: _stake(one, looks[one.id], floors.get(one.id)) / total for one in known}
+    return {one.id: _stake(one, looks[one.id]) / total for one in known}
 
 
-def _stake(tenant: Tenant, one: Look, floor: float | None) -> float:
-    stake = WEIGHTS[tenant.priority] * _counts(tenant, one) * one.stalled / (1.0 - one.stalled)
-    return stake + _lacks(one, floor) if floor else stake
+def _stake(tenant: Tenant, one: Look) -> float:
+    return WEIGHTS[tenant.priority] * _counts(tenant, one) * one.stalled / (1.0 - one.stalled)
+
+
+def lacks(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, float]:
+    """Return how much all would gain if a tenant had its floor, of those who lack it."""
+    known = [tenant for tenant in tenants if tenant.id in looks]
+    total = sum(WEIGHTS[tenant.priority] for tenant in known)
+    found = {one.id: floors[one.id] for one in known if floors.get(one.id)}
+    return {
+        one: _lacks(looks[one], floor) / total
+        for one, floor in found.items()
+        if looks[one].speed < floor
+    }
 
 
 def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Iterator[str]:

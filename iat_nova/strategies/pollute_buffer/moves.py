@@ -173,7 +173,9 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
         alone = frozenset((tenant.id,))
         if tenant.id in plan.confined:
             expected = stake - (at_stake * misses / everything if everything else 0.0)
-            if view.settled and expected > WORTH:  # else its confinement has just paid
+            expected += view.lacks.get(tenant.id, 0.0)
+            judged = view.settled or tenant.id in view.late  # else its confinement has just paid
+            if judged and expected > WORTH:
                 yield expected, Move(tenant.id, plan.without(alone), "out of the pollute buffer")
         elif _may_be_confined(view, plan, tenant):
             expected = (at_stake - stake) * misses / fills if fills else 0.0

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Mapping
 
 from iat_nova.model import CacheDomain, Layout, Priority, Sample, WayRequest
-from iat_nova.strategies.pollute_buffer.judge import Look, Looks
+from iat_nova.strategies.pollute_buffer.judge import Look
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 
 
@@ -58,8 +58,10 @@ class State:
     and each that finds nothing doubles `wait_s`. The load has been what it is since `load_since_s`;
     if the last ones did not last, none is tried before it has done so for `calm_s`. Tenants last
     came, went or changed at `came_s`, `hurried` if soon after others had. `samples` counts those
-    of this search's trials since one gained much, `references` those with ways of their own for
-    tenants of `floors`: what these did there, which holds until their own load changes.
+    of this search's trials since one gained much. Tenants had ways of their own in samples at
+    `references_at_s`, those of the last minute; `floors` is what they did there, the newest of
+    each one's loads first. This search's are `apart`, those since one of its moves was kept
+    `late`.
     """
 
     iteration: int
@@ -93,5 +95,7 @@ class State:
     came_s: float | None = None
     hurried: bool = False
     samples: int = 0
-    references: int = 0
-    floors: Looks = dataclasses.field(default_factory=dict)
+    references_at_s: tuple[float, ...] = ()
+    apart: frozenset[str] = frozenset()
+    late: frozenset[str] = frozenset()
+    floors: Mapping[str, tuple[Look, ...]] = dataclasses.field(default_factory=dict)

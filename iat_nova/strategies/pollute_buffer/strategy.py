@@ -31,7 +31,7 @@ PAYS = 0.008  # gain of the mean of a trial's samples at which it is kept
 PAYS_AT_ONCE = 0.03  # of the first sample
 FAILS_AT_ONCE = -0.005
 TRIALS = 12  # in one search
-REFERENCES = 3  # samples of one search for floors: critical tenants have few ways in these
+REFERENCES = 3  # samples for floors, of a search and of a minute: critical tenants have few ways
 SAMPLES = 14  # of the trials of one search, since one was kept that made speeds gain much
 SHORT_S = 5.0  # a load that lasts no longer ends before what trials find for it has paid
 LOSES = 0.15  # of a second's work: what the failed trials of one search may cost
@@ -247,11 +247,14 @@ class PolluteBuffer:
     def _measured(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Remember how fast tenants are with ways of their own, and go on from the plan."""
         assert state.trial is not None
+        apart = frozenset(one.tenant for one in state.trial.plan.apart)
         after = dataclasses.replace(
             state,
             floors=floors.measured(state, now.inventory.tenants, now.looks),
             samples=state.samples + 1,
-            references=state.references + 1,
+            references_at_s=(*_last_minute(state.references_at_s, now.at_s), now.at_s),
+            apart=state.apart | apart,
+            late=state.late | apart if state.paid else state.late,
             trial=None,
         )
         step = Step(Action.UNDO, state.trial.subject, f"{state.trial.words}: seen, undone")
@@ -299,6 +302,7 @@ class PolluteBuffer:
             base=now.sample,
             paid=state.paid + 1,
             samples=0 if seen.speeds > PAYS_AT_ONCE else state.samples,
+            floors=state.floors if state.paid else floors.without_nothing(state.floors),
             trial=None,
         )
         reason = f"{state.trial.words}: {_speeds(seen)}, kept"
@@ -339,6 +343,7 @@ class PolluteBuffer:
             state.looks,
             floors.known(state, inventory.tenants),
             settled=not state.paid,
+            late=state.late,
         )
         at_s = state.base.taken_at_s
         barred = (one.plan for one in state.barred if one.until_s > at_s)
@@ -366,7 +371,8 @@ class PolluteBuffer:
         """
         if state.hurried and not state.trials and state.counted < FIRST_LOOKS:
             return None
-        if state.references >= REFERENCES:
+        assert state.base is not None
+        if len(_last_minute(state.references_at_s, state.base.taken_at_s)) >= REFERENCES:
             return None
         return floors.reference(inventory, state)
 
@@ -434,6 +440,10 @@ def _others(names: tuple[str, ...], one: str) -> tuple[str, ...]:
     return tuple(name for name in names if name != one)
 
 
+def _last_minute(moments_s: tuple[float, ...], now_s: float) -> tuple[float, ...]:
+    return tuple(at_s for at_s in moments_s if at_s > now_s - _MINUTE_S)
+
+
 def _afresh(state: State) -> State:
     """Forget what was measured and tried: the load is another."""
     return dataclasses.replace(
@@ -452,7 +462,9 @@ def _afresh(state: State) -> State:
         deviation=0.0,
         strange=0,
         samples=0,
-        references=0,
+        apart=frozenset(),
+        late=frozenset(),
+        floors=floors.without_nothing(state.floors),
     )
 
 

@@ -19,8 +19,9 @@ LINE = 64  # bytes that a miss moves
 class View:
     """What moves are chosen by. `settled`: none has been kept since the load last changed.
 
-    `stakes`: what all would gain if a tenant never missed, or had its floor. `ids`: everybody, of
-    whom some are `best_effort` and some `readers` of what devices write.
+    `stakes`: what all would gain if a tenant never missed. `lacks`: what they would if it had its
+    floor, which `late` ones have since after that. `ids`: everybody, of whom some are
+    `best_effort` and some `readers` of what devices write.
     """
 
     inventory: DomainInventory
@@ -29,6 +30,8 @@ class View:
     looks: Looks
     settled: bool
     stakes: Mapping[str, float]
+    lacks: Mapping[str, float]
+    late: frozenset[str]
     ids: frozenset[str]
     best_effort: frozenset[str]
     readers: frozenset[str]
@@ -43,6 +46,7 @@ class View:
         floors: Floors | None = None,
         *,
         settled: bool = True,
+        late: frozenset[str] = frozenset(),
     ) -> View:
         """Look at each tenant once."""
         tenants = inventory.tenants
@@ -52,7 +56,9 @@ class View:
             sample,
             looks,
             settled,
-            judge.stakes(tenants, looks, floors or {}),
+            judge.stakes(tenants, looks),
+            judge.lacks(tenants, looks, floors or {}),
+            late,
             frozenset(tenant.id for tenant in tenants),
             frozenset(one.id for one in tenants if one.priority is Priority.BE),
             frozenset(tenant.id for tenant in tenants if tenant.io),
