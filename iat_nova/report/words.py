@@ -433,7 +433,7 @@ def _thresholds_block(strategy: str, parameters: Parameters, width: int) -> list
             f"DDIO {parameters.ddio_ways_min}..{parameters.ddio_ways_max} ways",
         )
     texts = [*(said or ("none",)), f"every {parameters.interval_s:g} s"]
-    lines = escape.wrap(escape.plain("; ".join(texts)), width - 2, 5)
+    lines = escape.wrap(escape.plain("; ".join(texts)), width - 2, 12)
     return [f"Thresholds of {escape.plain(strategy)}", *(f"  {text}" for text in lines)]
 
 
