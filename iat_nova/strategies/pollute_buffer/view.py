@@ -20,7 +20,7 @@ class View:
     """What moves are chosen by. `settled`: none has been kept since the load last changed.
 
     `stakes`: what all would gain if a tenant never missed. `lacks`: what they would if it had its
-    floor, which `late` ones have since after that. `ids`: everybody, of whom some are
+    floor; that of `late` ones was not known when one was kept. `ids`: everybody, of whom some are
     `best_effort` and some `readers` of what devices write.
     """
 
