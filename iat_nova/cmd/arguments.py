@@ -15,6 +15,13 @@ def take_times(parser: argparse.ArgumentParser) -> None:
     parser._negative_number_matcher = AGO
 
 
+def whole(text: str) -> int:
+    """Return a whole number, 0 or more. Raises what argparse shows."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"invalid number {text!r}: expected 0 or more")
+    return int(text)
+
+
 def natural(text: str) -> int:
     """Return a positive whole number. Raises what argparse shows."""
     if not text.isdecimal() or not int(text):

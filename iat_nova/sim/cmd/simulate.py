@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from iat_nova.cmd.arguments import natural
+from iat_nova.cmd.arguments import whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page
 from iat_nova.common import amounts as figures
 from iat_nova.policy import PolicyError
@@ -87,7 +87,7 @@ examples:
         parser = super().get_parser(prog_name)
         parser.add_argument("scenario", metavar="SCENARIO")
         parser.add_argument("--strategy", help="default: the scenario's")
-        parser.add_argument("--seed", type=natural, metavar="N", help="default: the scenario's")
+        parser.add_argument("--seed", type=whole, metavar="N", help="default: the scenario's")
         parser.add_argument(
             "--seconds",
             type=_positive,

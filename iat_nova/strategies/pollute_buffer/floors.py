@@ -41,7 +41,7 @@ def _seen(tenant: Tenant, state: State) -> Look | None:
 
     Of one with I/O no load differs visibly from another: what it did then holds for one search.
     """
-    if tenant.io and tenant.id not in state.apart:
+    if tenant.io and tenant.id not in state.referenced:
         return None
     now = state.looks.get(tenant.id)
     for look in state.floors.get(tenant.id, ()):
@@ -59,8 +59,8 @@ def measured(state: State, tenants: Iterable[Tenant], looks: Looks) -> dict[str,
     Who slept in it, or did something else, is not asked again before a move is kept.
     """
     assert state.trial is not None
-    apart = {one.tenant for one in state.trial.plan.apart}
-    here = [tenant for tenant in tenants if tenant.id in apart]
+    referenced = state.trial.plan.referenced
+    here = [tenant for tenant in tenants if tenant.id in referenced]
     other = set(judge.other_loads(here, state.looks, looks))
     found = {one.id: NOTHING if one.id in other else looks.get(one.id, NOTHING) for one in here}
     new = {one: (look, *state.floors.get(one, ()))[:LOADS] for one, look in found.items()}
@@ -107,8 +107,8 @@ def _unknown(tenant: Tenant, state: State) -> bool:
 
 def _fits(inventory: DomainInventory, plan: Plan) -> bool:
     """Tell whether enough ways, and classes of service, are left for all others."""
-    apart = {one.tenant for one in plan.apart}
-    others = (one for one in inventory.tenants if one.id not in apart | plan.owners)
+    alone = plan.referenced | plan.owners
+    others = (one for one in inventory.tenants if one.id not in alone)
     least = max((one.ways.min for one in others), default=0)
     shared = room.shared(inventory.domain, plan.own, plan.ddio)
     left = room.clean_top(inventory.domain, shared, plan.ddio) - shared.lowest - plan.lane

@@ -89,6 +89,11 @@ class Plan:
         """Who lets others fill the ways it was promised."""
         return frozenset(one.tenant for one in self.lent)
 
+    @property
+    def referenced(self) -> frozenset[str]:
+        """Who has ways of its own for a sample, to see its speed there."""
+        return frozenset(one.tenant for one in self.apart)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
@@ -114,7 +119,7 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
     """Return the masks of a plan. Tenants with the same mask and limit share a class of service."""
     members: dict[tuple[WayMask, int], list[str]] = {}
     masks: dict[Hashable, WayMask] = {}
-    owners = plan.owners | {one.tenant for one in plan.apart}
+    owners = plan.owners | plan.referenced
     for tenant in inventory.tenants:
         # All that a mask depends on; there are far fewer than tenants.
         own = tenant.id if tenant.id in owners else None

@@ -60,7 +60,7 @@ class State:
     came, went or changed at `came_s`, `hurried` if soon after others had. `samples` counts those
     of this search's trials since one gained much. Tenants had ways of their own in samples at
     `references_at_s`, those of the last minute; `floors` is what they did there, the newest of
-    each one's loads first. This search's are `apart`, those since one of its moves was kept
+    each one's loads first. This search's are `referenced`, those since one of its moves was kept
     `late`.
     """
 
@@ -96,6 +96,6 @@ class State:
     hurried: bool = False
     samples: int = 0
     references_at_s: tuple[float, ...] = ()
-    apart: frozenset[str] = frozenset()
+    referenced: frozenset[str] = frozenset()
     late: frozenset[str] = frozenset()
     floors: Mapping[str, tuple[Look, ...]] = dataclasses.field(default_factory=dict)

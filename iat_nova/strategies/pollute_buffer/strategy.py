@@ -16,27 +16,27 @@ from iat_nova.model import (
     Sample,
     Step,
 )
-from iat_nova.strategies.pollute_buffer import arrivals, floors, judge, moves, room, trial, watch
+from iat_nova.strategies.pollute_buffer import (
+    arrivals,
+    floors,
+    judge,
+    moves,
+    room,
+    search,
+    trial,
+    watch,
+)
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
-from iat_nova.strategies.pollute_buffer.plan import Move, Plan
+from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import Barred, Phase, State
-from iat_nova.strategies.pollute_buffer.view import View
 
-FIRST_LOOKS = 2  # samples under the plan that lies there, before anything is tried
-OBVIOUS = 0.05  # promised gain for which one sample is enough
 TRIAL_LOOKS = 3  # samples at most for one trial
 PAYS = 0.008  # gain of the mean of a trial's samples at which it is kept
 PAYS_AT_ONCE = 0.03  # of the first sample
 FAILS_AT_ONCE = -0.005
-TRIALS = 12  # in one search
-REFERENCES = 3  # samples for floors in a minute: critical tenants have few ways in them
-SAMPLES = 14  # of the trials of one search, since one was kept that made speeds gain much
 SHORT_S = 5.0  # a load that lasts no longer ends before what trials find for it has paid
-LOSES = 0.15  # of a second's work: what the failed trials of one search may cost
-FAILURES = 5  # in a row that end a search: what promised most was tried first
-_MINUTE_S = 60.0
 
 
 class PolluteBuffer:
@@ -52,7 +52,8 @@ class PolluteBuffer:
     def thresholds(parameters: Parameters) -> tuple[str, ...]:
         """Return by which numbers, its own and the policy's, it decides, in words."""
         return (
-            f"tried after {FIRST_LOOKS} samples, after one where {OBVIOUS:+.0%} may be gained",
+            f"tried after {search.FIRST_LOOKS} samples,"
+            f" after one where {search.OBVIOUS:+.0%} may be gained",
             f"a trial is kept above {PAYS:+.1%} in {TRIAL_LOOKS} samples",
             f"at once above {PAYS_AT_ONCE:+.1%}",
             f"a best-effort tenant is left {floors.FLOOR:.0%} of its speed with ways of its own"
@@ -193,8 +194,8 @@ class PolluteBuffer:
         seen = _looked(state, now)
         if now.at_s < seen.load_since_s + seen.calm_s:
             return seen, ()
-        found = self._move(seen, now.inventory)
-        if seen.counted < FIRST_LOOKS and (found is None or found[0] < OBVIOUS):
+        found = search.next_move(seen, now.inventory, self.parameters)
+        if seen.counted < search.FIRST_LOOKS and (found is None or found[0] < search.OBVIOUS):
             return seen, ()
         return self._on_trial(seen, found, ())
 
@@ -247,14 +248,14 @@ class PolluteBuffer:
     def _measured(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Remember how fast tenants are with ways of their own, and go on from the plan."""
         assert state.trial is not None
-        apart = frozenset(one.tenant for one in state.trial.plan.apart)
+        referenced = state.trial.plan.referenced
         after = dataclasses.replace(
             state,
             floors=floors.measured(state, now.inventory.tenants, now.looks),
             samples=state.samples + 1,
-            references_at_s=(*_last_minute(state.references_at_s, now.at_s), now.at_s),
-            apart=state.apart | apart,
-            late=state.late | apart if state.paid else state.late,
+            references_at_s=(*search.last_minute(state.references_at_s, now.at_s), now.at_s),
+            referenced=state.referenced | referenced,
+            late=state.late | referenced if state.paid else state.late,
             trial=None,
         )
         step = Step(Action.UNDO, state.trial.subject, f"{state.trial.words}: seen, undone")
@@ -312,7 +313,8 @@ class PolluteBuffer:
         self, state: State, now: Now, steps: tuple[Step, ...]
     ) -> tuple[State, tuple[Step, ...]]:
         """Try the next move that may pay."""
-        return self._on_trial(state, self._move(state, now.inventory), steps)
+        found = search.next_move(state, now.inventory, self.parameters)
+        return self._on_trial(state, found, steps)
 
     def _on_trial(
         self, state: State, found: moves.Promise | None, steps: tuple[Step, ...]
@@ -325,56 +327,6 @@ class PolluteBuffer:
             state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
         )
         return after, (*steps, Step(Action.SHUFFLE, move.subject, f"tried: {move.words}"))
-
-    def _move(self, state: State, inventory: DomainInventory) -> moves.Promise | None:
-        """Return the next move worth a trial, the last one once the search has cost enough."""
-        if state.base is None:
-            return None
-        if len(state.changes_at_s) + 1 >= self.parameters.mask_changes_per_minute:
-            return None
-        if state.samples >= SAMPLES:
-            return None
-        if reference := self._reference(state, inventory):
-            return OBVIOUS, reference
-        view = View.of(
-            inventory,
-            self.parameters,
-            state.base,
-            state.looks,
-            floors.known(state, inventory.tenants),
-            settled=not state.paid,
-            late=state.late,
-        )
-        at_s = state.base.taken_at_s
-        barred = (one.plan for one in state.barred if one.until_s > at_s)
-        known = (state.plan, *state.tried, *barred)
-        here = plans.layout(inventory, state.plan)
-        found: list[moves.Promise] = []
-        if state.trials < TRIALS and state.failed < FAILURES and state.lost <= LOSES:
-            found = moves.candidates(view, state.plan)
-            found.sort(key=lambda one: one[1].what in state.doubted)
-        for promise, move in (*found, *moves.last(view, state.plan)):
-            if move.plan in known or move.what in state.refused:
-                continue
-            if (
-                moves.has_classes(inventory, move.plan)
-                and plans.keeps_promises(inventory, move.plan)
-                and plans.layout(inventory, move.plan) != here
-            ):
-                return promise, move
-        return None
-
-    def _reference(self, state: State, inventory: DomainInventory) -> Move | None:
-        """Return the trial that shows the floors that the next one is judged by; None: known.
-
-        Where tenants come one soon after another, what may help most is not put off by it.
-        """
-        if state.hurried and not state.trials and state.counted < FIRST_LOOKS:
-            return None
-        assert state.base is not None
-        if len(_last_minute(state.references_at_s, state.base.taken_at_s)) >= REFERENCES:
-            return None
-        return floors.reference(inventory, state)
 
     def _to_rest(self, state: State) -> State:
         """Let everything be; a search whose trials all failed makes the next wait longer.
@@ -440,10 +392,6 @@ def _others(names: tuple[str, ...], one: str) -> tuple[str, ...]:
     return tuple(name for name in names if name != one)
 
 
-def _last_minute(moments_s: tuple[float, ...], now_s: float) -> tuple[float, ...]:
-    return tuple(at_s for at_s in moments_s if at_s > now_s - _MINUTE_S)
-
-
 def _afresh(state: State) -> State:
     """Forget what was measured and tried: the load is another."""
     return dataclasses.replace(
@@ -462,7 +410,7 @@ def _afresh(state: State) -> State:
         deviation=0.0,
         strange=0,
         samples=0,
-        apart=frozenset(),
+        referenced=frozenset(),
         late=frozenset(),
         floors=floors.without_nothing(state.floors),
     )
@@ -497,8 +445,7 @@ def _written(
         placed = plans.layout(inventory, plan)  # else it would be the same
     moved = () if placed is before.layout else _moved(before.layout, placed, inventory)
     written = moved or placed.limits_since(before.layout)
-    since_s = now.at_s - _MINUTE_S
-    recent = tuple(at_s for at_s in before.changes_at_s if at_s > since_s)
+    recent = search.last_minute(before.changes_at_s, now.at_s)
     after = dataclasses.replace(
         after,
         iteration=before.iteration + 1,

@@ -12,11 +12,11 @@ from iat_nova.layout.check import check
 from iat_nova.model import Action, Layout, Parameters, Priority, TenantKind, WayMask, WayRequest
 from iat_nova.plant.curves import Curve, Load, Piece
 from iat_nova.plant.host import Host
-from iat_nova.strategies.pollute_buffer import PolluteBuffer, floors, judge, plan, trial
+from iat_nova.strategies.pollute_buffer import PolluteBuffer, floors, judge, plan, search, trial
 from iat_nova.strategies.pollute_buffer.plan import Limit
 from iat_nova.strategies.pollute_buffer.room import Own
+from iat_nova.strategies.pollute_buffer.search import SAMPLES
 from iat_nova.strategies.pollute_buffer.state import Phase, State
-from iat_nova.strategies.pollute_buffer.strategy import SAMPLES
 from tests.unit.strategies.test_pollute_buffer import FITS, STREAM, Run, host
 
 PC, BE = Priority.PC, Priority.BE
@@ -220,7 +220,7 @@ class ReferenceTest(unittest.TestCase):
         state = begun(here)
         state = dataclasses.replace(state, floors={"t1": (state.looks["t1"],)})
         self.assertEqual({}, floors.known(state, tenants))
-        now = dataclasses.replace(state, apart=frozenset({"t1"}))
+        now = dataclasses.replace(state, referenced=frozenset({"t1"}))
         self.assertEqual({"t1"}, floors.known(now, tenants).keys())
 
     def test_who_comes_soon_after_others_does_not_put_off_what_may_help_most(self) -> None:
@@ -397,8 +397,8 @@ class SearchTest(unittest.TestCase):
         state = run.state
         assert state is not None and state.trial is not None and not state.trial.plan.apart
         spent = dataclasses.replace(state, samples=SAMPLES)
-        self.assertIsNotNone(PolluteBuffer(Parameters())._move(state, here.inventory))
-        self.assertIsNone(PolluteBuffer(Parameters())._move(spent, here.inventory))
+        self.assertIsNotNone(search.next_move(state, here.inventory, Parameters()))
+        self.assertIsNone(search.next_move(spent, here.inventory, Parameters()))
         run.state = dataclasses.replace(state, samples=SAMPLES - 1)
         run.on(here, 1)
         self.assertIn("kept", run.decisions[-1].steps[0].reason)

@@ -38,12 +38,13 @@ from iat_nova.strategies.pollute_buffer import (
     moves,
     plan,
     room,
+    search,
     trial,
     watch,
 )
 from iat_nova.strategies.pollute_buffer.plan import Plan
+from iat_nova.strategies.pollute_buffer.search import LOSES
 from iat_nova.strategies.pollute_buffer.state import Phase, State
-from iat_nova.strategies.pollute_buffer.strategy import LOSES
 from iat_nova.strategies.pollute_buffer.view import View
 
 FITS = Curve(0.0, (Piece(0.9, 8.0, 8.0),))  # a loop over 8 ways
@@ -383,13 +384,13 @@ class TrialTest(unittest.TestCase):
         run.on(here, 4)
         assert run.state is not None
         tried = dataclasses.replace(run.state, lost=0.0)
-        self.assertIsNotNone(run.strategy._move(tried, here.inventory))
+        self.assertIsNotNone(search.next_move(tried, here.inventory, run.strategy.parameters))
         spent = dataclasses.replace(tried, lost=LOSES + 0.01)
-        last = run.strategy._move(spent, here.inventory)
+        last = search.next_move(spent, here.inventory, run.strategy.parameters)
         assert last is not None  # which is tried in any case, once
         self.assertTrue(last[1].plan.low)
         refused = dataclasses.replace(spent, refused=(last[1].what,))
-        self.assertIsNone(run.strategy._move(refused, here.inventory))
+        self.assertIsNone(search.next_move(refused, here.inventory, run.strategy.parameters))
 
     def test_who_arrives_may_fill_all_ways_and_who_leaves_is_forgotten(self) -> None:
         """Also during a trial."""
@@ -963,7 +964,7 @@ class CleanTest(unittest.TestCase):
         spent = dataclasses.replace(run.state, plan=made, lost=LOSES + 0.01)
         view = View.of(here.inventory, Parameters(), spent.base, spent.looks)
         self.assertEqual([low], [move.plan for _, move in moves.last(view, made)])
-        self.assertIsNone(run.strategy._move(spent, here.inventory))
+        self.assertIsNone(search.next_move(spent, here.inventory, run.strategy.parameters))
 
     def test_a_lane_is_for_critical_tenants_with_io_only(self) -> None:
         """The others begin above it."""
