@@ -221,7 +221,7 @@ examples:
             domain=domain,
             domains=machine.allocator.domains(),
             cpus=cpus,
-            clusters=max(len(host.topology.nodes(caches[domain.id])), 1),
+            clusters=max(len(caches[domain.id].nodes), 1),
             counters=machine.counters,
             allocator=machine.allocator,
             ddio=machine.ddio,

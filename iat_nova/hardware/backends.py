@@ -319,7 +319,7 @@ def _slices(host: Host, wanted: Preferences) -> int | None:
     """Return how many slices of a package to count: one of each cluster at least; None: all."""
     if wanted.cha_slices is None:
         return None
-    clusters = (len(host.topology.nodes(cache)) for cache in host.topology.caches())
+    clusters = (len(cache.nodes) for cache in host.topology.caches())
     return max(wanted.cha_slices, *clusters)
 
 

@@ -132,6 +132,7 @@ class PqosAllocator:
             classes=can.classes,
             coerced_ways=WayMask(can.shared if self._coupled else 0),
             way_bytes=cache.size_bytes // can.ways,
+            numa_nodes=cache.nodes,
             bandwidth=can.bandwidth,
         )
 
@@ -142,7 +143,10 @@ class PqosAllocator:
             domain = self._domain(cache, limits)
             known = self._domains.get(cache.id, domain)
             cpus = tuple(sorted({*domain.cpus, *known.cpus}))
-            found.append(dataclasses.replace(domain, cpus=cpus, min_ways=min_ways))
+            nodes = tuple(sorted({*domain.numa_nodes, *known.numa_nodes}))
+            found.append(
+                dataclasses.replace(domain, cpus=cpus, numa_nodes=nodes, min_ways=min_ways)
+            )
         return tuple(found)
 
     def _read_limits(self) -> tuple[L3Allocation, int]:

@@ -24,6 +24,7 @@ from iat_nova.hardware.pqos_lib import load
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.resctrl_fs import PREFIX, ResctrlFs
 from iat_nova.hardware.topology import Topology
+from iat_nova.model import CacheDomain
 
 
 class Level(enum.StrEnum):
@@ -150,6 +151,7 @@ def _resctrl(host: Host) -> list[Finding]:
     foreign = host.resctrl.foreign_groups()
     each = ", ".join(f"domain {d.id}: {d.ways} ways" for d in domains)
     found = [Finding("resctrl", Level.OK, f"{each}; {domains[0].classes} classes for us")]
+    found += _in_no_domain(host, domains)
     if domains[0].classes < 2:
         state = "no class of service is left for us"
         found.append(Finding("classes", Level.OBSERVE, state, f"rmdir {root}/GROUP, one of theirs"))
@@ -181,6 +183,19 @@ def _resctrl(host: Host) -> list[Finding]:
         state = f"{each}; a CPU that the agent gives a class is not counted there until its end"
         found.append(Finding("monitoring groups", Level.NOTE, state))
     return found
+
+
+def _in_no_domain(host: Host, domains: Iterable[CacheDomain]) -> list[Finding]:
+    """Tell which CPUs that are online are in no cache domain."""
+    lost = host.topology.online().difference(*(one.cpus for one in domains))
+    if not lost:
+        return []
+    state = (
+        f"{format_cpus(lost)}: sysfs shows no L3 cache of theirs that resctrl has; the agent "
+        "manages nothing on them"
+    )
+    remedy = f"compare {host.roots.cpus}/cpu{min(lost)}/cache/index*/id with schemata"
+    return [Finding("CPUs in no cache domain", Level.NOTE, state, remedy)]
 
 
 def _foreign(host: Host, name: str) -> Finding:
@@ -246,7 +261,7 @@ def _perf(host: Host) -> list[Finding]:
 
 def _clusters(host: Host) -> list[Finding]:
     """Tell of sub-NUMA clustering: several NUMA nodes in one LLC."""
-    nodes = {cache.id: host.topology.nodes(cache) for cache in host.topology.caches()}
+    nodes = {cache.id: cache.nodes for cache in host.topology.caches()}
     several = {domain: found for domain, found in nodes.items() if len(found) > 1}
     if not several:
         return []

@@ -109,7 +109,7 @@ class Resctrl(AllReachable):
 
         `classes` leaves out what foreign groups and devices (io_alloc) hold, `reserved_ways` are
         those of exclusive and pseudo-locked groups. A CPU seen once stays in its domain
-        while it is offline.
+        while it is offline, and so does its NUMA node.
         """
         info = self._info = self._fs.info()
         exclusive = self._fs.in_use_exclusively(info)
@@ -121,6 +121,7 @@ class Resctrl(AllReachable):
                 continue
             known = self._domains.get(cache.id)
             cpus = set(cache.cpus) | set(known.cpus if known else ())
+            nodes = set(cache.nodes) | set(known.numa_nodes if known else ())
             ways = info.cbm_mask.bit_length()
             domain = CacheDomain(
                 id=cache.id,
@@ -132,6 +133,7 @@ class Resctrl(AllReachable):
                 coerced_ways=info.shareable_bits if self.coupled else WayMask(0),
                 reserved_ways=exclusive.get(cache.id, WayMask(0)),
                 way_bytes=cache.size_bytes // ways,
+                numa_nodes=tuple(sorted(nodes)),
                 bandwidth=bandwidth,
             )
             self._domains[cache.id] = self._complete(domain)

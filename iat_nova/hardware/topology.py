@@ -7,22 +7,30 @@ Source: Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
 from pathlib import Path
 
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError
 
+_NODE = re.compile(r"node(\d+)")  # the link to a CPU's NUMA node
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cache:
-    """One last-level cache with the CPUs online under it."""
+    """One last-level cache with the CPUs online under it.
+
+    `nodes`: the NUMA nodes of these CPUs, several with sub-NUMA clustering; empty where the kernel
+    knows of no nodes.
+    """
 
     id: int  # the kernel's cache id, resctrl's domain number
     cpus: tuple[int, ...]
     size_bytes: int
     package: int
+    nodes: tuple[int, ...] = ()
 
 
 class Topology:
@@ -36,37 +44,45 @@ class Topology:
         return parse_cpus(self._text(self._root / "online"))
 
     def caches(self) -> tuple[Cache, ...]:
-        """Return the L3 caches in order of their ids; none where sysfs shows none."""
+        """Return the L3 caches in order of their ids; none where sysfs shows none.
+
+        The id says which CPUs share a cache, as in resctrl. The kernel may cut `shared_cpu_list`
+        at a NUMA node: several lists with the same id are one cache.
+        """
         found: dict[int, Cache] = {}
         known: set[int] = set()
         for cpu in sorted(self.online()):
-            if cpu in known:  # the files of all that share a cache tell the same
+            if cpu in known:  # the files of all CPUs of a list tell the same
                 continue
             folder = self._l3(cpu)
             if folder is None:
                 continue
             number = int(self._text(folder / "id"))
-            if number not in found:
+            cpus = parse_cpus(self._text(folder / "shared_cpu_list")) | {cpu}
+            known |= cpus
+            if number in found:
+                joined = cpus.union(found[number].cpus)
+                found[number] = dataclasses.replace(found[number], cpus=tuple(sorted(joined)))
+            else:
                 found[number] = Cache(
                     id=number,
-                    cpus=tuple(sorted(parse_cpus(self._text(folder / "shared_cpu_list")))),
+                    cpus=tuple(sorted(cpus)),
                     size_bytes=_size(self._text(folder / "size")),
                     package=self.package(cpu),
                 )
-                known.update(found[number].cpus)
-        return tuple(found[number] for number in sorted(found))
+        return tuple(
+            dataclasses.replace(found[number], nodes=self._nodes(found[number].cpus))
+            for number in sorted(found)
+        )
 
     def package(self, cpu: int) -> int:
         """Return the physical package (socket) of a CPU that is online."""
         return int(self._text(self._root / f"cpu{cpu}/topology/physical_package_id"))
 
-    def nodes(self, cache: Cache) -> tuple[int, ...]:
-        """Return the NUMA nodes that share a cache: several with sub-NUMA clustering; else one.
-
-        None where the kernel knows of no nodes.
-        """
-        links = (path for cpu in cache.cpus for path in self._root.glob(f"cpu{cpu}/node[0-9]*"))
-        return tuple(sorted({int(path.name.removeprefix("node")) for path in links}))
+    def _nodes(self, cpus: tuple[int, ...]) -> tuple[int, ...]:
+        names = (name for cpu in cpus for name in self._names(self._root / f"cpu{cpu}"))
+        found = (_NODE.fullmatch(name) for name in names)
+        return tuple(sorted({int(node[1]) for node in found if node}))
 
     def siblings(self, cpu: int) -> frozenset[int]:
         """Return the hyper-threads of a CPU's core, itself included."""
@@ -91,6 +107,13 @@ class Topology:
             if self._text(folder / "level") == "3" and (folder / "id").exists():
                 return folder
         return None
+
+    @staticmethod
+    def _names(folder: Path) -> list[str]:
+        try:
+            return os.listdir(folder)
+        except OSError:  # a CPU that has just been removed
+            return []
 
     @staticmethod
     def _text(path: Path) -> str:

@@ -481,6 +481,18 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual([], self.log)
         self.assertEqual(self.make().domains(), seen)
 
+    def test_nodes(self):
+        """A domain has the NUMA nodes of its CPUs, of those that are offline meanwhile too."""
+        self.cpus.put_nodes([0, 1], [4, 5], [2, 3], [6, 7])
+        expected = [(0, 2), (1, 3)]
+        for cpu in (0, 4):
+            trees.put_cpuid(self.folder, cpu)
+        self.assertEqual(expected, [one.numa_nodes for one in self.allocator.look()])
+        self.assertEqual(expected, [one.numa_nodes for one in self.allocator.domains()])
+        for cpu in (2, 3):
+            self.cpus.unplug(cpu)
+        self.assertEqual(expected, [one.numa_nodes for one in self.allocator.domains()])
+
     def test_who_only_looks_and_sees_nothing(self):
         """Without the cpuid driver, or the feature, the text says so."""
         with self.assertRaisesRegex(HardwareError, "0/cpuid: No such file.*; modprobe cpuid"):

@@ -225,6 +225,15 @@ class Findings(HostCase):
         (self.roots.cpus / "cpu3/node3").rename(self.roots.cpus / "cpu3/node1")
         self.assertNotIn("sub-NUMA clusters", self.findings())
 
+    def test_no_domain(self):
+        """CPUs that are in no cache domain are told: nothing can be managed on them."""
+        self.assertNotIn("CPUs in no cache domain", self.findings())
+        (self.roots.cpus / "cpu1/cache/index3/shared_cpu_list").write_text("1\n")
+        (self.roots.cpus / "cpu0/cache/index3/shared_cpu_list").write_text("0\n")
+        (self.roots.cpus / "cpu1/cache/index3/id").unlink()
+        state = "^1: sysfs shows no L3 cache of theirs that resctrl has; the agent manages nothing"
+        self.check("CPUs in no cache domain", Level.NOTE, state, "cpu1/cache/index")
+
     def test_cdp(self):
         """What code and data prioritisation costs is told, with how to do without."""
         self.assertNotIn("cdp", self.findings())

@@ -429,6 +429,15 @@ class Watching(Applying):
         self.assertEqual((1,), self.inspect().reasserted)
         self.assertEqual("0-1", self.tree.cpus_list(f"{PREFIX}1"))
 
+    def test_nodes(self):
+        """A domain has the NUMA nodes of its CPUs, of those that are offline meanwhile too."""
+        self.cpus.put_nodes([0, 1], [4, 5], [2, 3], [6, 7])
+        expected = [(0, 2), (1, 3)]
+        self.assertEqual(expected, [one.numa_nodes for one in self.allocator.domains()])
+        for cpu in (2, 3):
+            self.cpus.unplug(cpu)
+        self.assertEqual(expected, [one.numa_nodes for one in self.allocator.domains()])
+
     def test_offline_at_the_start(self):
         """CPUs, and a socket, that come later are taken in."""
         for cpu in (2, 3, 4, 5, 6, 7):
