@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files in a folder that another account may own: the service's, Nova's, a shared folder.
+
+Root, and the agent with CAP_DAC_OVERRIDE, work in folders whose owner may swap any file for a link,
+a pipe or a folder at any moment. Three rules keep that owner from gaining anything:
+
+* A folder is opened first and used by its descriptor. No symbolic link is followed below a folder
+  of another account; a file is looked at once it is open; modes are set on descriptors.
+* Root acts as the owner of the folder (setfsuid(2), which concerns the calling thread alone): what
+  a trick in the folder leads to, its owner could do without root.
+* A file is replaced through a new file with a random name, never written in place. The only files
+  written in place are locks, and a lock with a second name (a hard link) is refused.
+
+All functions raise `OSError` with the path of the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+MOST_BYTES = 4 << 20
+MOST_LINKS = 16  # symbolic links in the path of a folder
+MOST_ENTRIES = 10_000  # of a folder: what is beyond is not looked at
+_TEMPORARY = ".new-"
+_ABANDONED_NS = 60 * 10**9  # a temporary file this much older than a new one has no writer any more
+_TRIES = 20
+_ID = 0xFFFFFFFF  # uid_t and gid_t have no sign
+_FOLDER = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class OwnedFolder:
+    """A folder by its path. Each call opens it anew, so it may come, go and be replaced.
+
+    Root acts as the folder's owner in every call.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._above: OwnedFolder | None = None
+
+    def subfolder(self, name: str) -> OwnedFolder:
+        """Return a folder in this one; a symbolic link in its place is refused."""
+        below = OwnedFolder(self.path / _plain(name))
+        below._above = self
+        return below
+
+    # ------------------------------------------------------------------------- the folder
+
+    def make(self, mode: int = 0o755) -> None:
+        """Make the folder where missing, and the folders above it."""
+        with self._worded(None), self._descriptor(mode):
+            pass
+
+    @contextlib.contextmanager
+    def acting_as_owner(self) -> Iterator[None]:
+        """Have root be the folder's owner for all files, in this thread.
+
+        For libraries that take paths alone, such as SQLite.
+        """
+        with self._worded(None), self._opened() as fd:
+            owner = os.fstat(fd)
+        with acting_as(owner.st_uid, owner.st_gid):
+            yield
+
+    def entries(self, suffix: str = "") -> tuple[tuple[str, os.stat_result], ...]:
+        """Return names and status of what ends with `suffix`, by name; links are not followed.
+
+        At most `MOST_ENTRIES` are looked at.
+        """
+        found = []
+        with self._worded(None), self._opened() as fd, _listed(fd) as entries:
+            for _, entry in zip(range(MOST_ENTRIES), entries, strict=False):
+                if entry.name.endswith(suffix):
+                    with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                        found.append((entry.name, entry.stat(follow_symlinks=False)))
+        return tuple(sorted(found, key=lambda one: one[0]))
+
+    # -------------------------------------------------------------------------- its files
+
+    def status(self, name: str) -> os.stat_result | None:
+        """Return what lies at a name, a link for itself; None where file or folder is missing."""
+        try:
+            with self._worded(name), self._opened() as fd:
+                return os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def read(self, name: str, most: int = MOST_BYTES) -> bytes:
+        """Return a regular file's content. Refuses other kinds, links, and more than `most`."""
+        with open(self.open(name), "rb") as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise OSError(errno.EFBIG, f"is larger than {most} bytes", str(self.path / name))
+        return content
+
+    def replace(
+        self, name: str, text: str | bytes, mode: int = 0o644, *, durable: bool = False
+    ) -> None:
+        """Put a file in the place of another at once; a reader sees all of the text or nothing.
+
+        What lies at the name, a link too, is replaced. `durable`: wait until all is on the disk.
+        """
+        content = text.encode() if isinstance(text, str) else text
+        with self._worded(name), self._opened() as folder:
+            temporary, fd = _new_file(folder, _plain(name))
+            try:
+                with open(fd, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fchmod(fd, mode)
+                    _remove_abandoned(folder, name, os.fstat(fd).st_mtime_ns)
+                    if durable:
+                        os.fsync(fd)
+                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+                raise
+            if durable:
+                _sync(folder)
+
+    def remove(self, name: str, *, durable: bool = False) -> bool:
+        """Remove a file, or a link for itself; return whether there was one."""
+        try:
+            with self._worded(name), self._opened() as folder:
+                os.unlink(_plain(name), dir_fd=folder)
+                if durable:
+                    _sync(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a file another name in the folder."""
+        with self._worded(name), self._opened() as folder:
+            os.rename(_plain(name), _plain(to), src_dir_fd=folder, dst_dir_fd=folder)
+
+    # --------------------------------------------------------------------------- its locks
+
+    def locked(self, name: str, lock: Callable[[int], None]) -> int:
+        """Make a file where missing and lock it; return its descriptor, which holds the lock.
+
+        `lock` locks a descriptor, or raises what it likes. The descriptor is that of the file at
+        the name once the lock is held: a file that was swapped in between is locked anew. The
+        folder is made where missing. A file with a second name is refused.
+        """
+        with self._worded(name):
+            for _ in range(_TRIES):
+                with self._descriptor(0o755) as folder:
+                    fd = _regular(name, os.O_RDWR | os.O_CREAT, folder)
+                try:
+                    lock(fd)
+                    if self.holds(name, fd):
+                        return fd
+                except BaseException:
+                    os.close(fd)
+                    raise
+                os.close(fd)
+            raise OSError(errno.EAGAIN, "another program replaces the file again and again")
+
+    def open(self, name: str) -> int:
+        """Return a descriptor of a regular file, for reading."""
+        with self._worded(name), self._opened() as folder:
+            return _regular(name, os.O_RDONLY, folder)
+
+    def holds(self, name: str, fd: int) -> bool:
+        """Return whether an open file is still the file at the name."""
+        there, ours = self.status(name), os.fstat(fd)
+        return there is not None and (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+
+    # ------------------------------------------------------------------------------- within
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        with self._descriptor(None) as fd:
+            yield fd
+
+    @contextlib.contextmanager
+    def _descriptor(self, make: int | None) -> Iterator[int]:
+        """Yield the folder's descriptor (O_PATH) and act as its owner meanwhile."""
+        if self._above is None:
+            fd = _walk(self.path, make)
+        else:
+            with self._above._descriptor(make) as above:
+                fd = _step(above, self.path.name, make)
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISDIR(found.st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, "is not a folder", str(self.path))
+            with acting_as(found.st_uid, found.st_gid):
+                yield fd
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def _worded(self, name: str | None) -> Iterator[None]:
+        """Have errors name the whole path."""
+        try:
+            yield
+        except OSError as error:
+            path = str(self.path if name is None else self.path / name)
+            raise OSError(error.errno, error.strerror, path) from error
+
+
+def write_named(path: str | os.PathLike[str], text: str, *, durable: bool = False) -> None:
+    """Write a file that an operator named, also into a folder that others may write.
+
+    Refuses what is there and not a regular file: a link may lead anywhere, and a device such as
+    ``/dev/null`` would be replaced.
+    """
+    target = Path(os.path.abspath(path))
+    folder = OwnedFolder(target.parent)
+    there = folder.status(target.name)
+    if there is not None and not stat.S_ISREG(there.st_mode):
+        raise OSError(errno.EINVAL, "is not a regular file; name another file", str(path))
+    folder.replace(target.name, text, durable=durable)
+
+
+def become_owner(path: str | os.PathLike[str]) -> None:
+    """Have root be the folder's owner for good, with the rights of that account alone.
+
+    Does nothing for another user, or in a folder of root's, or where there is no folder.
+    """
+    if os.geteuid() != 0:
+        return
+    try:
+        fd = _walk(Path(path), None)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    found = os.fstat(fd)
+    os.close(fd)
+    if found.st_uid == 0:
+        return
+    os.setgroups([])
+    os.setresgid(found.st_gid, found.st_gid, found.st_gid)
+    os.setresuid(found.st_uid, found.st_uid, found.st_uid)
+
+
+@contextlib.contextmanager
+def acting_as(uid: int, gid: int) -> Iterator[None]:
+    """Have root be another account for all files, in this thread alone.
+
+    The kernel takes root's rights over files from the thread meanwhile (capabilities(7)). Nothing
+    changes for another user than root. Supplementary groups, which root does not need, are
+    dropped for good.
+    """
+    if os.geteuid() != 0 or uid == 0:
+        yield
+        return
+    if os.getgroups():
+        os.setgroups([])
+    libc = ctypes.CDLL(None)
+    group, user = libc.setfsgid(gid), libc.setfsuid(uid)  # both return the value before
+    try:
+        now = libc.setfsgid(-1) & _ID, libc.setfsuid(-1) & _ID
+        if now != (gid, uid):  # they report no failure themselves
+            text = f"root cannot act as user {uid}, CAP_SETUID or CAP_SETGID is missing"
+            raise PermissionError(errno.EPERM, text)
+        yield
+    finally:
+        libc.setfsuid(user)
+        libc.setfsgid(group)
+
+
+def _walk(path: Path, make: int | None) -> int:
+    """Open a folder by its parts; return its descriptor (O_PATH).
+
+    A symbolic link is followed where root or this user made it, in a folder of root's or this
+    user's. `make`: the mode of folders that are missing.
+    """
+    left = list(reversed(Path(os.path.abspath(path)).parts[1:]))
+    links = 0
+    fd = os.open("/", _FOLDER | os.O_DIRECTORY)
+    try:
+        while left:
+            name = left.pop()
+            below = _step(fd, name, make)
+            try:
+                if stat.S_ISLNK(os.fstat(below).st_mode):
+                    links += 1
+                    if links > MOST_LINKS or not (_trusted(fd) and _trusted(below)):
+                        raise OSError(errno.ELOOP, "symbolic links of another account are refused")
+                    target = os.readlink("", dir_fd=below)
+                    left += reversed([one for one in target.split("/") if one])
+                    os.close(below)
+                    below = os.open("/" if target.startswith("/") else ".", _FOLDER, dir_fd=fd)
+            except BaseException:
+                os.close(below)
+                raise
+            os.close(fd)
+            fd = below
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _step(folder: int, name: str, make: int | None) -> int:
+    """Open what lies at a name (O_PATH), a link for itself; make a folder where `make` says so."""
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        if make is None:
+            raise
+    owner = os.fstat(folder)
+    with acting_as(owner.st_uid, owner.st_gid), contextlib.suppress(FileExistsError):
+        os.mkdir(name, make, dir_fd=folder)
+    return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _trusted(fd: int) -> bool:
+    return os.fstat(fd).st_uid in (0, os.geteuid())
+
+
+def _plain(name: str) -> str:
+    """Return a name that is the name of an entry, not a path."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise OSError(errno.EINVAL, f"{name!r} is not the name of a file")
+    return name
+
+
+def _regular(name: str, flags: int, folder: int) -> int:
+    """Open a regular file; for writing only a file that has no second name."""
+    fd = os.open(_plain(name), flags | _FILE, 0o644, dir_fd=folder)
+    found = os.fstat(fd)
+    why = None
+    if not stat.S_ISREG(found.st_mode):
+        why = "is not a regular file"
+    elif flags & os.O_RDWR and found.st_nlink > 1:
+        why = "has a second name (a hard link); remove it"
+    if why is None:
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, why)
+
+
+def _new_file(folder: int, name: str) -> tuple[str, int]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    temporary = f".{name}{_TEMPORARY}{secrets.token_hex(8)}"
+    return temporary, os.open(temporary, flags, 0o600, dir_fd=folder)
+
+
+def _remove_abandoned(folder: int, name: str, now_ns: int) -> None:
+    """Remove what an interrupted `replace` of the same file left."""
+    with contextlib.suppress(OSError), _listed(folder) as entries:
+        for _, entry in zip(range(MOST_ENTRIES), entries, strict=False):
+            if entry.name.startswith(f".{name}{_TEMPORARY}"):
+                age_ns = now_ns - entry.stat(follow_symlinks=False).st_mtime_ns
+                if age_ns > _ABANDONED_NS:
+                    os.unlink(entry.name, dir_fd=folder)
+
+
+@contextlib.contextmanager
+def _listed(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
+    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        with os.scandir(fd) as entries:
+            yield entries
+    finally:
+        os.close(fd)
+
+
+def _sync(folder: int) -> None:
+    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
