@@ -23,7 +23,7 @@ from iat_nova.model import (
 )
 from iat_nova.model.reasons import Code, Reason, about
 from iat_nova.report import escape
-from iat_nova.report.observed import Observed, Totals
+from iat_nova.report.observed import Closed, Observed, Totals
 from iat_nova.store.records import Iteration, Placement, Status
 
 TENANTS_MAX = 128
@@ -195,6 +195,12 @@ def events(seen: Observed) -> Iterator[Sample]:
     """Yield how often something was reported, by severity."""
     for severity in ("info", "warning", "error"):
         yield (severity,), seen.events.get(severity, 0)
+
+
+def closed_connections(seen: Observed) -> Iterator[Sample]:
+    """Yield how many connections were closed before their answer was sent, by reason."""
+    for why in Closed:
+        yield (why.value,), seen.closed.get(why, 0)
 
 
 def pmd(

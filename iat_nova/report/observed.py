@@ -8,10 +8,18 @@ takes no lock. Work that depends on the number of tenants is left to the reader.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Mapping
 
 from iat_nova.model import DomainInventory, VirtualSwitch
 from iat_nova.store.records import Iteration, Status
+
+
+class Closed(enum.StrEnum):
+    """Why a connection to the metrics' address was closed before its answer was sent."""
+
+    DEADLINE = "deadline"
+    LIMIT = "limit"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +58,7 @@ class Observed:
     """One picture of the agent. Mappings go by cache domain, `events` by severity.
 
     `looked_s`: when the host was last looked at, in seconds since 1970.
+    `closed`: connections to the metrics' address that were closed before their answer was sent.
     """
 
     status: Status | None = None
@@ -59,6 +68,7 @@ class Observed:
     events: Mapping[str, int] = dataclasses.field(default_factory=dict)
     looked_s: float | None = None
     switch: VirtualSwitch | None = None
+    closed: Mapping[Closed, int] = dataclasses.field(default_factory=dict)
 
 
 class Observer:

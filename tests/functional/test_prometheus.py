@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files for Prometheus and Grafana, held against Prometheus' own tool; metrics of an agent."""
 
+import dataclasses
 import json
+import logging
 import pathlib
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import unittest
 import urllib.error
 import urllib.request
+from unittest import mock
 
 import yaml
 from prometheus_client import exposition
 from prometheus_client.parser import text_string_to_metric_families
 
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.report import exporter, metrics
+from iat_nova.report import exporter, metrics, metrics_server
 from iat_nova.report.observed import Observer
 from tests.functional import test_agent
 from tests.functional.daemons import short_folder
@@ -302,6 +306,83 @@ class PromtoolTest(unittest.TestCase):
         path = self.folder / "queries.yaml"
         path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
         self.promtool("check", "rules", path)
+
+
+class SlowClientsTest(unittest.TestCase):
+    """Scrapes while clients hold connections: silent, a byte at a time, or reading no answer."""
+
+    EACH, UNREAD = 40, 5
+    LASTS_S = 5.0
+
+    def setUp(self) -> None:
+        self.enterContext(mock.patch.object(metrics_server, "DEADLINE_S", 2.0))
+        seen = Observer()
+        seen.status(stories.status())
+        seen.inventory({0: stories.inventory()})
+        # An answer longer than what the kernel keeps for a client that does not read.
+        help_text = mock.patch.object(exporter, "METRICS", [
+            dataclasses.replace(metric, help=metric.help + " x" * 30_000)
+            for metric in metrics.METRICS
+        ])  # fmt: skip
+        self.enterContext(help_text)
+        before = threading.active_count()
+        self.logged = self.enterContext(self.assertLogs("iat_nova", logging.WARNING))
+        self.port = self.enterContext(exporter.serving("127.0.0.1", 0, seen))
+        self.threads = lambda: threading.active_count() - before
+
+    def connect(self) -> socket.socket:
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", self.port))
+        self.addCleanup(client.close)
+        return client
+
+    def scrape(self) -> tuple[float, str]:
+        """Return how long a scrape took and what it brought."""
+        began_s = time.monotonic()
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as got:
+            text = got.read().decode()
+        return time.monotonic() - began_s, text
+
+    def test_every_scrape_is_answered(self) -> None:
+        """85 clients a second, for five seconds."""
+        whole = b"GET /metrics HTTP/1.1\r\n\r\n"
+        dripping: list[tuple[socket.socket, float]] = []
+        durations_s, opened, lived_s = [], 0, []
+        end_s = time.monotonic() + self.LASTS_S
+        next_s = 0.0
+        while (now_s := time.monotonic()) < end_s:
+            if now_s >= next_s:
+                next_s = now_s + 1
+                for number in range(self.EACH):
+                    self.connect()
+                    dripping.append((self.connect(), now_s))
+                    if number < self.UNREAD:
+                        self.connect().sendall(whole)
+                opened += 2 * self.EACH + self.UNREAD
+            for client, since_s in list(dripping):
+                try:
+                    client.sendall(b"G")
+                except OSError:
+                    dripping.remove((client, since_s))
+                    lived_s.append(time.monotonic() - since_s)
+            took_s, text = self.scrape()
+            durations_s.append(took_s)
+            self.assertLessEqual(self.threads(), metrics_server.THREADS + 1)
+        self.assertGreater(len(durations_s), 5)
+        self.assertLess(max(durations_s), 2.0, durations_s)
+        self.assertGreater(len(lived_s), self.EACH)
+        self.assertLess(max(lived_s), 2.0 + 2.0)  # the deadline is looked at each second
+        counts = {
+            sample.labels["reason"]: sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == "iat_nova_metrics_connections_closed_total"
+        }
+        self.assertGreater(counts["limit"], 0)
+        self.assertLessEqual(sum(counts.values()), opened)
+        self.assertGreaterEqual(sum(counts.values()), opened - metrics_server.CONNECTIONS)
+        self.assertEqual(1, len(self.logged.output))
 
 
 class ScrapeTest(test_agent.HostCase):
