@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sysfs says about PCI devices: VF or PF, socket, net device, speed.
 
-Files: `/sys/bus/pci/devices/<address>/{class,physfn,numa_node,net}` and
-`/sys/class/net/<name>/speed` (kernel: Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-net).
+Files: `/sys/bus/pci/devices/<address>/{class,physfn,numa_node,net}`,
+`/sys/class/net/<name>/{speed,dev_port,phys_port_name}` and
+`/sys/bus/vdpa/devices/<name>/vhost-vdpa-<n>` (kernel: Documentation/ABI/testing/sysfs-bus-pci,
+sysfs-class-net, sysfs-bus-vdpa; drivers/vhost/vdpa.c; phys_port_name: net/devlink/port.c).
 Nothing is kept: each question is answered from the machine as it is now. What cannot be read is
 None.
 """
@@ -17,6 +19,11 @@ from iat_nova.model import Attachment, AttachmentKind, Nic
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NETWORK_CLASS = "0x02"  # base class of the PCI class code
+_VHOST_VDPA = re.compile(r"vhost-vdpa-\d+")
+_UPLINK = re.compile(r"(l\d+)?p\d+(s\d+)?")  # a port of the card: p0; of a line card; split
+_REPRESENTOR = re.compile(r"(c\d+)?pf\d+.*")  # of a VF, a subfunction, a PF: pf0vf1, pf0sf88
+# SPEED_UNKNOWN (-1) as an unsigned number, of 32 bits and as old drivers have it of 16.
+_UNKNOWN_MBPS = (0xFFFF, 0xFFFFFFFF)
 
 
 class Pci:
@@ -26,6 +33,7 @@ class Pci:
         root = pathlib.Path(root)
         self._devices = root / "bus/pci/devices"
         self._class = root / "class"
+        self._vdpa = root / "bus/vdpa/devices"
 
     def physfn(self, address: str) -> str | None:
         """Return the PCI address of a VF's physical function; None: it is not a (known) VF."""
@@ -43,18 +51,27 @@ class Pci:
         """Tell whether the device is a network controller, with any driver."""
         return (_text(self._devices / address / "class") or "").startswith(_NETWORK_CLASS)
 
-    def net_name(self, address: str) -> str | None:
-        """Return the name of a device's net device, None when a userspace driver has it."""
+    def net_names(self, address: str) -> tuple[str, ...]:
+        """Return the net devices of a device's own ports, the first port first.
+
+        Several where several ports have one PCI address; empty where a userspace driver has the
+        device. With switchdev the folder also has a net device for each VF, its representor, which
+        is no port of the card.
+        """
         try:
-            names = sorted(path.name for path in (self._devices / address / "net").iterdir())
+            names = [path.name for path in (self._devices / address / "net").iterdir()]
         except OSError:
-            return None
-        return names[0] if names else None
+            return ()
+        labels = {name: _text(self._class / "net" / name / "phys_port_name") for name in names}
+        named = [name for name in names if _UPLINK.fullmatch(labels[name] or "")]
+        own = named or [name for name in names if not _REPRESENTOR.fullmatch(labels[name] or "")]
+        ports = {name: _number(self._class / "net" / name / "dev_port") or 0 for name in own}
+        return tuple(sorted(own, key=lambda name: (ports[name], labels[name] or "", name)))
 
     def speed_gbps(self, name: str) -> float | None:
-        """Return a net device's speed, None while its link is down."""
+        """Return a net device's speed, None while it is unknown or its link is down."""
         mbps = _number(self._class / "net" / name / "speed")
-        return mbps / 1000 if mbps is not None and mbps > 0 else None
+        return mbps / 1000 if mbps is not None and mbps > 0 and mbps not in _UNKNOWN_MBPS else None
 
     def address_behind(self, device: str) -> str | None:
         """Return the PCI address behind a net device or a ``/dev/vhost-vdpa-N`` node.
@@ -63,9 +80,10 @@ class Pci:
         device on the way up counts.
         """
         name = device.removeprefix("/dev/")
-        for kind in ("net", "vhost-vdpa"):
+        nodes = self._vdpa.glob(f"*/{name}") if _VHOST_VDPA.fullmatch(name) else ()
+        for path in (self._class / "net" / name, *nodes):
             try:
-                real = (self._class / kind / name).resolve(strict=True)
+                real = path.resolve(strict=True)
             except (OSError, ValueError):
                 continue
             found = (part for part in reversed(real.parts) if _ADDRESS.fullmatch(part))
@@ -85,9 +103,10 @@ class Pci:
         )
 
     def _nic(self, address: str) -> Nic:
-        name = self.net_name(address)
-        speed = None if name is None else self.speed_gbps(name)
-        return Nic(address, name, self.numa_node(address), speed)
+        names = self.net_names(address)
+        speeds = [speed for name in names if (speed := self.speed_gbps(name)) is not None]
+        name = names[0] if names else None
+        return Nic(address, name, self.numa_node(address), sum(speeds) if speeds else None)
 
     def locate(self, attachment: Attachment) -> Attachment:
         """Add physical function and NUMA node, and tell what kind a `<hostdev>` is."""

@@ -167,12 +167,15 @@ class VirtualSwitch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nic:
-    """A physical function that carries tenants' or the switch's traffic."""
+    """A physical function that carries tenants' or the switch's traffic.
+
+    Some have several ports: `name` is the first one's, `speed_gbps` is of all together.
+    """
 
     address: str  # PCI
     name: str | None  # net device; None when a userspace driver has it
     numa_node: int | None
-    speed_gbps: float | None
+    speed_gbps: float | None  # of the ports whose links are up; None: unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -22,9 +22,8 @@ class Sysfs:
         self.device(VF, "0x020000", node=1, net="eth9", mbps="-1", physfn=PF)
         self.device(BOUND, "0x020000", node=-1)
         self.device(DISK, "0x010802", node=0)
-        vdpa = self.path(VF) / "vdpa0/vhost-vdpa/vhost-vdpa-0"
-        vdpa.mkdir(parents=True)
-        self.link(self.root / "class/vhost-vdpa/vhost-vdpa-0", vdpa)
+        (self.path(VF) / "vdpa0/vhost-vdpa-0").mkdir(parents=True)
+        self.link(self.root / "bus/vdpa/devices/vdpa0", self.path(VF) / "vdpa0")
         (self.root / "devices/virtual/net/tap0").mkdir(parents=True)
         self.link(self.root / "class/net/tap0", self.root / "devices/virtual/net/tap0")
         (self.root / "devices/system/cpu").mkdir(parents=True)
@@ -46,16 +45,22 @@ class Sysfs:
         if physfn:
             (path / "physfn").symlink_to(f"../{physfn}")
         if net:
-            (path / "net" / net).mkdir(parents=True)
-            (path / "net" / net / "speed").write_text(f"{mbps}\n")
-            self.link(self.root / "class/net" / net, path / "net" / net)
+            self.net(address, net, mbps)
+
+    def net(self, address, name, mbps, **files):
+        path = self.path(address) / "net" / name
+        path.mkdir(parents=True)
+        for file, text in {"speed": mbps, **files}.items():
+            (path / file).write_text(f"{text}\n")
+        self.link(self.root / "class/net" / name, path)
 
 
 class SysfsTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.root = Sysfs(folder.name).root
+        self.sysfs = Sysfs(folder.name)
+        self.root = self.sysfs.root
         self.pci = Pci(self.root)
 
     def locate(self, kind, device):
@@ -98,9 +103,30 @@ class SysfsTest(unittest.TestCase):
         expected = (Nic(PF, "eth0", 1, 25.0), Nic(BOUND, None, None, None))
         self.assertEqual(expected, self.pci.nics())
 
-    def test_link_down(self):
-        """A link that is down has no speed: the kernel says -1."""
-        self.assertIsNone(self.pci.speed_gbps("eth9"))
+    def test_no_speed(self):
+        """The kernel has numbers that mean an unknown speed, a link that is down among them."""
+        for text, expected in (
+            ("-1", None), ("0", None), ("65535", None), ("4294967295", None), ("", None),
+            ("65534", 65.534), ("400000", 400.0),
+        ):  # fmt: skip
+            with self.subTest(text=text):
+                (self.root / "class/net/eth0/speed").write_text(f"{text}\n")
+                self.assertEqual(expected, self.pci.speed_gbps("eth0"))
+
+    def test_representors(self):
+        """With switchdev the card's own port is the one taken, whatever the names are."""
+        for name, port in (("a0", "pf0vf0"), ("a1", "pf0sf88"), ("z0", "p0"), ("a2", "c1pf0")):
+            mbps = 100000 if port == "p0" else 10000
+            self.sysfs.net(BOUND, name, mbps, phys_port_name=port, dev_port=0)
+        self.assertEqual(Nic(BOUND, "z0", None, 100.0), self.pci.nics()[1])
+        (self.root / "class/net/z0/phys_port_name").unlink()
+        self.assertEqual(("z0",), self.pci.net_names(BOUND))
+
+    def test_several_ports(self):
+        """Ports behind one PCI address carry traffic together; the first gives the name."""
+        for name, port, mbps in (("a", 1, "40000"), ("b", 0, "40000"), ("c", 2, "-1")):
+            self.sysfs.net(BOUND, name, mbps, dev_port=port)
+        self.assertEqual(Nic(BOUND, "b", None, 80.0), self.pci.nics()[1])
 
     def test_no_pci_at_all(self):
         """A machine without PCI has no NICs."""
