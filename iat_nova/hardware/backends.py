@@ -235,13 +235,16 @@ def _ddio(
         reasons.append(f"msr: {refused}")
     if wanted in ("auto", "io_alloc"):
         alloc = IoAllocDdio(host.fs, domains)
-        if shut := alloc.shut():
-            each = ", ".join(map(str, shut))
-            reasons.append(f"io_alloc: devices are kept out of cache domain {each} (io_alloc_cbm)")
-        elif alloc.state() != "not supported":
-            return alloc, Choice("ddio", "io_alloc", f"resctrl offers it ({alloc.state()})")
+        try:
+            shut = alloc.shut()
+        except HardwareError as error:
+            reasons.append(f"io_alloc: {error}")
         else:
-            reasons.append("io_alloc: this kernel or CPU has none")
+            if not shut and alloc.state() != "not supported":
+                return alloc, Choice("ddio", "io_alloc", f"resctrl offers it ({alloc.state()})")
+            each = ", ".join(map(str, shut))
+            closed = f"devices are kept out of cache domain {each} (io_alloc_cbm)"
+            reasons.append(f"io_alloc: {closed if shut else 'this kernel or CPU has none'}")
     why = "; ".join(reasons) or "asked for"
     if wanted not in ("auto", "none"):
         raise HardwareError(f"ddio_interface = {wanted} cannot be had: {why}")
@@ -297,11 +300,15 @@ def _no_ddio_register(host: Host) -> str | None:
 
 def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None, Choice]:
     role = "ddio counters"
-    model, pmus = host.model, cha_pmus(host.roots.pmus)
+    model = host.model
     if wanted.counters == "software" or model is None:
         return None, Choice(role, "none", "no event table for this CPU")
-    if model.cha is None:
-        return _fabric_counters(host, model)
+    try:
+        if model.cha is None:
+            return _fabric_counters(host, model)
+        pmus = cha_pmus(host.roots.pmus)
+    except HardwareError as error:
+        return None, Choice(role, "none", str(error))
     if wanted.counters == "msr":
         return _cha_by_registers(host, model, len(pmus), _slices(host, wanted))
     if not pmus:

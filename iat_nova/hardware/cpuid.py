@@ -16,7 +16,7 @@ from typing import NamedTuple
 from iat_nova.hardware.api import HardwareError
 from iat_nova.model import BandwidthControl
 
-_ALLOCATION, _L3, _MEMORY = 0x10, 1, 3  # the leaf; subleaves of CAT and MBA
+_ALLOCATION, _L3, _MEMORY = 0x10, 1, 3  # the leaf; subleaves of CAT and MBA, bits in its EBX
 _LINEAR = 1 << 2  # in ECX of MBA: the delay is a share of the time
 _EXTENDED, _AMD = 0x80000000, 0x80000020  # the highest such leaf; the one of AMD's QoS
 _ENFORCES = 1 << 1  # in EBX of subleaf 0: memory bandwidth, of which subleaf 1 tells
@@ -38,8 +38,11 @@ def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            eax, ebx, _, most = _leaf(fd, _ALLOCATION, _L3)  # the highest class, 0 without it
-            bandwidth, most_of_mba = _mba(fd)
+            offered = _offered(fd)
+            eax, ebx, most = 0, 0, 0  # the highest class
+            if offered >> _L3 & 1:
+                eax, ebx, _, most = _leaf(fd, _ALLOCATION, _L3)
+            bandwidth, most_of_mba = _mba(fd, offered)
         finally:
             os.close(fd)
     except OSError as error:
@@ -49,14 +52,21 @@ def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
     return L3Allocation((eax & 0x1F) + 1, min(most, most_of_mba or most) + 1, ebx, bandwidth)
 
 
-def _mba(fd: int) -> tuple[BandwidthControl | None, int]:
+def _offered(fd: int) -> int:
+    """Return which resources can be allocated: a bit for each subleaf.
+
+    Beyond the highest leaf Intel's CPUs answer with the words of the highest one.
+    """
+    return _leaf(fd, _ALLOCATION, 0)[1] if _leaf(fd, 0, 0)[0] >= _ALLOCATION else 0
+
+
+def _mba(fd: int, offered: int) -> tuple[BandwidthControl | None, int]:
     """Return how memory bandwidth can be limited, and the highest class, 0 where it cannot."""
-    delay, _, kind, most = _leaf(fd, _ALLOCATION, _MEMORY)
-    step = 100 - (delay & 0xFFF) - 1  # Linux and libpqos take it for the least and the step
-    if most:
+    if offered >> _MEMORY & 1:
+        delay, _, kind, most = _leaf(fd, _ALLOCATION, _MEMORY)
+        step = 100 - (delay & 0xFFF) - 1  # Linux and libpqos take it for the least and the step
         linear = kind & _LINEAR and step > 0
         return BandwidthControl(step, step, 100, percent=True) if linear else None, most
-    # Beyond the highest leaf Intel's CPUs give another one's words.
     if _leaf(fd, _EXTENDED, 0)[0] < _AMD or not _leaf(fd, _AMD, 0)[1] & _ENFORCES:
         return None, 0
     bits, _, _, most = _leaf(fd, _AMD, 1)

@@ -223,7 +223,12 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> CpuModel:
         fields[key.strip()] = value.strip()
     return CpuModel(
         vendor=fields.get("vendor_id", ""),
-        family=int(fields.get("cpu family", "0")),
-        model=int(fields.get("model", "0")),
+        family=_number(fields, "cpu family"),
+        model=_number(fields, "model"),
         name=fields.get("model name", ""),
     )
+
+
+def _number(fields: Mapping[str, str], name: str) -> int:
+    text = fields.get(name, "")  # on other architectures a name, or absent
+    return int(text) if text.isdecimal() else 0

@@ -131,7 +131,7 @@ class PqosAllocator:
             ways=can.ways,
             classes=can.classes,
             coerced_ways=WayMask(can.shared if self._coupled else 0),
-            way_bytes=cache.size_bytes // can.ways,
+            way_bytes=cache.size_bytes and cache.size_bytes // can.ways,
             numa_nodes=cache.nodes,
             bandwidth=can.bandwidth,
         )

@@ -163,8 +163,8 @@ def _resctrl(host: Host) -> list[Finding]:
     if control is not None:
         found.append(Finding("memory bandwidth", Level.OK, f"can be limited by class: {words}"))
     elif (host.fs.root / "info/MB").is_dir():
-        remedy = f"umount {root}; mount -t resctrl resctrl {root}"
-        found.append(Finding("memory bandwidth", Level.NOTE, f"not limited: {words}", remedy))
+        again = f"umount {root}; mount -t resctrl resctrl {root}" if "mba_MBps" in words else None
+        found.append(Finding("memory bandwidth", Level.NOTE, f"not limited: {words}", again))
     else:
         found.append(Finding("memory bandwidth", Level.OK, f"not limited: {words}"))
     found += [_foreign(host, name) for name in foreign]

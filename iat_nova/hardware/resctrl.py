@@ -132,7 +132,7 @@ class Resctrl(AllReachable):
                 sparse_masks=info.sparse_masks,
                 coerced_ways=info.shareable_bits if self.coupled else WayMask(0),
                 reserved_ways=exclusive.get(cache.id, WayMask(0)),
-                way_bytes=cache.size_bytes // ways,
+                way_bytes=cache.size_bytes and cache.size_bytes // ways,
                 numa_nodes=tuple(sorted(nodes)),
                 bandwidth=bandwidth,
             )

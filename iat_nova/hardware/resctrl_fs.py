@@ -111,10 +111,7 @@ class ResctrlFs:
         elif (self.root / "info/L3").is_dir():
             resources = ("L3",)
         else:
-            raise HardwareError(
-                f"{self.root}: no L3 cache allocation there; mount it (mount -t resctrl resctrl "
-                f"{self.root}), and boot with rdt=l3cat where the kernel leaves it off"
-            )
+            raise HardwareError(self._no_allocation())
         first = f"info/{resources[0]}"
         # Resources that only monitor have no such file.
         others = [self._get(f"info/{name}/num_closids", "") for name in self._folders("info")]
@@ -127,6 +124,19 @@ class ResctrlFs:
             shareable_bits=WayMask(int(self._get(f"{first}/shareable_bits", "0"), 16)),
             sparse_masks=self._get(f"{first}/sparse_masks", "0") == "1",
             io_alloc=self._get(f"{first}/io_alloc", "not supported") == "enabled",
+        )
+
+    def _no_allocation(self) -> str:
+        """Return why there is no L3 allocation, and what to do."""
+        if (self.root / "info").is_dir():
+            has = ", ".join(name for name in self._folders("info")) or "nothing"
+            return (
+                f"{self.root}: mounted, without L3 cache allocation (its info has {has}); boot "
+                "with rdt=l3cat, or use a CPU with cat_l3 in /proc/cpuinfo"
+            )
+        return (
+            f"{self.root}: no L3 cache allocation there; mount it (mount -t resctrl resctrl "
+            f"{self.root}), and boot with rdt=l3cat where the kernel leaves it off"
         )
 
     def groups(self) -> tuple[str, ...]:
@@ -161,7 +171,8 @@ class ResctrlFs:
     def bandwidth_control(self) -> tuple[BandwidthControl | None, str]:
         """Return how memory bandwidth can be limited, and in words how or why not.
 
-        Mounted with ``mba_MBps`` the kernel takes MB/s and steers by itself: we then keep off.
+        Mounted with ``mba_MBps`` the kernel takes MB/s and steers by itself: we then keep off. So
+        we do where the kernel tells too little of the limits: masks need none of this.
         """
         if not (self.root / "info" / _BANDWIDTH).is_dir():
             return None, "this CPU, or its kernel, has no memory bandwidth allocation (info/MB)"
@@ -170,10 +181,15 @@ class ResctrlFs:
                 None,
                 "resctrl is mounted with mba_MBps: the kernel steers memory bandwidth itself",
             )
-        least, step, linear = (
-            int(self._get(f"info/{_BANDWIDTH}/{name}"))
-            for name in ("min_bandwidth", "bandwidth_gran", "delay_linear")
-        )
+        try:
+            least, step, linear = (
+                int(self._get(f"info/{_BANDWIDTH}/{name}"))
+                for name in ("min_bandwidth", "bandwidth_gran", "delay_linear")
+            )
+        except (ResctrlError, ValueError) as error:
+            return None, f"the kernel does not tell what limits there are: {error}"
+        if step <= 0:
+            return None, f"the kernel tells of steps of {step} (info/{_BANDWIDTH}/bandwidth_gran)"
         if linear:
             control = BandwidthControl(least, step, 100, percent=True)
             return control, f"{least} to 100 %, in steps of {step} %"

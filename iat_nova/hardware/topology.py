@@ -22,13 +22,13 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 class Cache:
     """One last-level cache with the CPUs online under it.
 
-    `nodes`: the NUMA nodes of these CPUs, several with sub-NUMA clustering; empty where the kernel
-    knows of no nodes.
+    `size_bytes` None: the kernel does not tell. `nodes`: the NUMA nodes of these CPUs, several with
+    sub-NUMA clustering; empty where the kernel knows of no nodes.
     """
 
     id: int  # the kernel's cache id, resctrl's domain number
     cpus: tuple[int, ...]
-    size_bytes: int
+    size_bytes: int | None
     package: int
     nodes: tuple[int, ...] = ()
 
@@ -67,7 +67,7 @@ class Topology:
                 found[number] = Cache(
                     id=number,
                     cpus=tuple(sorted(cpus)),
-                    size_bytes=_size(self._text(folder / "size")),
+                    size_bytes=_size(folder / "size"),
                     package=self.package(cpu),
                 )
         return tuple(
@@ -123,6 +123,9 @@ class Topology:
             raise HardwareError(f"{path}: {error.strerror}; is sysfs mounted?") from error
 
 
-def _size(text: str) -> int:
-    unit = _UNITS.get(text[-1:], 1)
-    return int(text.rstrip("KMG")) * unit
+def _size(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+        return int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1) or None
+    except (OSError, ValueError):  # nothing but the advice on buffers needs it
+        return None

@@ -501,6 +501,17 @@ class MsrInterface(MsrCase, unittest.TestCase):
         with self.assertRaisesRegex(HardwareError, "no L3 cache allocation"):
             self.allocator.look()
 
+    def test_who_only_looks_beyond_the_highest_leaf(self):
+        """There the CPU answers with the words of its highest leaf, which mean something else."""
+        trees.put_cpuid(self.folder, 0)
+        for leaf, words in ((0, (0xF,)), (0x10, (0, 1 << 2))):  # Haswell's; an L2's alone
+            with open(self.folder / "0/cpuid", "r+b") as file:
+                file.seek(leaf)
+                file.write(struct.pack(f"<{len(words)}I", *words))
+            with self.assertRaisesRegex(HardwareError, "no L3 cache allocation"):
+                self.allocator.look()
+            trees.put_cpuid(self.folder, 0)
+
     def test_another_process_holds_the_lock(self):
         """The library is not even initialised: that could wait for the other for ever."""
         lock = self.folder / "libpqos"

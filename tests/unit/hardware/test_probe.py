@@ -253,6 +253,12 @@ class Findings(HostCase):
         self.tree = trees.KernelTree(self.folder / "none/resctrl", self.cpus, mba_closids=None)
         self.check(subject, Level.OK, "not limited: this CPU, or its kernel, has no memory bandw")
 
+    def test_no_limits_of_memory_bandwidth(self):
+        """A kernel that tells too little of them has no remedy; masks are as they were."""
+        (self.roots.resctrl / "info/MB/delay_linear").unlink()
+        self.check("memory bandwidth", Level.NOTE, "does not tell what limits there are: .*linear")
+        self.assertEqual(Level.OK, self.findings()["resctrl"].level)
+
     def test_lock_of_libpqos(self):
         """A process that holds libpqos's lock is found without disturbing it."""
         self.put(self.roots.pqos_lock, "")
@@ -429,6 +435,25 @@ class Choosing(HostCase):
         self.tree = trees.KernelTree(self.folder / "intel", self.cpus)
         made = self.choose(memory_bandwidth_gbps=47.6)
         self.assertEqual({None}, {one.bandwidth.whole for one in made.allocator.domains()})
+
+    def test_io_alloc_in_part(self):
+        """What is optional and cannot be read is done without: masks are still written."""
+        self.tree = AmdTree(self.folder / "amd", self.cpus)
+        self.be("amd")
+        (self.tree.root / "info/L3/io_alloc").write_text("enabled\n")
+        (self.tree.root / "info/L3/io_alloc_cbm").unlink()
+        made = self.choose()
+        self.assertEqual("none", self.chosen(made)["ddio"])
+        self.assertRegex(made.choices[1].why, "io_alloc_cbm: No such file")
+
+    def test_half_a_pmu(self):
+        """A PMU of devices' writes that cannot be read leaves the CPUs' own counters."""
+        (self.roots.pmus / "uncore_cha_0/cpumask").unlink()
+        made = self.choose()
+        self.assertEqual(
+            ("perf", "none"), (self.chosen(made)["counters"], self.chosen(made)["ddio counters"])
+        )
+        self.assertRegex(made.choices[3].why, "uncore_cha_0: No such file")
 
     def test_io_alloc_closed(self):
         """Where an operator keeps devices out of a cache altogether, that is left so."""

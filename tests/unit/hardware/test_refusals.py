@@ -68,6 +68,39 @@ class Files(Case):
         with self.refused("schemata has no line L3CODE"):
             self.tree.masks("", "L3CODE")
 
+    def test_mounted_without_l3(self):
+        """Mounted for memory bandwidth alone: to mount it once more is no remedy."""
+        for path in (self.tree.root / "info/L3").iterdir():
+            path.unlink()
+        (self.tree.root / "info/L3").rmdir()
+        text = r"mounted, without L3 cache allocation \(its info has MB\); boot with rdt=l3cat"
+        with self.refused(text):
+            self.tree.info()
+
+    def test_limits_of_memory_bandwidth_are_not_told(self):
+        """Masks can be written where the kernel tells too little of another resource."""
+        made = Resctrl(self.tree, self.cpus.topology)
+        for name, text in (
+            ("delay_linear", None), ("bandwidth_gran", "0"), ("min_bandwidth", "ten"),
+        ):  # fmt: skip
+            with self.subTest(name=name):
+                path = self.tree.root / "info/MB" / name
+                before = path.read_text()
+                path.unlink() if text is None else path.write_text(text)
+                (domain,) = made.domains()
+                self.assertEqual((11, None), (domain.ways, domain.bandwidth))
+                self.assertIn("does not tell" if text != "0" else "steps of 0",
+                              self.tree.bandwidth_control()[1])  # fmt: skip
+                path.write_text(before)
+
+    def test_size_unknown(self):
+        """A cache without a size has ways of an unknown size."""
+        for text in ("0K", "much", None):
+            with self.subTest(text=text):
+                path = self.cpus.root / "cpu0/cache/index3/size"
+                path.unlink() if text is None else path.write_text(text)
+                self.assertIsNone(Resctrl(self.tree, self.cpus.topology).domains()[0].way_bytes)
+
     def test_io_alloc_without_its_masks(self):
         """The kernel says that it is enabled and shows no masks."""
         amd = AmdTree(self.folder / "amd", self.cpus)

@@ -24,7 +24,7 @@ def folder(case):
     return Path(made.name)
 
 
-_SKYLAKE_MBA = {(0x10, 3): (89, 0, 4, 7)}
+_SKYLAKE_MBA = {(0x10, 0): (0, 1 << 1 | 1 << 3), (0x10, 3): (89, 0, 4, 7)}
 _ZEN_MBA = {(0x80000000, 0): (0x80000028,), (0x80000020, 0): (0, 2), (0x80000020, 1): (11, 0, 0, 7)}
 
 
@@ -33,7 +33,8 @@ def put_cpuid(devices, cpu, *, classes=16, amd=False):
     path = devices / str(cpu) / "cpuid"
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as file:
-        leaves = {(0x10, 1): (10, 0x600, 0, classes - 1)} | (_ZEN_MBA if amd else _SKYLAKE_MBA)
+        cat = {(0, 0): (0x16,), (0x10, 0): (0, 1 << 1), (0x10, 1): (10, 0x600, 0, classes - 1)}
+        leaves = cat | (_ZEN_MBA if amd else _SKYLAKE_MBA)
         for (leaf, subleaf), words in leaves.items():
             file.seek(subleaf << 32 | leaf)
             file.write(struct.pack("<4I", *words, *[0] * (4 - len(words))))
