@@ -171,8 +171,8 @@ class ResctrlFs:
     def bandwidth_control(self) -> tuple[BandwidthControl | None, str]:
         """Return how memory bandwidth can be limited, and in words how or why not.
 
-        Mounted with ``mba_MBps`` the kernel takes MB/s and steers by itself: we then keep off. So
-        we do where the kernel tells too little of the limits: masks need none of this.
+        Mounted with ``mba_MBps`` the kernel takes MB/s and steers by itself: we then keep off. Nor
+        are limits set where the kernel shows too little of them: masks need none of this.
         """
         if not (self.root / "info" / _BANDWIDTH).is_dir():
             return None, "this CPU, or its kernel, has no memory bandwidth allocation (info/MB)"
@@ -187,9 +187,9 @@ class ResctrlFs:
                 for name in ("min_bandwidth", "bandwidth_gran", "delay_linear")
             )
         except (ResctrlError, ValueError) as error:
-            return None, f"the kernel does not tell what limits there are: {error}"
+            return None, f"the limits cannot be read: {error}"
         if step <= 0:
-            return None, f"the kernel tells of steps of {step} (info/{_BANDWIDTH}/bandwidth_gran)"
+            return None, f"info/{_BANDWIDTH}/bandwidth_gran is {step}"
         if linear:
             control = BandwidthControl(least, step, 100, percent=True)
             return control, f"{least} to 100 %, in steps of {step} %"

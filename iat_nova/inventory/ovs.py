@@ -42,6 +42,10 @@ _RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
 Statistics = tuple[int | None, int | None]
 """A port's packets, received and sent, and what it dropped; None: not counted."""
 
+_TOO_OLD = (
+    "Open vSwitch before 2.10: how busy its PMD threads are is not known, as its statistics have "
+    "other counts; upgrade it"
+)
 # What of a port's statistics counts dropped packets, none of them twice: those have in them what
 # rx_missed_errors and ovs_*_drops tell apart (Open vSwitch, lib/netdev-dpdk.c).
 _DROPS = frozenset(("rx_dropped", "tx_dropped"))
@@ -177,7 +181,9 @@ class OvsSource:
             found = pmd.find(
                 picture.other_config or {}, lambda: self._ask(_RXQ_SHOW, deadline), self._proc_root
             )
-            threads = self._threads(deadline) if found.source == "pmd-rxq-show" else ()
+            if found.source == "pmd-rxq-show":
+                threads, old = self._threads(deadline)
+                warnings += old
         return VirtualSwitch(
             bridges=picture.bridges,
             ports=ports,
@@ -195,12 +201,14 @@ class OvsSource:
         known = [rate for rate in rates if rate is not None]
         return sum(known) if known else None
 
-    def _threads(self, deadline: float) -> tuple[PmdThread, ...]:
-        """Return what the PMD threads did; nothing from an ovs-vswitchd that does not tell."""
+    def _threads(self, deadline: float) -> tuple[tuple[PmdThread, ...], tuple[str, ...]]:
+        """Return what the PMD threads did, and a warning where ovs-vswitchd is too old to tell."""
         try:
-            return self._pmd_stats.update(time.monotonic(), self._ask(pmd_stats.METHOD, deadline))
+            text = self._ask(pmd_stats.METHOD, deadline)
         except ovs_rpc.OvsUnavailableError:
-            return ()  # its CPUs are known, and nothing is decided by this
+            return (), ()  # its CPUs are known, and nothing is decided by this
+        old = (_TOO_OLD,) if pmd_stats.too_old(text) else ()
+        return self._pmd_stats.update(time.monotonic(), text), old
 
     def _statistics(self, deadline: float) -> dict[str, Statistics]:
         """Return packets and drops by interface; the ones without counts are absent."""

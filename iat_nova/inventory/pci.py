@@ -55,8 +55,7 @@ class Pci:
         """Return the net devices of a device's own ports, the first port first.
 
         Several where several ports have one PCI address; empty where a userspace driver has the
-        device. With switchdev the folder also has a net device for each VF, its representor, which
-        is no port of the card.
+        device. With switchdev the folder also has the representors of VFs, which are left out.
         """
         try:
             names = [path.name for path in (self._devices / address / "net").iterdir()]

@@ -2,7 +2,8 @@
 """What Open vSwitch's PMD threads did between two looks, from the counts they keep themselves.
 
 ``dpif-netdev/pmd-stats-show`` has their cycles (of the TSC) and packets since they started, or
-since somebody cleared them with ``pmd-stats-clear``.
+since somebody cleared them with ``pmd-stats-clear``. Open vSwitch before 2.10 counts otherwise: a
+packet that goes round again once more, and polling apart from being idle.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ WINDOW_S = 1.0  # looks may come in bursts: figures need two that lie so far apa
 _HEAD = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):\s*$")
 _COUNT = re.compile(r"^\s+([a-z][a-z. ]*?): ([0-9]{1,20})\b")
 _NAMES = ("packets received", "miss with failed upcall", "processing cycles", "idle cycles")
+
+
+def too_old(text: str) -> bool:
+    """Tell whether this is the text of Open vSwitch before 2.10, whose counts are not read."""
+    return "polling cycles:" in text
 
 
 class Counts(NamedTuple):

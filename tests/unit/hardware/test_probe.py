@@ -256,7 +256,7 @@ class Findings(HostCase):
     def test_no_limits_of_memory_bandwidth(self):
         """A kernel that tells too little of them has no remedy; masks are as they were."""
         (self.roots.resctrl / "info/MB/delay_linear").unlink()
-        self.check("memory bandwidth", Level.NOTE, "does not tell what limits there are: .*linear")
+        self.check("memory bandwidth", Level.NOTE, "limits cannot be read: .*linear")
         self.assertEqual(Level.OK, self.findings()["resctrl"].level)
 
     def test_lock_of_libpqos(self):

@@ -89,7 +89,7 @@ class Files(Case):
                 path.unlink() if text is None else path.write_text(text)
                 (domain,) = made.domains()
                 self.assertEqual((11, None), (domain.ways, domain.bandwidth))
-                self.assertIn("does not tell" if text != "0" else "steps of 0",
+                self.assertIn("cannot be read" if text != "0" else "bandwidth_gran is 0",
                               self.tree.bandwidth_control()[1])  # fmt: skip
                 path.write_text(before)
 
