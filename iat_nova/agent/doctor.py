@@ -107,8 +107,8 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
     except HardwareError as error:
         return [probe.refusal("snapshot", error, Level.IMPOSSIBLE)]
     if away:
-        state = f"not restored yet, as its CPUs are offline: {'; '.join(away)}"
-        remedy = "bring one of them online (chcpu -e CPU); then iat-nova restore"
+        state = f"not restored yet, out of reach: {'; '.join(away)}"
+        remedy = "chcpu -e CPU, or for a root port: echo 1 >/sys/bus/pci/rescan; iat-nova restore"
         return [Finding("snapshot", Level.NOTE, state, remedy)]
     if pending:
         return [_not_restored(left)]

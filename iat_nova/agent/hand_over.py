@@ -11,7 +11,6 @@ Both are good for some seconds of one boot: a request and a file that are older 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -20,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from iat_nova.common import files
+from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.enforcement import enforcer
 from iat_nova.enforcement.snapshot import Snapshot
 from iat_nova.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
@@ -34,6 +33,7 @@ PARTS = frozenset(("resctrl", "ddio msr", "ddio io_alloc"))
 """The parts of the hardware that are handed over; an agent with others restores."""
 
 _PART = "left"
+MOST_REQUEST_BYTES = 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,18 +76,19 @@ class HandOverFiles:
         )
         self.path = path
         self.request = request
+        self._requests = OwnedFolder(request.parent)
         self.within_s = within_s
         self.now_s = now_s
 
     def ask(self) -> None:
         """Ask that the agent's next end hands over. Raises `OSError`."""
-        files.replace_text(self.request, f"{self.now_s()!r}\n")
+        self._requests.replace(self.request.name, f"{self.now_s()!r}\n")
 
     @property
     def asked(self) -> bool:
         """Whether somebody has asked lately."""
         try:
-            at_s = float(files.read_bytes(self.request, follow=False))
+            at_s = float(self._requests.read(self.request.name, MOST_REQUEST_BYTES))
         except (OSError, ValueError):
             return False
         return self._fresh(at_s, self.within_s / 2)
@@ -125,7 +126,7 @@ class HandOverFiles:
         """
         passes = self.asked and self.lately
         try:
-            self.request.unlink(missing_ok=True)
+            self._requests.remove(self.request.name)
         except OSError:
             return False
         return passes
@@ -133,11 +134,10 @@ class HandOverFiles:
     def remove(self) -> None:
         """End the request, and remove what was left. Raises `SnapshotError`."""
         self._file.remove()
-        with contextlib.suppress(FileNotFoundError):
-            try:
-                self.request.unlink()
-            except PermissionError as error:
-                raise SnapshotError(f"{self.request}: {error.strerror}") from error
+        try:
+            self._requests.remove(self.request.name)
+        except OSError as error:
+            raise SnapshotError(f"{self.request}: {error.strerror}") from error
 
     def _fresh(self, at_s: float, within_s: float) -> bool:
         return 0 <= self.now_s() - at_s < within_s
@@ -203,6 +203,7 @@ class Succession:
         """Raise `HardwareError` unless all that was written is of parts that are handed over."""
         if not self._snapshot.pending:
             raise HardwareError("nothing is written")
+        self._snapshot.keep_file()  # the next agent restores from the file
         others = sorted(self._snapshot.names - PARTS)
         if others:
             raise HardwareError(f"{', '.join(others)} cannot be handed over, resctrl can")

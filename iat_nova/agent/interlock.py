@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the agent may write, and if not, why: other owners, conflicting changes, refusals.
 
-For each of these reasons the host is restored as it was found: masks that no longer follow the
+For each of these reasons the original settings are restored: masks that no longer follow the
 guests fit them by chance only. While somebody else allocates cache, resctrl is not mounted, or a
 source has never answered since the start, nothing is written; that ends by itself. A refused write
 is tried again after growing pauses, as most of what refuses goes away: RMIDs that are all in use, a
@@ -82,12 +82,29 @@ class Interlock:
 
     def check(self) -> bool:
         """See before an iteration what has begun or ended; whether all must be looked at anew."""
+        self._keep_snapshot()
         missing = "; ".join(self._outside.missing())
         if missing and Code.RESCTRL_UNMOUNTED not in self._reasons:
             self._only_observe(Code.RESCTRL_UNMOUNTED, missing)
             self.restore()
         self._try_again()
         return not missing and Code.RESCTRL_UNMOUNTED in self._reasons
+
+    def _keep_snapshot(self) -> None:
+        """Have the original settings on disk; without them, restore and only observe.
+
+        A crash would leave the host changed while they are in memory alone.
+        """
+        try:
+            lost = self._enforcer.keep_snapshot()
+        except HardwareError as error:
+            if Code.REFUSED not in self._reasons:
+                self.refused(error)
+            return
+        if lost:
+            self._journal.problem(Code.SNAPSHOT_LOST, f"snapshot written again from memory: {lost}")
+        else:
+            self._journal.solved(Code.SNAPSHOT_LOST, "the snapshot is on disk")
 
     def _try_again(self) -> None:
         """Allow writes again when a refusal's pause is over and nothing of ours is left."""
@@ -148,8 +165,8 @@ class Interlock:
 
     def _tell_unrestored(self) -> None:
         left = "; ".join(self._outside.unrestored())
-        problem = f"the host is not yet as it was found: {left}" if left else None
-        over = "what was offline at a restore has been restored, too"
+        problem = f"some original settings are not restored yet: {left}" if left else None
+        over = "settings that were out of reach at a restore are restored, too"
         self._journal.note(Code.NOT_RESTORED, problem, over, "offline")
 
     def refused(self, error: HardwareError) -> None:
@@ -177,18 +194,24 @@ class Interlock:
         self._only_observe(Code.CONFLICTING_CHANGE, text)
 
     def restore(self) -> bool:
-        """Put the hardware back; say what to do when that fails. Whether it did not."""
+        """Restore the original settings; return whether that succeeded, and say what to do if not.
+
+        The agent speaks of restored settings only where they were read back.
+        """
         wrote = self._enforcer.wrote
         try:
-            left = self._enforcer.restore()
+            restored = self._enforcer.restore()
         except HardwareError as error:
             text = f"the hardware could not be restored: {error}; run `iat-nova restore`"
             self._journal.problem(Code.NOT_RESTORED, text)
             return False
-        self._journal.solved(Code.NOT_RESTORED, "the hardware could be restored")
+        over = "the hardware could be restored"
+        self._journal.note(Code.NOT_RESTORED, restored.stale or None, over)
         self._tell_unrestored()
-        if wrote and not left:
-            self._journal.tell("the host is as it was found")
+        if wrote and restored.agreed and not restored.left:
+            self._journal.tell(
+                f"original settings restored and read back: {', '.join(restored.agreed)}"
+            )
         return True
 
     def _only_observe(self, code: Code, reason: str) -> None:

@@ -53,16 +53,18 @@ def writer(host: probe.Host) -> int | None:
 def all_back(keeper: Snapshot) -> tuple[str, ...]:
     """Restore; tell what was done. Raises `HardwareError` with what could not be restored."""
     restored = keeper.restore()
-    if not_restored := (*restored.failed, *out_of_reach(restored.left)):
-        raise RestoreError("not restored: " + "; ".join(not_restored))
+    not_restored = (*restored.failed, *out_of_reach(restored.left))
+    if not_restored or restored.stale:
+        told = ("not restored: " + "; ".join(not_restored)) if not_restored else "restored"
+        raise RestoreError("; ".join(filter(None, (told, restored.stale))))
     return restored.done
 
 
 def out_of_reach(left: Iterable[str]) -> tuple[str, ...]:
-    """Tell of what a restore could not reach, what becomes of it."""
+    """Return settings that a restore could not reach, each with what becomes of it."""
     return tuple(
-        f"{one}: its CPUs are offline; it stays in the snapshot and is restored when they are "
-        "online again: by an agent that runs, the next start, or iat-nova restore"
+        f"{one}; it stays in the snapshot and is restored when it is back: by an agent that runs, "
+        "the next start, or iat-nova restore"
         for one in left
     )
 

@@ -87,12 +87,12 @@ class Machine:
     succession: Succession | None = None
 
     def finish(self) -> None:
-        """Restore what an earlier end could not reach and is online again."""
+        """Restore settings that an earlier restore could not reach and that are in reach now."""
         if self.snapshot is not None:
             restored = self.snapshot.finish()
             for line in restored.done:
-                LOG.info("online again and restored: %s", line)
-            for line in restored.failed:
+                LOG.info("in reach again and restored: %s", line)
+            for line in restored.not_done:
                 LOG.warning("not restored: %s", line)
 
     def unrestored(self) -> tuple[str, ...]:
@@ -120,8 +120,9 @@ class Machine:
             try:
                 yield left
             finally:
-                if not self.snapshot.handed_over:
-                    restoring.all_back(self.snapshot)  # the agent did so when it ended, if it could
+                if not self.snapshot.handed_over:  # the agent did so when it ended, if it could
+                    for line in restoring.all_back(self.snapshot):
+                        LOG.info("restored: %s", line)
 
     def _adopted(self) -> Left | None:
         """Take over what the last agent left, None where there is nothing or that cannot be."""

@@ -52,7 +52,7 @@ class ForeignHand(HardwareError):
 
 
 class Keeper(Protocol):
-    """Who makes sure that the host ends as it was found (`snapshot.Snapshot`)."""
+    """Makes sure that the host ends with its original settings (`snapshot.Snapshot`)."""
 
     def protect(self) -> object:
         """Have a snapshot on disk; called before the first write. Raises `HardwareError`."""
@@ -60,8 +60,14 @@ class Keeper(Protocol):
     def extend(self) -> None:
         """Have a further domain or CPU in the snapshot; called before the first write to it."""
 
+    def keep_file(self) -> str:
+        """Write the snapshot's file again if it is lost; return the reason, or "".
+
+        Raises `HardwareError` where it cannot be written.
+        """
+
     def restore(self) -> Restored:
-        """Put everything back as the snapshot has it."""
+        """Restore the original settings, and read them back."""
 
 
 class Enforcer:
@@ -144,23 +150,33 @@ class Enforcer:
         self._writes += 1
         return effective
 
-    def restore(self) -> tuple[str, ...]:
-        """Leave the hardware as it was found. May be repeated. Raises `HardwareError`.
+    def keep_snapshot(self) -> str:
+        """Write the snapshot's file again if it is lost; return the reason, or "".
 
-        Returns what is offline and could not be reached: it is restored when it is back.
+        Raises `HardwareError` where it cannot be written.
+        """
+        return "" if self._snapshot is None else self._snapshot.keep_file()
+
+    def restore(self) -> Restored:
+        """Restore the original settings, and read them back. May be repeated.
+
+        Settings out of reach are in `Restored.left`: they are restored when they are back. Raises
+        `HardwareError` when a setting could not be restored.
         """
         if self._snapshot is not None:
             restored = self._snapshot.restore()
             self._written.clear()  # even where it failed: the last layout lies there no longer
             if restored.failed:
-                raise HardwareError("; ".join(restored.failed))
+                raise HardwareError("; ".join(restored.not_done))
             self._found.clear()
-            return restored.left
+            return restored
+        agreed = []
         for domain in list(self._found):
             self._give_up(domain)
             self._written.pop(domain, None)
             del self._found[domain]
-        return ()
+            agreed.append(f"cache domain {domain}")
+        return Restored(agreed=tuple(agreed))
 
     @property
     def wrote(self) -> bool:
@@ -174,7 +190,11 @@ class Enforcer:
         if self._ports is not None:
             self._ports.switch(domain, ())
         if found is not None:
-            self._set_ddio(domain, self._ddio.read(domain), found)
+            now = self._set_ddio(domain, self._ddio.read(domain), found)
+            if now != found:
+                raise HardwareError(
+                    f"domain {domain}: DDIO was restored to {found} and is at {now}"
+                )
 
     def _undo(self, domain: int, last: Written | None, error: HardwareError) -> None:
         """Restore what was there before a refused write; half a layout must not stay."""

@@ -28,6 +28,10 @@ class PortsOff:
         """Add to the snapshot what came to the machine since."""
         self._snapshot.extend()
 
+    def keep_file(self) -> str:
+        """Write the snapshot's file again if it is lost; return the reason, or ""."""
+        return self._snapshot.keep_file()
+
     def restore(self) -> Restored:
         """Put everything back, the ports too."""
         return self._snapshot.restore()

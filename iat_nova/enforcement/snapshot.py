@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The promise that the host ends as it was found.
+"""The promise that the host ends with its original settings.
 
-Before the first write everything that may be changed is saved in one file, on disk for good
-(fsync) before anything is written. What runs next restores from it: this process when it ends,
-``iat-nova restore`` after a crash (systemd's ExecStopPost), or the next start. What is then out of
-reach, because its CPUs are offline, stays in the file and is restored when they are back.
+Before the first write the agent saves every setting that it may change: in its memory, and in a
+file that is on disk (fsync) before anything is written. The agent restores from memory when it
+ends. After a crash ``iat-nova restore`` (systemd's ExecStopPost) or the next start restores from
+the file.
 
-Only one process a host may write: it holds a lock (flock) that the kernel drops with the process,
-however that ends.
+Only one process per host may write: it holds a lock (flock) that the kernel drops with the
+process, however the process ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["HostTaken", "RestoreError", "Restored", "Snapshot", "SnapshotError"]
 
 
 class RestoreError(SnapshotError):
-    """Something of the host is not as it was found, and could not be restored now."""
+    """An original setting could not be restored now."""
 
 
 class HostTaken(SnapshotError):
@@ -37,21 +37,41 @@ class HostTaken(SnapshotError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did: `done` in words, `failed` what could not be restored and why.
+    """Result of a restore, in words.
 
-    `left` is what nobody can reach now; it is in the snapshot still.
+    `done`: settings that were changed back. `failed`: settings that are not restored, with the
+    reason. `left`: settings that are out of reach now; the snapshot keeps them. `agreed`: parts of
+    the hardware whose settings were read back and are the original ones. `stale`: why the
+    snapshot's file has more than what is left, or "".
     """
 
     done: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    agreed: tuple[str, ...] = ()
+    stale: str = ""
+
+    @property
+    def not_done(self) -> tuple[str, ...]:
+        """Everything that went wrong; settings out of reach did not."""
+        return (*self.failed, self.stale) if self.stale else self.failed
 
 
 class Snapshot:
     """Saves, restores and locks one host.
 
-    `parts` are saved, and restored in the order given, so the one that gives up CPUs comes
-    first. `others` restore what a writer with other interfaces saved.
+    Original settings are kept in three places, each by part of the hardware:
+
+    * **memory** (`_memory`): settings that this process saved before its first write. This process
+      restores from memory, even if the file is lost.
+    * **left** (`_left`): settings that an earlier restore left changed, because a CPU was offline,
+      a root port was removed, or a write failed. They are restored as soon as they are in reach.
+    * **the file**: both of them, for the process that restores after this one. A process without
+      memory (``iat-nova restore``, the next agent) begins with the file, and takes its content for
+      left. From then on memory decides: `keep_file` and `restore` repair a file that differs.
+
+    `parts` are saved, and restored in the order given: the part that gives up CPUs comes first.
+    `others` restore settings that a writer with other interfaces saved.
     """
 
     def __init__(
@@ -69,8 +89,9 @@ class Snapshot:
         shapes = {name: part.shape for name, part in self._restorers.items()}
         self._file = SnapshotFile(snapshot, shapes, boot_id=boot_id, bootloader=bootloader)
         self._lock = lock
-        self._saved: dict[str, Any] = {}  # what this process may have changed
-        self._left: dict[str, Any] = {}  # what an earlier end could not restore
+        self._memory: dict[str, Any] = {}
+        self._left: dict[str, Any] = {}
+        self._begun = False  # memory and left are known: the file was read, or adopted
         self._unreached: tuple[str, ...] = ()
         self._handed_over = False
 
@@ -94,77 +115,97 @@ class Snapshot:
     def protect(self, names: Collection[str] | None = None) -> Restored:
         """Make sure a snapshot of the untouched host is on disk; call before the first write.
 
-        `names` are the parts about to be written, all when None. No others are saved, for what is
-        saved is restored: what does not write must not undo what another program does meanwhile.
-        A snapshot that is there means that a writer ended without restoring: the host is restored
-        from it first. Raises `SnapshotError` when that fails or nothing can be saved: then nothing
-        must be written.
+        `names` are the parts about to be written, all when None. No other parts are saved, because
+        saved settings are restored: a process must not undo changes of other programs to parts
+        that it does not write. A snapshot that is there means that a writer ended without
+        restoring: the host is restored from it first. Raises `SnapshotError` when that fails or
+        nothing can be saved: then nothing must be written.
         """
         wanted = self._parts if names is None else self._parts.keys() & names
-        unsaved = [name for name in wanted if name not in self._saved]
+        unsaved = [name for name in wanted if name not in self._memory]
         if not unsaved:
             return Restored()
-        restored = Restored() if self._saved else self.put_back()
-        self._keep({**self._saved, **{name: self._parts[name].save() for name in unsaved}})
+        restored = Restored() if self._memory else self.put_back()
+        self._save({**self._memory, **{name: self._parts[name].save() for name in unsaved}})
         return restored
 
     def extend(self, names: Collection[str] | None = None) -> None:
         """Add to the snapshot what came to the machine since: CPUs, a socket.
 
         Call before the first write to it. `names` are the parts about to be written, all when
-        None; what was saved of them stays. Raises `HardwareError`.
+        None; settings saved earlier stay. Raises `HardwareError`.
         """
-        wanted = self._saved.keys() if names is None else self._saved.keys() & names
-        saved = self._saved | {
-            name: _extended(self._saved[name], self._parts[name].save()) for name in wanted
+        wanted = self._memory.keys() if names is None else self._memory.keys() & names
+        saved = self._memory | {
+            name: _extended(self._memory[name], self._parts[name].save()) for name in wanted
         }
-        if saved != self._saved:
-            self._keep(saved)
+        if saved != self._memory:
+            self._save(saved)
+
+    def keep_file(self) -> str:
+        """Write the file again if it is gone, damaged or changed; return the reason, or "".
+
+        Call it as the only writer. Cheap while nobody touches the file. Raises `SnapshotError`
+        where it cannot be written: the host would not be restored after a crash.
+        """
+        saved = self._all()
+        why = self._file.difference(saved) if self._begun and saved else ""
+        if why:
+            self._file.write(saved)
+        return why
 
     def put_back(self) -> Restored:
         """Restore what a writer before us left. Raises `SnapshotError` when something fails.
 
-        What nobody can reach now is not a failure: it stays in the snapshot, also in the next one.
+        Settings out of reach are no failure: they stay in the snapshot, also in the next one.
         """
         restored = self.restore()
-        if restored.failed:
+        if restored.not_done:
             raise RestoreError(
-                "could not restore the original hardware settings: " + "; ".join(restored.failed)
+                "could not restore the original hardware settings: " + "; ".join(restored.not_done)
             )
         return restored
 
     def restore(self) -> Restored:
-        """Put the host back as the snapshot has it. May be repeated.
+        """Restore the original settings, and read them back. May be repeated.
 
-        Call it as the only writer. Without a snapshot, or with one of another boot, nothing is done
-        to the hardware. What cannot be restored does not keep the other parts from it, and stays in
-        the snapshot, which is removed when nothing does. Raises `SnapshotError` for a snapshot that
-        is refused: then nothing was done.
+        Call it as the only writer. Memory counts, if there is any, and the file else. Without a
+        snapshot, or with one of another boot, nothing is done to the hardware. A part that fails
+        does not keep the others from being restored, and stays in the snapshot. The file is
+        removed when no setting is left.
+        Raises `SnapshotError` for a file that is refused: then nothing was done.
         """
-        saved = self._file.read()
-        self._saved, self._left = {}, saved or {}
+        lost = ""
+        if not self._begun:
+            self._left = self._file.read() or {}
+            self._begun = True
+        elif saved := self._all():
+            lost = self._file.difference(saved)
+        self._left, self._memory = self._all(), {}
         restored = self._put_back_left()
-        if saved != self._left or not self._left:
-            self._keep({})
-        return restored
+        return dataclasses.replace(
+            restored,
+            done=((f"{lost}: restored from memory",) if lost else ()) + restored.done,
+            stale=self._updated_file(),
+        )
 
     def finish(self) -> Restored:
-        """Restore what an earlier end could not reach and can be reached now."""
+        """Restore settings that an earlier restore left changed and that are in reach now."""
         before = self._left
         restored = self._put_back_left()
         if before != self._left:
-            self._keep(self._saved)
+            restored = dataclasses.replace(restored, stale=self._updated_file())
         return restored
 
     @property
     def unreached(self) -> tuple[str, ...]:
-        """What the last restore or `finish` could not reach."""
+        """Settings that the last restore or `finish` could not reach."""
         return self._unreached
 
     @property
     def names(self) -> frozenset[str]:
         """The parts that this process may have changed."""
-        return frozenset(self._saved)
+        return frozenset(self._memory)
 
     def adopt(self) -> None:
         """Take the snapshot on disk for this process's own: its end restores from it.
@@ -176,7 +217,7 @@ class Snapshot:
         if not saved or not saved.keys() <= self._parts.keys():
             have = ", ".join(sorted(saved)) or "nothing"
             raise SnapshotError(f"the snapshot is of {have}, we use {', '.join(self._parts)}")
-        self._saved = saved
+        self._memory, self._begun = saved, True
 
     def hand_over(self) -> None:
         """Leave the host as it is, and the snapshot, to another process."""
@@ -188,10 +229,11 @@ class Snapshot:
         return self._handed_over
 
     def _put_back_left(self) -> Restored:
-        """Restore what is left, and keep what stays."""
+        """Restore left settings, read them back, and keep those that stay."""
         done: list[str] = []
         failed: list[str] = []
         places: list[str] = []
+        agreed: list[str] = []
         left = {name: saved for name, saved in self._left.items() if name not in self._restorers}
         failed += [f"{name}: no such part here" for name in left]
         for name in (name for name in self._restorers if name in self._left):
@@ -200,6 +242,8 @@ class Snapshot:
                 reach = part.reachable(saved)
                 if reach.now is not None:
                     done += part.restore(reach.now)
+                    _check_read_back(part, reach.now)
+                    agreed.append(name)
             except HardwareError as error:
                 failed.append(f"{name}: {error}")
                 left[name] = saved
@@ -207,29 +251,30 @@ class Snapshot:
                 places += [f"{name}: {place}" for place in reach.places]
                 left |= {} if reach.later is None else {name: reach.later}
         self._left, self._unreached = left, tuple(places)
-        return Restored(tuple(done), tuple(failed), tuple(places))
+        return Restored(tuple(done), tuple(failed), tuple(places), tuple(agreed))
 
     def saved(self, name: str) -> Any:
-        """Return what the snapshot of this boot has of a part, None when it has nothing.
+        """Return the saved settings of a part, None when there are none.
 
         Raises `SnapshotError` as `pending` does.
         """
-        return (self._file.read() or {}).get(name)
+        return self._known().get(name)
 
     @property
     def pending(self) -> bool:
-        """Whether a snapshot of this boot is on disk: the host may differ from how it was found.
+        """Whether there is a snapshot of this boot: the host may have other settings now.
 
-        Raises `SnapshotError` for a file that cannot be read or is not a snapshot.
+        Raises `SnapshotError` for a file that cannot be read or is not a snapshot, unless this
+        process has the settings in memory.
         """
-        return self._file.read() is not None
+        return bool(self._known())
 
     def out_of_reach(self) -> tuple[str, ...] | None:
-        """Return what a snapshot on disk still has, when none of it can be restored now.
+        """Return the settings in the snapshot, when none of them can be restored now.
 
-        None when some of it can, or when there is no snapshot. Raises `SnapshotError`.
+        None when one of them can, or when there is no snapshot. Raises `SnapshotError`.
         """
-        saved = self._file.read()
+        saved = self._known()
         if not saved or not saved.keys() <= self._restorers.keys():
             return None
         reaches = {name: self._restorers[name].reachable(one) for name, one in saved.items()}
@@ -237,20 +282,46 @@ class Snapshot:
             return None
         return tuple(f"{name}: {place}" for name, one in reaches.items() for place in one.places)
 
-    def _keep(self, saved: dict[str, Any]) -> None:
-        """Have this, and what is left of earlier ends, on disk; no file when that is nothing."""
-        names = self._left.keys() | saved.keys()
-        parts = {
-            name: _extended(self._left[name], saved[name])
-            if name in self._left and name in saved
-            else self._left.get(name, saved.get(name))
-            for name in sorted(names)
-        }
-        if parts:
-            self._file.write(parts)
-        else:
-            self._file.remove()
-        self._saved = saved
+    def _known(self) -> dict[str, Any]:
+        """Return all saved settings: those in memory, the file's before memory begins."""
+        return self._all() if self._begun else self._file.read() or {}
+
+    def _all(self) -> dict[str, Any]:
+        """Return memory and left as one, as the file has it."""
+        return _merged(self._left, self._memory)
+
+    def _save(self, memory: dict[str, Any]) -> None:
+        """Have this memory on disk, with left settings, then take it for ours."""
+        self._file.write(_merged(self._left, memory))
+        self._memory = memory
+
+    def _updated_file(self) -> str:
+        """Have the file say what is left, or remove it; return why that failed, or ""."""
+        saved = self._all()
+        try:
+            if not saved:
+                self._file.remove()
+            elif self._file.difference(saved):
+                self._file.write(saved)
+        except SnapshotError as error:
+            return f"the snapshot's file could not be updated: {error}"
+        return ""
+
+
+def _check_read_back(part: Restorable, saved: Any) -> None:
+    """Raise `HardwareError` unless a part has the saved settings: a restore finds nothing to do."""
+    if differs := part.restore(saved):
+        raise HardwareError(f"did not keep its original settings: {'; '.join(differs)}")
+
+
+def _merged(left: Mapping[str, Any], memory: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by part; of a setting that both have, the one that is left is older."""
+    return {
+        name: _extended(left[name], memory[name])
+        if name in left and name in memory
+        else left.get(name, memory.get(name))
+        for name in sorted(left.keys() | memory.keys())
+    }
 
 
 def _extended(had: Any, now: Any) -> Any:

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from iat_nova.common import files
+from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.shape import Shape, check, record, text, whole
 
@@ -28,6 +27,7 @@ _KEXEC = (
     0xD  # Linux, Documentation/arch/x86/boot.rst, type_of_loader; sysctl kernel.bootloader_type
 )
 _FORMAT, _WITHOUT_CHECKSUM = 2, 1
+_MODE = 0o640  # root, and the service's group
 _ADVICE = "look at it, and remove it when the host is as it should be"
 
 
@@ -58,9 +58,11 @@ class SnapshotFile:
         bootloader: Path = BOOTLOADER,
     ) -> None:
         self._path = path
+        self._folder = OwnedFolder(path.parent)
         self._shapes = shapes
         self._boot_id = boot_id
         self._bootloader = bootloader
+        self._seen: tuple[tuple[int, ...], dict[str, Any]] | None = None
 
     def read(self) -> dict[str, Any] | None:
         """Return what was saved, by part; None where there is nothing of this boot.
@@ -78,11 +80,40 @@ class SnapshotFile:
             return None
         return dict(content["parts"])
 
+    def difference(self, parts: dict[str, Any]) -> str:
+        """Return why the file does not hold these parts, "" when it does.
+
+        The file is read only when it was touched since it was last seen to hold them.
+        """
+        identity = self._identity()
+        if identity and self._seen == (identity, parts):
+            return ""
+        try:
+            found = self.read()
+        except SnapshotError as error:
+            return str(error)
+        if found is None:
+            return f"{self._path} is gone"
+        if found != parts:
+            return f"{self._path} was changed by another program"
+        self._seen = (identity, parts)
+        return ""
+
+    def _identity(self) -> tuple[int, ...]:
+        """Return what changes whenever another program replaces or writes the file."""
+        try:
+            status = self._folder.status(self._path.name)
+        except OSError:
+            return ()
+        if status is None:
+            return ()
+        return (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
+
     def _content(self) -> dict[str, Any] | None:
         """Return the file's JSON, None where it is missing or of another boot and format."""
         try:
-            content = json.loads(files.read_bytes(self._path, follow=False).decode())
-        except FileNotFoundError:
+            content = json.loads(self._folder.read(self._path.name).decode())
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise SnapshotError(f"{self._path}: {error.strerror}") from error
@@ -118,27 +149,19 @@ class SnapshotFile:
         """
         content = {"format": _FORMAT, "boot": self._boot(), "parts": dict(parts)}
         content["sha256"] = _checksum(content)
-        new = self._path.with_suffix(".new")
+        text = json.dumps(content, indent=1)
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with open(new, "w") as file:
-                json.dump(content, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, self._path)
-            files.sync_folder(self._path.parent)
+            self._folder.make()
+            self._folder.replace(self._path.name, text, _MODE, durable=True)
         except OSError as error:
             raise SnapshotError(
-                f"{self._path}: {error.strerror}; without a snapshot nothing is written"
+                f"{error.filename}: {error.strerror}; without a snapshot nothing is written"
             ) from error
 
     def remove(self) -> None:
         """Remove the file where there is one. Raises `SnapshotError`."""
         try:
-            self._path.unlink()
-            files.sync_folder(self._path.parent)
-        except FileNotFoundError:
-            return
+            self._folder.remove(self._path.name, durable=True)
         except OSError as error:
             raise SnapshotError(f"{self._path}: {error.strerror}") from error
 

@@ -11,7 +11,7 @@ from iat_nova.hardware import limits
 from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
-from iat_nova.hardware.rollback import AllReachable, Reach, put_all_back
+from iat_nova.hardware.rollback import OFFLINE, AllReachable, Reach, put_all_back
 from iat_nova.hardware.shape import HEX, NUMBER, mapping, record, text
 from iat_nova.hardware.topology import Cache, Topology
 from iat_nova.model import CacheDomain, WayMask
@@ -92,7 +92,7 @@ class MsrDdio:
         return Reach(
             {domain: text for domain, text in saved.items() if domain in there} or None,
             later or None,
-            tuple(f"IIO_LLC_WAYS of cache domain {domain}" for domain in later),
+            tuple(f"IIO_LLC_WAYS of cache domain {domain}: {OFFLINE}" for domain in later),
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.rollback import Reach, put_all_back
+from iat_nova.hardware.rollback import OFFLINE, Reach, put_all_back
 from iat_nova.hardware.shape import INDEX, VALUE, listing, row
 
 IIO_LLC_WAYS = 0xC8B  # package: one bit a way that inbound I/O may fill
@@ -229,7 +229,7 @@ def reachable_registers(
     return Reach(
         [one for one in saved if one[0] not in away] or None,
         [one for one in saved if one[0] in away] or None,
-        (f"registers of {owner} {format_cpus(away)}",) if away else (),
+        (f"registers of {owner} {format_cpus(away)}: {OFFLINE}",) if away else (),
     )
 
 

@@ -24,7 +24,7 @@ from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.pqos_lib import Core, Interface, Pqos
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs
-from iat_nova.hardware.rollback import Reach, Step, put_all_back, undoing
+from iat_nova.hardware.rollback import OFFLINE, Reach, Step, put_all_back, undoing
 from iat_nova.hardware.shape import (
     INDEX,
     NUMBER,
@@ -427,7 +427,9 @@ class PqosAllocator:
         if later["classes"]:
             places.append(f"classes of CPUs {format_cpus(map(int, later['classes']))}")
         return Reach(
-            now if any(now[key] for key in there) else None, later | {"partial": 1}, tuple(places)
+            now if any(now[key] for key in there) else None,
+            later | {"partial": 1},
+            tuple(f"{place}: {OFFLINE}" for place in places),
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:

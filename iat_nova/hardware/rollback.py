@@ -19,9 +19,9 @@ Step = Callable[[], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reach:
-    """What was saved, parted by what can be restored now and what must wait; None: nothing.
+    """Saved settings, parted into those that can be restored `now` and `later`; None: nothing.
 
-    `places` says where the latter is.
+    `places` names the later ones, each with the reason why it is out of reach.
     """
 
     now: Any
@@ -40,14 +40,21 @@ class Restorable(Protocol):
         """Return, as plain JSON values, what `restore` needs."""
 
     def reachable(self, saved: Any) -> Reach:
-        """Tell what of it can be restored now, and what is out of reach."""
+        """Part what was saved by whether it can be restored now."""
 
     def restore(self, saved: Any) -> tuple[str, ...]:
-        """Put everything back and tell what was done; nothing when it is back already."""
+        """Put everything back and tell what was done; nothing when it is back already.
+
+        Every setting is read first, and written only if it differs. So a second call reads back
+        what the first one wrote, and returns the settings that did not stay.
+        """
+
+
+OFFLINE = "its CPUs are offline"
 
 
 class AllReachable:
-    """What was saved of this part is within reach, or gone for good, no matter what is offline."""
+    """A part whose settings are always in reach, or gone for good, also while CPUs are offline."""
 
     def reachable(self, saved: Any) -> Reach:
         """See `Restorable`."""

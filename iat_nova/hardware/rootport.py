@@ -20,7 +20,7 @@ from typing import Any
 
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError, LastingRefusal
-from iat_nova.hardware.rollback import AllReachable, put_all_back
+from iat_nova.hardware.rollback import Reach, put_all_back
 from iat_nova.hardware.shape import mapping, text, whole
 from iat_nova.model import CacheDomain, DcaPort
 
@@ -37,12 +37,12 @@ _RIGHT = (
 )
 
 
-class RootPorts(AllReachable):
+class RootPorts:
     """The root ports of an operator's lists, by PCI address such as ``0000:3a:00.0``.
 
     DDIO is off at `ports` as long as the agent enforces; at `switchable` ones a strategy decides.
-    The snapshot saves and restores them. Only the two bits are ever changed. The register of a port
-    that is plugged out is gone with it.
+    The snapshot saves and restores them. Only the two bits are ever changed. A port that was
+    removed in sysfs keeps its register: the bits are restored when a rescan has found it again.
     """
 
     shape = mapping(text(_ADDRESS.pattern, "a PCI address"), whole(0, _BITS))
@@ -139,18 +139,36 @@ class RootPorts(AllReachable):
         self._saved = frozenset(found)
         return found
 
+    def reachable(self, saved: Mapping[str, Any]) -> Reach:
+        """A port that was removed in sysfs keeps its register, and nobody can reach it then."""
+        later = {port: bits for port, bits in saved.items() if not self._is_there(port)}
+        return Reach(
+            {port: bits for port, bits in saved.items() if port not in later} or None,
+            later or None,
+            tuple(f"root port {port}: it is not in sysfs" for port in later),
+        )
+
     def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
-        """Put the two bits back; return what was done. May be repeated."""
-        self._is_off = False
-        self._found.clear()
-        self._written.clear()
+        """Put the two bits back; return what was done. May be repeated.
+
+        A device that turns out not to be a root port is refused, and not written to.
+        """
+        self._is_off = self._is_off and saved.keys().isdisjoint(self._ports)
+        for port in saved:
+            self._found.pop(port, None)
+            self._written.pop(port, None)
 
         def put_back(port: str) -> str | None:
+            if not self._is_root_port(port):
+                raise HardwareError(
+                    f"{self._devices / port}: the snapshot names a root port, and this is none; "
+                    "nothing was written to it"
+                )
             if not self._set(port, saved[port]):
                 return None
             return f"root port {port}: perfctrlsts_0 bits {saved[port]:#x}"
 
-        return put_all_back(filter(self._is_there, saved), put_back)
+        return put_all_back(saved, put_back)
 
     def _there(self) -> tuple[str, ...]:
         return tuple(filter(self._is_there, self._switchable))

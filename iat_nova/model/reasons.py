@@ -24,6 +24,7 @@ class Code(enum.StrEnum):
     PAUSED = "paused"
     # what is wrong while the loop goes on
     NOT_RESTORED = "not-restored"
+    SNAPSHOT_LOST = "snapshot-lost"
     OWNERS_UNKNOWN = "owners-unknown"
     COUNTERS_UNREADABLE = "counters-unreadable"
     NOT_ALL_COUNTED = "not-all-counted"
@@ -60,6 +61,8 @@ MEANINGS = {
     Code.RESCTRL_UNMOUNTED: "resctrl is not mounted; ends when it is.",
     Code.PAUSED: "``iat-nova pause`` holds the present masks.",
     Code.NOT_RESTORED: "Could not restore the original hardware settings.",
+    Code.SNAPSHOT_LOST: "The file with the original settings was lost or damaged, and was written "
+    "again.",
     Code.OWNERS_UNKNOWN: "Whether another program allocates cache cannot be seen.",
     Code.COUNTERS_UNREADABLE: "The counters cannot be read: no iterations.",
     Code.NOT_ALL_COUNTED: "Some CPUs have no counters; their tenants have no rates.",

@@ -7,6 +7,7 @@ import errno
 import importlib.metadata
 import json
 import os
+import shutil
 import threading
 import time
 from unittest import mock
@@ -15,7 +16,6 @@ from iat_nova.agent import hand_over, restoring, wiring
 from iat_nova.agent.interlock import Outside
 from iat_nova.agent.loop import Agent, ThreadDied
 from iat_nova.conf import STATE_DIR_VARIABLE
-from iat_nova.enforcement import snapshot_file
 from iat_nova.hardware.api import CoreCounts, Counts
 from iat_nova.model import (
     DomainInventory,
@@ -192,6 +192,63 @@ class HandOverCase(test_restore.MachineCase):
         self.assertEqual([], [p.name for p in self.folder.rglob("hand-over*")])
 
 
+NOTHING = (lambda: None, lambda: None)  # planned for two waits: the first layout is there then
+
+
+class LostSnapshot(HandOverCase):
+    """The snapshot's file, or its folder, is lost under an agent that enforces."""
+
+    def test_it_is_written_again(self):
+        """At the next iteration, as it was; the end restores."""
+        path, seen = self.settings().snapshot_path, []
+
+        def lose():
+            seen.append(path.read_bytes())
+            path.unlink()
+
+        self.life(*NOTHING, lose, *NOTHING, lambda: seen.append(path.read_bytes()), seconds=9.0)
+        self.assertEqual(seen[0], seen[1])
+        self.assertIn("original settings restored and read back: resctrl, ddio msr", self.told)
+        self.assert_gone()
+
+    def test_lost_right_before_the_end(self):
+        """With its folder, too: memory is enough."""
+        path = self.settings().snapshot_path
+        for lose in (path.unlink, lambda: shutil.rmtree(path.parent), lambda: path.write_text("{")):
+            path.parent.mkdir(exist_ok=True)
+            self.life(*NOTHING, lambda lose=lose: (lose(), self.agent.stop()), seconds=9.0)
+            self.assert_gone()
+
+    def test_no_place_to_write_it(self):
+        """The original settings come back at once: a crash would leave the host changed."""
+        state, seen = self.settings().snapshot_path.parent, []
+
+        def lose():
+            shutil.rmtree(state)
+            state.write_text("a file in the way")
+
+        self.life(*NOTHING, lose, *NOTHING, lambda: seen.append(self.tree.state()), seconds=9.0)
+        self.assertEqual([self.found], seen)
+        self.assertRegex(
+            self.agent.interlock.reasons["refused"], "state: is not a folder; without a"
+        )
+
+    def test_lost_before_a_hand_over(self):
+        """What has no snapshot on disk is not handed over: the end restores."""
+        state = self.settings().snapshot_path.parent
+
+        def lose():
+            shutil.rmtree(state)
+            state.write_text("a file in the way")
+            self.files.ask()
+            self.agent.stop()
+
+        self.life(*NOTHING, lose, seconds=9.0)
+        self.assertRegex("\n".join(self.told), "not handed over .*state: is not a folder")
+        self.assertNotIn("handed over", self.noted)
+        self.assertEqual(self.found, self.tree.state())
+
+
 class HandOver(HandOverCase):
     """What both agents, and the unit between them, make of it."""
 
@@ -321,15 +378,16 @@ class Ends(HandOverCase):
         """A disk that is full: the agent restores."""
         real = os.replace
 
-        def replace(new, path):
+        def replace(new, path, **folders):
             if str(path).endswith("hand-over.json"):
                 raise OSError(errno.ENOSPC, "No space left on device")
-            real(new, path)
+            real(new, path, **folders)
 
-        with mock.patch.object(snapshot_file.os, "replace", replace):
+        with mock.patch("os.replace", replace):
             self.life(self.files.ask)
         self.assertRegex("\n".join(self.told), "not handed over .*No space left on device")
         self.assert_as_found()
+        self.assertEqual([], list(self.settings().state_dir.iterdir()))
 
     def test_killed_while_it_writes(self):
         """Half a file has another name: the unit restores."""

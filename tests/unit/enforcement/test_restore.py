@@ -17,6 +17,7 @@ from iat_nova.agent.journal import Journal
 from iat_nova.cmd import main as program
 from iat_nova.enforcement.enforcer import ForeignHand
 from iat_nova.enforcement.saved_first import SavedFirst
+from iat_nova.enforcement.snapshot import Restored
 from iat_nova.hardware.api import ClassMask, HardwareError, LastingRefusal
 from iat_nova.hardware.probe import Host
 from iat_nova.model import (
@@ -256,7 +257,7 @@ class SocketOffline(MachineCase):
         self.assertTrue(self.settings().snapshot_path.exists())
         found = doctor.examine(self.settings(), self.host())
         (one,) = (one for one in found if one.subject == "snapshot")
-        self.assertRegex(one.state, "^not restored yet, as its CPUs are offline: .*domain 1")
+        self.assertRegex(one.state, "^not restored yet, out of reach: .*domain 1: its CPUs are off")
 
     def test_restored_when_it_is_back(self):
         """By the command, with the counters' registers."""
@@ -396,7 +397,10 @@ class Restrained(MachineCase):
         self.interlock.refused(caught.exception)
         self.assert_as_found()
         self.assertIn("refused", self.interlock.reasons)
-        self.assertRegex("\n".join(self.journal.told), "Input/output.*\n.*as it was found")
+        self.assertRegex(
+            "\n".join(self.journal.told),
+            "Input/output.*\noriginal settings restored and read back: resctrl, ddio msr$",
+        )
 
     def refused(self):
         """Have a write refused; the host is as it was found."""
@@ -527,15 +531,15 @@ class Restrained(MachineCase):
         self.assertEqual(["resctrl-unmounted"], [*self.interlock.reasons])
 
     def test_a_socket_that_went(self):
-        """The host is not called as found while its register is out of reach."""
+        """Nothing is called restored while a register is out of reach."""
         for cpu in (0, 1):
             self.tree.unplug(cpu)
             self.msr.off.add(cpu)
         self.interlock.restore()
         self.assertIn(
-            "not yet as it was found: ddio msr: IIO", self.journal.problems["not-restored offline"]
+            "are not restored yet: ddio msr: IIO", self.journal.problems["not-restored offline"]
         )
-        self.assertNotIn("the host is as it was found", self.journal.told)
+        self.assertNotIn("original settings restored", "\n".join(self.journal.told))
         self.msr.off.clear()
         for cpu in (0, 1):
             self.tree.plug(cpu)
@@ -578,10 +582,11 @@ class Restrained(MachineCase):
         self.assert_as_found()
 
     def test_a_reboot(self):
-        """Nothing of before it is restored, by whatever way."""
+        """No process of another boot restores; no process lives on across one."""
         boot = self.folder / "boot_id"
         boot.write_text("another")
-        with mock.patch.object(self.machine.snapshot._file, "_boot_id", boot):
-            self.hands.close()
+        after = restoring.snapshot(self.settings(), self.host())
+        with mock.patch.object(after._file, "_boot_id", boot):
+            self.assertEqual(Restored(), after.restore())
         self.assertFalse(self.settings().snapshot_path.exists())
         self.assertNotEqual(self.found, self.tree.state())

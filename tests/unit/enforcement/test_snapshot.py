@@ -2,6 +2,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -128,13 +129,14 @@ class Snapshots(Folder):
             order.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
             real_fsync(fd)
 
-        def replace(source, target):
+        def replace(source, target, **folders):
             order.append("replace")
-            real_replace(source, target)
+            real_replace(source, target, **folders)
 
         with mock.patch("os.fsync", fsync), mock.patch("os.replace", replace):
             self.make().protect()
-        self.assertEqual(["snapshot.new", "replace", "state"], order)
+        self.assertRegex(order.pop(0), r"^\.snapshot\.json\.new-")
+        self.assertEqual(["replace", "state"], order)
 
     def test_after_a_crash(self):
         """The next writer restores first, then saves what it finds."""
@@ -307,7 +309,7 @@ class Snapshots(Folder):
     def test_a_folder_that_cannot_be_written(self):
         """Without a snapshot protect refuses, so nothing is written."""
         self.snapshot.parent.write_text("a file in the way")
-        with self.assertRaisesRegex(SnapshotError, "snapshot.json: Not a directory"):
+        with self.assertRaisesRegex(SnapshotError, "state: is not a folder; without"):
             self.make().protect()
 
     def test_a_full_disk(self):
@@ -376,11 +378,23 @@ class OutOfReach(Folder):
         self.assertEqual(("ddio: socket 1",), after.finish().left)
         self.assertEqual(9, self.sockets.values["s0"])
         self.sockets.offline = set()
-        self.assertEqual(snapshot.Restored(("socket 1 = 6",)), after.finish())
+        self.assertEqual(snapshot.Restored(("socket 1 = 6",), agreed=("ddio",)), after.finish())
         self.assertEqual(snapshot.Restored(), after.finish())
         after.extend()
         self.assertEqual({"0": 6, "1": 6}, self.on_disk()["ddio"])
         self.assertEqual(("socket 0 = 6",), after.restore().done)
+        self.assertFalse(self.snapshot.exists())
+
+    def test_the_file_is_lost_meanwhile(self):
+        """What is out of reach is in memory as well, and is written again."""
+        self.writer.restore()
+        self.snapshot.unlink()
+        self.assertIn("is gone", self.writer.keep_file())
+        self.assertEqual({"ddio": {"1": 6}}, self.on_disk())
+        self.snapshot.unlink()
+        self.sockets.offline = set()
+        self.assertEqual(("socket 1 = 6",), self.writer.finish().done)
+        self.assertEqual({"s0": 6, "s1": 6}, self.sockets.values)
         self.assertFalse(self.snapshot.exists())
 
     def test_a_socket_that_fails_when_it_is_back(self):
@@ -394,6 +408,129 @@ class OutOfReach(Folder):
             self.assertEqual(("ddio: jammed",), after.finish().failed)
         self.assertEqual(("socket 1 = 6",), after.finish().done)
         self.assertFalse(self.snapshot.exists())
+
+
+class LostFile(Folder):
+    """The copy in memory and the file back each other up."""
+
+    def setUp(self):
+        super().setUp()
+        self.writer = self.make()
+        self.writer.protect()
+        self.whole = self.snapshot.read_bytes()
+        self.masks.value, self.ddio.value = 10, 20
+
+    def gone(self):
+        self.snapshot.unlink()
+
+    def folder_gone(self):
+        shutil.rmtree(self.snapshot.parent)
+
+    def cut(self):
+        self.snapshot.write_bytes(self.whole[:40])
+
+    def damaged_in_place(self):
+        with open(self.snapshot, "r+b") as file:
+            file.write(b"X")
+
+    def forged(self):
+        self.resealed({"masks": {"value": 7}})
+
+    def a_folder(self):
+        self.gone()
+        self.snapshot.mkdir()
+
+    def a_link(self):
+        other = self.folder / "other.json"
+        other.write_bytes(self.whole)
+        self.gone()
+        self.snapshot.symlink_to(other)
+
+    LOSSES = ("gone", "folder_gone", "cut", "damaged_in_place", "forged", "a_link")
+
+    def each(self, *losses):
+        for loss in losses or self.LOSSES:
+            with self.subTest(loss=loss):
+                self.setUp()
+                getattr(self, loss)()
+                yield loss
+
+    def test_the_end_restores_from_memory(self):
+        """Whatever became of the file; the loss is told, and the file is gone in the end."""
+        for loss in self.each():
+            restored = self.writer.restore()
+            self.assertEqual((1, 2), (self.masks.value, self.ddio.value))
+            self.assertEqual(("masks = 1", "ddio = 2"), restored.done[1:])
+            self.assertRegex(restored.done[0], "snapshot.json.*: restored from memory$")
+            self.assertEqual(((), ("masks", "ddio")), (restored.failed, restored.agreed))
+            self.assertFalse(os.path.lexists(self.snapshot), loss)
+
+    def test_a_file_that_cannot_be_removed(self):
+        """The settings are restored; that the file stays is a failure."""
+        for _ in self.each("a_folder"):
+            restored = self.writer.restore()
+            self.assertEqual((("masks", "ddio"), ()), (restored.agreed, restored.failed))
+            self.assertRegex(restored.stale, "could not be updated: .*Is a directory")
+
+    def test_it_is_written_again(self):
+        """Once; a crash afterwards is restored from it."""
+        self.assertEqual("", self.writer.keep_file())
+        for _ in self.each():
+            self.assertIn("snapshot.json", self.writer.keep_file())
+            self.assertEqual("", self.writer.keep_file())
+            self.assertEqual(self.whole, self.snapshot.read_bytes())
+            self.assertEqual(("masks = 1", "ddio = 2"), self.make().restore().done)
+
+    def test_it_cannot_be_written_again(self):
+        """That is an error, each time."""
+        for _ in self.each("a_folder"):
+            for _ in range(2):
+                with self.assertRaisesRegex(SnapshotError, "without a snapshot nothing is written"):
+                    self.writer.keep_file()
+
+    def test_nothing_is_read_while_nobody_touches_it(self):
+        """Every iteration asks."""
+        self.writer.keep_file()
+        with mock.patch.object(SnapshotFile, "read", side_effect=AssertionError):
+            self.assertEqual("", self.writer.keep_file())
+
+    def test_who_has_nothing_to_restore_writes_none(self):
+        """Neither before the first write nor after a restore."""
+        self.assertEqual("", self.make().keep_file())
+        self.writer.restore()
+        self.assertEqual("", self.writer.keep_file())
+        self.assertFalse(self.snapshot.exists())
+
+    def test_a_file_put_there_after_a_restore(self):
+        """It is not of this process: nothing is written, and nothing is taken for found."""
+        self.writer.restore()
+        self.forged()
+        self.assertEqual((), self.writer.restore().done)
+        self.assertEqual(1, self.masks.value)
+
+    def test_what_others_are_told(self):
+        """The groups that libpqos made are known from memory, too."""
+        for _ in self.each():
+            self.assertEqual({"value": 1}, self.writer.saved("masks"))
+            self.assertTrue(self.writer.pending)
+            self.assertIsNone(self.writer.out_of_reach())
+
+    def test_a_register_that_does_not_stay(self):
+        """What reads back otherwise is a failure, stays in the snapshot, and is not called back."""
+        stuck = mock.patch.object(self.ddio, "restore", return_value=("ddio = 2",))
+        with stuck:
+            restored = self.writer.restore()
+        self.assertEqual(("masks",), restored.agreed)
+        self.assertEqual(("ddio: did not keep its original settings: ddio = 2",), restored.failed)
+        self.assertEqual({"ddio": {"value": 2}}, json.loads(self.snapshot.read_text())["parts"])
+        self.assertEqual(("ddio = 2",), self.writer.restore().done)
+
+    def test_an_adopted_snapshot(self):
+        """It is in memory from then on."""
+        after = self.make()
+        after.adopt()
+        self.gone()
+        self.assertEqual(("masks = 1", "ddio = 2"), after.restore().done[1:])
 
 
 class OneWriter(Folder):

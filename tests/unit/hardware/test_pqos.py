@@ -615,7 +615,11 @@ class MsrInterface(MsrCase, unittest.TestCase):
         other = self.make()
         reach = other.reachable(saved)
         self.assertEqual(
-            ("class masks of cache 11", "bandwidth limits of cache 21", "classes of CPUs 4-7"),
+            (
+                "class masks of cache 11: its CPUs are offline",
+                "bandwidth limits of cache 21: its CPUs are offline",
+                "classes of CPUs 4-7: its CPUs are offline",
+            ),
             reach.places,
         )
         self.assertTrue(other.restore(reach.now))

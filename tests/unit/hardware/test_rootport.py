@@ -71,6 +71,32 @@ class Ports(unittest.TestCase):
         after = {port: (self.tree.root / port / "config").read_bytes() for port in (PORT, OTHER)}
         self.assertEqual(before, after)
 
+    def test_removed_and_rescanned(self):
+        """The register stays, out of reach: the port is put back when it is there again."""
+        ports = RootPorts([PORT, OTHER], self.tree.root)
+        saved = ports.save()
+        ports.off()
+        away = self.tree.root / "removed"
+        (self.tree.root / PORT).rename(away)
+        reach = ports.reachable(saved)
+        self.assertEqual(({OTHER: 0x80}, {PORT: 0x80}), (reach.now, reach.later))
+        self.assertEqual((f"root port {PORT}: it is not in sysfs",), reach.places)
+        self.assertEqual(1, len(ports.restore(reach.now)))
+        with self.assertRaisesRegex(HardwareError, f"{PORT}/config: No such file"):
+            ports.restore(saved)  # it went this very moment
+        away.rename(self.tree.root / PORT)
+        self.assertIsNone(ports.reachable(reach.later).later)
+        self.assertEqual(1, len(ports.restore(reach.later)))
+        self.assertEqual(FOUND, self.tree.register(PORT))
+
+    def test_a_device_that_is_no_root_port(self):
+        """A snapshot that names it is refused: nothing is written there."""
+        for options in ({"kind": 0}, {"vendor": 0x15B3}):
+            self.tree.add(DISK, **options)
+            with self.assertRaisesRegex(HardwareError, "names a root port, and this is none"):
+                self.ports.restore({DISK: 0x08})
+            self.assertEqual(FOUND, self.tree.register(DISK))
+
     def test_off_is_not_fought_over(self):
         """What another hand switched on again stays on until a restore."""
         self.ports.off()
@@ -156,10 +182,6 @@ class Ports(unittest.TestCase):
             self.assertRaisesRegex(HardwareError, "does not take it.*dca_off_ports"),
         ):
             self.ports.off()
-
-    def test_an_unplugged_port(self):
-        """There is nothing to put back."""
-        self.assertEqual((), RootPorts((), self.tree.root).restore({"0000:ff:00.0": 0x80}))
 
 
 class Switched(unittest.TestCase):
