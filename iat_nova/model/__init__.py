@@ -43,6 +43,12 @@ from iat_nova.model.facts import (
     SwitchPort,
     VirtualSwitch,
 )
+from iat_nova.model.message import (
+    VERBATIM,
+    Message,
+    message,
+    verbatim,
+)
 from iat_nova.model.tenants import (
     DomainInventory,
     Hold,
@@ -59,6 +65,7 @@ __all__ = [
     "DDIO",
     "EIGHTHS",
     "UNLIMITED",
+    "VERBATIM",
     "Action",
     "Allocation",
     "Attachment",
@@ -77,6 +84,7 @@ __all__ = [
     "HostFacts",
     "Layout",
     "Mempool",
+    "Message",
     "Nic",
     "Parameters",
     "PmdThread",
@@ -91,4 +99,6 @@ __all__ = [
     "VirtualSwitch",
     "WayMask",
     "WayRequest",
+    "message",
+    "verbatim",
 ]

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 
+from iat_nova.model.message import Message
 from iat_nova.model.ways import WayMask
 
 DDIO = "ddio"
@@ -240,11 +241,11 @@ class Action(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """One action with its subject and its reason, as data (`explain` words it)."""
+    """One action with its subject and its reason, as values: `report` makes the sentence."""
 
     action: Action
     subject: str  # a tenant's id, "ddio" or "layout"
-    reason: str  # a short sentence in the field's terms, with figures
+    reason: Message
     ways_before: int | None = None
     ways_after: int | None = None
 
@@ -255,7 +256,7 @@ class Decision:
 
     `phase` is the strategy's own word for what it is about, `phase_before` that of the iteration
     before. `rule` is the number of the rule of its own that applied, None when none did; `why`
-    says in words what phase and rule do not, the rule's meaning first. `changes` are relative to
+    explains phase and rule, the rule's meaning first. `changes` are relative to
     the sample taken at `since_s`. `layout` is what should be on the hardware after this decision,
     `moved` the tenants (and "ddio") whose mask differs from before. `stable`: nothing moved and
     nothing was done.
@@ -273,5 +274,5 @@ class Decision:
     allocation: Allocation
     layout: Layout
     moved: tuple[str, ...]
-    why: tuple[str, ...] = ()
+    why: tuple[Message, ...] = ()
     since_s: float | None = None

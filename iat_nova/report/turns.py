@@ -84,18 +84,19 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
             names.of(subject),
             before,
             after,
-            names.put_into(why),
+            why,
             iteration.effective is not None,
         )
 
     if decision.rule is not None or decision.phase != decision.phase_before:
-        why = "; ".join((words.state_change(decision), *decision.why))
+        why = "; ".join((words.state_change(decision), *map(names.sentence, decision.why)))
         yield turn(PHASE, "layout", None, None, why)
     for step in decision.steps:
-        yield turn(step.action, step.subject, step.ways_before, step.ways_after, step.reason)
+        reason = names.sentence(step.reason)
+        yield turn(step.action, step.subject, step.ways_before, step.ways_after, reason)
     done = [step for step in decision.steps if step.action is not Action.HOLD]
     told = {step.subject for step in done}
-    reasons = "; ".join(step.reason for step in done if step.subject == "layout")
+    reasons = "; ".join(names.sentence(step.reason) for step in done if step.subject == "layout")
     for subject in decision.moved:
         if subject not in told:
             before, after = iteration.layout_before, decision.layout

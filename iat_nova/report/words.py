@@ -18,6 +18,7 @@ from iat_nova.model import (
     DomainInventory,
     Hold,
     Layout,
+    Message,
     Parameters,
     PmdThread,
     Quantity,
@@ -26,7 +27,7 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
 )
-from iat_nova.report import escape, waymap
+from iat_nova.report import escape, sentences, waymap
 from iat_nova.store.pause import Pause
 from iat_nova.store.records import Iteration, Settings
 
@@ -37,7 +38,6 @@ QUANTITY_NAMES: Mapping[Quantity, str] = {
     Quantity.DDIO_HITS: "DDIO hits",
     Quantity.DDIO_MISSES: "DDIO misses",
 }
-_GUEST = "/"  # in the ids of guests: uuid/number
 _APART = re.compile(r" \([0-9a-f]{8}\)$")  # what `DomainInventory.names` adds
 
 
@@ -87,20 +87,17 @@ class Names:
         """Return a tenant's name; the subject itself for DDIO, the layout and the unknown."""
         return escape.plain(self.of(subject))
 
-    def within(self, text: str) -> str:
-        """Return a strategy's words, harmless, with names for the ids of tenants in them."""
-        return escape.plain(self.put_into(text))
+    def within(self, message: Message) -> str:
+        """Return the sentence of a message, harmless for a terminal."""
+        return escape.plain(self.sentence(message))
 
     def of(self, subject: str) -> str:
         """Return the name as its owner chose it: for programs."""
         return self._names.get(subject, subject)
 
-    def put_into(self, text: str) -> str:
-        """Return a strategy's words with names as their owners chose them: for programs."""
-        for tenant, name in self._names.items():
-            if _GUEST in tenant:  # words may hold the ids of all others by chance
-                text = text.replace(tenant, name)
-        return text
+    def sentence(self, message: Message) -> str:
+        """Return the sentence of a message with names as their owners chose them: for programs."""
+        return sentences.text(message, self.of)
 
     def cut(self, subject: str, columns: int) -> str:
         """Return the name in at most that many columns; what distinguishes guests stays."""
@@ -175,7 +172,7 @@ def explain(
             f"Iteration #{decision.iteration} of cache domain {decision.domain}, "
             f"{moment(iteration.wall_s)}, {written}"
         ],
-        _state_block(decision),
+        _state_block(decision, names),
         _changes_block(decision, iteration, names, parameters),
         _steps_block(decision, names),
         _map_block(iteration, inventory, width, colour),
@@ -193,6 +190,11 @@ def as_data(
     from iat_nova.store import records  # noqa: PLC0415 - cattrs is slow to load; only needed here
 
     decision = iteration.decision
+    names = Names(inventory, iteration.former)
+    plain = records.unstructure(decision)
+    plain["why"] = [names.sentence(one) for one in decision.why]
+    for step, row in zip(decision.steps, plain["steps"], strict=True):
+        row["text"] = names.sentence(step.reason)
     return {
         "iteration": decision.iteration,
         "domain": decision.domain,
@@ -200,7 +202,7 @@ def as_data(
         "written": iteration.effective is not None,
         "way_map": waymap.text(decision.layout, inventory),
         "layout_before": records.unstructure(iteration.layout_before),
-        "decision": records.unstructure(decision),
+        "decision": plain,
         "effective": iteration.effective,
         "sample": records.unstructure(iteration.sample),
         "timings_us": dict(iteration.timings_us),
@@ -209,9 +211,9 @@ def as_data(
     }
 
 
-def _state_block(decision: Decision) -> list[str]:
+def _state_block(decision: Decision, names: Names) -> list[str]:
     before, after = phase(decision.phase_before), phase(decision.phase)
-    why = [escape.plain(text) for text in decision.why]
+    why = [names.within(one) for one in decision.why]
     if decision.rule is not None:
         meaning = f": {why.pop(0)}" if why else ""
         lines = [f"State      {before} -> {after}, transition {decision.rule}{meaning}"]
@@ -427,12 +429,14 @@ def _thresholds_block(strategy: str, parameters: Parameters, width: int) -> list
     except registry.StrategyError:  # it is not installed any more
         said = None
     if said is None:
-        said = (
+        texts = [
             f"THRESHOLD_STABLE {parameters.threshold_stable:.1%}",
             f"THRESHOLD_MISS_LOW {figures.rate(parameters.threshold_miss_low_per_s)}",
             f"DDIO {parameters.ddio_ways_min}..{parameters.ddio_ways_max} ways",
-        )
-    texts = [*(said or ("none",)), f"every {parameters.interval_s:g} s"]
+        ]
+    else:
+        texts = [sentences.text(one) for one in said] or ["none"]
+    texts.append(f"every {parameters.interval_s:g} s")
     lines = escape.wrap(escape.plain("; ".join(texts)), width - 2, 12)
     return [f"Thresholds of {escape.plain(strategy)}", *(f"  {text}" for text in lines)]
 

@@ -27,11 +27,14 @@ from iat_nova.model import (
     Facts,
     Hold,
     Layout,
+    Message,
     Parameters,
     Rates,
     Sample,
     WayMask,
+    verbatim,
 )
+from iat_nova.model.message import Value
 from iat_nova.model.reasons import Reason
 from iat_nova.strategies.api import Rule
 
@@ -222,7 +225,35 @@ def _converter() -> cattrs.Converter:
     converter = make_converter(detailed_validation=False)
     converter.register_unstructure_hook(WayMask, int)
     converter.register_structure_hook(WayMask, lambda value, _: WayMask(value))
+    converter.register_unstructure_hook(Message, _plain_message)
+    converter.register_structure_hook(Message, lambda value, _: _message(value))
     return converter
+
+
+def _plain_message(one: Message) -> dict[str, Any]:
+    return {"code": one.code, "values": {name: _plain(value) for name, value in one.values.items()}}
+
+
+def _plain(value: Value) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return _plain_message(value) if isinstance(value, Message) else value
+
+
+def _message(plain: Any) -> Message:
+    """Make a message from JSON types. Versions before messages had codes stored sentences."""
+    if isinstance(plain, str):
+        return verbatim(plain)
+    values = {str(name): _value(value) for name, value in plain["values"].items()}
+    return Message(str(plain["code"]), values)
+
+
+def _value(plain: Any) -> Value:
+    if isinstance(plain, list):
+        return tuple(_message(one) if isinstance(one, dict) else str(one) for one in plain)
+    if plain is None or isinstance(plain, (str, int, float)):
+        return plain
+    return _message(plain)
 
 
 def unstructure(value: object) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import stevedore.driver
 import stevedore.exception
 
-from iat_nova.model import Parameters
+from iat_nova.model import Message, Parameters
 from iat_nova.strategies.api import Rule, Strategy
 
 NAMESPACE = "iat_nova.strategies"
@@ -75,8 +75,8 @@ def phases(name: str) -> tuple[str, ...]:
     return tuple(getattr(find(name), "phases", ()))
 
 
-def thresholds(name: str, parameters: Parameters) -> tuple[str, ...] | None:
-    """Return by which numbers a strategy decides, in words; None: it does not say.
+def thresholds(name: str, parameters: Parameters) -> tuple[Message, ...] | None:
+    """Return the numbers by which a strategy decides; None: it does not say.
 
     Raises `StrategyError`.
     """

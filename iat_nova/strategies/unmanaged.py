@@ -17,6 +17,7 @@ from iat_nova.model import (
     DomainInventory,
     Group,
     Layout,
+    Message,
     Parameters,
     Sample,
     WayMask,
@@ -43,8 +44,8 @@ class Unmanaged:
         del parameters  # there is nothing to decide
 
     @staticmethod
-    def thresholds(parameters: Parameters) -> tuple[str, ...]:
-        """Return by which numbers it decides: none."""
+    def thresholds(parameters: Parameters) -> tuple[Message, ...]:
+        """Return the numbers by which it decides: none."""
         del parameters
         return ()
 

@@ -36,6 +36,8 @@ from iat_nova.model import (
     TenantKind,
     WayMask,
     WayRequest,
+    message,
+    verbatim,
 )
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.store.records import Inventory, Iteration, Status
@@ -217,11 +219,17 @@ def burst(number: int, wall_s: float, ddio_ways: int = 2, inventory_id: int = 1)
         stable=False,
         phase=FsmState.IO_DEMAND.value,
         rule=1,
-        why=(NUMBERED[1].text,),
+        why=(message(NUMBERED[1].meaning),),
         changes=(Change("ddio", Quantity.DDIO_MISSES, 0.4e6, 4.2e6),),
         steps=(
-            Step(Action.GROW, "ddio", "misses 4.2 M/s above 1 M/s", ddio_ways, ddio_ways + 1),
-            Step(Action.HOLD, PC, "no idle way"),
+            Step(
+                Action.GROW,
+                "ddio",
+                verbatim("misses 4.2 M/s above 1 M/s"),
+                ddio_ways,
+                ddio_ways + 1,
+            ),
+            Step(Action.HOLD, PC, verbatim("no idle way")),
         ),
         allocation=Allocation(ddio_ways + 1, {"stack": 2, PC: 3, BE: 3}),
         layout=layout(ddio_ways + 1),

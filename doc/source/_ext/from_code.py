@@ -15,6 +15,7 @@ from sphinx.util.nodes import nested_parse_with_titles
 
 from iat_nova.model.reasons import MEANINGS, Code, about
 from iat_nova.nova import extra_specs
+from iat_nova.report import sentences
 from iat_nova.strategies.iat import fsm, own_demand
 from iat_nova.strategies.iat.state import FsmState
 
@@ -75,7 +76,7 @@ class FsmTable(Directive):
         for rule in fsm.RULES:
             number = "" if rule.number is None else str(rule.number)
             target = "*stay*" if rule.target is rule.source else rule.target.value
-            yield rule.source.value, number, target, rule.text
+            yield rule.source.value, number, target, sentences.SENTENCES[rule.meaning]
 
     def run(self):
         lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {self.widths}", ""]

@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from iat_nova.model import Allocation, Decision, Group, Layout, Priority, WayMask
+from iat_nova.model import Allocation, Decision, Group, Layout, Priority, WayMask, verbatim
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Confine:
         return after, Decision(
             domain=sample.domain, iteration=after.iteration, at_s=sample.taken_at_s,
             stable=not moved, phase_before=state.phase, phase=phase, rule=rule,
-            why=(f"DDIO misses {misses_per_s:.0f}/s",) if rule else (), changes=(), steps=(),
+            why=(verbatim(f"DDIO misses {misses_per_s:.0f}/s"),) if rule else (),
+            changes=(), steps=(),
             allocation=Allocation(layout.ddio.count, counts), layout=layout, moved=moved,
         )  # fmt: skip
 

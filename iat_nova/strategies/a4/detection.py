@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from iat_nova.model import Action, Step
+from iat_nova.model import Action, Message, Step, message
 from iat_nova.strategies.a4 import thresholds as t
 from iat_nova.strategies.a4.state import Flags, Kind, Label, Look, Memory, Phase, Reading
 
@@ -28,13 +28,13 @@ def antagonists(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
         flags = Flags(grow=True, shrink=True, restart=True)
         named = (*memory.antagonists, label.id)
         memory = dataclasses.replace(memory, antagonists=named, flags=flags)
-        steps.append(Step(Action.SHRINK, label.id, f"antagonist, to the trash ways: {why}"))
+        steps.append(Step(Action.SHRINK, label.id, message("antagonist", cause=why)))
     if steps:
         memory = dataclasses.replace(memory, phase=Phase.INIT)
     return memory, tuple(steps)
 
 
-def _guilty(label: Label, phase: Phase, launched: tuple[str, ...], now: Reading) -> str | None:
+def _guilty(label: Label, phase: Phase, launched: tuple[str, ...], now: Reading) -> Message | None:
     """Say why a tenant is an antagonist; None: it is none, or cannot be judged now."""
     look = now.tenants[label.id]
     if label.kind is Kind.STORAGE and phase is Phase.STABLE:
@@ -44,7 +44,7 @@ def _guilty(label: Label, phase: Phase, launched: tuple[str, ...], now: Reading)
     return None
 
 
-def _storage(look: Look, now: Reading) -> str | None:
+def _storage(look: Look, now: Reading) -> Message | None:
     """Judge storage by DDIO's misses, its share of what comes in, and the tenant's own misses."""
     dma, share, llc = now.ddio_miss, now.storage_percent, look.llc_miss
     if dma is None or share is None or llc is None:
@@ -52,16 +52,17 @@ def _storage(look: Look, now: Reading) -> str | None:
     guilty = (
         dma > t.DDIO_MISS_PERCENT and share > t.STORAGE_PERCENT and llc > t.STORAGE_LLC_MISS_PERCENT
     )
-    words = f"DDIO misses {dma:.0f} %, storage {share:.0f} % of the network's bytes, "
-    return f"{words}LLC misses {llc:.0f} %" if guilty else None
+    if not guilty:
+        return None
+    return message("storage-leaks", ddio_percent=dma, storage_percent=share, llc_percent=llc)
 
 
-def _cores(look: Look) -> str | None:
+def _cores(look: Look) -> Message | None:
     """Judge what a program's cores do: it hits neither in L2 nor in the LLC."""
     l2, llc = look.l2_miss, look.llc_miss
     if l2 is None or llc is None or l2 <= t.L2_MISS_PERCENT or llc <= t.LLC_MISS_PERCENT:
         return None
-    return f"L2 misses {l2:.0f} %, LLC misses {llc:.0f} %"
+    return message("cores-miss", l2_percent=l2, llc_percent=llc)
 
 
 def another_load(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
@@ -91,7 +92,8 @@ def _hits(labels: Iterable[Label], base: Reading, now: Reading) -> Iterator[Step
     for label, before, after in guarded(labels, base, now):
         off = abs(after - before)
         if off > t.HIT_POINTS_STABLE and off > t.HIT_CHANGE * before:
-            yield Step(Action.HOLD, label.id, f"LLC hits {before:.0f} % before, {after:.0f} % now")
+            what = message("hits-changed", before_percent=before, after_percent=after)
+            yield Step(Action.HOLD, label.id, what)
 
 
 def guarded(
@@ -121,23 +123,23 @@ def _released(
         else:
             why = _differs(base.tenants.get(one), now.tenants.get(one))
         if why:
-            yield Step(Action.GROW, one, f"no antagonist any more: {why}")
+            yield Step(Action.GROW, one, message("antagonist-no-more", cause=why))
 
 
-def _less(before: float | None, now: float | None) -> str | None:
+def _less(before: float | None, now: float | None) -> Message | None:
     if before is None or now is None or now >= (1.0 - t.STORAGE_CHANGE) * before:
         return None
-    return f"storage reads {before / 1e9:.1f} GB/s before, {now / 1e9:.1f} GB/s now"
+    return message("storage-reads", before_bytes_per_s=before, after_bytes_per_s=now)
 
 
-def _differs(before: Look | None, now: Look | None) -> str | None:
+def _differs(before: Look | None, now: Look | None) -> Message | None:
     if before is None or now is None:
         return None
     pairs = (
-        ("L2", before.l2_miss, now.l2_miss, t.L2_MISS_CHANGE_RELEASE),
-        ("LLC", before.llc_miss, now.llc_miss, t.MISS_CHANGE),
+        ("l2-misses-changed", before.l2_miss, now.l2_miss, t.L2_MISS_CHANGE_RELEASE),
+        ("llc-misses-changed", before.llc_miss, now.llc_miss, t.MISS_CHANGE),
     )
-    for name, then, here, share in pairs:
+    for code, then, here, share in pairs:
         if then is not None and here is not None and abs(here - then) > share * then:
-            return f"{name} misses {then:.0f} % before, {here:.0f} % now"
+            return message(code, before_percent=then, after_percent=here)
     return None

@@ -15,11 +15,13 @@ from iat_nova.model import (
     DeviceModel,
     DomainInventory,
     Layout,
+    Message,
     Parameters,
     Priority,
     Sample,
     Step,
     Tenant,
+    message,
 )
 from iat_nova.strategies.a4 import detection, thresholds, zones
 from iat_nova.strategies.a4 import layout as layouts
@@ -29,7 +31,7 @@ from iat_nova.strategies.a4.thresholds import LEAST_WAYS
 
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 
-Outcome = tuple[Memory, int | None, tuple[str, ...], tuple[Step, ...]]
+Outcome = tuple[Memory, int | None, tuple[Message, ...], tuple[Step, ...]]
 """Memory, the rule that applied, why, and steps."""
 
 
@@ -44,15 +46,15 @@ class A4:
         del parameters
 
     @staticmethod
-    def thresholds(parameters: Parameters) -> tuple[str, ...]:
-        """Return by which numbers of its own it decides, in words."""
+    def thresholds(parameters: Parameters) -> tuple[Message, ...]:
+        """Return the numbers of its own by which it decides."""
         del parameters
         return (
-            f"T1 hit rate {thresholds.HIT_CHANGE:.0%}",
-            f"T2 DDIO misses {thresholds.DDIO_MISS_PERCENT:.0f}%",
-            f"T3 storage {thresholds.STORAGE_PERCENT:.0f}% of inbound",
-            f"T4 its LLC misses {thresholds.STORAGE_LLC_MISS_PERCENT:.0f}%",
-            f"T5 LLC misses {thresholds.LLC_MISS_PERCENT:.0f}%",
+            message("threshold-t1", share=thresholds.HIT_CHANGE),
+            message("threshold-t2", percent=thresholds.DDIO_MISS_PERCENT),
+            message("threshold-t3", percent=thresholds.STORAGE_PERCENT),
+            message("threshold-t4", percent=thresholds.STORAGE_LLC_MISS_PERCENT),
+            message("threshold-t5", percent=thresholds.LLC_MISS_PERCENT),
         )
 
     def initial(
@@ -112,13 +114,15 @@ def _regroup(before: State, here: State) -> Outcome:
             flags=dataclasses.replace(memory.flags, grow=True),
             launched=(*(one for one in memory.launched if one in now), *launched),
         )
-    steps = [Step(Action.ADOPT, one, "came") for one in launched]
-    steps += [Step(Action.ADOPT, one, "left") for one in was if one not in now]
+    steps = [Step(Action.ADOPT, one, message("came")) for one in launched]
+    steps += [Step(Action.ADOPT, one, message("left")) for one in was if one not in now]
     steps += [
-        Step(Action.ADOPT, one, "changed") for one in now if one in was and now[one] != was[one]
+        Step(Action.ADOPT, one, message("changed"))
+        for one in now
+        if one in was and now[one] != was[one]
     ]
-    steps = steps or [Step(Action.ADOPT, "layout", "the cache domain changed")]
-    return memory, rule, (zones.WORDS[rule],) if rule else (), tuple(steps)
+    steps = steps or [Step(Action.ADOPT, "layout", message("domain-changed"))]
+    return memory, rule, (zones.meaning(rule),) if rule else (), tuple(steps)
 
 
 def _tick(here: State, first: Sample, second: Sample) -> Outcome:
@@ -129,7 +133,7 @@ def _tick(here: State, first: Sample, second: Sample) -> Outcome:
     memory, guilty = detection.antagonists(start, labels, now)
     memory, changed = detection.another_load(memory, labels, now)
     rule = zones.DETECTED if guilty else zones.CHANGED
-    why: tuple[str, ...] = ()
+    why: tuple[Message, ...] = ()
     sized = zones.size(memory, labels, now, layouts.low_max(here.domain))
     steps = (*guilty, *changed)
     if sized is not None:
@@ -140,20 +144,22 @@ def _tick(here: State, first: Sample, second: Sample) -> Outcome:
     memory = dataclasses.replace(memory, previous=now, launched=())
     if sized is None:
         return memory, None, (), steps
-    return memory, rule, (zones.WORDS[rule], *why), steps
+    return memory, rule, (zones.meaning(rule), *why), steps
 
 
-def _resized(before: Zones, after: Zones, why: tuple[str, ...]) -> list[Step]:
+def _resized(before: Zones, after: Zones, why: tuple[Message, ...]) -> list[Step]:
     """Return a step for each zone that has another size."""
     pairs = (
-        ("low-priority zone", before.low, after.low),
-        ("trash ways", before.trash, after.trash),
+        ("low-zone-size", before.low, after.low),
+        ("trash-ways-size", before.trash, after.trash),
     )
     steps = []
-    for name, was, now in pairs:
+    for code, was, now in pairs:
         if was != now:
             action = Action.UNDO if why else Action.GROW if now > was else Action.SHRINK
-            reason = f"{name}: {now} ways{': ' if why else ''}{'; '.join(why)}"
+            reason = message(code, ways=now)
+            if why:
+                reason = message("size-because", size=reason, causes=why)
             steps.append(Step(action, "layout", reason, was, now))
     return steps
 
@@ -164,7 +170,7 @@ def _switched(before: Layout | None, after: Layout) -> Iterator[Step]:
     for port in sorted(was ^ set(after.dca_off)):
         gone = port in after.dca_off
         action = Action.SHRINK if gone else Action.GROW
-        yield Step(action, DDIO, f"{'off' if gone else 'on again'} at root port {port}")
+        yield Step(action, DDIO, message("dca-off" if gone else "dca-on", port=port))
 
 
 def _decision(

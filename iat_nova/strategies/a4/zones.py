@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from iat_nova.model import Message, message
 from iat_nova.strategies.a4 import thresholds as t
 from iat_nova.strategies.a4.detection import guarded
 from iat_nova.strategies.a4.state import Kind, Label, Memory, Phase, Reading, Zones
@@ -19,26 +20,31 @@ CHANGED, DETECTED = 11, 12
 LAUNCHED = {Phase.INIT: 13, Phase.ADJUST: 14, Phase.STABLE: 15}
 _INIT, _ADJUST, _STABLE = Phase.INIT, Phase.ADJUST, Phase.STABLE
 TRANSITIONS: tuple[tuple[int, Phase, Phase, str], ...] = (
-    (RESTART, _INIT, _INIT, "restart: zones at their least, a tick to settle"),
-    (GROW, _INIT, _ADJUST, "the low-priority zone is to grow"),
-    (SHRINK, _INIT, _ADJUST, "the trash ways are to shrink"),
-    (SHRUNK, _INIT, _STABLE, "the trash ways cannot shrink: the low-priority zone is small"),
-    (NOTHING, _INIT, _STABLE, "nothing is to be sized"),
-    (LARGER, _ADJUST, _ADJUST, "the low-priority zone did no harm: one way more"),
-    (TURN, _ADJUST, _ADJUST, "the low-priority zone has its size: the trash ways shrink"),
-    (GROWN, _ADJUST, _STABLE, "the low-priority zone has its size"),
-    (SMALLER, _ADJUST, _ADJUST, "smaller trash ways did no harm: one way fewer"),
-    (DONE, _ADJUST, _STABLE, "the trash ways have their size"),
-    (CHANGED, _STABLE, _INIT, "the load is another"),
-    (DETECTED, _STABLE, _INIT, "there is another antagonist"),
-    (LAUNCHED[_INIT], _INIT, _INIT, "a tenant came"),
-    (LAUNCHED[_ADJUST], _ADJUST, _INIT, "a tenant came"),
-    (LAUNCHED[_STABLE], _STABLE, _INIT, "a tenant came"),
+    (RESTART, _INIT, _INIT, "a4-restart"),
+    (GROW, _INIT, _ADJUST, "a4-grow"),
+    (SHRINK, _INIT, _ADJUST, "a4-shrink"),
+    (SHRUNK, _INIT, _STABLE, "a4-shrunk"),
+    (NOTHING, _INIT, _STABLE, "a4-nothing"),
+    (LARGER, _ADJUST, _ADJUST, "a4-larger"),
+    (TURN, _ADJUST, _ADJUST, "a4-turn"),
+    (GROWN, _ADJUST, _STABLE, "a4-grown"),
+    (SMALLER, _ADJUST, _ADJUST, "a4-smaller"),
+    (DONE, _ADJUST, _STABLE, "a4-done"),
+    (CHANGED, _STABLE, _INIT, "a4-changed"),
+    (DETECTED, _STABLE, _INIT, "a4-detected"),
+    (LAUNCHED[_INIT], _INIT, _INIT, "a4-launched"),
+    (LAUNCHED[_ADJUST], _ADJUST, _INIT, "a4-launched"),
+    (LAUNCHED[_STABLE], _STABLE, _INIT, "a4-launched"),
 )
-WORDS = {number: words for number, _, _, words in TRANSITIONS}
+_CODES = {number: code for number, _, _, code in TRANSITIONS}
 
-Next = tuple[Memory, int, tuple[str, ...]]
+Next = tuple[Memory, int, tuple[Message, ...]]
 """The memory after a tick, the rule, and what was against another step."""
+
+
+def meaning(rule: int) -> Message:
+    """Return the message that says what a numbered rule means."""
+    return message(_CODES[rule])
 
 
 def size(memory: Memory, labels: Iterable[Label], now: Reading, most: int) -> Next | None:
@@ -121,39 +127,43 @@ def _stable(memory: Memory, now: Reading, undone: bool) -> Memory:
     return dataclasses.replace(memory, phase=Phase.STABLE, stable=shown)
 
 
-def harm(labels: Iterable[Label], initial: Reading, now: Reading) -> tuple[str, ...]:
+def harm(labels: Iterable[Label], initial: Reading, now: Reading) -> tuple[Message, ...]:
     """Return what a larger low-priority zone has harmed: a tenant's LLC hits, or DDIO."""
     found = [
-        f"{label.id}: LLC hits {before:.0f} % before, {after:.0f} % now"
+        message("tenant-hits-changed", tenant=label.id, before_percent=before, after_percent=after)
         for label, before, after in guarded(labels, initial, now)
         if after < (1.0 - t.HIT_CHANGE) * before and before - after > t.HIT_POINTS_GROW
     ]
     if _beyond(initial.ddio_miss, now.ddio_miss, 1.0 + t.DDIO_MISS_CHANGE):
         found.append(
-            f"DDIO misses {initial.ddio_miss or 0:.0f} % before, {now.ddio_miss or 0:.0f} % now"
+            message(
+                "ddio-misses-changed",
+                before_percent=initial.ddio_miss or 0.0,
+                after_percent=now.ddio_miss or 0.0,
+            )
         )
     return tuple(found)
 
 
 def cost(
     memory: Memory, labels: Iterable[Label], initial: Reading, now: Reading
-) -> tuple[str, ...]:
+) -> tuple[Message, ...]:
     """Return what smaller trash ways have cost: memory, the antagonists, storage, the network."""
     found = []
     if _beyond(initial.memory, now.memory, 1.0 + t.MEMORY_CHANGE):
-        found.append("more bytes from memory")
+        found.append(message("more-memory-traffic"))
     kinds = {label.kind for label in labels if label.id in memory.antagonists}
     if kinds - {Kind.STORAGE} and initial.pool and now.pool:
         most = 1.0 + t.MISS_CHANGE
         if _beyond(initial.pool.l2_miss, now.pool.l2_miss, most):
-            found.append("the antagonists miss more in L2")
+            found.append(message("antagonists-miss-l2"))
         if _beyond(initial.pool.llc_miss, now.pool.llc_miss, most):
-            found.append("the antagonists miss more in the LLC")
+            found.append(message("antagonists-miss-llc"))
     if Kind.STORAGE in kinds:
         if _below(initial.storage, now.storage, 1.0 - t.STORAGE_CHANGE):
-            found.append("storage reads less")
+            found.append(message("storage-reads-less"))
         if _below(initial.network, now.network, 1.0 - t.NETWORK_CHANGE):
-            found.append("less arrives from the network")
+            found.append(message("network-less"))
     return tuple(found)
 
 

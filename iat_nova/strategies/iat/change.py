@@ -13,8 +13,16 @@ import enum
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from iat_nova.common import amounts
-from iat_nova.model import DDIO, Change, Parameters, Quantity, Rates, Sample
+from iat_nova.model import (
+    DDIO,
+    Change,
+    Message,
+    Parameters,
+    Quantity,
+    Rates,
+    Sample,
+    message,
+)
 from iat_nova.strategies.iat.fsm import Signal
 from iat_nova.strategies.iat.roster import Roster
 
@@ -180,14 +188,16 @@ class IoMoves:
                 seen |= signal
         return seen
 
-    def describe(self, threshold_miss_low_per_s: float) -> str:
-        """Word it: ``misses 2.4 M/s above 1.0 M/s, hits -12 %, references +31 %``."""
-        side = "above" if self.misses_per_s > threshold_miss_low_per_s else "within"
-        return (
-            f"misses {amounts.rate(self.misses_per_s)} {side} "
-            f"{amounts.rate(threshold_miss_low_per_s)} ({amounts.percent(self.misses_fraction)}), "
-            f"hits {amounts.percent(self.hits_fraction)}, "
-            f"references {amounts.percent(self.references_fraction)}"
+    def describe(self, threshold_miss_low_per_s: float) -> Message:
+        """Return the figures as a message: rates of misses, relative changes of all three."""
+        high = self.misses_per_s > threshold_miss_low_per_s
+        return message(
+            "io-misses-above" if high else "io-misses-within",
+            misses_per_s=self.misses_per_s,
+            low_per_s=threshold_miss_low_per_s,
+            misses_change=self.misses_fraction,
+            hits_change=self.hits_fraction,
+            references_change=self.references_fraction,
         )
 
 

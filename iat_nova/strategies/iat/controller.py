@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from typing import ClassVar
 
-from iat_nova.common import amounts
 from iat_nova.layout import lend
 from iat_nova.layout import plan as layout
 from iat_nova.model import (
@@ -22,11 +21,13 @@ from iat_nova.model import (
     Decision,
     DomainInventory,
     Layout,
+    Message,
     Parameters,
     Quantity,
     Rates,
     Sample,
     Step,
+    message,
 )
 from iat_nova.strategies.api import Rule
 from iat_nova.strategies.iat import change, fsm, invariants, own_demand, realloc, rebuild, shuffle
@@ -38,10 +39,11 @@ from iat_nova.strategies.iat.state import FsmState, State
 
 _MINUTE_S = 60.0
 _EXCEPTIONS: Mapping[int, str] = {
-    1: "only IPC moved: neither cache nor I/O, so nothing was done",
-    2: "a non-I/O tenant that does not overlap DDIO moved, DDIO did not: its own demand",
-    3: "a non-I/O tenant that overlaps DDIO moved, and DDIO with it: a shuffle first",
+    1: "exception-only-ipc",
+    2: "exception-own-demand",
+    3: "exception-shuffle",
 }
+"""Message codes of the paper's three exceptions, by number."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,12 +57,12 @@ class _Outcome:
     waiting: tuple[str, ...] = ()
 
     @property
-    def why(self) -> Iterator[str]:
+    def why(self) -> Iterator[Message]:
         """Say what the numbers mean."""
         if self.transition is not None:
-            yield fsm.NUMBERED[self.transition].text
+            yield message(fsm.NUMBERED[self.transition].meaning)
         if self.exception is not None:
-            yield f"exception {self.exception} of the paper: {_EXCEPTIONS[self.exception]}"
+            yield message(_EXCEPTIONS[self.exception], number=self.exception)
 
 
 class Controller:
@@ -87,12 +89,16 @@ class Controller:
         self._rosters: dict[int, Roster] = {}  # by domain; derived from the inventory alone
 
     @staticmethod
-    def thresholds(parameters: Parameters) -> tuple[str, ...]:
-        """Return by which of the policy's numbers it decides, in words."""
+    def thresholds(parameters: Parameters) -> tuple[Message, ...]:
+        """Return the policy's numbers by which it decides."""
         return (
-            f"stable {parameters.threshold_stable:.1%}",
-            f"DDIO misses low {amounts.rate(parameters.threshold_miss_low_per_s)}",
-            f"DDIO {parameters.ddio_ways_min}..{parameters.ddio_ways_max} ways",
+            message("threshold-stable", share=parameters.threshold_stable),
+            message("threshold-miss-low", misses_per_s=parameters.threshold_miss_low_per_s),
+            message(
+                "threshold-ddio-ways",
+                least=parameters.ddio_ways_min,
+                most=parameters.ddio_ways_max,
+            ),
         )
 
     @property
@@ -192,7 +198,7 @@ class Controller:
             mask_changes_at_s=_recent(state, sample, bool(moved)),
             retry_at_s=None,
         )
-        outcome = _Outcome(state.fsm, steps=(*steps, *shuffle.sharing(state, after, roster)))
+        outcome = _Outcome(state.fsm, steps=(*steps, *shuffle.sharing(state, after)))
         self._check(roster, after)
         return after, self._decision(state, after, sample, outcome=outcome, moved=moved)
 
@@ -208,7 +214,7 @@ class Controller:
         try:
             placed = self._place(state, view, ledger, ranking)
         except layout.LayoutError as error:
-            hold = Step(Action.HOLD, "layout", f"there is no layout for it: {error}")
+            hold = Step(Action.HOLD, "layout", message("no-layout", error=str(error)))
             placed, ranking, kept = view.placed, state.ranking, state
             outcome = dataclasses.replace(outcome, steps=(hold,), waiting=())
         else:
@@ -258,7 +264,7 @@ class Controller:
         hold = Step(
             Action.HOLD,
             "layout",
-            f"masks moved {len(recent)} times in the last minute: held for {left_s:.0f} s",
+            message("masks-moved-often", times=len(recent), delay_s=left_s),
         )
         outcome = _Outcome(state.fsm, steps=(hold,))
         return after, self._decision(state, after, sample, outcome=outcome, changes=changes)
@@ -327,7 +333,9 @@ class Controller:
         """Do what the state that was reached does with counts."""
         assert view.io is not None
         figures = view.io.describe(self.parameters.threshold_miss_low_per_s)
-        reason = f"row {transition}: {figures}" if transition else f"still {target}: {figures}"
+        reason = message("still", state=target.value, figures=figures)
+        if transition:
+            reason = message("row", number=transition, figures=figures)
         match target:
             case FsmState.IO_DEMAND:
                 realloc.io_demand(view, ledger, reason)

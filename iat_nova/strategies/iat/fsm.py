@@ -40,7 +40,7 @@ class Signal(enum.Flag):
 class Rule:
     """One row: from `source` to `target` when all of `needs` and none of `lacks` hold.
 
-    `number` is the paper's; None for the rows in which a state stays.
+    `number` is the paper's; None for the rows in which a state stays. `meaning`: message code.
     """
 
     number: int | None
@@ -48,7 +48,7 @@ class Rule:
     target: FsmState
     needs: Signal
     lacks: Signal
-    text: str
+    meaning: str
 
     def holds(self, signals: Signal) -> bool:
         """Tell whether the row applies to what was seen."""
@@ -61,44 +61,44 @@ _S = Signal
 _NONE = Signal.NONE
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule(None, _LOW, _LOW, _NONE, _S.MISSES_HIGH, "misses low"),
+    Rule(None, _LOW, _LOW, _NONE, _S.MISSES_HIGH, "misses-low"),
     Rule(
         3, _LOW, _CORE, _S.HITS_DOWN | _S.REFERENCES_UP, _NONE,
-        "misses high, hits down and references up: cores evict the receive buffers",
+        "cores-evict-low",
     ),
-    Rule(1, _LOW, _IO, _NONE, _NONE, "misses high: I/O presses the LLC"),
-    Rule(8, _CORE, _RECLAIM, _S.EBBS, _NONE, "the demand ebbs"),
+    Rule(1, _LOW, _IO, _NONE, _NONE, "io-presses"),
+    Rule(8, _CORE, _RECLAIM, _S.EBBS, _NONE, "demand-ebbs"),
     Rule(
         4, _CORE, _IO, _S.MISSES_UP, _S.HITS_DOWN,
-        "misses up and hits not down: I/O itself presses",
+        "io-itself-presses",
     ),
-    Rule(None, _CORE, _CORE, _NONE, _NONE, "cores still press"),
-    Rule(6, _IO, _RECLAIM, _S.EBBS, _NONE, "the demand ebbs"),
+    Rule(None, _CORE, _CORE, _NONE, _NONE, "cores-still-press"),
+    Rule(6, _IO, _RECLAIM, _S.EBBS, _NONE, "demand-ebbs"),
     Rule(
         7, _IO, _CORE, _S.HITS_DOWN, _S.MISSES_DOWN,
-        "hits down and misses not: cores evict the receive buffers",
+        "cores-evict",
     ),
-    Rule(10, _IO, _HIGH, _S.DDIO_AT_MAX, _NONE, "DDIO has its maximum"),
-    Rule(None, _IO, _IO, _NONE, _NONE, "I/O still presses"),
-    Rule(11, _HIGH, _RECLAIM, _S.EBBS, _NONE, "the demand ebbs"),
+    Rule(10, _IO, _HIGH, _S.DDIO_AT_MAX, _NONE, "ddio-has-maximum"),
+    Rule(None, _IO, _IO, _NONE, _NONE, "io-still-presses"),
+    Rule(11, _HIGH, _RECLAIM, _S.EBBS, _NONE, "demand-ebbs"),
     Rule(
         12, _HIGH, _CORE, _S.HITS_DOWN, _S.MISSES_DOWN,
-        "hits down and misses not: cores evict the receive buffers",
+        "cores-evict",
     ),
-    Rule(None, _HIGH, _HIGH, _NONE, _NONE, "DDIO keeps its maximum"),
+    Rule(None, _HIGH, _HIGH, _NONE, _NONE, "ddio-keeps-maximum"),
     Rule(
         9, _RECLAIM, _CORE, _S.MISSES_HIGH | _S.MISSES_UP | _S.HITS_DOWN, _NONE,
-        "misses high and up, hits down: cores evict the receive buffers",
+        "cores-evict-again",
     ),
     Rule(
         5, _RECLAIM, _IO, _S.MISSES_HIGH | _S.MISSES_UP, _NONE,
-        "misses high and up: I/O presses again",
+        "io-presses-again",
     ),
     Rule(
         2, _RECLAIM, _LOW, _S.DDIO_AT_MIN, _S.CORES_ABOVE_INITIAL,
-        "DDIO has its minimum and no core more than its initial ways",
+        "ddio-minimum",
     ),
-    Rule(None, _RECLAIM, _RECLAIM, _NONE, _NONE, "what was granted is still needed"),
+    Rule(None, _RECLAIM, _RECLAIM, _NONE, _NONE, "grants-needed"),
 )  # fmt: skip
 """The made-total table, first match wins within a state."""
 

@@ -12,8 +12,17 @@ import dataclasses
 import enum
 from typing import NamedTuple
 
-from iat_nova.common import amounts
-from iat_nova.model import DDIO, Action, Allocation, CacheDomain, Parameters, Sample, Step
+from iat_nova.model import (
+    DDIO,
+    Action,
+    Allocation,
+    CacheDomain,
+    Message,
+    Parameters,
+    Sample,
+    Step,
+    message,
+)
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.roster import Roster, is_best_effort
@@ -93,26 +102,22 @@ class Ledger:
         """How many of DDIO's ways were granted, not found."""
         return sum(grant.subject == DDIO for grant in self.grants)
 
-    def name(self, subject: str) -> str:
-        """Return what people call a subject."""
-        return "DDIO" if subject == DDIO else self.roster.names.get(subject, subject)
-
-    def hold(self, subject: str, reason: str) -> None:
+    def hold(self, subject: str, reason: Message) -> None:
         """Note that something was wanted and not done."""
         self.steps.append(Step(Action.HOLD, subject, reason))
 
-    def grant(self, member: Member, cause: Cause, reason: str) -> Granted:
+    def grant(self, member: Member, cause: Cause, reason: Message) -> Granted:
         """Give a tenant one way, from the pool or else from a best-effort tenant.
 
         Starts the trial of the grant. When there is none, the reason is noted.
         """
         subject, before = member.id, self.counts[member.id]
         if before >= self.roster.most(member):
-            self.hold(subject, f"{reason}; but {amounts.ways(before)} is its maximum")
+            self.hold(subject, message("at-maximum", cause=reason, ways=before))
             return Granted.AT_MAXIMUM
         way = self._find_way(member)
         if way is None:
-            self.hold(subject, f"{reason}; but no way is idle and nobody of lower rank can give")
+            self.hold(subject, message("no-way", cause=reason))
             return Granted.NO_WAY
         self.counts[subject] += 1
         self.steps.append(Step(Action.GROW, subject, reason, before, before + 1))
@@ -127,7 +132,7 @@ class Ledger:
         )
         return Granted.YES
 
-    def grow_ddio(self, count: int, reason: str) -> None:
+    def grow_ddio(self, count: int, reason: Message) -> None:
         """Give DDIO up to `count` ways, as far as its maximum and the others allow."""
         before, grown = self.ddio, 0
         while grown < count and self.ddio < self.ddio_most:
@@ -139,19 +144,19 @@ class Ledger:
             grown += 1
             self._remember(DDIO, Cause.IO_DEMAND, way)
         if not grown:
-            self.hold(DDIO, f"{reason}; but no way can be had for DDIO")
+            self.hold(DDIO, message("no-way-for-ddio", cause=reason))
             return
         self.steps.append(Step(Action.GROW, DDIO, reason, before, self.ddio))
         self.trials[Cause.IO_DEMAND] = Trial(
             DDIO, Cause.IO_DEMAND, grown, self.sample.ddio_misses_per_s, None
         )
 
-    def shrink_ddio(self, reason: str) -> None:
+    def shrink_ddio(self, reason: Message) -> None:
         """Take one way from DDIO that nobody granted."""
         self.ddio -= 1
         self.steps.append(Step(Action.SHRINK, DDIO, reason, self.ddio + 1, self.ddio))
 
-    def take_back(self, grant: Grant, action: Action, reason: str) -> None:
+    def take_back(self, grant: Grant, action: Action, reason: Message) -> None:
         """End a grant: its way goes into the pool.
 
         Or to whom it was taken from, when the grant proved wrong (`Action.UNDO`) or its giver's
@@ -184,7 +189,7 @@ class Ledger:
         if grant.given is not None:
             self.grants.append(grant.given)
             self.grants.sort(key=lambda each: each.at_s)
-        lent = f"has the way back that {self.name(grant.subject)} held"
+        lent = message("way-back", tenant=grant.subject)
         self.steps.append(Step(Action.GROW, giver, lent, before, before + 1))
 
     def _misses_it(self, grant: Grant) -> bool:
@@ -227,8 +232,7 @@ class Ledger:
         giver = self._giver(member)
         if giver is None:  # always so where tenants share partitions: all have their minimum then
             return None
-        taker = "DDIO" if member is None else self.name(member.id)
-        return self._give(giver, taker)
+        return self._give(giver, DDIO if member is None else member.id)
 
     def _giver(self, member: Member | None) -> Member | None:
         """Return who would give a way to a tenant (None: to DDIO).
@@ -250,8 +254,8 @@ class Ledger:
         if given is not None:
             self.grants.remove(given)
         rates = self.sample.tenants.get(giver.id)
-        misses = "unknown" if rates is None else amounts.rate(rates.misses_per_s)
-        reason = f"fewest misses of the best-effort tenants ({misses}): its way goes to {taker}"
+        misses_per_s = None if rates is None else rates.misses_per_s
+        reason = message("fewest-misses", misses_per_s=misses_per_s, tenant=taker)
         self.steps.append(Step(Action.GIVE, giver.id, reason, before, before - 1))
         return Way(giver.id, given)
 

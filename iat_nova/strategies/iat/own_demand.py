@@ -21,8 +21,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from iat_nova.common import amounts
-from iat_nova.model import Action
+from iat_nova.model import Action, message
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.demand import Candidate
 from iat_nova.strategies.iat.ledger import Granted, Ledger
@@ -202,7 +201,7 @@ class _Round:
         trial = self._ledger.trials.get(Cause.OWN_DEMAND)
         if trial is None:
             return False
-        signals, verdict = self._free, Verdict(False, False, "")
+        signals, verdict = self._free, Verdict(False, False, message("not-measured"))
         if trial.subject in self._view.sample.tenants:
             verdict = judge(trial, self._view, with_ddio=False)
             signals |= Signal.MEASURED | self._outlook(trial.subject)
@@ -229,8 +228,9 @@ class _Round:
     def of_asker(self, candidate: Candidate) -> Rule:
         """Serve one that asks, if it is its turn and a way can be had."""
         member, rise = candidate
-        points = "" if rise is None else f", miss rate {rise:+.1f} points"
-        reason = f"own demand: IPC moved and LLC misses rose{points}"
+        reason = message("own-demand")
+        if rise is not None:
+            reason = message("own-demand-points", points=rise)
         signals = self._free | self._outlook(member.id)
         if self._ledger.blocked(member.id) is not None:
             signals |= Signal.BACKED_OFF
@@ -254,9 +254,9 @@ class _Round:
         """Grant the next way after one that helped, or could not be judged; or note why not."""
         trials = self._ledger.trials
         del trials[Cause.OWN_DEMAND]
-        what = "the miss rate still rises" if verdict.rising else "the last way helped"
         member = self._view.roster.by_id[trial.subject]
-        reason = f"own demand: {what} ({verdict.figures})"
+        code = "own-demand-still-rises" if verdict.rising else "own-demand-helped"
+        reason = message(code, figures=verdict.figures)
         granted = self._ledger.grant(member, Cause.OWN_DEMAND, reason)
         if granted is Granted.YES and verdict.rising:  # both are on trial together
             latest = trials[Cause.OWN_DEMAND]
@@ -266,10 +266,11 @@ class _Round:
         """Take the ways on trial back, and begin a back-off."""
         self._ledger.trials.pop(Cause.OWN_DEMAND, None)
         backoff = self._ledger.back_off(trial.subject)
-        last = "the last way" if trial.ways == 1 else f"the last {amounts.ways(trial.ways)}"
-        reason = (
-            f"own demand: {last} did not help ({verdict.figures}), "
-            f"no more of them for {backoff.delay_s:.0f} s"
+        reason = message(
+            "own-demand-did-not-help",
+            ways=trial.ways,
+            figures=verdict.figures,
+            delay_s=backoff.delay_s,
         )
         for grant in _own(self._ledger, trial.subject)[: trial.ways]:
             self._ledger.take_back(grant, Action.UNDO, reason)

@@ -10,8 +10,16 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from iat_nova.common import amounts
-from iat_nova.model import DDIO, Action, Layout, Parameters, Quantity, Sample
+from iat_nova.model import (
+    DDIO,
+    Action,
+    Layout,
+    Message,
+    Parameters,
+    Quantity,
+    Sample,
+    message,
+)
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.change import IoMoves, Moves
 from iat_nova.strategies.iat.ledger import Granted, Ledger
@@ -50,7 +58,7 @@ class Verdict:
 
     helped: bool
     rising: bool
-    figures: str
+    figures: Message
 
 
 def judge(trial: Trial, view: View, *, with_ddio: bool) -> Verdict:
@@ -61,25 +69,25 @@ def judge(trial: Trial, view: View, *, with_ddio: bool) -> Verdict:
     falls: list[tuple[str, float]] = []
     rates = view.sample.tenants.get(trial.subject)
     if rates is not None and trial.miss_ratio:
-        falls.append(("miss rate", rates.miss_ratio / trial.miss_ratio - 1))
+        falls.append(("miss-rate", rates.miss_ratio / trial.miss_ratio - 1))
     now = view.sample.ddio_misses_per_s
     if with_ddio and now is not None and trial.ddio_misses_per_s:
-        falls.append(("DDIO misses", now / trial.ddio_misses_per_s - 1))
-    figures = ", ".join(f"{name} {amounts.percent(fall)}" for name, fall in falls)
+        falls.append(("ddio-misses", now / trial.ddio_misses_per_s - 1))
+    figures = message("figures", parts=tuple(message(code, change=fall) for code, fall in falls))
     threshold = view.parameters.threshold_stable
     helped = any(fall <= -threshold for _, fall in falls)
     rising = (
         not helped
         and trial.ways == 1  # once only, or a miss rate that creeps up would take way after way
-        and any(name == "miss rate" and fall > threshold for name, fall in falls)
+        and any(code == "miss-rate" and fall > threshold for code, fall in falls)
     )
-    return Verdict(helped, rising, figures or "its effect could not be measured")
+    return Verdict(helped, rising, figures if falls else message("not-measured"))
 
 
-def io_demand(view: View, ledger: Ledger, reason: str) -> None:
+def io_demand(view: View, ledger: Ledger, reason: Message) -> None:
     """I/O Demand: DDIO gets a way more while misses are high."""
     if not view.may_resize_ddio:
-        ledger.hold(DDIO, f"{reason}; DDIO's ways may not be resized here")
+        ledger.hold(DDIO, message("ddio-fixed", cause=reason))
         return
     ledger.grow_ddio(_ddio_increment(view, ledger), reason)
 
@@ -102,7 +110,7 @@ def _ddio_increment(view: View, ledger: Ledger) -> int:
     return max(1, math.ceil(too_many / saved_per_way))
 
 
-def core_demand(view: View, ledger: Ledger, reason: str, *, entering: bool) -> None:
+def core_demand(view: View, ledger: Ledger, reason: Message, *, entering: bool) -> None:
     """Core Demand: the selected tenant gets a way more while the last one helped.
 
     On entering, and when another candidate's misses rise, a tenant is selected anew.
@@ -110,7 +118,7 @@ def core_demand(view: View, ledger: Ledger, reason: str, *, entering: bool) -> N
     trial = ledger.trials.pop(Cause.CORE_DEMAND, None)
     if not view.features.resize_cores:
         if entering:
-            ledger.hold("layout", f"{reason}; tenants' ways may not be resized here")
+            ledger.hold("layout", message("tenants-fixed", cause=reason))
         return
     if trial is not None and not entering:
         verdict = judge(trial, view, with_ddio=True)
@@ -118,33 +126,32 @@ def core_demand(view: View, ledger: Ledger, reason: str, *, entering: bool) -> N
             backoff = ledger.back_off(trial.subject)
             ledger.hold(
                 trial.subject,
-                f"the last way did not help ({verdict.figures}): "
-                f"no more of them for {backoff.delay_s:.0f} s",
+                message("last-way-did-not-help", figures=verdict.figures, delay_s=backoff.delay_s),
             )
         else:
             member = view.roster.by_id[trial.subject]
-            helped = f"the last way helped ({verdict.figures})"
+            helped = message("last-way-helped", figures=verdict.figures)
             if ledger.grant(member, Cause.CORE_DEMAND, helped) is not Granted.AT_MAXIMUM:
                 return
     _grant_first_candidate(view, ledger, reason, entering=entering)
 
 
-def _grant_first_candidate(view: View, ledger: Ledger, reason: str, *, entering: bool) -> None:
+def _grant_first_candidate(view: View, ledger: Ledger, reason: Message, *, entering: bool) -> None:
     candidates = demand.core_candidates(view.roster, view.reference, view.sample)
     if entering and not candidates:
-        ledger.hold("layout", f"{reason}; but no I/O tenant's miss rate rose")
+        ledger.hold("layout", message("no-miss-rate-rose", cause=reason))
     for member, rise in candidates:
         if not entering and not view.moves.rose(member.id, Quantity.MISSES):
             continue
         if held_back(member.id, ledger, reason):
             continue
-        points = "" if rise is None else f", its miss rate {rise:+.1f} points"
-        granted = ledger.grant(member, Cause.CORE_DEMAND, f"{reason}{points}")
+        why = reason if rise is None else message("miss-rate-rose", cause=reason, points=rise)
+        granted = ledger.grant(member, Cause.CORE_DEMAND, why)
         if granted is not Granted.AT_MAXIMUM:
             return
 
 
-def held_back(subject: str, ledger: Ledger, reason: str) -> bool:
+def held_back(subject: str, ledger: Ledger, reason: Message) -> bool:
     """Tell whether a back-off keeps a subject from a way now, and note it."""
     backoff = ledger.blocked(subject)
     if backoff is None:
@@ -152,8 +159,7 @@ def held_back(subject: str, ledger: Ledger, reason: str) -> bool:
     left_s = backoff.until_s - ledger.sample.taken_at_s
     ledger.hold(
         subject,
-        f"{reason}; but a way did not help at this demand "
-        f"({amounts.rate(backoff.demand_per_s)}): not tried again for {left_s:.0f} s",
+        message("held-back", cause=reason, demand_per_s=backoff.demand_per_s, delay_s=left_s),
     )
     return True
 
@@ -184,17 +190,16 @@ def reclaim(view: View, ledger: Ledger) -> None:
     low = view.parameters.threshold_miss_low_per_s
     if found > ledger.ddio_least and view.io is not None and view.io.misses_per_s <= low:
         ledger.shrink_ddio(
-            f"misses {amounts.rate(view.io.misses_per_s)} within {amounts.rate(low)}, "
-            "and the way was found, not granted"
+            message("found-way-idle", misses_per_s=view.io.misses_per_s, low_per_s=low)
         )
 
 
-def lapse(grant: Grant, ledger: Ledger) -> str:
-    """Word how far the demand for a way has fallen."""
+def lapse(grant: Grant, ledger: Ledger) -> Message:
+    """Return the message that says how far the demand for a way has fallen."""
     now = demand.demand_of(grant.subject, ledger.sample) or 0.0
-    what = "hits and misses" if grant.subject == DDIO else "references"
-    fall = amounts.percent(now / grant.demand_per_s - 1)
-    return (
-        f"{what} {amounts.rate(now)}, {fall} from the {amounts.rate(grant.demand_per_s)} "
-        "that the way was granted for"
+    return message(
+        "ddio-demand-fell" if grant.subject == DDIO else "demand-fell",
+        now_per_s=now,
+        change=now / grant.demand_per_s - 1,
+        then_per_s=grant.demand_per_s,
     )

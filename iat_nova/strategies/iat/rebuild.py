@@ -6,8 +6,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from iat_nova.common import amounts
-from iat_nova.model import DDIO, Action, Allocation, CacheDomain, Parameters, Sample, Step
+from iat_nova.model import (
+    DDIO,
+    Action,
+    Allocation,
+    CacheDomain,
+    Message,
+    Parameters,
+    Sample,
+    Step,
+    message,
+)
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.ledger import ddio_bounds
 from iat_nova.strategies.iat.presets import Features
@@ -63,7 +72,7 @@ def adopt(
         again.repeat(grant)
     steps = _steps(state, roster, fitted, again.counts)
     if ddio_ways < state.allocation.ddio_ways and len(ddio_grants) < _granted(state, DDIO):
-        reason = f"its maximum is {amounts.ways(ddio_bounds(roster.domain, parameters)[1])} now"
+        reason = message("maximum-is-now", ways=ddio_bounds(roster.domain, parameters)[1])
         steps += (Step(Action.SHRINK, DDIO, reason, state.allocation.ddio_ways, ddio_ways),)
     adopted = dataclasses.replace(
         state,
@@ -172,7 +181,9 @@ def _steps(
     steps: list[Step] = []
     before = {member.id: member for member in state.members}
     if state.reference is None:
-        steps.append(Step(Action.ADOPT, "layout", f"first layout of {len(counts)} tenants"))
+        steps.append(
+            Step(Action.ADOPT, "layout", message("first-layout", tenants_count=len(counts)))
+        )
     else:
         for member in roster.members:
             reason = _difference(before.get(member.id), member)
@@ -180,39 +191,36 @@ def _steps(
                 was = state.allocation.tenants.get(member.id)
                 steps.append(Step(Action.ADOPT, member.id, reason, was, counts[member.id]))
         steps += [
-            Step(Action.ADOPT, gone, "left", state.allocation.tenants.get(gone), None)
+            Step(Action.ADOPT, gone, message("left"), state.allocation.tenants.get(gone), None)
             for gone in before
             if gone not in roster.by_id
         ]
         if not steps and state.domain != roster.domain:
-            steps.append(Step(Action.ADOPT, "layout", "the cache domain changed"))
+            steps.append(Step(Action.ADOPT, "layout", message("domain-changed")))
     wanted = {member.id: roster.initial(member) for member in roster.members}
     for tenant, ways in fitted.items():
         known = (
             state.reference is not None and state.allocation.tenants.get(tenant) == counts[tenant]
         )
         if ways < wanted[tenant] and not known:
-            reason = (
-                f"all together want {amounts.ways(sum(wanted.values()))}, more than there are: "
-                f"cut from {amounts.ways(wanted[tenant])}, the largest first"
-            )
+            reason = message("cut", wanted=sum(wanted.values()), ways=wanted[tenant])
             steps.append(Step(Action.GIVE, tenant, reason, wanted[tenant], ways))
     return tuple(steps)
 
 
-def _difference(before: Member | None, after: Member) -> str | None:
+def _difference(before: Member | None, after: Member) -> Message | None:
     """Say what became different of a tenant, None when nothing did."""
     if before is None:
-        return "arrived"
+        return message("arrived")
     if before == after:
         return None
     if after.ways.held and after.ways != before.ways:
-        return f"held at {amounts.ways(after.ways.min)}"
+        return message("held", ways=after.ways.min)
     if before.ways.held and not after.ways.held:
-        return "no longer held"
-    fields = [
+        return message("held-no-more")
+    fields = tuple(
         field.name
         for field in dataclasses.fields(Member)
         if getattr(before, field.name) != getattr(after, field.name)
-    ]
-    return f"its {', '.join(fields)} changed"
+    )
+    return message("fields-changed", fields=fields)

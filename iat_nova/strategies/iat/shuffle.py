@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iat_nova.common import amounts
 from iat_nova.model import (
     DDIO,
     Action,
@@ -17,10 +16,10 @@ from iat_nova.model import (
     Sample,
     Step,
     WayMask,
+    message,
 )
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.realloc import View
-from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import State
 
 
@@ -54,27 +53,26 @@ def step(before: Layout, after: Layout, ledger: Ledger, counts_before: Allocatio
     if not others:
         return None
     was, now = before.overlaps_ddio, after.overlaps_ddio
-    left = [ledger.name(t) for t in was if t not in now]
-    entered = [ledger.name(t) for t in now if t not in was]
+    left = tuple(t for t in was if t not in now)
+    entered = tuple(t for t in now if t not in was)
     parts = []
     if left:
-        parts.append(f"out of DDIO's ways: {amounts.names(left)}")
+        parts.append(message("out-of-ddio", tenants=left))
     if entered:
-        parts.append(f"moved into DDIO's ways (fewest references): {amounts.names(entered)}")
+        parts.append(message("into-ddio", tenants=entered))
     if not parts:
-        parts.append(f"moved aside, to keep masks whole: {amounts.names(map(ledger.name, others))}")
-    return Step(Action.SHUFFLE, "layout", "; ".join(parts))
+        parts.append(message("moved-aside", tenants=tuple(others)))
+    return Step(Action.SHUFFLE, "layout", message("several", causes=tuple(parts)))
 
 
-def sharing(before: State, after: State, roster: Roster) -> tuple[Step, ...]:
+def sharing(before: State, after: State) -> tuple[Step, ...]:
     """Say who shares a partition for want of ways or classes, where that is new."""
     known = _companions(before.layout)
     return tuple(
         Step(
             Action.ADOPT,
             "layout",
-            f"more tenants than ways or classes: {amounts.names(roster.names[t] for t in tenants)} "
-            f"share {amounts.ways(mask.count)}",
+            message("share-partition", tenants=tenants, ways=mask.count),
         )
         for tenants, mask in _companions(after.layout).items()
         if tenants not in known

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from iat_nova.model import DomainInventory, Priority, Tenant
+from iat_nova.model import DomainInventory, Message, Priority, Tenant, message
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Barred, Member, State
 
@@ -66,14 +66,14 @@ def critical_released(plan: Plan, members: tuple[Member, ...], changed: frozense
     return plan.without(plan.confined & critical & changed)
 
 
-def has(plan: Plan, tenant: str) -> str:
-    """Return in words what a tenant that has come may fill."""
+def has(plan: Plan, tenant: str) -> Message:
+    """Return the message that says which ways a tenant that has come may fill."""
     ways = next((one.ways for one in plan.own if one.tenant == tenant), 0)
     if ways:
-        return f"promised ways of its own ({ways})"
+        return message("arrived-own-ways", ways=ways)
     if tenant in plan.confined:
-        return "into the pollute buffer, as all best-effort tenants"
-    return "may fill all ways but those promised to others" if plan.own else "may fill all ways"
+        return message("arrived-confined")
+    return message("arrived-shared" if plan.own else "arrived-all-ways")
 
 
 def still_known(state: State, members: tuple[Member, ...]) -> tuple[Plan, ...]:

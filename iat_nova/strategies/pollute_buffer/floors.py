@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from iat_nova.model import DomainInventory, Priority, Tenant, TenantKind
+from iat_nova.model import DomainInventory, Priority, Tenant, TenantKind, message
 from iat_nova.strategies.pollute_buffer import judge, moves, room
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Look, Looks
@@ -89,9 +89,8 @@ def reference(inventory: DomainInventory, state: State) -> Move | None:
         more = dataclasses.replace(found, apart=(*found.apart, own))
         if _fits(inventory, more):
             found = more
-    names = ", ".join(one.tenant for one in found.apart)
-    words = f"ways of its own for each of {names}, to see its speed there"
-    return Move("layout", found, words) if found.apart else None
+    what = message("reference", tenants=tuple(one.tenant for one in found.apart))
+    return Move("layout", found, what) if found.apart else None
 
 
 def _unknown(tenant: Tenant, state: State) -> bool:

@@ -14,6 +14,7 @@ from iat_nova.model import (
     Priority,
     Tenant,
     TenantKind,
+    message,
 )
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer import room
@@ -47,10 +48,10 @@ def last(view: View, plan: Plan) -> Iterator[Promise]:
     stalled = (view.looks[one].stalled for one in within if one in view.looks)
     if max(stalled, default=0.0) > HURT:
         changed = dataclasses.replace(plan, low=not plan.low)
-        words = "the pollute buffer to the lowest ways, which all others may fill as well"
+        what = message("buffer-lowest")
         if plan.low:
-            words = "the pollute buffer away from the lowest ways again"
-        yield 0.0, Move("layout", changed, words)
+            what = message("buffer-not-lowest")
+        yield 0.0, Move("layout", changed, what)
 
 
 def _all(view: View, plan: Plan) -> Iterator[Promise]:
@@ -85,22 +86,22 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         )
         kept_out = view.fills(view.best_effort) + view.inbound_above(plan)
         expected = view.relief(critical, kept_out)
-        words = "best-effort tenants into the topmost ways, critical ones without I/O out of them"
-        yield expected, Move("layout", apart, words)
+        what = message("best-effort-topmost")
+        yield expected, Move("layout", apart, what)
         streams = _streams(view, plan)
         if streams and critical - streams - view.readers:
             with_them = dataclasses.replace(apart, confined=apart.confined | streams)
             kept_out = view.fills(view.best_effort | streams) + view.inbound_above(plan)
-            words = "best-effort and streaming tenants into the topmost ways, others out of them"
-            yield view.relief(critical, kept_out), Move("layout", with_them, words)
+            what = message("best-effort-and-streams-topmost")
+            yield view.relief(critical, kept_out), Move("layout", with_them, what)
     elif polluters and plan.clear and plan.on_ddio:
         changed = dataclasses.replace(plan, confined=plan.confined | polluters)
-        words = "all best-effort tenants into the pollute buffer"
-        yield view.relief(critical, view.fills(polluters)), Move("layout", changed, words)
+        what = message("confine-best-effort")
+        yield view.relief(critical, view.fills(polluters)), Move("layout", changed, what)
     if not plan.clear:
         clear = dataclasses.replace(plan, clear=True)
         expected = view.relief(critical - view.readers, view.inbound_above(plan))
-        yield expected, Move("layout", clear, "critical tenants without I/O out of DDIO's ways")
+        yield expected, Move("layout", clear, message("keep-clear"))
     else:
         everything = open_ways(view.inventory.domain).count
         topmost = plan.on_ddio and plan.confined and not plan.low
@@ -108,7 +109,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         free = critical - view.readers - plan.confined
         expected = view.stake(free) * _saved(everything - dirty, everything)
         back = dataclasses.replace(plan, clear=False)
-        yield expected, Move("layout", back, "critical tenants back to all ways")
+        yield expected, Move("layout", back, message("keep-clear-no-more"))
 
 
 def _io_apart(view: View, plan: Plan) -> Iterator[Promise]:
@@ -123,11 +124,11 @@ def _io_apart(view: View, plan: Plan) -> Iterator[Promise]:
         everything = open_ways(view.inventory.domain).count
         back = dataclasses.replace(plan, clear_io=False)
         expected = view.stake(readers) * _saved(everything - plan.ddio, everything)
-        yield expected, Move("layout", back, "critical tenants with I/O back to DDIO's ways")
+        yield expected, Move("layout", back, message("io-keep-clear-no-more"))
     elif view.inbound > view.parameters.threshold_miss_low_per_s:
         changed = dataclasses.replace(plan, clear_io=True)
-        words = "critical tenants with I/O out of DDIO's ways as well"
-        yield view.stake(readers) * view.packets_missed, Move("layout", changed, words)
+        what = message("io-keep-clear")
+        yield view.stake(readers) * view.packets_missed, Move("layout", changed, what)
 
 
 def _fits_on_ddio(view: View, plan: Plan) -> bool:
@@ -159,8 +160,8 @@ def _together(view: View, plan: Plan) -> Iterator[Promise]:
     """Confine all best-effort tenants at once: one alone may not pay beside another."""
     if len(view.best_effort - plan.confined) > 1 and not plan.on_ddio:
         changed = dataclasses.replace(plan, confined=plan.confined | view.best_effort)
-        words = "all best-effort tenants into the pollute buffer"
-        yield view.pollution(plan, view.best_effort), Move("layout", changed, words)
+        what = message("confine-best-effort")
+        yield view.pollution(plan, view.best_effort), Move("layout", changed, what)
 
 
 def _ones(view: View, plan: Plan) -> Iterator[Promise]:
@@ -176,13 +177,16 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
             expected += view.lacks.get(tenant.id, 0.0)
             judged = view.settled or tenant.id in view.late  # else its confinement has just paid
             if judged and expected > WORTH:
-                yield expected, Move(tenant.id, plan.without(alone), "out of the pollute buffer")
+                yield (
+                    expected,
+                    Move(tenant.id, plan.without(alone), message("release", tenant=tenant.id)),
+                )
         elif _may_be_confined(view, plan, tenant):
             expected = (at_stake - stake) * misses / fills if fills else 0.0
             if expected > WORTH:
                 changed = dataclasses.replace(plan, confined=plan.confined | alone)
-                where = "to its own ways" if tenant.id in plan.owners else "into the pollute buffer"
-                yield expected, Move(tenant.id, changed, where)
+                code = "confine-to-own" if tenant.id in plan.owners else "confine"
+                yield expected, Move(tenant.id, changed, message(code, tenant=tenant.id))
 
 
 def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
@@ -208,7 +212,7 @@ def _size(view: View, plan: Plan) -> Iterator[Promise]:
                 0.0, _saved(*rest)
             )
             changed = dataclasses.replace(plan, buffer=ways)
-            yield expected, Move("layout", changed, f"a pollute buffer of {ways} ways")
+            yield expected, Move("layout", changed, message("buffer-size", ways=ways))
 
 
 def _saved(before: int, after: int) -> float:
@@ -240,7 +244,7 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
     if missed > numbers.threshold_miss_low_per_s and more > plan.ddio and fits:
         yield view.stake(readers) * view.packets_missed, _ddio_move(plan, more)
     if domain.ddio_found == 0:
-        back = dataclasses.replace(_ddio_move(plan, 0), words="devices fill any way again")
+        back = dataclasses.replace(_ddio_move(plan, 0), what=message("ddio-any-way"))
         yield view.stake(readers), back
     less = max(plan.ddio - 2, numbers.ddio_ways_min)
     if less < plan.ddio:
@@ -252,7 +256,7 @@ def _ddio_move(plan: Plan, ways: int) -> Move:
     """Change DDIO's ways; a buffer that lies there keeps as many of its own."""
     buffer = plan.buffer + (ways - plan.ddio if plan.on_ddio and not plan.low else 0)
     changed = dataclasses.replace(plan, ddio=ways, buffer=max(BUFFER_WAYS, buffer))
-    return Move("ddio", changed, f"{ways} ways for DDIO")
+    return Move("ddio", changed, message("ddio-ways", ways=ways))
 
 
 def _dca(view: View, plan: Plan) -> Iterator[Promise]:
@@ -268,17 +272,17 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
         owners = frozenset(one.id for one in tenants if not below.isdisjoint(one.devices))
         if port.address in plan.dca_off:
             left = tuple(one for one in plan.dca_off if one != port.address)
-            words = f"DDIO on again at root port {port.address}"
+            what = message("port-dca-on", port=port.address)
             changed = dataclasses.replace(plan, dca_off=left)
-            yield view.stake(owners), Move("ddio", changed, words)
+            yield view.stake(owners), Move("ddio", changed, what)
         elif (
             owners
             and view.inbound > view.parameters.threshold_miss_low_per_s
             and all(view.hits_save(one) < SPARED for one in owners)
         ):
             changed = dataclasses.replace(plan, dca_off=(*plan.dca_off, port.address))
-            words = f"DDIO off at root port {port.address}"
-            yield view.relief(view.ids - owners, view.inbound), Move("ddio", changed, words)
+            what = message("port-dca-off", port=port.address)
+            yield view.relief(view.ids - owners, view.inbound), Move("ddio", changed, what)
 
 
 def _lane(view: View, plan: Plan) -> Iterator[Promise]:
@@ -291,13 +295,13 @@ def _lane(view: View, plan: Plan) -> Iterator[Promise]:
     if room_left >= LANE_LEAVES + BUFFER_WAYS:
         changed = dataclasses.replace(plan, lane=plan.lane + BUFFER_WAYS)
         expected = view.relief(readers, view.fills(others - plan.confined))
-        words = f"{changed.lane} ways for critical tenants with I/O only"
-        yield expected, Move("layout", changed, words)
+        what = message("io-only-more", ways=changed.lane)
+        yield expected, Move("layout", changed, what)
     if plan.lane:
         changed = dataclasses.replace(plan, lane=plan.lane - BUFFER_WAYS)
-        words = f"{changed.lane} ways for critical tenants with I/O only"
+        what = message("io-only-fewer", ways=changed.lane)
         gained = _saved(room_left, room_left + BUFFER_WAYS)
-        yield view.stake(others - plan.confined) * gained, Move("layout", changed, words)
+        yield view.stake(others - plan.confined) * gained, Move("layout", changed, what)
 
 
 def _reach(view: View, plan: Plan) -> Iterator[Promise]:
@@ -310,13 +314,13 @@ def _reach(view: View, plan: Plan) -> Iterator[Promise]:
         own = list(plan.own)
         own[least], own[at] = own[at], own[least]
         changed = dataclasses.replace(plan, own=tuple(own))
-        yield stake, Move(one.tenant, changed, "reaches the shared ways")
+        yield stake, Move(one.tenant, changed, message("reach-shared", tenant=one.tenant))
         more = list(plan.own)
         more[at] = room.Own(one.tenant, one.ways + BUFFER_WAYS)
         if room.fits(domain, more, plan.ddio):
             changed = dataclasses.replace(plan, own=tuple(more))
-            words = f"{more[at].ways} ways of its own"
-            yield stake * _saved(one.ways, more[at].ways), Move(one.tenant, changed, words)
+            what = message("own-ways", tenant=one.tenant, ways=more[at].ways)
+            yield stake * _saved(one.ways, more[at].ways), Move(one.tenant, changed, what)
 
 
 def _lend(view: View, plan: Plan) -> Iterator[Promise]:
@@ -334,8 +338,9 @@ def _lend(view: View, plan: Plan) -> Iterator[Promise]:
             confined=plan.confined - owners,
         )
         subject = lent[0].tenant if len(lent) == 1 else "layout"
-        words = "others may fill its promised ways" if len(lent) == 1 else "promised ways for all"
-        yield view.stake(view.ids - owners), Move(subject, changed, words)
+        one = message("lend", tenant=subject)
+        what = one if len(lent) == 1 else message("lend-all")
+        yield view.stake(view.ids - owners), Move(subject, changed, what)
 
 
 def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
@@ -361,12 +366,12 @@ def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
     if further:
         changed = dataclasses.replace(plan, limits=limits)
         least = min(one.percent for one in limits)
-        words = f"best-effort streams to {least} % of their memory bandwidth"
-        yield view.relief(critical, view.fills(further)), Move("layout", changed, words)
+        what = message("limit-streams", percent=least)
+        yield view.relief(critical, view.fills(further)), Move("layout", changed, what)
     if plan.limits and view.settled:  # else they have just paid
         changed = dataclasses.replace(plan, limits=())
         lost = view.stake(frozenset(one.tenant for one in plan.limits))
-        yield lost, Move("layout", changed, "all their memory bandwidth back to streams")
+        yield lost, Move("layout", changed, message("limit-streams-no-more"))
 
 
 def _halved(view: View, plan: Plan, tenant: Tenant) -> int:

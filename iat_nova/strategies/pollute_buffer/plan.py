@@ -14,6 +14,7 @@ from iat_nova.model import (
     DomainInventory,
     Group,
     Layout,
+    Message,
     Priority,
     Tenant,
     WayMask,
@@ -97,16 +98,11 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """A change of plan to be tried, and what it is in words."""
+    """A change of plan to be tried. `what` is its identity, for any plan it begins from."""
 
     subject: str  # a tenant's id, "ddio" or "layout"
     plan: Plan
-    words: str
-
-    @property
-    def what(self) -> str:
-        """What is tried, for any plan it begins from."""
-        return f"{self.subject}: {self.words}"
+    what: Message
 
 
 def found(domain: CacheDomain, ddio_least: int) -> Plan:

@@ -7,7 +7,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 
-from iat_nova.model import CacheDomain, Layout, Priority, Sample, WayRequest
+from iat_nova.model import CacheDomain, Layout, Message, Priority, Sample, WayRequest
 from iat_nova.strategies.pollute_buffer.judge import Look
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 
@@ -79,8 +79,8 @@ class State:
     tried: tuple[Plan, ...] = ()
     trials: int = 0
     failed: int = 0
-    refused: tuple[str, ...] = ()
-    doubted: tuple[str, ...] = ()
+    refused: tuple[Message, ...] = ()
+    doubted: tuple[Message, ...] = ()
     lost: float = 0.0
     paid: int = 0
     deviation: float = 0.0

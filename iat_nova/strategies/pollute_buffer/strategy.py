@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 
-from iat_nova.common import amounts
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
     Action,
     Decision,
     DomainInventory,
     Layout,
+    Message,
     Parameters,
     Sample,
     Step,
+    message,
 )
 from iat_nova.strategies.pollute_buffer import (
     arrivals,
@@ -28,7 +29,7 @@ from iat_nova.strategies.pollute_buffer import (
 )
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
-from iat_nova.strategies.pollute_buffer.plan import Plan
+from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import Barred, Phase, State
 
@@ -49,21 +50,19 @@ class PolluteBuffer:
         self.parameters = parameters
 
     @staticmethod
-    def thresholds(parameters: Parameters) -> tuple[str, ...]:
-        """Return by which numbers, its own and the policy's, it decides, in words."""
+    def thresholds(parameters: Parameters) -> tuple[Message, ...]:
+        """Return the numbers, its own and the policy's, by which it decides."""
         return (
-            f"tried after {search.FIRST_LOOKS} samples,"
-            f" after one where {search.OBVIOUS:+.0%} may be gained",
-            f"a trial is kept above {PAYS:+.1%} in {TRIAL_LOOKS} samples",
-            f"at once above {PAYS_AT_ONCE:+.1%}",
-            f"a best-effort tenant is left {floors.FLOOR:.0%} of its speed with ways of its own"
-            " unless critical ones gain more",
-            f"undone at once at {FAILS_AT_ONCE:+.1%}",
-            f"in a smaller buffer nobody may lose {trial.SUFFERS:.0%}, by lending {trial.LENT:.0%}",
-            f"with DDIO off at its root port {trial.SUFFERS:.0%}",
-            f"that is tried where the LLC's hits save the owner less than {moves.SPARED:.0%}",
-            f"DDIO from {parameters.ddio_ways_min} ways",
-            f"DDIO is busy above {amounts.rate(parameters.threshold_miss_low_per_s)}",
+            message("threshold-tried", samples=search.FIRST_LOOKS, gain=search.OBVIOUS),
+            message("threshold-kept", gain=PAYS, samples=TRIAL_LOOKS),
+            message("threshold-kept-at-once", gain=PAYS_AT_ONCE),
+            message("threshold-best-effort", share=floors.FLOOR),
+            message("threshold-undone-at-once", gain=FAILS_AT_ONCE),
+            message("threshold-smaller-buffer", share=trial.SUFFERS, lent=trial.LENT),
+            message("threshold-port-dca", share=trial.SUFFERS),
+            message("threshold-port-dca-saves", share=moves.SPARED),
+            message("threshold-ddio-least", ways=parameters.ddio_ways_min),
+            message("threshold-ddio-busy", misses_per_s=parameters.threshold_miss_low_per_s),
         )
 
     def initial(
@@ -130,10 +129,11 @@ class PolluteBuffer:
         )
         before = {member.id for member in state.members}
         steps = [
-            Step(Action.ADOPT, one, f"arrived: {arrivals.has(plan, one)}") for one in here - before
+            Step(Action.ADOPT, one, message("arrived-with", ways=arrivals.has(plan, one)))
+            for one in here - before
         ]
-        steps += [Step(Action.ADOPT, one, "left") for one in before - here]
-        steps = steps or [Step(Action.ADOPT, "layout", "tenants or the cache domain changed")]
+        steps += [Step(Action.ADOPT, one, message("left")) for one in before - here]
+        steps = steps or [Step(Action.ADOPT, "layout", message("tenants-or-domain-changed"))]
         barred = arrivals.still_barred(state, members)
         fresh = dataclasses.replace(
             _afresh(after),
@@ -154,16 +154,12 @@ class PolluteBuffer:
             return doubted, ()
         seen, move = trial.shown(state, now, same), state.trial
         if move.plan.apart:
-            step = Step(Action.UNDO, move.subject, f"{move.words}: tenants came or changed, undone")
-            return doubted, (step,)
+            why = message("tenants-changed")
+            return doubted, (_undone(move, why),)
         paid = seen.gain > PAYS_AT_ONCE and not seen.unsure
         if seen.other is None and seen.suffers is None and paid:
-            step = Step(Action.GROW, move.subject, f"{move.words}: {_speeds(seen)}, kept")
-            return dataclasses.replace(doubted, plan=move.plan), (step,)
-        why = seen.other and f"{seen.other} has another load"
-        why = why or (seen.suffers and f"{seen.suffers} would lose too much")
-        step = Step(Action.UNDO, move.subject, f"{move.words}: {why or _speeds(seen)}, undone")
-        return dataclasses.replace(doubted, doubted=(move.what,)), (step,)
+            return dataclasses.replace(doubted, plan=move.plan), (_kept(move, seen),)
+        return dataclasses.replace(doubted, doubted=(move.what,)), (_undone(move, _against(seen)),)
 
     def _with_promises(self, plan: Plan, now: Now) -> Plan:
         """Return the plan with promised ways kept; DDIO gives back what these need."""
@@ -190,7 +186,7 @@ class PolluteBuffer:
     def _measure(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """See how fast tenants are under the plan that lies there."""
         if state.counted and (other := _other_load(state, now)):
-            return self._another_load(state, now, f"{other}: another load")
+            return self._another_load(state, now, message("another-load", tenant=other))
         seen = _looked(state, now)
         if now.at_s < seen.load_since_s + seen.calm_s:
             return seen, ()
@@ -199,7 +195,7 @@ class PolluteBuffer:
             return seen, ()
         return self._on_trial(seen, found, ())
 
-    def _another_load(self, state: State, now: Now, why: str) -> tuple[State, tuple[Step, ...]]:
+    def _another_load(self, state: State, now: Now, why: Message) -> tuple[State, tuple[Step, ...]]:
         """Measure anew; of loads that change too often for trials, all are as without the agent.
 
         A critical tenant was confined for what it did; one that now does something else is not.
@@ -212,17 +208,17 @@ class PolluteBuffer:
         plan = self._called_in(state, now)
         plan = arrivals.critical_released(plan, state.members, changed)
         plan = self._with_classes(dataclasses.replace(plan, limits=()), now)
-        words = f"{why}: measuring anew"
+        what = message("measuring-anew", cause=why)
         if often:
             plan = plans.found(inventory.domain, self.parameters.ddio_ways_min)
             plan = self._with_promises(plan, now)
-            words = f"{why} after {lasted_s:.0f} s: no trials before one lasts {calm_s:.0f} s"
+            what = message("no-trials", cause=why, lasted_s=lasted_s, calm_s=calm_s)
         fresh = dataclasses.replace(
             _afresh(state), load_since_s=now.at_s, calm_s=float(calm_s), plan=plan, hurried=False
         )
         subject = state.trial.subject if state.trial is not None else "layout"
         action = Action.HOLD if state.trial is None else Action.UNDO
-        return fresh, (Step(action, subject, words),)
+        return fresh, (Step(action, subject, what),)
 
     def _judge(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Keep the move on trial, undo it, or look once more."""
@@ -231,19 +227,19 @@ class PolluteBuffer:
             return self._measured(state, now)
         seen = trial.shown(state, now, now.inventory.tenants)
         if seen.other:
-            why = f"{state.trial.words}: undone, {seen.other} has another load"
+            why = message("undone-by-load", move=state.trial.what, tenant=seen.other)
             return self._another_load(state, now, why)
         gain, count = seen.gain, seen.counted
         state = dataclasses.replace(
             state, trial_looks=seen.looks, trial_counted=count, samples=state.samples + 1
         )
         if seen.suffers:
-            return self._undo(state, now, seen, f"{seen.suffers} would lose too much")
+            return self._undo(state, now, seen)
         if (gain > PAYS_AT_ONCE and not seen.unsure) or (count == TRIAL_LOOKS and gain > PAYS):
             return self._keep(state, now, seen)
         if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
             return state, ()
-        return self._undo(state, now, seen, _speeds(seen))
+        return self._undo(state, now, seen)
 
     def _measured(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Remember how fast tenants are with ways of their own, and go on from the plan."""
@@ -258,12 +254,9 @@ class PolluteBuffer:
             late=state.late | referenced if state.paid else state.late,
             trial=None,
         )
-        step = Step(Action.UNDO, state.trial.subject, f"{state.trial.words}: seen, undone")
-        return self._next(after, now, (step,))
+        return self._next(after, now, (_undone(state.trial, message("seen")),))
 
-    def _undo(
-        self, state: State, now: Now, seen: trial.Shown, why: str
-    ) -> tuple[State, tuple[Step, ...]]:
+    def _undo(self, state: State, now: Now, seen: trial.Shown) -> tuple[State, tuple[Step, ...]]:
         """Lay the plan out again as it was, bar the move for a while, and try the next."""
         assert state.trial is not None
         undone = dataclasses.replace(
@@ -277,8 +270,7 @@ class PolluteBuffer:
             barred=self._bar(state.barred, state.trial.plan, now.at_s),
             trial=None,
         )
-        reason = f"{state.trial.words}: {why}, undone"
-        return self._next(undone, now, (Step(Action.UNDO, state.trial.subject, reason),))
+        return self._next(undone, now, (_undone(state.trial, _against(seen)),))
 
     def _bar(self, barred: tuple[Barred, ...], plan: Plan, at_s: float) -> tuple[Barred, ...]:
         """Bar a plan that failed, twice as long as the last time."""
@@ -306,8 +298,7 @@ class PolluteBuffer:
             floors=state.floors if state.paid else floors.without_nothing(state.floors),
             trial=None,
         )
-        reason = f"{state.trial.words}: {_speeds(seen)}, kept"
-        return self._next(kept, now, (Step(Action.GROW, state.trial.subject, reason),))
+        return self._next(kept, now, (_kept(state.trial, seen),))
 
     def _next(
         self, state: State, now: Now, steps: tuple[Step, ...]
@@ -326,7 +317,7 @@ class PolluteBuffer:
         after = dataclasses.replace(
             state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
         )
-        return after, (*steps, Step(Action.SHUFFLE, move.subject, f"tried: {move.words}"))
+        return after, (*steps, Step(Action.SHUFFLE, move.subject, message("tried", move=move.what)))
 
     def _to_rest(self, state: State) -> State:
         """Let everything be; a search whose trials all failed makes the next wait longer.
@@ -361,8 +352,8 @@ class PolluteBuffer:
         called_in = plan != seen.plan  # which waits for nothing
         if not called_in and (now.at_s < state.wait_until_s or not (why or overdue)):
             return seen, ()
-        reason = why or "nothing was tried for long"
-        step = Step(Action.HOLD, "layout", f"{reason}: measuring anew")
+        cause = why or message("nothing-tried-for-long")
+        step = Step(Action.HOLD, "layout", message("measuring-anew", cause=cause))
         if called_in:
             return _afresh(dataclasses.replace(seen, plan=plan)), (step,)
         return _looked(_afresh(seen), now), (step,)
@@ -375,10 +366,28 @@ class PolluteBuffer:
         return state.plan
 
 
-def _speeds(seen: trial.Shown) -> str:
-    if f"{seen.gain:.3f}" == f"{seen.speeds:.3f}":
-        return f"speeds {seen.speeds:+.1%} together"
-    return f"speeds {seen.speeds:+.1%} together, {seen.gain:+.1%} with what best-effort ones lack"
+def _kept(move: Move, seen: trial.Shown) -> Step:
+    return Step(Action.GROW, move.subject, message("kept", move=move.what, cause=_speeds(seen)))
+
+
+def _undone(move: Move, why: Message) -> Step:
+    return Step(Action.UNDO, move.subject, message("undone", move=move.what, cause=why))
+
+
+def _against(seen: trial.Shown) -> Message:
+    """Return the cause for which a trial is undone."""
+    if seen.other is not None:
+        return message("has-another-load", tenant=seen.other)
+    if seen.suffers is not None:
+        return message("would-lose", tenant=seen.suffers)
+    return _speeds(seen)
+
+
+def _speeds(seen: trial.Shown) -> Message:
+    """Return the gain of all speeds, and the gain that counts where the two differ."""
+    if round(seen.gain, 3) == round(seen.speeds, 3):
+        return message("speeds", gain=seen.speeds)
+    return message("speeds-and-floors", gain=seen.speeds, counted=seen.gain)
 
 
 def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
@@ -388,8 +397,8 @@ def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
     return same and all(had[one.tenant] >= one.ways for one in promised)
 
 
-def _others(names: tuple[str, ...], one: str) -> tuple[str, ...]:
-    return tuple(name for name in names if name != one)
+def _others(known: tuple[Message, ...], what: Message) -> tuple[Message, ...]:
+    return tuple(one for one in known if one != what)
 
 
 def _afresh(state: State) -> State:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from iat_nova.model import Message, message
 from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.judge import Looks, Now
 from iat_nova.strategies.pollute_buffer.state import State
@@ -18,16 +19,17 @@ UNSETTLED = 0.30  # relative; beyond it one of these is another load than what c
 SURE = 2  # samples in a row
 
 
-def watch(state: State, now: Now) -> tuple[State, str | None]:
+def watch(state: State, now: Now) -> tuple[State, Message | None]:
     """Compare a sample with what was judged; return what to remember and what changed, if sure."""
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
-        return state, f"{other}: another load"
+        return state, message("another-load", tenant=other)
     deviation, tenant, what = max(_deviations(state.looks, now.looks), default=(0.0, "", ""))
     settling = state.rested < SETTLING
     if deviation > (UNSETTLED if settling else max(CHANGED, USUAL * state.deviation)):
         strange = state.strange + 1
         seen = dataclasses.replace(state, strange=strange)
-        return seen, f"{tenant}{what} changed by {deviation:.0%}" if strange >= SURE else None
+        why = message(what, tenant=tenant, change=deviation)
+        return seen, why if strange >= SURE else None
     rested = state.rested + settling
     count = rested if settling else min(state.counted + 1, LEARNT)
     usual = 0.0 if settling else state.deviation + (deviation - state.deviation) / count
@@ -42,26 +44,26 @@ def watch(state: State, now: Now) -> tuple[State, str | None]:
 
 
 def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, str]]:
-    """Yield by how much each tenant differs from what was judged, whose that is, and in what.
+    """Yield by how much each tenant differs from what was judged, the tenant, and a message code.
 
-    That is the quantity that differs most of those that matter.
+    The code says which quantity differs most of the quantities that matter.
     """
     for tenant, old in before.items():
         new = after.get(tenant)
         if new is None:
-            yield 1.0, tenant, " fell asleep: its load"
+            yield 1.0, tenant, "fell-asleep"
             continue
-        most, name = _relative(old.speed, new.speed), ": speed"
+        most, name = _relative(old.speed, new.speed), "speed-changed"
         if old.stalled > judge.MATTERS or new.stalled > judge.MATTERS:
             misses = _relative(old.misses_per_s, new.misses_per_s)
             if misses > most:
-                most, name = misses, ": LLC misses"
+                most, name = misses, "misses-changed"
             references = _relative(old.references_per_s, new.references_per_s)
             if references > most:
-                most, name = references, ": LLC references"
+                most, name = references, "references-changed"
         yield most, tenant, name
     for tenant in after.keys() - before.keys():
-        yield 1.0, tenant, " woke up: its load"
+        yield 1.0, tenant, "woke-up"
 
 
 def _relative(before: float, after: float) -> float:

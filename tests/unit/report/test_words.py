@@ -5,7 +5,7 @@ import dataclasses
 import json
 import unittest
 
-from iat_nova.model import Action, BandwidthControl, Group, Step, WayMask
+from iat_nova.model import Action, BandwidthControl, Group, Step, WayMask, message, verbatim
 from iat_nova.report import words
 from tests.unit import stories
 
@@ -145,7 +145,7 @@ class TestWords(unittest.TestCase):
             phase_before="calm",
             phase="DDIO up\x1b",
             rule=7,
-            why=("the ring is long", "and it grows"),
+            why=(verbatim("the ring is long"), verbatim("and it grows")),
         )
         iteration = dataclasses.replace(self.iteration, decision=decision)
         page = words.explain(iteration, self.inventory, None)
@@ -186,13 +186,11 @@ class TestWords(unittest.TestCase):
         names = words.Names(stories.inventory("vswitch"))
         self.assertEqual(("vswitch", "vswitch (0b6b2c1a)"), (names("stack"), names(stories.BE)))
 
-    def test_ids_in_a_strategys_words(self):
-        """Nobody knows a guest by its UUID; ids that are words stay what they are."""
-        step = Step(Action.UNDO, "ddio", f"{stories.BE} would lose too much, as the host does")
+    def test_a_tenants_name_in_a_reason(self):
+        """Reasons show names instead of ids."""
+        step = Step(Action.UNDO, "ddio", message("would-lose", tenant=stories.BE))
         names = words.Names(stories.inventory("be1"))
-        self.assertEqual(
-            "undo ddio: be1 would lose too much, as the host does", words.step_words(step, names)
-        )
+        self.assertEqual("undo ddio: be1 would lose too much", words.step_words(step, names))
 
     def test_lent_ways(self):
         """The page tells what is the host's own, and what it has for the time being."""

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import sqlite3
 
-from iat_nova.model import DomainInventory, Parameters, Rates, Sample
+from iat_nova.model import DomainInventory, Parameters, Rates, Sample, verbatim
 from iat_nova.model.ways import WayMask
 from iat_nova.store import retention
 from iat_nova.store.database import SCHEMA
@@ -167,7 +167,7 @@ class TestReplay(Story):
         class Other(Controller):
             def step(self, state, inventory: DomainInventory, sample: Sample):
                 after, decision = super().step(state, inventory, sample)
-                return after, dataclasses.replace(decision, why=("otherwise",))
+                return after, dataclasses.replace(decision, why=(verbatim("otherwise"),))
 
         def make(*_):
             return Other(Parameters(), PRESETS["iat"])

@@ -23,6 +23,7 @@ from iat_nova.model import (
     WayRequest,
 )
 from iat_nova.plant import loop
+from iat_nova.report.sentences import text
 from iat_nova.store import records
 from iat_nova.strategies import registry
 from iat_nova.strategies.a4 import A4, detection, layout, zones
@@ -434,7 +435,7 @@ class StepTest(unittest.TestCase):
         first = next(one for one in guilty if one.steps)
         self.assertEqual((12, "stable", "init"), (first.rule, first.phase_before, first.phase))
         self.assertIn("antagonist, to the trash ways: L2 misses 90 %, LLC misses 95 %",
-                      [s.reason for s in first.steps if s.subject == "lp"])  # fmt: skip
+                      [text(s.reason) for s in first.steps if s.subject == "lp"])  # fmt: skip
         masks = guilty[-1].layout
         self.assertEqual((0x00C, 0x1FC), (masks.mask_of("lp"), masks.mask_of("other")))
         self.assertEqual("stable", guilty[-1].phase)
@@ -454,12 +455,12 @@ class StepTest(unittest.TestCase):
         off = next(one for one in crowds if one.layout.dca_off)
         self.assertEqual(("0000:5d:00.0",), off.layout.dca_off)
         self.assertIn("ddio", off.moved)
-        self.assertIn("off at root port 0000:5d:00.0", [step.reason for step in off.steps])
+        self.assertIn("off at root port 0000:5d:00.0", [text(step.reason) for step in off.steps])
         for _ in range(30):
             self.assertTrue(run.second(ssd=True, reads=6e9, ddio_misses=9e6).layout.dca_off)
         freed = [run.second(reads=1e9) for _ in range(4)]
         self.assertEqual((), freed[-1].layout.dca_off)
-        reasons = [step.reason for one in freed for step in one.steps]
+        reasons = [text(step.reason) for one in freed for step in one.steps]
         self.assertIn("on again at root port 0000:5d:00.0", reasons)
 
     def test_a_launch_begins_again_and_a_departure_does_not(self) -> None:

@@ -9,9 +9,19 @@ import unittest
 from unittest import mock
 
 from iat_nova.layout.check import check
-from iat_nova.model import Action, Layout, Parameters, Priority, TenantKind, WayMask, WayRequest
+from iat_nova.model import (
+    Action,
+    Layout,
+    Parameters,
+    Priority,
+    TenantKind,
+    WayMask,
+    WayRequest,
+    message,
+)
 from iat_nova.plant.curves import Curve, Load, Piece
 from iat_nova.plant.host import Host
+from iat_nova.report.sentences import text
 from iat_nova.strategies.pollute_buffer import PolluteBuffer, floors, judge, plan, search, trial
 from iat_nova.strategies.pollute_buffer.plan import Limit
 from iat_nova.strategies.pollute_buffer.room import Own
@@ -71,13 +81,15 @@ class ReferenceTest(unittest.TestCase):
         self.assertAlmostEqual(0.98 * speeds["t2"].speed, known["t2"])
         self.assertEqual((), run.state.plan.apart)
         undone = [s for s in run.decisions[-1].steps if s.action is Action.UNDO]
-        self.assertRegex(undone[0].reason, "ways of its own for each of t1, t2, .*: seen, undone")
+        self.assertRegex(
+            text(undone[0].reason), "ways of its own for each of t1, t2, .*: seen, undone"
+        )
 
     def test_once(self) -> None:
         """Nobody's is looked at again while the load is the same."""
         here, run = host((PC, FITS), (BE, STREAM)), Run()
         run.on(here, 60)
-        seen = [s for d in run.decisions for s in d.steps if "to see its speed" in s.reason]
+        seen = [s for d in run.decisions for s in d.steps if "to see its speed" in text(s.reason)]
         self.assertEqual([Action.SHUFFLE, Action.UNDO], [one.action for one in seen])
 
     def test_those_there_is_no_room_for_come_after_the_first(self) -> None:
@@ -96,7 +108,7 @@ class ReferenceTest(unittest.TestCase):
         """Critical tenants have few ways meanwhile; the others come in a later search."""
         here, run = host((PC, FITS), *((BE, STREAM) for _ in range(12))), Run(0.0)
         run.on(here, 30)
-        seen = [s for d in run.decisions for s in d.steps if "seen, undone" in s.reason]
+        seen = [s for d in run.decisions for s in d.steps if "seen, undone" in text(s.reason)]
         self.assertEqual(3, len(seen))
         assert run.state is not None
         self.assertEqual(9, len(run.state.floors))
@@ -176,14 +188,16 @@ class ReferenceTest(unittest.TestCase):
         self.assertEqual((floors.NOTHING,), state.floors["t1"])
         self.assertEqual({"t2"}, {o for o, f in floors.known(state, here.tenants).items() if f})
         run.on(here, 1)
-        self.assertIn("kept", run.decisions[-1].steps[0].reason)
+        self.assertIn("kept", text(run.decisions[-1].steps[0].reason))
         assert run.state is not None and run.state.trial is not None
         self.assertEqual(["t1"], [one.tenant for one in run.state.trial.plan.apart])
         run.on(spinning, 1)
         self.assertEqual((floors.NOTHING,), run.state.floors["t1"])
         strategy = PolluteBuffer(Parameters())
         kept, _ = strategy._keep(
-            dataclasses.replace(run.state, trial=plan.Move("t1", run.state.plan, "again")),
+            dataclasses.replace(
+                run.state, trial=plan.Move("t1", run.state.plan, message("release"))
+            ),
             judge.Now.seen(here.inventory, here.sample(None, 9.0, random.Random(1), 0.0)),
             trial.Shown(run.state.looks, 1, 0.1, 0.1, False, None, None),
         )
@@ -210,7 +224,7 @@ class ReferenceTest(unittest.TestCase):
         for _ in range(10):
             run.on(here, 8)
             run.on(other, 8)
-        seen = [s for d in run.decisions for s in d.steps if "seen, undone" in s.reason]
+        seen = [s for d in run.decisions for s in d.steps if "seen, undone" in text(s.reason)]
         self.assertEqual(2, len(seen))
 
     def test_with_io_it_holds_for_one_search(self) -> None:
@@ -231,7 +245,7 @@ class ReferenceTest(unittest.TestCase):
             now = dataclasses.replace(here.inventory, tenants=tenants[:number])
             loads = {one.id: Load(1, 0.7, 0.02, STREAM) for one in tenants[1:number]}
             run.on(Host(now, {"t0": Load(1, 0.7, 0.02, FITS), **loads}, here.inbound), seconds)
-        reason = run.decisions[-1].steps[-1].reason
+        reason = text(run.decisions[-1].steps[-1].reason)
         self.assertIn("tried: ", reason)
         self.assertNotIn("to see its speed", reason)
 
@@ -243,7 +257,7 @@ class ReferenceTest(unittest.TestCase):
         run.on(Host(two, loads, here.inbound), 2)
         run.on(here, 1)
         assert run.state is not None
-        self.assertIn("tenants came or changed, undone", run.decisions[-1].steps[0].reason)
+        self.assertIn("tenants came or changed, undone", text(run.decisions[-1].steps[0].reason))
         self.assertEqual(((), {}), (run.state.plan.apart, run.state.floors))
 
     def test_every_layout_can_be_applied(self) -> None:
@@ -314,13 +328,13 @@ class FloorTest(unittest.TestCase):
         state = dataclasses.replace(
             state,
             phase=Phase.TRIAL,
-            trial=plan.Move("t1", state.plan, "into the pollute buffer"),
+            trial=plan.Move("t1", state.plan, message("confine")),
             looks={**state.looks, "t1": fast},
             floors={"t1": (fast,)},
         )
         sample = here.sample(None, 3.0, random.Random(1), 0.0)
         after, decision = PolluteBuffer(Parameters()).step(state, here.inventory, sample)
-        self.assertIn("% with what best-effort ones lack, undone", decision.steps[0].reason)
+        self.assertIn("% with what best-effort ones lack, undone", text(decision.steps[0].reason))
         self.assertAlmostEqual(0.3 / 17, after.lost)
 
     def test_who_is_limited_by_policy_has_none(self) -> None:
@@ -331,7 +345,7 @@ class FloorTest(unittest.TestCase):
         self.assertEqual({"t1"}, floors.known(state, tenants).keys())
         limited = dataclasses.replace(state.plan, limits=(Limit("t1", 50),))
         self.assertEqual({}, floors.known(dataclasses.replace(state, plan=limited), tenants))
-        move = plan.Move("layout", limited, "best-effort streams to 50 %")
+        move = plan.Move("layout", limited, message("limit-streams", percent=50))
         self.assertEqual({}, floors.known(dataclasses.replace(state, trial=move), tenants))
 
     def test_holds_while_the_tenant_does_what_it_did(self) -> None:
@@ -379,7 +393,7 @@ class FloorTest(unittest.TestCase):
             seen = dataclasses.replace(
                 state,
                 plan=confined,
-                trial=plan.Move("t1", after, "another place"),
+                trial=plan.Move("t1", after, message("reach-shared")),
                 looks={"t0": faster, "t1": slow},
                 floors={"t1": (fast,)},
             )
@@ -401,7 +415,7 @@ class SearchTest(unittest.TestCase):
         self.assertIsNone(search.next_move(spent, here.inventory, Parameters()))
         run.state = dataclasses.replace(state, samples=SAMPLES - 1)
         run.on(here, 1)
-        self.assertIn("kept", run.decisions[-1].steps[0].reason)
+        self.assertIn("kept", text(run.decisions[-1].steps[0].reason))
         self.assertEqual(0, run.state.samples)
 
     def test_the_first_sample_after_ways_are_lent_has_the_cost_of_the_move_in_it(self) -> None:
@@ -427,7 +441,7 @@ class SearchTest(unittest.TestCase):
                 state,
                 phase=Phase.TRIAL,
                 plan=before,
-                trial=plan.Move("t0", lent, "others may fill its ways"),
+                trial=plan.Move("t0", lent, message("lend")),
                 looks=looks,
                 trial_looks=now.looks,
                 trial_counted=counted,

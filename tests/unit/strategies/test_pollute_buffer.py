@@ -25,10 +25,12 @@ from iat_nova.model import (
     TenantKind,
     WayMask,
     WayRequest,
+    message,
 )
 from iat_nova.plant import loop
 from iat_nova.plant.curves import Curve, Inbound, Load, Piece
 from iat_nova.plant.host import Host
+from iat_nova.report.sentences import text
 from iat_nova.store import records
 from iat_nova.strategies import registry
 from iat_nova.strategies.pollute_buffer import (
@@ -99,7 +101,7 @@ class Run:
     def words(self, action: Action, end: str) -> list[str]:
         """Return what was tried or undone, in words without what follows."""
         steps = [s for d in self.decisions for s in d.steps if s.action is action]
-        return [re.sub(f"{end}$", "", one.reason.removeprefix("tried: ")) for one in steps]
+        return [re.sub(f"{end}$", "", text(one.reason).removeprefix("tried: ")) for one in steps]
 
     def moves(self) -> int:
         """Return how many decisions moved masks, and forget them."""
@@ -125,10 +127,11 @@ class TrialTest(unittest.TestCase):
         self.assertEqual((9, False), (mine.count, mine.overlaps(buffer)))
         self.assertLessEqual(buffer.count, 2)
         self.assertGreater(here.under(layout).speeds[0], 1.5 * before)
-        kept = [s for d in run.decisions for s in d.steps if "kept" in s.reason]
+        kept = [s for d in run.decisions for s in d.steps if "kept" in text(s.reason)]
         self.assertEqual((Action.GROW, "layout"), (kept[0].action, kept[0].subject))
         self.assertRegex(
-            kept[0].reason, r"into the topmost ways, .*: speeds \+\d+\.\d% together, .*kept"
+            text(kept[0].reason),
+            r"into the topmost ways, .*: speeds \+\d+\.\d% together, .*kept",
         )
 
     def test_who_comes_as_best_effort_joins_the_others_in_the_buffer(self) -> None:
@@ -152,7 +155,7 @@ class TrialTest(unittest.TestCase):
         run.on(Host(here.inventory, loads, CALM), 1)
         (step,) = run.decisions[-1].steps
         self.assertEqual(Action.UNDO, step.action)
-        self.assertRegex(step.reason, "undone, t0 has another load: measuring anew")
+        self.assertRegex(text(step.reason), "undone, t0 has another load: measuring anew")
         self.assertIs(Phase.MEASURE, run.state.phase)
 
     def test_a_buffer_gets_no_smaller_than_those_within_bear(self) -> None:
@@ -161,7 +164,7 @@ class TrialTest(unittest.TestCase):
         for within in (bears, suffers):
             here, run = host((PC, FITS), (BE, STREAM), (BE, within)), Run(0.0)
             run.on(here, 40)
-            words = [step.reason for d in run.decisions for step in d.steps]
+            words = [text(step.reason) for d in run.decisions for step in d.steps]
             stopped = any("would lose too much" in reason for reason in words)
             smaller = any("buffer of 1 ways: speeds" in reason for reason in words)
             self.assertFalse(stopped and smaller)
@@ -172,8 +175,8 @@ class TrialTest(unittest.TestCase):
         here, run = host((PC, PART), (PC, STREAM), (BE, STREAM)), Run()
         before = here.under(None).speeds[0]
         run.on(here, 20)
-        kept = next(s for d in run.decisions for s in d.steps if "kept" in s.reason)
-        self.assertIn("best-effort and streaming tenants", kept.reason)
+        kept = next(s for d in run.decisions for s in d.steps if "kept" in text(s.reason))
+        self.assertIn("best-effort and streaming tenants", text(kept.reason))
         assert run.state is not None
         self.assertIn("t1", run.state.plan.confined)
         self.assertGreater(here.under(run.state.layout).speeds[0], 1.2 * before)
@@ -249,7 +252,9 @@ class TrialTest(unittest.TestCase):
         run.on(here, 300)
         self.assertEqual(0, run.moves())
         run.on(host((PC, FITS), (BE, Curve(0.1, ()))), 30)
-        self.assertTrue(any("measuring anew" in s.reason for d in run.decisions for s in d.steps))
+        self.assertTrue(
+            any("measuring anew" in text(s.reason) for d in run.decisions for s in d.steps)
+        )
 
     def test_the_first_samples_at_rest_are_what_later_ones_are_judged_by(self) -> None:
         """Trials had the cost of the move in them. What differs by much is another load at once."""
@@ -363,20 +368,20 @@ class TrialTest(unittest.TestCase):
 
         def tried(run: Run) -> Step:
             """Return the first trial after that of ways of its own."""
-            steps = (s for d in run.decisions for s in d.steps if "tried: " in s.reason)
-            return next(step for step in steps if "to see its speed there" not in step.reason)
+            steps = (s for d in run.decisions for s in d.steps if "tried: " in text(s.reason))
+            return next(step for step in steps if "to see its speed there" not in text(step.reason))
 
         run.on(here, 5)
         assert run.state is not None
         first = tried(run)
-        what = f"{first.subject}: {first.reason.removeprefix('tried: ')}"
+        what = first.reason.values["move"]
         fresh = Run()
         fresh.on(here, 1)
         assert fresh.state is not None
         fresh.state = dataclasses.replace(fresh.state, doubted=(what,))
         fresh.on(here, 4)
         second = tried(fresh)
-        self.assertNotEqual((first.subject, first.reason), (second.subject, second.reason))
+        self.assertNotEqual(first, second)
 
     def test_a_search_ends_when_it_has_cost_enough(self) -> None:
         """What nothing helps is not made worse by ever new trials."""
@@ -415,7 +420,7 @@ class TrialTest(unittest.TestCase):
             run.on(here, 1)
             steps = run.decisions[-1].steps
             self.assertEqual([Action.GROW, Action.ADOPT], [one.action for one in steps])
-            self.assertRegex(steps[0].reason, r": speeds \+\d+\.\d% together, .*kept")
+            self.assertRegex(text(steps[0].reason), r": speeds \+\d+\.\d% together, .*kept")
             confined = {"t1", "t2"} if priority is BE else {"t1"}
             self.assertEqual(confined, run.state.plan.confined)
 
@@ -428,7 +433,7 @@ class TrialTest(unittest.TestCase):
         loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
         run.on(Host(here.inventory, {**loads, "t0": Load(1, 0.7, 0.02, STREAM)}, CALM), 1)
         self.assertRegex(
-            run.decisions[-1].steps[0].reason, r": speeds -\d+\.\d% together, .*undone"
+            text(run.decisions[-1].steps[0].reason), r": speeds -\d+\.\d% together, .*undone"
         )
         self.assertEqual((harmful,), run.state.doubted)
         self.assertEqual((frozenset(), ()), (run.state.plan.confined, run.state.barred))
@@ -526,7 +531,7 @@ class BandwidthTest(unittest.TestCase):
         run = OnMemory(0.3)
         run.on(on_memory(20, 45, 100), 40)
         self.assertEqual({"t1": 20, "t2": 50}, run.limits())
-        kept = [s.reason for d in run.decisions for s in d.steps if "kept" in s.reason]
+        kept = [text(s.reason) for d in run.decisions for s in d.steps if "kept" in text(s.reason)]
         self.assertTrue(
             [reason for reason in kept if "of their memory bandwidth: speeds" in reason]
         )
@@ -535,7 +540,9 @@ class BandwidthTest(unittest.TestCase):
         """Memory is not what limits: streams keep all, and the attempt is told."""
         run = OnMemory(0.0)
         run.on(on_memory(20), 40)
-        tried = [s.reason for d in run.decisions for s in d.steps if "tried" in s.reason]
+        tried = [
+            text(s.reason) for d in run.decisions for s in d.steps if "tried" in text(s.reason)
+        ]
         self.assertTrue([reason for reason in tried if "memory bandwidth" in reason])
         self.assertEqual({}, run.limits())
 
@@ -555,10 +562,10 @@ class BandwidthTest(unittest.TestCase):
             run.on(on_memory(*least, bandwidth=control), 40)
             self.assertEqual(limits, run.limits())
             tried = [
-                s.reason
+                text(s.reason)
                 for d in run.decisions
                 for s in d.steps
-                if "tried: best-effort streams to " in s.reason
+                if "tried: best-effort streams to " in text(s.reason)
             ]
             self.assertEqual(first is not None, bool(tried))
             if first is not None:
@@ -587,7 +594,7 @@ class BandwidthTest(unittest.TestCase):
         ):
             run = OnMemory(0.3)
             run.on(here, 40)
-            reasons = [s.reason for d in run.decisions for s in d.steps]
+            reasons = [text(s.reason) for d in run.decisions for s in d.steps]
             self.assertEqual([], [reason for reason in reasons if "bandwidth" in reason])
             self.assertEqual({}, run.limits())
 
@@ -784,7 +791,9 @@ class PortTest(unittest.TestCase):
         run.on(with_disk(), 40)
         self.assertEqual((PORT,), run.off)
         steps = [step for decision in run.decisions for step in decision.steps]
-        (kept,) = [one for one in steps if "DDIO off" in one.reason and "kept" in one.reason]
+        (kept,) = [
+            one for one in steps if "DDIO off" in text(one.reason) and "kept" in text(one.reason)
+        ]
         self.assertEqual("ddio", kept.subject)
         self.assertTrue([one for one in run.decisions if "ddio" in one.moved])
 
@@ -799,7 +808,7 @@ class PortTest(unittest.TestCase):
         now = judge.Now.seen(here.inventory, sample)
         more = dataclasses.replace(state.plan, ddio=4)
         for plan_, other in ((more, None), (dataclasses.replace(state.plan, lane=2), "t1")):
-            tried = plan.Move("ddio", plan_, "4 ways for DDIO")
+            tried = plan.Move("ddio", plan_, message("ddio-ways", ways=4))
             seen = dataclasses.replace(state, looks=now.looks, trial=tried)
             rates = sample.tenants["t1"]
             rates = dataclasses.replace(rates, references_per_s=2 * rates.references_per_s)
@@ -812,14 +821,16 @@ class PortTest(unittest.TestCase):
         run = OnPort(0.2, owner=0.06)
         run.on(with_disk(), 40)
         self.assertEqual((), run.off)
-        undone = [s.reason for d in run.decisions for s in d.steps if "DDIO off" in s.reason]
+        undone = [
+            text(s.reason) for d in run.decisions for s in d.steps if "DDIO off" in text(s.reason)
+        ]
         self.assertIn("t1 would lose too much, undone", undone[-1])
 
     def test_not_tried_where_its_owner_finds_much_in_the_llc(self) -> None:
         """That may be what its device writes: it would lose more than it may."""
         run = OnPort(0.2)
         run.on(with_disk(owner=Curve(0.5, ())), 40)
-        reasons = [step.reason for d in run.decisions for step in d.steps]
+        reasons = [text(step.reason) for d in run.decisions for step in d.steps]
         self.assertTrue(reasons)
         self.assertEqual([], [reason for reason in reasons if "root port" in reason])
 
@@ -827,7 +838,12 @@ class PortTest(unittest.TestCase):
         """The trial is told, and undone."""
         run = OnPort(0.0)
         run.on(with_disk(), 40)
-        tried = [s.reason for d in run.decisions for s in d.steps if "tried: DDIO off" in s.reason]
+        tried = [
+            text(s.reason)
+            for d in run.decisions
+            for s in d.steps
+            if "tried: DDIO off" in text(s.reason)
+        ]
         self.assertTrue(tried)
         self.assertEqual((), run.off)
 
@@ -836,7 +852,7 @@ class PortTest(unittest.TestCase):
         for ports in ((), (DcaPort(PORT, ("0000:99:00.0",)),)):
             run = OnPort(0.2)
             run.on(with_disk(ports), 40)
-            reasons = [step.reason for d in run.decisions for step in d.steps]
+            reasons = [text(step.reason) for d in run.decisions for step in d.steps]
             self.assertEqual([], [reason for reason in reasons if "root port" in reason])
 
     def test_on_again_when_the_owner_leaves(self) -> None:
@@ -901,7 +917,7 @@ class CleanTest(unittest.TestCase):
             promised = [
                 (promise, move.plan.clear_io)
                 for promise, move in moves.candidates(view, begun)
-                if words and words in move.words
+                if words and words in text(move.what)
             ]
             with self.subTest(io=io, missed=missed, clear=begun.clear_io):
                 self.assertEqual(int(words is not None), len(promised))
@@ -917,7 +933,7 @@ class CleanTest(unittest.TestCase):
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         view = View.of(here.inventory, Parameters(), sample, judge.look(here.tenants, sample))
         shut = Plan(frozenset(), 2, 6, clear=True, clear_io=True)
-        found = {move.words: promise for promise, move in moves.candidates(view, shut)}
+        found = {text(move.what): promise for promise, move in moves.candidates(view, shut)}
         self.assertEqual(view.stake(frozenset({"t0"})), found["critical tenants back to all ways"])
 
     def test_the_lowest_ways_may_be_the_buffer_and_everybodys(self) -> None:

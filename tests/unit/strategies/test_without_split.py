@@ -19,6 +19,7 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
+from iat_nova.report.sentences import text
 from iat_nova.strategies import registry
 from iat_nova.strategies.a4 import layout
 
@@ -114,7 +115,7 @@ class NoSplit(unittest.TestCase):
         )
         self.assertEqual(0, ddio(decisions)[0])
         self.assertGreaterEqual(ddio(decisions)[-1], 2)
-        words = [step.reason for one in decisions for step in one.steps]
+        words = [text(step.reason) for one in decisions for step in one.steps]
         self.assertTrue(any("2 ways for DDIO: speeds +" in text for text in words), words)
 
     def test_confining_harms(self) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import unittest
 
 from iat_nova.model import Change, DomainInventory, Parameters, Quantity, Rates, Sample
+from iat_nova.report.sentences import text
 from iat_nova.strategies.iat import change
 from iat_nova.strategies.iat.change import Direction, Moves
 from iat_nova.strategies.iat.fsm import Signal
@@ -176,7 +177,7 @@ class TestIoMoves(unittest.TestCase):
         assert moves is not None
         self.assertEqual(
             "misses 2.4 M/s above 1.0 M/s (+380 %), hits -12 %, references +31 %",
-            moves.describe(1e6),
+            text(moves.describe(1e6)),
         )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import unittest
 
 from iat_nova.model import Action, Parameters, Priority
+from iat_nova.report.sentences import text
 from iat_nova.strategies.iat.state import FsmState
 from tests.unit.strategies.iat.worlds import M, Story, guest, rates, stack
 
@@ -36,7 +37,7 @@ class TestAggregation(unittest.TestCase):
         self.assertEqual((3, 3), (story.ways("stack"), story.ways("BE2")))
         self.assertIn(
             "row 3: misses 3.5 M/s above 1.0 M/s (+600 %), hits -15 %, references +50 %",
-            next(step.reason for step in first.steps if step.action is Action.GROW),
+            next(text(step.reason) for step in first.steps if step.action is Action.GROW),
         )
 
         story.second({"stack": rates(12 * M, 3.3 * M, 0.85)}, hits=17.5 * M, misses=2.8 * M)

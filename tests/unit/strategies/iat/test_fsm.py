@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import unittest
 
+from iat_nova.report.sentences import SENTENCES
 from iat_nova.strategies.iat.fsm import NUMBERED, RULES, Signal, transition
 from iat_nova.strategies.iat.state import FsmState
 
@@ -94,4 +95,4 @@ class TestTotality(unittest.TestCase):
         """A number stands for a change of state, its absence for none."""
         for rule in RULES:
             self.assertEqual(rule.number is None, rule.source is rule.target, rule)
-            self.assertTrue(rule.text)
+            self.assertIn(rule.meaning, SENTENCES)

@@ -21,6 +21,7 @@ from iat_nova.model import (
     Tenant,
     WayMask,
 )
+from iat_nova.report.sentences import text
 from iat_nova.store import records
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.ledger import ddio_bounds
@@ -252,7 +253,7 @@ class TestEveryWorld(unittest.TestCase):
                 differs.add("ddio")
             self.assertEqual(differs, set(decision.moved))
             self.assertTrue(decision.steps or not decision.moved)
-            self.assertTrue(all(step.reason for step in decision.steps))
+            self.assertTrue(all(text(step.reason) for step in decision.steps))
 
 
 def small_world(dice: random.Random) -> DomainInventory:

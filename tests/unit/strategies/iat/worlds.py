@@ -76,8 +76,8 @@ QUIET = rates()
 
 def exception_of(decision: Decision) -> int | None:
     """Return the number of the paper's exception that a decision names."""
-    told = [text for text in decision.why if text.startswith("exception ")]
-    return int(told[0].split()[1]) if told else None
+    told = [one for one in decision.why if one.code.startswith("exception-")]
+    return int(told[0].values["number"]) if told else None
 
 
 class Story:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements as values: a code and its quantities, without English.
+
+`iat_nova.report.sentences` has the sentence of each code. Programs compare and store codes and
+values only, so that a sentence can be reworded without a change of behaviour.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import TypeAlias
+
+VERBATIM = "verbatim"
+"""The code of a message whose one value, `text`, is its sentence: plug-ins, older records."""
+
+Value: TypeAlias = "str | int | float | Message | tuple[str | Message, ...] | None"
+"""A quantity in the unit that its name gives, a tenant's id, a cause, or several of the latter."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Message:
+    """A statement: `code` names its sentence, `values` fill the sentence.
+
+    Names of values carry their units (`delay_s`, `misses_per_s`). `tenant` and `tenants` are ids.
+    Two messages are the same statement when code and values are equal.
+    """
+
+    code: str
+    values: Mapping[str, Value] = dataclasses.field(default_factory=dict, hash=False)
+
+
+def message(code: str, **values: Value) -> Message:
+    """Return a message. A relative change from zero is infinite and becomes None."""
+    return Message(code, {name: _finite(value) for name, value in values.items()})
+
+
+def verbatim(text: str) -> Message:
+    """Return a message that carries its own sentence."""
+    return Message(VERBATIM, {"text": text})
+
+
+def _finite(value: Value) -> Value:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sentence of each message code, and the one place where messages become English.
+
+A sentence names the values of its message in braces. Behind a colon stands how the value is shown:
+
+* ``name``, ``names``, ``all``: tenants' ids as their names; ``names`` shows four at most
+* ``also``: a message, or several, as sentences
+* ``rate``: events a second; ``gbps``: bytes a second; ``ways``, ``last``: a count of ways
+* ``share``, ``share1``: a fraction in percent
+* ``gain0``, ``gain1``, ``change``: a relative change, signed; None: it was from zero
+* ``list``: texts; anything else as Python formats numbers
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from iat_nova.common import amounts
+from iat_nova.model import DDIO, VERBATIM, Message
+
+SENTENCES: Mapping[str, str] = {
+    VERBATIM: "{text}",
+    "several": "{causes:also}",
+    # arrivals and departures
+    "arrived": "arrived",
+    "arrived-with": "arrived: {ways:also}",
+    "arrived-own-ways": "promised ways of its own ({ways})",
+    "arrived-confined": "into the pollute buffer, as all best-effort tenants",
+    "arrived-shared": "may fill all ways but those promised to others",
+    "arrived-all-ways": "may fill all ways",
+    "came": "came",
+    "changed": "changed",
+    "left": "left",
+    "domain-changed": "the cache domain changed",
+    "tenants-or-domain-changed": "tenants or the cache domain changed",
+    # moves of pollute-buffer
+    "best-effort-topmost": "best-effort tenants into the topmost ways, critical ones without I/O "
+    "out of them",
+    "best-effort-and-streams-topmost": "best-effort and streaming tenants into the topmost ways, "
+    "others out of them",
+    "buffer-lowest": "the pollute buffer to the lowest ways, which all others may fill as well",
+    "buffer-not-lowest": "the pollute buffer away from the lowest ways again",
+    "buffer-size": "a pollute buffer of {ways} ways",
+    "confine": "into the pollute buffer",
+    "confine-best-effort": "all best-effort tenants into the pollute buffer",
+    "confine-to-own": "to its own ways",
+    "ddio-any-way": "devices fill any way again",
+    "ddio-ways": "{ways} ways for DDIO",
+    "io-keep-clear": "critical tenants with I/O out of DDIO's ways as well",
+    "io-keep-clear-no-more": "critical tenants with I/O back to DDIO's ways",
+    "io-only-fewer": "{ways} ways for critical tenants with I/O only",
+    "io-only-more": "{ways} ways for critical tenants with I/O only",
+    "keep-clear": "critical tenants without I/O out of DDIO's ways",
+    "keep-clear-no-more": "critical tenants back to all ways",
+    "lend": "others may fill its promised ways",
+    "lend-all": "promised ways for all",
+    "limit-streams": "best-effort streams to {percent} % of their memory bandwidth",
+    "limit-streams-no-more": "all their memory bandwidth back to streams",
+    "own-ways": "{ways} ways of its own",
+    "port-dca-off": "DDIO off at root port {port}",
+    "port-dca-on": "DDIO on again at root port {port}",
+    "reach-shared": "reaches the shared ways",
+    "reference": "ways of its own for each of {tenants:all}, to see its speed there",
+    "release": "out of the pollute buffer",
+    # trials of pollute-buffer
+    "kept": "{move:also}: {cause:also}, kept",
+    "tried": "tried: {move:also}",
+    "undone": "{move:also}: {cause:also}, undone",
+    "undone-by-load": "{move:also}: undone, {tenant:name} has another load",
+    "has-another-load": "{tenant:name} has another load",
+    "seen": "seen",
+    "speeds": "speeds {gain:gain1} together",
+    "speeds-and-floors": "speeds {gain:gain1} together, {counted:gain1} with what best-effort "
+    "ones lack",
+    "tenants-changed": "tenants came or changed",
+    "would-lose": "{tenant:name} would lose too much",
+    # at rest in pollute-buffer
+    "another-load": "{tenant:name}: another load",
+    "fell-asleep": "{tenant:name} fell asleep: its load changed by {change:share}",
+    "measuring-anew": "{cause:also}: measuring anew",
+    "misses-changed": "{tenant:name}: LLC misses changed by {change:share}",
+    "no-trials": "{cause:also} after {lasted_s:.0f} s: no trials before one lasts {calm_s:.0f} s",
+    "nothing-tried-for-long": "nothing was tried for long",
+    "references-changed": "{tenant:name}: LLC references changed by {change:share}",
+    "speed-changed": "{tenant:name}: speed changed by {change:share}",
+    "woke-up": "{tenant:name} woke up: its load changed by {change:share}",
+    # thresholds of pollute-buffer
+    "threshold-best-effort": "a best-effort tenant is left {share:share} of its speed with ways of "
+    "its own unless critical ones gain more",
+    "threshold-ddio-busy": "DDIO is busy above {misses_per_s:rate}",
+    "threshold-ddio-least": "DDIO from {ways} ways",
+    "threshold-kept": "a trial is kept above {gain:gain1} in {samples} samples",
+    "threshold-kept-at-once": "at once above {gain:gain1}",
+    "threshold-port-dca": "with DDIO off at its root port {share:share}",
+    "threshold-port-dca-saves": "that is tried where the LLC's hits save the owner less than "
+    "{share:share}",
+    "threshold-smaller-buffer": "in a smaller buffer nobody may lose {share:share}, by lending "
+    "{lent:share}",
+    "threshold-tried": "tried after {samples} samples, after one where {gain:gain0} may be gained",
+    "threshold-undone-at-once": "undone at once at {gain:gain1}",
+    # the state machine of iat, by transition
+    "cores-evict": "hits down and misses not: cores evict the receive buffers",
+    "cores-evict-again": "misses high and up, hits down: cores evict the receive buffers",
+    "cores-evict-low": "misses high, hits down and references up: cores evict the receive buffers",
+    "cores-still-press": "cores still press",
+    "ddio-has-maximum": "DDIO has its maximum",
+    "ddio-keeps-maximum": "DDIO keeps its maximum",
+    "ddio-minimum": "DDIO has its minimum and no core more than its initial ways",
+    "demand-ebbs": "the demand ebbs",
+    "grants-needed": "what was granted is still needed",
+    "io-itself-presses": "misses up and hits not down: I/O itself presses",
+    "io-presses": "misses high: I/O presses the LLC",
+    "io-presses-again": "misses high and up: I/O presses again",
+    "io-still-presses": "I/O still presses",
+    "misses-low": "misses low",
+    "exception-only-ipc": "exception {number} of the paper: only IPC moved: neither cache nor I/O, "
+    "so nothing was done",
+    "exception-own-demand": "exception {number} of the paper: a non-I/O tenant that does not "
+    "overlap DDIO moved, DDIO did not: its own demand",
+    "exception-shuffle": "exception {number} of the paper: a non-I/O tenant that overlaps DDIO "
+    "moved, and DDIO with it: a shuffle first",
+    # grants of iat
+    "at-maximum": "{cause:also}; but {ways:ways} is its maximum",
+    "cut": "all together want {wanted:ways}, more than there are: cut from {ways:ways}, the "
+    "largest first",
+    "ddio-demand-fell": "hits and misses {now_per_s:rate}, {change:change} from the "
+    "{then_per_s:rate} that the way was granted for",
+    "ddio-fixed": "{cause:also}; DDIO's ways may not be resized here",
+    "ddio-misses": "DDIO misses {change:change}",
+    "demand-fell": "references {now_per_s:rate}, {change:change} from the {then_per_s:rate} that "
+    "the way was granted for",
+    "fewest-misses": "fewest misses of the best-effort tenants ({misses_per_s:rate}): its way goes "
+    "to {tenant:name}",
+    "fields-changed": "its {fields:list} changed",
+    "figures": "{parts:list}",
+    "first-layout": "first layout of {tenants_count} tenants",
+    "found-way-idle": "misses {misses_per_s:rate} within {low_per_s:rate}, and the way was found, "
+    "not granted",
+    "held": "held at {ways:ways}",
+    "held-back": "{cause:also}; but a way did not help at this demand ({demand_per_s:rate}): not "
+    "tried again for {delay_s:.0f} s",
+    "held-no-more": "no longer held",
+    "into-ddio": "moved into DDIO's ways (fewest references): {tenants:names}",
+    "io-misses-above": "misses {misses_per_s:rate} above {low_per_s:rate} "
+    "({misses_change:change}), hits {hits_change:change}, references {references_change:change}",
+    "io-misses-within": "misses {misses_per_s:rate} within {low_per_s:rate} "
+    "({misses_change:change}), hits {hits_change:change}, references {references_change:change}",
+    "last-way-did-not-help": "the last way did not help ({figures:also}): no more of them for "
+    "{delay_s:.0f} s",
+    "last-way-helped": "the last way helped ({figures:also})",
+    "masks-moved-often": "masks moved {times} times in the last minute: held for {delay_s:.0f} s",
+    "maximum-is-now": "its maximum is {ways:ways} now",
+    "miss-rate": "miss rate {change:change}",
+    "miss-rate-rose": "{cause:also}, its miss rate {points:+.1f} points",
+    "moved-aside": "moved aside, to keep masks whole: {tenants:names}",
+    "no-layout": "there is no layout for it: {error}",
+    "no-miss-rate-rose": "{cause:also}; but no I/O tenant's miss rate rose",
+    "no-way": "{cause:also}; but no way is idle and nobody of lower rank can give",
+    "no-way-for-ddio": "{cause:also}; but no way can be had for DDIO",
+    "not-measured": "its effect could not be measured",
+    "out-of-ddio": "out of DDIO's ways: {tenants:names}",
+    "own-demand": "own demand: IPC moved and LLC misses rose",
+    "own-demand-points": "own demand: IPC moved and LLC misses rose, miss rate {points:+.1f} "
+    "points",
+    "own-demand-did-not-help": "own demand: {ways:last} did not help ({figures:also}), no more of "
+    "them for {delay_s:.0f} s",
+    "own-demand-helped": "own demand: the last way helped ({figures:also})",
+    "own-demand-still-rises": "own demand: the miss rate still rises ({figures:also})",
+    "row": "row {number}: {figures:also}",
+    "share-partition": "more tenants than ways or classes: {tenants:names} share {ways:ways}",
+    "still": "still {state}: {figures:also}",
+    "tenants-fixed": "{cause:also}; tenants' ways may not be resized here",
+    "way-back": "has the way back that {tenant:name} held",
+    # thresholds of iat
+    "threshold-ddio-ways": "DDIO {least}..{most} ways",
+    "threshold-miss-low": "DDIO misses low {misses_per_s:rate}",
+    "threshold-stable": "stable {share:share1}",
+    # a4
+    "a4-restart": "restart: zones at their least, a tick to settle",
+    "a4-grow": "the low-priority zone is to grow",
+    "a4-shrink": "the trash ways are to shrink",
+    "a4-shrunk": "the trash ways cannot shrink: the low-priority zone is small",
+    "a4-nothing": "nothing is to be sized",
+    "a4-larger": "the low-priority zone did no harm: one way more",
+    "a4-turn": "the low-priority zone has its size: the trash ways shrink",
+    "a4-grown": "the low-priority zone has its size",
+    "a4-smaller": "smaller trash ways did no harm: one way fewer",
+    "a4-done": "the trash ways have their size",
+    "a4-changed": "the load is another",
+    "a4-detected": "there is another antagonist",
+    "a4-launched": "a tenant came",
+    "antagonist": "antagonist, to the trash ways: {cause:also}",
+    "antagonist-no-more": "no antagonist any more: {cause:also}",
+    "antagonists-miss-l2": "the antagonists miss more in L2",
+    "antagonists-miss-llc": "the antagonists miss more in the LLC",
+    "cores-miss": "L2 misses {l2_percent:.0f} %, LLC misses {llc_percent:.0f} %",
+    "dca-off": "off at root port {port}",
+    "dca-on": "on again at root port {port}",
+    "ddio-misses-changed": "DDIO misses {before_percent:.0f} % before, {after_percent:.0f} % now",
+    "hits-changed": "LLC hits {before_percent:.0f} % before, {after_percent:.0f} % now",
+    "l2-misses-changed": "L2 misses {before_percent:.0f} % before, {after_percent:.0f} % now",
+    "llc-misses-changed": "LLC misses {before_percent:.0f} % before, {after_percent:.0f} % now",
+    "low-zone-size": "low-priority zone: {ways} ways",
+    "more-memory-traffic": "more bytes from memory",
+    "network-less": "less arrives from the network",
+    "size-because": "{size:also}: {causes:also}",
+    "storage-leaks": "DDIO misses {ddio_percent:.0f} %, storage {storage_percent:.0f} % of the "
+    "network's bytes, LLC misses {llc_percent:.0f} %",
+    "storage-reads": "storage reads {before_bytes_per_s:gbps} before, {after_bytes_per_s:gbps} now",
+    "storage-reads-less": "storage reads less",
+    "tenant-hits-changed": "{tenant:name}: LLC hits {before_percent:.0f} % before, "
+    "{after_percent:.0f} % now",
+    "trash-ways-size": "trash ways: {ways} ways",
+    "threshold-t1": "T1 hit rate {share:share}",
+    "threshold-t2": "T2 DDIO misses {percent:.0f}%",
+    "threshold-t3": "T3 storage {percent:.0f}% of inbound",
+    "threshold-t4": "T4 its LLC misses {percent:.0f}%",
+    "threshold-t5": "T5 LLC misses {percent:.0f}%",
+}
+"""One sentence a code: to add or to reword a message, change this table alone."""
+
+Name = Callable[[str], str]
+
+
+def text(message: Message, name: Name = str) -> str:
+    """Return the sentence of a message; `name` gives a tenant's name for an id.
+
+    A code that this version does not know, or values that do not fit, are shown as they are:
+    records of other versions and plug-ins may hold anything.
+    """
+    try:
+        return _Sentence(name).vformat(SENTENCES[message.code], (), message.values)
+    except (LookupError, ValueError, TypeError, AttributeError):
+        values = ", ".join(f"{key}={value}" for key, value in message.values.items())
+        return f"{message.code}({values})"
+
+
+class _Sentence(string.Formatter):
+    """Fills a sentence: the part behind a value's colon is a row of `_SHOWN`, or Python's own."""
+
+    def __init__(self, name: Name) -> None:
+        self._name = name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """Return a value as the sentence wants it."""
+        if format_spec == "name":
+            return self._of(value)
+        if format_spec == "names":
+            return amounts.names(map(self._of, value))
+        if format_spec == "all":
+            return ", ".join(map(self._of, value))
+        if format_spec == "also":
+            return "; ".join(text(one, self._name) for one in _several(value))
+        if format_spec == "list":
+            texts = (text(one, self._name) if isinstance(one, Message) else one for one in value)
+            return ", ".join(texts)
+        shown = _SHOWN.get(format_spec)
+        return format(value, format_spec) if shown is None else shown(value)
+
+    def _of(self, tenant: str) -> str:
+        return "DDIO" if tenant == DDIO else self._name(tenant)
+
+
+def _several(value: Any) -> Iterable[Message]:
+    return (value,) if isinstance(value, Message) else value
+
+
+_SHOWN: Mapping[str, Callable[[Any], str]] = {
+    "change": lambda value: amounts.percent(float("inf") if value is None else value),
+    "gain0": "{:+.0%}".format,
+    "gain1": "{:+.1%}".format,
+    "gbps": lambda value: f"{value / 1e9:.1f} GB/s",
+    "last": lambda count: "the last way" if count == 1 else f"the last {amounts.ways(count)}",
+    "rate": lambda value: "unknown" if value is None else amounts.rate(value),
+    "share": "{:.0%}".format,
+    "share1": "{:.1%}".format,
+    "ways": amounts.ways,
+}

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sentence a message code; sentences change no decision."""
+
+import ast
+import dataclasses
+import json
+import pathlib
+import random
+import string
+import unittest
+from unittest import mock
+
+import iat_nova.strategies
+from iat_nova.model import Message, message, verbatim
+from iat_nova.model.decisions import Step
+from iat_nova.report import sentences
+from iat_nova.report.sentences import SENTENCES, text
+from iat_nova.store import records
+from iat_nova.strategies import registry
+from iat_nova.strategies.a4 import zones
+from iat_nova.strategies.iat import controller, fsm
+from tests.unit.strategies.test_pollute_buffer import BE, FITS, PC, STREAM, Run, host
+
+TABLES = {
+    *(code for *_, code in zones.TRANSITIONS),
+    *(rule.meaning for rule in fsm.RULES),
+    *controller._EXCEPTIONS.values(),
+}
+"""Codes that stand in tables of rules instead of in calls of `message`."""
+
+
+def written():
+    """Return the codes in calls of `message` of the strategies, and texts that may be codes."""
+    calls, texts = set(), set()
+    for path in pathlib.Path(iat_nova.strategies.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.add(node.value)
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "message":
+                (code, *_) = node.args
+                calls |= {one.value for one in ast.walk(code) if isinstance(one, ast.Constant)}
+    return calls, texts
+
+
+class TestTable(unittest.TestCase):
+    """The table and the strategies name the same codes."""
+
+    def test_every_code_has_its_sentence(self):
+        """No call of `message` names a code without a sentence."""
+        calls, _ = written()
+        self.assertLess(100, len(calls | TABLES))
+        self.assertEqual(set(), (calls | TABLES) - SENTENCES.keys())
+
+    def test_every_sentence_is_used(self):
+        """No sentence is left of a code that no strategy uses."""
+        _, texts = written()
+        self.assertEqual({"verbatim"}, SENTENCES.keys() - texts)
+
+    def test_a_message_that_does_not_fit_is_shown_as_it_is(self):
+        """Records of other versions and plug-ins may hold anything."""
+        self.assertEqual("of-tomorrow(ways=3)", text(message("of-tomorrow", ways=3)))
+        self.assertEqual("confine-to(ways=3)", text(message("confine-to", ways=3)))
+        self.assertEqual("ddio-ways(way=3)", text(message("ddio-ways", way=3)))
+        self.assertEqual("kept(move=1, cause=2)", text(message("kept", move=1, cause=2)))
+
+    def test_names(self):
+        """Tenants' ids become names, also within causes; DDIO is no tenant."""
+        inner = message("would-lose", tenant="uuid/1")
+        outer = message("undone", move=message("ddio-ways", ways=4), cause=inner)
+        self.assertEqual(
+            "4 ways for DDIO: web would lose too much, undone", text(outer, {"uuid/1": "web"}.get)
+        )
+        self.assertIn("that DDIO held", text(message("way-back", tenant="ddio")))
+
+    def test_a_change_from_zero(self):
+        """An infinite change is stored as null and has its own words."""
+        change = message("miss-rate", change=float("inf"))
+        self.assertIsNone(change.values["change"])
+        self.assertEqual("miss rate from zero", text(change))
+
+
+class TestRecords(unittest.TestCase):
+    """Messages in the history and in what is handed over."""
+
+    def test_there_and_back(self):
+        """Every kind of value is the same after JSON."""
+        every = message("a", one=1, two=0.1, three=None, four="x", five=("a", "b"))
+        nested = message("kept", move=every, causes=(every, message("b")))
+        plain = json.loads(json.dumps(records.unstructure(nested)))
+        self.assertEqual(nested, records.structure(plain, Message))
+
+    def test_sentences_of_older_versions(self):
+        """A reason that was stored as a sentence is read as one."""
+        plain = {"action": "hold", "subject": "ddio", "reason": "why not"}
+        step = records.structure(plain, Step)
+        self.assertEqual(verbatim("why not"), step.reason)
+        self.assertEqual("why not", text(step.reason))
+
+    def test_not_a_message(self):
+        """A damaged record is an error of the reader's kind."""
+        for plain in (3, {}, {"code": "a"}, {"code": "a", "values": 3}, {"code": 1, "values": [1]}):
+            with self.subTest(plain=plain), self.assertRaises(records.RecordError):
+                records.structure(plain, Message)
+
+
+class TestRewording(unittest.TestCase):
+    """A random sentence for each code: decisions and stored states stay equal."""
+
+    def setUp(self):
+        """Make a table of nonsense that keeps no word and no value."""
+        chance = random.Random(7)
+        self.nonsense = {
+            code: "".join(chance.choices(string.ascii_letters, k=12)) for code in SENTENCES
+        }
+
+    def test_decisions_and_states(self):
+        """Two runs over trials that are kept and undone, one with nonsense."""
+
+        def run():
+            told = Run()
+            told.on(host((PC, FITS), (BE, STREAM)), 60)
+            states = records.unstructure(told.state)
+            return [records.unstructure(one) for one in told.decisions], states
+
+        before = run()
+        with mock.patch.object(sentences, "SENTENCES", self.nonsense):
+            self.assertEqual(self.nonsense["confine"], text(message("confine")))
+            self.assertEqual(before, run())
+        self.assertGreater(sum(len(decision["steps"]) for decision in before[0]), 4)
+
+    def test_thresholds(self):
+        """Every strategy that ships gives its thresholds as messages of the table."""
+        parameters = controller.Parameters()
+        for name in registry.BUILT_IN:
+            for one in registry.thresholds(name, parameters) or ():
+                with self.subTest(strategy=name, code=one.code):
+                    self.assertIn(one.code, SENTENCES)
+                    self.assertNotEqual(f"{one.code}(", text(one)[: len(one.code) + 1])
+
+
+class TestFrozen(unittest.TestCase):
+    """Messages are values."""
+
+    def test_equal_and_frozen(self):
+        """Equal code and values are the same statement, and nobody changes it."""
+        self.assertEqual(message("lend", tenant="a"), message("lend", tenant="a"))
+        self.assertNotEqual(message("lend", tenant="a"), message("lend", tenant="b"))
+        with self.assertRaises(dataclasses.FrozenInstanceError):
+            message("lend").code = "x"
