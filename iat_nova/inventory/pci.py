@@ -57,10 +57,8 @@ class Pci:
         Several where several ports have one PCI address; empty where a userspace driver has the
         device. With switchdev the folder also has the representors of VFs, which are left out.
         """
-        try:
-            names = [path.name for path in (self._devices / address / "net").iterdir()]
-        except OSError:
-            return ()
+        device = self._devices / address
+        names = [path.name for way in ("net/*", "virtio*/net/*") for path in _glob(device, way)]
         labels = {name: _text(self._class / "net" / name / "phys_port_name") for name in names}
         named = [name for name in names if _UPLINK.fullmatch(labels[name] or "")]
         own = named or [name for name in names if not _REPRESENTOR.fullmatch(labels[name] or "")]
@@ -79,7 +77,7 @@ class Pci:
         device on the way up counts.
         """
         name = device.removeprefix("/dev/")
-        nodes = self._vdpa.glob(f"*/{name}") if _VHOST_VDPA.fullmatch(name) else ()
+        nodes = _glob(self._vdpa, f"*/{name}") if _VHOST_VDPA.fullmatch(name) else []
         for path in (self._class / "net" / name, *nodes):
             try:
                 real = path.resolve(strict=True)
@@ -125,6 +123,13 @@ class Pci:
         if pf is None and kind in (AttachmentKind.PF, AttachmentKind.MACVTAP, AttachmentKind.VDPA):
             pf = address
         return dataclasses.replace(attachment, kind=kind, pf=pf, numa_node=self.numa_node(address))
+
+
+def _glob(folder: pathlib.Path, pattern: str) -> list[pathlib.Path]:
+    try:
+        return list(folder.glob(pattern))
+    except OSError:  # a folder that goes while it is listed
+        return []
 
 
 def _text(path: pathlib.Path) -> str | None:
