@@ -20,7 +20,9 @@ from typing import Any
 
 from oslo_config import cfg
 
-from iat_nova.common import config_files, files
+from iat_nova.common import config_files
+from iat_nova.common.readers import CONFIGURATION
+from iat_nova.common.untrusted import shortened
 from iat_nova.strategies.registry import BUILT_IN, DEFAULT
 
 GROUP = "iat"
@@ -398,25 +400,28 @@ def parsed(conf: cfg.ConfigOpts, names: Sequence[str]) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"a configuration file is not UTF-8 text: {error}") from error
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.Error) as error:
-        raise ConfigError(_LOCATION.sub(r"\1", str(error))) from error
+        text = shortened(_LOCATION.sub(r"\1", str(error)), _MOST_SHOWN)
+        raise ConfigError(text) from error
 
 
 def _files(named: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Return the files; what never ends is refused, what is not there oslo.config reports."""
+    """Return the files, each within its limits; oslo.config reports files that are missing."""
     try:
         names = config_files.expanded(named)
     except OSError as error:
         raise ConfigError(f"configuration folder {error.filename}: {error.strerror}") from error
     for name in names:
         try:
-            files.check_regular(name)
+            CONFIGURATION.read(name).decode()
         except (FileNotFoundError, PermissionError):
             continue
-        except OSError as error:
-            raise ConfigError(f"configuration file {name}: {error.strerror}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else f"is not UTF-8 text: {error}"
+            raise ConfigError(f"configuration file {name}: {why}") from error
     return names
 
 
+_MOST_SHOWN = 500  # characters of what oslo.config says
 # oslo.config shows the place of a value as the repr of an internal tuple; keep the file's name.
 _LOCATION = re.compile(r"LocationInfo\(.*?detail='([^']*)'\)")
 

@@ -3,19 +3,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 from typing import Any
 
 import yaml
 
-from iat_nova.common import files
 from iat_nova.common.cpulist import format_cpus, parse_cpus
-from iat_nova.model import Facts
+from iat_nova.common.readers import FACTS
+from iat_nova.common.untrusted import whole
+from iat_nova.model import CacheDomain, Facts
+from iat_nova.nova.extra_specs import WAYS_LIMIT
+from iat_nova.policy import PolicyError, document
+from iat_nova.policy.render import Rendered
 from iat_nova.store import records
 from iat_nova.store.records import RecordError
 
 ABOUT = "# What iat-nova found on a host: for `iat-nova policy check --facts` and its like.\n"
+_MOST = 1 << 16  # cache domains of a host, classes of a domain
+_MOST_BYTES = 1 << 32  # of a way
 _CPUS = frozenset(
     ("cpus", "online_cpus", "dedicated_cpus", "floating_cpus", "emulator_cpus", "pmd_cpus")
 )
@@ -30,16 +37,34 @@ def dump(facts: Facts) -> str:
 
 def load(path: str | pathlib.Path) -> Facts:
     """Return the facts of a file. Raises `OSError`, `RecordError`."""
+    text = FACTS.read(path).decode("utf-8-sig", "replace")
     try:
-        plain = yaml.safe_load(files.read_bytes(path).decode("utf-8-sig", "replace"))
-    except (yaml.YAMLError, RecursionError) as error:
+        found = document.read(Rendered(text, tuple(range(1, text.count("\n") + 2))))
+        if found.problems:
+            raise PolicyError(found.problems)
+    except PolicyError as error:
         raise RecordError(f"{path} cannot be read as YAML: {error}") from error
+    plain = found.value
     if not isinstance(plain, dict) or "host" not in plain:
         raise RecordError(f"{path} holds no facts of a host: `iat-nova policy facts` writes some")
     try:
-        return records.structure({"guests": [], "switch": None, **_long(plain)}, Facts)
+        facts = records.structure({"guests": [], "switch": None, **_long(plain)}, Facts)
+        for domain in facts.host.domains:
+            _check(domain)
     except (RecordError, ValueError) as error:
         raise RecordError(f"{path}: {error}") from error
+    return facts
+
+
+def _check(domain: CacheDomain) -> None:
+    """Raise `Unreadable` for a cache domain that no host has."""
+    plain = dataclasses.asdict(domain)
+    whole(plain, "id", 0, _MOST)
+    whole(plain, "ways", 1, WAYS_LIMIT)
+    whole(plain, "classes", 1, _MOST)
+    whole(plain, "min_ways", 0, WAYS_LIMIT)
+    if domain.way_bytes is not None:
+        whole(plain, "way_bytes", 1, _MOST_BYTES)
 
 
 def _short(part: Any) -> Any:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from iat_nova.common.owned_folder import OwnedFolder
+from iat_nova.common.readers import HAND_OVER, HAND_OVER_REQUEST
 from iat_nova.enforcement import enforcer
 from iat_nova.enforcement.snapshot import Snapshot
 from iat_nova.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
@@ -33,7 +34,6 @@ PARTS = frozenset(("resctrl", "ddio msr", "ddio io_alloc"))
 """The parts of the hardware that are handed over; an agent with others restores."""
 
 _PART = "left"
-MOST_REQUEST_BYTES = 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,7 +72,11 @@ class HandOverFiles:
     ) -> None:
         # Never across kexec: the clock begins anew there.
         self._file = SnapshotFile(
-            path, {_PART: {"type": "object"}}, boot_id=boot_id, bootloader=Path(os.devnull)
+            path,
+            {_PART: {"type": "object"}},
+            boot_id=boot_id,
+            bootloader=Path(os.devnull),
+            kind=HAND_OVER,
         )
         self.path = path
         self.request = request
@@ -88,7 +92,7 @@ class HandOverFiles:
     def asked(self) -> bool:
         """Whether somebody has asked lately."""
         try:
-            at_s = float(self._requests.read(self.request.name, MOST_REQUEST_BYTES))
+            at_s = float(self._requests.read(self.request.name, HAND_OVER_REQUEST.most_bytes))
         except (OSError, ValueError):
             return False
         return self._fresh(at_s, self.within_s / 2)
@@ -108,7 +112,10 @@ class HandOverFiles:
         content = self._file.read()
         if content is None or _PART not in content:
             return None
-        left = records.structure(content[_PART], Left)
+        try:
+            left = records.structure(content[_PART], Left)
+        except records.RecordError as error:
+            raise records.RecordError(f"{self.path}: {error}") from error
         return left if self._fresh(left.at_s, self.within_s) else None
 
     @property

@@ -37,7 +37,7 @@ class Holding:
                 text = f"{hold.name} is not asked to be held any more"
                 self._journal.solved(Code.HOLD_NOT_KEPT, text, hold.tenant)
         for hold, why in refused.items():
-            text = f"{hold.name} cannot be held at {hold.ways} ways: {why}"
+            text = f"{hold.name} cannot be held at {hold.ways} ways: {why}" if hold.ways else why
             self._journal.problem(Code.HOLD_NOT_KEPT, text, hold.tenant)
         self._journal.holds(tuple(one for one in self.known if one.tenant in here))
         return held

@@ -3,7 +3,7 @@
 
 One log line a decision that did something; while stable none, or with debug one an iteration. A
 problem is reported once, when it begins, and once when it ends; while it lasts it is part of every
-status. Notices are reported in the same way: expected states such as CPUs that are offline.
+status.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from iat_nova.model import (
     Hold,
     Layout,
     Parameters,
+    Pause,
     Sample,
     WayMask,
 )
@@ -32,7 +33,6 @@ from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, words
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
-from iat_nova.store.pause import Pause
 from iat_nova.store.records import Iteration, Placement, Shadow, Status
 from iat_nova.store.writer import History
 
@@ -75,7 +75,6 @@ class Journal:
         self._last_look: tuple[object, ...] = ()  # all that was seen
         self._last_picture: tuple[object, ...] = ()  # what of it does not change by itself
         self._problems: dict[tuple[Code, str], str] = {}
-        self._notices: dict[tuple[Code, str], str] = {}
         self._warnings: tuple[Reason, ...] = ()
         self._layouts: dict[int, Layout] = {}  # the last decided, by cache domain
         self._states: dict[int, Any] = {}  # after the last decision, by cache domain
@@ -174,15 +173,6 @@ class Journal:
             self._problems[key] = text
             self._tell("error", text)
 
-    def notice(self, code: Code, text: str | None, over: str, subject: object = "") -> None:
-        """Report an expected state of the host: when it begins, and that it is `over`."""
-        key = (code, str(subject))
-        before = self._notices.pop(key, None)
-        if text is not None:
-            self._notices[key] = text
-        if text != before:
-            self._tell("info", over if text is None else text)
-
     def failed(self, code: Code, text: str, subject: object = "") -> None:
         """Tell of the exception that is being handled, its traceback once in the log."""
         if self._problems.get((code, str(subject))) != text:
@@ -250,7 +240,6 @@ class Journal:
             paused_until_s=pause.until_s if pause else None,
             paused_reason=pause.reason if pause else None,
             problems=tuple(problems),
-            notices=tuple(Reason(code, text) for (code, _), text in sorted(self._notices.items())),
         )
         self._observer.status(self._latest)
         self._heartbeat.iteration(self._latest.interval_s, self._history.problem)

@@ -15,7 +15,6 @@ from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
 from iat_nova.hardware.api import Counters, Counts, HardwareError, TenantCounts
-from iat_nova.hardware.cpu_watch import FIXED, Cpus
 from iat_nova.model import DomainInventory
 from iat_nova.model.reasons import Code
 
@@ -53,16 +52,9 @@ class Monitored:
 
 
 class Following:
-    """Keeps a monitor's groups where tenants' CPUs are; `cpus`: which of them came or went."""
+    """Keeps a monitor's groups where tenants' CPUs are."""
 
-    def __init__(
-        self,
-        monitor: TenantMonitor,
-        journal: Journal,
-        clock: Clock,
-        cpus: Cpus = FIXED,
-    ) -> None:
-        self._cpus = cpus
+    def __init__(self, monitor: TenantMonitor, journal: Journal, clock: Clock) -> None:
         self._monitor = monitor
         self._journal = journal
         self._clock = clock
@@ -83,9 +75,6 @@ class Following:
             else:
                 self._monitor.close()
         except HardwareError as error:
-            if event := self._cpus.moved():
-                self._journal.tell(f"cannot monitor all tenants: {event} meanwhile; retrying")
-                return
             self._retry.failed(self._clock.now())
             self._tell(str(error))
         else:

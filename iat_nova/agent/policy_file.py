@@ -20,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-from iat_nova.common import files
+from iat_nova.common.readers import POLICY, FileKind
 from iat_nova.model import HostFacts
 from iat_nova.policy import Policy, default, parse
 from iat_nova.policy.problems import PolicyError, Problem
@@ -46,10 +46,10 @@ def again(policy: Policy, host: HostFacts) -> Policy:
     return parse(policy.text, host, policy.source, render_limited)
 
 
-def read(path: str | Path) -> str:
-    """Return the text of a policy's file. Raises `PolicyError`."""
+def read(path: str | Path, kind: FileKind = POLICY) -> str:
+    """Return the text of a policy's file, or of a file of its tests. Raises `PolicyError`."""
     try:
-        return files.read_bytes(path).decode("utf-8-sig")
+        return kind.read(path).decode("utf-8-sig")
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise PolicyError([Problem("", None, problem)], str(path)) from error

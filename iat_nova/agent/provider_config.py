@@ -17,9 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jinja2
-import yaml
 
 from iat_nova.common import files
+from iat_nova.common.readers import PROVIDER
+from iat_nova.common.untrusted import Unreadable, bounded_int, parse_yaml_texts
 from iat_nova.nova import extra_specs
 
 TRAIT = "CUSTOM_IAT"
@@ -28,8 +29,7 @@ TRAIT_DDIO = "CUSTOM_IAT_DDIO"
 COMPUTE_NODE = "$COMPUTE_NODE"
 """All compute nodes the reading nova-compute has."""
 
-MOST_BYTES = 64 << 10  # of a file that is read back; ours have half a KiB
-
+_MOST_COUNT = (1 << 31) - 1  # Placement's columns are integers of 32 bits
 _UUID = re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
@@ -113,12 +113,12 @@ def write(path: str | os.PathLike[str], text: str) -> None:
 
 def _refuse_conflict(other: pathlib.Path, text: str) -> None:
     try:
-        theirs = set(_nodes(yaml.safe_load(other.read_text(encoding="utf-8"))))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        theirs = set(_nodes(parse_yaml_texts(PROVIDER.read(other))))
+    except Unreadable as error:
         raise ProviderConfigError(
             f"{other} is not YAML, so nova-compute would not start: {error}"
         ) from error
-    common = theirs & set(_nodes(yaml.safe_load(text)))
+    common = theirs & set(_nodes(parse_yaml_texts(text.encode())))
     if common:
         raise ProviderConfigError(
             f"{other} describes {', '.join(sorted(common))} too, and nova-compute does not start "
@@ -134,15 +134,18 @@ def offered(path: str | pathlib.Path) -> Offer | None:
     `ProviderConfigError`.
     """
     try:
-        # Every scalar a string, no merge keys: nothing in a file takes long or surprises.
-        document = yaml.load(files.read_bytes(path, MOST_BYTES), Loader=yaml.BaseLoader)
+        document = parse_yaml_texts(PROVIDER.read(path))
         return next(filter(None, map(_offer, _providers(document))), None)
-    except (OSError, yaml.YAMLError, *_OTHER_SHAPES) as error:
-        raise ProviderConfigError(f"{path} cannot be understood: {error!r}") from error
+    except (OSError, Unreadable) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ProviderConfigError(f"{path} cannot be understood: {why}") from error
+    except _OTHER_SHAPES as error:
+        text = f"{path} cannot be understood: it has another form than Nova's ({error!r})"
+        raise ProviderConfigError(text) from error
 
 
 # What a document that is not a provider.yaml makes Python raise.
-_OTHER_SHAPES = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_OTHER_SHAPES = (AttributeError, LookupError, TypeError, ValueError)
 
 
 def _offer(provider: Mapping[str, Any]) -> Offer | None:
@@ -150,14 +153,23 @@ def _offer(provider: Mapping[str, Any]) -> Offer | None:
     traits = {*provider.get("traits", {}).get("additional", ())} & {TRAIT, TRAIT_DDIO}
     for inventory in provider.get("inventories", {}).get("additional", ()):
         if (ours := inventory.get(extra_specs.RESOURCE_CLASS)) is not None:
-            total, reserved = int(ours["total"]), int(ours.get("reserved", 0))
+            total, reserved = _count(ours, "total"), _count(ours, "reserved", "0")
             return Offer(
                 total,
-                int(ours.get("max_unit", total)),
+                _count(ours, "max_unit", str(total)),
                 TRAIT_DDIO in traits,
                 withdrawn=reserved >= total and not traits,
             )
     return Offer(0, 0, TRAIT_DDIO in traits) if traits else None
+
+
+def _count(inventory: Mapping[str, Any], key: str, missing: str | None = None) -> int:
+    """Return a count of an inventory. Raises `ValueError`, `KeyError`."""
+    text = inventory[key] if missing is None else inventory.get(key, missing)
+    count = bounded_int(text, _MOST_COUNT)
+    if count is None:
+        raise ValueError(f"{key}: expected a count")
+    return count
 
 
 def _providers(document: Any) -> Iterator[Mapping[str, Any]]:

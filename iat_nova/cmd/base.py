@@ -26,10 +26,9 @@ from iat_nova.report import escape, words
 from iat_nova.report.view import View, agent_words, gather
 from iat_nova.store.database import HistoryError, NoHistory
 from iat_nova.store.heartbeat import State, look
-from iat_nova.store.holds import Holds
-from iat_nova.store.pause import PauseFile
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import RecordError
+from iat_nova.store.requests import Holds, PauseFile
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_NOT_RUNNING, EXIT_STARTING, EXIT_STALLED = range(6)
 

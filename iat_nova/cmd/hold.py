@@ -13,7 +13,7 @@ from iat_nova.cmd.pause import agent_runs, end_s, existing, take_while, who
 from iat_nova.model import Hold
 from iat_nova.policy import holds
 from iat_nova.report import escape, words
-from iat_nova.store.holds import Holds
+from iat_nova.store.requests import Holds
 
 
 class HoldCommand(Command):
@@ -91,8 +91,11 @@ examples:
         folder = Holds(existing(self.state_dir(parsed_args)))
         held = folder.current(time.time())
         found = held if parsed_args.all else self._found(parsed_args, held)
+        if parsed_args.all:
+            folder.clear_all()
         for hold in found:
-            folder.clear(hold.tenant)
+            if not parsed_args.all:
+                folder.clear(hold.tenant)
             since = words.duration(time.time() - hold.since_s)
             by = f" by {escape.plain(hold.by)}" if hold.by else ""
             name = escape.plain(hold.name)
@@ -104,9 +107,12 @@ examples:
     def _found(self, parsed_args: argparse.Namespace, held: tuple[Hold, ...]) -> tuple[Hold, ...]:
         """Return whose hold is meant; the holds alone name those who are not here any more."""
         text = parsed_args.guest
-        found = tuple(hold for hold in held if text in (hold.tenant, hold.name))
-        if len(found) == 1:
-            return found
+        for found in (
+            tuple(hold for hold in held if hold.tenant == text),
+            tuple(hold for hold in held if hold.name == text),
+        ):
+            if len(found) == 1:
+                return found
         with self.history(parsed_args) as reader:
             subject, _ = guests.anywhere(reader, text)
         return tuple(hold for hold in held if hold.tenant == subject.key)

@@ -12,10 +12,12 @@ import re
 import time
 
 from iat_nova.cmd.base import Command, Failure
+from iat_nova.common.untrusted import MOST_TEXT
 from iat_nova.conf import LOCK
+from iat_nova.model import Pause
 from iat_nova.report import escape, words
 from iat_nova.store.heartbeat import look
-from iat_nova.store.pause import Pause, PauseFile
+from iat_nova.store.requests import PauseFile
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -104,7 +106,7 @@ def take_while(parser: argparse.ArgumentParser, end: str) -> None:
         type=duration,
         help=f"{end} after this time: 90s, 30m, 2h, 1d",
     )
-    parser.add_argument("--reason", default="", help="why, for the others")
+    parser.add_argument("--reason", default="", type=_reason, help="why, for the others")
 
 
 def end_s(parsed_args: argparse.Namespace, now_s: float) -> float:
@@ -121,6 +123,12 @@ def duration(text: str) -> float:
     if seconds > _LONGEST_S:
         raise argparse.ArgumentTypeError(f"{text!r} is too long; without --for it has no end")
     return seconds
+
+
+def _reason(text: str) -> str:
+    if len(text) > MOST_TEXT:
+        raise argparse.ArgumentTypeError(f"expected a text of up to {MOST_TEXT} characters")
+    return text
 
 
 def who() -> str:

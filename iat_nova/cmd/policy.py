@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from iat_nova.agent import facts_file, policy_file
 from iat_nova.cmd.base import EXIT_FAILURE, Command, Failure, Lister
+from iat_nova.common.readers import POLICY_TESTS
 from iat_nova.inventory.host import time_of_day
 from iat_nova.model import CacheDomain, Facts, HostFacts
 from iat_nova.policy import DEFAULT_NAME, Policy, PolicyError, schema, trials
@@ -264,7 +265,8 @@ examples:
                 return facts_file.load(folder / named)
 
             with refusals("tests"):
-                found = trials.parse(file.read_text(encoding="utf-8"), name, facts, load)
+                text = policy_file.read(file, POLICY_TESTS)
+                found = trials.parse(text, name, facts, load)
             for outcome in trials.run(found, compiled):
                 result = "wrong" if outcome.wrong else "ok"
                 row = (name, outcome.trial.name, result, list(outcome.wrong))

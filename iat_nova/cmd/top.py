@@ -23,14 +23,14 @@ from iat_nova.cmd import guests
 from iat_nova.cmd.base import EXIT_OK, EXIT_USAGE, EXITS, Command, Failure
 from iat_nova.cmd.pause import who
 from iat_nova.conf import LOCK
+from iat_nova.model import Pause
 from iat_nova.report import account, escape, top, words
 from iat_nova.report.top_screen import Act, Mode, Screen, press
 from iat_nova.report.view import NOBODY, DomainView, View, gather, then
 from iat_nova.store.database import HistoryError, NoHistory
 from iat_nova.store.heartbeat import look
-from iat_nova.store.holds import Holds
-from iat_nova.store.pause import Pause, PauseFile
 from iat_nova.store.reader import HistoryReader
+from iat_nova.store.requests import Holds, PauseFile
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 

@@ -22,11 +22,6 @@ from pathlib import Path
 MOST_BYTES = 4 << 20  # a policy or scenario is a few KiB
 
 
-def check_regular(path: str | Path) -> None:
-    """Raise `OSError` unless a path leads to a regular file."""
-    os.close(_open(path, os.O_RDONLY))
-
-
 def open_own(path: str | Path, flags: int) -> int:
     """Return a descriptor of a regular file in a folder that somebody less privileged may write.
 
@@ -41,7 +36,10 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, *, follow: bool = True)
     A symbolic link is refused unless `follow`.
     """
     with open(_open(path, os.O_RDONLY | (0 if follow else os.O_NOFOLLOW)), "rb") as file:
-        content = file.read(most + 1)
+        try:
+            content = file.read(most + 1)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
     if len(content) > most:
         raise OSError(errno.EFBIG, f"is larger than {most} bytes", str(path))
     return content

@@ -1,10 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers and texts that others wrote, bounded: no length of theirs costs time or memory.
+"""Numbers, texts, JSON and YAML that people or other programs wrote, read within limits.
 
 Python's own `int` raises beyond 4,300 digits and reads other scripts' digits, signs and ``1_0``.
+Its parsers of JSON and YAML are recursive: how deep they get depends on where they are called.
 """
 
 from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import yaml
+
+LAST_S = 253_402_300_799.0
+"""The last second of the year 9999, in seconds since 1970: Python has no later date."""
+
+MOST_DEPTH = 64
+"""Levels of nesting in a file of YAML; the files that are read here have up to 12."""
+
+MOST_DIGITS = 20
+"""Digits of a whole number in a file of JSON: 64 bits have 20."""
+
+MOST_TEXT = 400
+"""Characters of a name or a reason."""
+
+_FLOAT_CHARACTERS = 40  # `repr` of a float has up to 24
+
+
+class Unreadable(ValueError):
+    """A content is malformed or beyond a limit; the text says what is wrong with it."""
 
 
 def bounded_int(text: str, most: int) -> int | None:
@@ -22,3 +49,167 @@ def bounded_int(text: str, most: int) -> int | None:
 def shortened(text: str, most: int = 60) -> str:
     """Return a text for a message, cut to `most` characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def worded(error: BaseException, most: int = 200) -> str:
+    """Return type and text of an exception of other people's code, also where it has no text.
+
+    The boundary beyond which nothing of such an exception is run: its methods may raise.
+    """
+    name = type.__getattribute__(type(error), "__name__")
+    try:
+        text = str.__str__(str(error))
+    except Exception:  # noqa: BLE001 - see above
+        text = "its text cannot be read"
+    return shortened(f"{name}: {text}" if text else name, most)
+
+
+def parse_json(content: bytes, *, depth: int, infinite: bool = False) -> Any:
+    """Return the value of a JSON text in UTF-8, nested at most `depth` levels deep.
+
+    Whole numbers have at most `MOST_DIGITS` digits. `infinite`: ``Infinity`` is a number too.
+    Raises `Unreadable`.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+        _check_depth(text, depth)
+        return json.loads(
+            text,
+            parse_int=_int,
+            parse_float=_float,
+            parse_constant=_constant if infinite else _refuse_constant,
+        )
+    except Unreadable:
+        raise
+    except ValueError as error:
+        raise Unreadable(f"not JSON: {error}") from error
+
+
+def compose_yaml(text: str) -> yaml.Node | None:
+    """Return the root of a YAML text, None where it is empty.
+
+    Raises `yaml.YAMLError`, and `Unreadable` for more than `MOST_DEPTH` levels.
+    """
+    try:
+        node: yaml.Node | None = yaml.compose(text, Loader=_Safe)
+    except Unreadable:
+        raise
+    except (ValueError, OverflowError) as error:  # escapes and directives that are no numbers
+        raise Unreadable(f"not YAML: {error}") from error
+    return node
+
+
+def parse_yaml_texts(content: bytes) -> Any:
+    """Return the value of a YAML text in UTF-8, all scalars as texts and without merge keys.
+
+    Values that aliases name are shared, not copied. Raises `Unreadable`.
+    """
+    try:
+        return yaml.load(content.decode("utf-8-sig"), Loader=_Base)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        raise Unreadable(f"not YAML: {error}") from error
+
+
+def number(plain: Mapping[str, Any], key: str, least: float, most: float) -> float:
+    """Return the number of a key. Raises `Unreadable` unless it is within the bounds."""
+    value = plain.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        found = shortened(json.dumps(value))
+        raise Unreadable(f"{key}: found {found}, expected a number from {least:g} to {most:g}")
+    return float(value)
+
+
+def whole(plain: Mapping[str, Any], key: str, least: int, most: int) -> int:
+    """Return the whole number of a key. Raises `Unreadable` unless it is within the bounds."""
+    value = plain.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        found = shortened(json.dumps(value))
+        raise Unreadable(f"{key}: found {found}, expected a whole number from {least} to {most}")
+    return value
+
+
+def moment(plain: Mapping[str, Any], key: str) -> float:
+    """Return the time of a key, in seconds since 1970 and before the year 10000.
+
+    Raises `Unreadable`.
+    """
+    return number(plain, key, 0, LAST_S)
+
+
+def name(plain: Mapping[str, Any], key: str, most: int = MOST_TEXT) -> str:
+    """Return the text of a key, empty where it is missing or null.
+
+    Raises `Unreadable` for other values, and for a text that is too long or no Unicode.
+    """
+    value = plain.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > most or not is_unicode(value):
+        found = shortened(json.dumps(value))
+        raise Unreadable(f"{key}: found {found}, expected a text of up to {most} characters")
+    return value
+
+
+def storable(text: str, most: int = MOST_TEXT) -> str:
+    """Return a text that `name` reads: cut, half surrogate pairs as escapes."""
+    return shortened(text.encode("utf-8", "backslashreplace").decode(), most)
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether a text can be written as UTF-8: no half of a surrogate pair is in it."""
+    return text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text)
+
+
+def _check_depth(text: str, most: int) -> None:
+    """Raise `Unreadable` for brackets that are nested deeper."""
+    bare = re.sub(r'"[^"]*"?', "", re.sub(r"\\.", "", text, flags=re.DOTALL))
+    depth = 0
+    for bracket in re.findall(r"[][{}]", bare):
+        depth += 1 if bracket in "[{" else -1
+        if depth > most:
+            raise Unreadable(f"nested more than {most} levels deep")
+
+
+def _int(text: str) -> int:
+    if len(text.lstrip("-")) > MOST_DIGITS:
+        raise Unreadable(f"{shortened(text)} has more than {MOST_DIGITS} digits")
+    return int(text)
+
+
+def _float(text: str) -> float:
+    found = float(text) if len(text) <= _FLOAT_CHARACTERS else math.inf
+    if not math.isfinite(found):
+        raise Unreadable(f"the number {shortened(text)} is too long or too large")
+    return found
+
+
+def _constant(text: str) -> float:
+    return float(text)
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise Unreadable(f"{text} is not a number")
+
+
+class _Bounded:
+    """Composes no deeper than `MOST_DEPTH`."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose a node. Raises `Unreadable`."""
+        if self._depth >= MOST_DEPTH:
+            raise Unreadable("nested too deeply")
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)  # type: ignore[misc]
+        finally:
+            self._depth -= 1
+
+
+class _Safe(_Bounded, yaml.SafeLoader):
+    pass
+
+
+class _Base(_Bounded, yaml.BaseLoader):
+    pass

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from iat_nova.common.owned_folder import OwnedFolder
+from iat_nova.common.readers import SNAPSHOT, FileKind
+from iat_nova.common.untrusted import Unreadable, shortened
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.shape import Shape, check, record, text, whole
 
@@ -56,7 +58,9 @@ class SnapshotFile:
         *,
         boot_id: Path = BOOT_ID,
         bootloader: Path = BOOTLOADER,
+        kind: FileKind = SNAPSHOT,
     ) -> None:
+        self._kind = kind
         self._path = path
         self._folder = OwnedFolder(path.parent)
         self._shapes = shapes
@@ -74,7 +78,7 @@ class SnapshotFile:
             return None
         try:
             self._check(content)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise self._refusal(str(error)) from error
         if content["boot"] != self._boot() and not self._by_kexec():
             return None
@@ -112,22 +116,22 @@ class SnapshotFile:
     def _content(self) -> dict[str, Any] | None:
         """Return the file's JSON, None where it is missing or of another boot and format."""
         try:
-            content = json.loads(self._folder.read(self._path.name).decode())
+            content = self._kind.parse_object(
+                self._folder.read(self._path.name, self._kind.most_bytes)
+            )
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise SnapshotError(f"{self._path}: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON
+        except Unreadable as error:
             # It is renamed into place when whole, so this is another program's doing.
             raise self._refusal(str(error)) from error
-        if not isinstance(content, dict):
-            raise self._refusal("it is not an object")
         if content.get("format", _FORMAT) not in (_WITHOUT_CHECKSUM, _FORMAT):
             if content.get("boot") != self._boot():
                 return None
             raise SnapshotError(
-                f"{self._path}: format {content['format']!r}, this version knows {_FORMAT}; "
-                "restore with the version that wrote it"
+                f"{self._path}: format {shortened(repr(content['format']))}, this version knows "
+                f"{_FORMAT}; restore with the version that wrote it"
             )
         return content
 

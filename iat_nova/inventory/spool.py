@@ -10,14 +10,13 @@ Other members are allowed and ignored.
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Protocol
 
-from iat_nova.common import files
-
-_MOST_BYTES = 256 * 1024
+from iat_nova.common.owned_folder import OwnedFolder
+from iat_nova.common.readers import SPOOL
+from iat_nova.common.untrusted import Unreadable
 
 
 class SpoolError(Exception):
@@ -35,22 +34,20 @@ class Spool:
     """The folder that the notification driver fills; it need not exist yet."""
 
     def __init__(self, path: str | pathlib.Path) -> None:
-        self._path = pathlib.Path(path)
+        self._folder = OwnedFolder(path)
 
     def extra_specs_of(self, uuid: str) -> Mapping[str, str] | None:
         """Read one instance's file, None when there is none. Raises `SpoolError`."""
-        path = self._path / f"{uuid}.json"
+        path = self._folder.path / f"{uuid}.json"
         try:
-            text = files.read_bytes(path, _MOST_BYTES, follow=False)
+            content = SPOOL.parse_object(self._folder.read(path.name, SPOOL.most_bytes))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise SpoolError(f"{path} cannot be read: {error.strerror}") from error
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise SpoolError(f"invalid JSON in {path}: {error}") from error
-        specs = content.get("extra_specs") if isinstance(content, dict) else None
+        except Unreadable as error:
+            raise SpoolError(f"{path} cannot be understood: {error}") from error
+        specs = content.get("extra_specs")
         if not isinstance(specs, dict) or not all(isinstance(v, str) for v in specs.values()):
             raise SpoolError(f"{path} holds no 'extra_specs' that map names to texts")
         return specs

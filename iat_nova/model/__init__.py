@@ -52,6 +52,7 @@ from iat_nova.model.message import (
 from iat_nova.model.tenants import (
     DomainInventory,
     Hold,
+    Pause,
     Priority,
     Tenant,
     TenantKind,
@@ -87,6 +88,7 @@ __all__ = [
     "Message",
     "Nic",
     "Parameters",
+    "Pause",
     "PmdThread",
     "Priority",
     "Quantity",

@@ -49,6 +49,19 @@ class WayRequest:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause of all decisions, as an operator asked: since when, how long and why.
+
+    Times are of the wall clock; `until_s` is infinite when only `resume` ends the pause.
+    """
+
+    since_s: float
+    until_s: float = math.inf
+    reason: str = ""
+    by: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Hold:
     """So many ways for one tenant for a while, as a person asked: no more, no fewer.
 

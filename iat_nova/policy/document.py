@@ -9,11 +9,13 @@ follow YAML 1.1 where that surprises nobody: ``yes`` and ``0x600`` are a boolean
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterator
 
 import yaml
 
+from iat_nova.common.untrusted import Unreadable, compose_yaml, is_unicode
 from iat_nova.policy.problems import Path, PolicyError, Problem, path_text
 from iat_nova.policy.render import Rendered
 
@@ -54,11 +56,11 @@ class Document:
 def read(rendered: Rendered) -> Document:
     """Read a rendered policy. Raises `PolicyError` where it is not YAML at all."""
     try:
-        node = yaml.compose(rendered.text, Loader=yaml.SafeLoader)
+        node = compose_yaml(rendered.text)
     except yaml.YAMLError as error:
         raise PolicyError(_syntax_problems(rendered, error)) from None
-    except RecursionError:
-        raise PolicyError([Problem("", None, _TOO_DEEP)]) from None
+    except Unreadable as error:
+        raise PolicyError([Problem("", None, str(error))]) from None
     if node is None:
         raise PolicyError([Problem("", None, "there is nothing in it; the least is {}")])
     builder = _Builder(rendered)
@@ -84,6 +86,9 @@ class _Builder:
         if len(path) > MAX_DEPTH:
             raise PolicyError([Problem("", self.rendered.source_line(line), _TOO_DEEP)])
         if isinstance(node, yaml.ScalarNode):
+            if not is_unicode(node.value):
+                self._complain(path, line, "found half a surrogate pair")
+                return None
             return self._scalar(node, path)
         if id(node) in self._open:
             self._complain(path, line, "an alias within what it names")
@@ -107,6 +112,9 @@ class _Builder:
                 self._complain(path, line, "a key must be text")
                 continue
             key = key_node.value
+            if not is_unicode(key):
+                self._complain(path, line, "found half a surrogate pair in a key")
+                continue
             if key in result:
                 first = self.rendered.source_line(self.marks[*path, key])
                 seen = f" in line {first}" if first is not None else ""
@@ -126,7 +134,7 @@ class _Builder:
                 return _BOOLEANS[text.lower()]
             case "int" if _INTEGER.fullmatch(text):
                 return int(text.replace("_", ""), 16 if text.startswith("0x") else 10)
-            case "float" if _FLOAT.fullmatch(text):
+            case "float" if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
                 return float(text)
             case "str" | "bool" | "int" | "float" | "timestamp" | "merge" | "value":
                 return text

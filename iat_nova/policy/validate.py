@@ -74,7 +74,7 @@ def allowed(schema: Mapping[str, Any]) -> str:
         return f"a whole number from 1 to {WAYS_LIMIT}, or {units.allowed(Kind.SIZE)}"
     if "enum" in schema:
         return ", ".join(v if isinstance(v, str) else json.dumps(v) for v in schema["enum"])
-    if "if" in schema:
+    if "then" in schema:
         return f"{allowed(schema['then'])}, or a list of these"
     types = schema.get("type", "object")
     text = " or ".join(_TYPES[name] for name in ([types] if isinstance(types, str) else types))

@@ -12,13 +12,13 @@ from iat_nova.model import (
     DomainInventory,
     Hold,
     Layout,
+    Pause,
     Tenant,
     VirtualSwitch,
     WayMask,
 )
 from iat_nova.report import words
 from iat_nova.store.heartbeat import AgentNow, State
-from iat_nova.store.pause import Pause
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
 from iat_nova.store.records import Event, Shadow, ShadowDomain
 

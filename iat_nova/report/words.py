@@ -20,6 +20,7 @@ from iat_nova.model import (
     Layout,
     Message,
     Parameters,
+    Pause,
     PmdThread,
     Quantity,
     Sample,
@@ -28,7 +29,6 @@ from iat_nova.model import (
     WayMask,
 )
 from iat_nova.report import escape, sentences, waymap
-from iat_nova.store.pause import Pause
 from iat_nova.store.records import Iteration, Settings
 
 QUANTITY_NAMES: Mapping[Quantity, str] = {
@@ -131,7 +131,12 @@ def duration(seconds: float) -> str:
 
 
 def held(hold: Hold, wall_s: float | None = None) -> str:
-    """Tell of a hold: of whom, how many ways, until when, by whom, why."""
+    """Return tenant, ways, end, author and reason of a hold.
+
+    Of a file that cannot be read return the reason alone.
+    """
+    if not hold.ways:
+        return hold.reason
     return f"{hold.name} at {figures.ways(hold.ways)} " + until(hold, "release", wall_s)
 
 

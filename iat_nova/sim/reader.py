@@ -12,7 +12,7 @@ from typing import Any
 
 import cattrs
 
-from iat_nova.common import files
+from iat_nova.common.readers import SCENARIO
 from iat_nova.model import (
     Attachment,
     AttachmentKind,
@@ -57,7 +57,7 @@ def load_scenario(path: str | pathlib.Path) -> Scenario:
                 f"no scenario {str(path)!r} ships; there are: {', '.join(shipped())}"
             )
     try:
-        text = files.read_bytes(source).decode()
+        text = SCENARIO.read(source).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise ScenarioError(f"{source}: cannot be read: {why}") from error

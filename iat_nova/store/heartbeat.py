@@ -21,14 +21,16 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from iat_nova.common import files
+from iat_nova.common import files, readers, untrusted
 
-SIZE = 4096  # one page: written by one call
-TEXT_MAX = 400  # characters, each at most six bytes of JSON
+SIZE = readers.HEARTBEAT.most_bytes  # one page: written by one call
+TEXT_MAX = untrusted.MOST_TEXT  # characters, each at most six bytes of JSON
 STALE_INTERVALS = 5  # an agent that missed so many of its intervals is stalled
 STALE_LEAST_S = 5.0
 _READS = 3  # a reader may meet the writer in the middle of a page
+_PID_MOST = 1 << 22  # proc(5): kernel.pid_max
 _FLOCK = "hhqqi4x"  # struct flock of fcntl(2): type, whence, start, length, process
 
 
@@ -143,7 +145,11 @@ class Heartbeat:
         now_s = self._now()
         since_s = self._beat.since_s if phase == self._beat.phase else now_s
         self._beat = dataclasses.replace(
-            self._beat, phase=phase, since_s=since_s, at_s=now_s, text=text[:TEXT_MAX]
+            self._beat,
+            phase=phase,
+            since_s=since_s,
+            at_s=now_s,
+            text=untrusted.storable(text, TEXT_MAX),
         )
         try:
             os.pwrite(self._descriptor, _page(self._beat), 0)
@@ -260,7 +266,22 @@ def _read(descriptor: int) -> Beat | None:
     """Return what the agent said; None when it said nothing, or not this version's way."""
     for _ in range(_READS):
         checksum, _, plain = os.pread(descriptor, SIZE, 0).strip().partition(b" ")
-        with contextlib.suppress(ValueError, TypeError):
+        with contextlib.suppress(ValueError):
             if int(checksum, 16) == zlib.crc32(plain):
-                return Beat(**json.loads(plain))
+                return _beat(untrusted.parse_json(plain, depth=readers.HEARTBEAT.depth))
     return None
+
+
+def _beat(plain: Any) -> Beat:
+    """Return what the agent said. Raises `untrusted.Unreadable`."""
+    if not isinstance(plain, dict):
+        raise untrusted.Unreadable("it is not an object")
+    return Beat(
+        pid=untrusted.whole(plain, "pid", 1, _PID_MOST),
+        boot_id=untrusted.name(plain, "boot_id"),
+        phase=untrusted.name(plain, "phase"),
+        since_s=untrusted.number(plain, "since_s", -untrusted.LAST_S, untrusted.LAST_S),
+        at_s=untrusted.number(plain, "at_s", -untrusted.LAST_S, untrusted.LAST_S),
+        interval_s=untrusted.number(plain, "interval_s", 0, untrusted.LAST_S),
+        text=untrusted.name(plain, "text"),
+    )

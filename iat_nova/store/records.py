@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import cattrs
 from cattrs.preconf.json import make_converter
 
+from iat_nova.common.untrusted import worded
 from iat_nova.model import (
     DDIO,
     Decision,
@@ -167,7 +168,6 @@ class Status:
     policy_source: str = ""  # its file, or what the default policy is called; empty: not known
     policy_reads: int = 0  # since the start, as somebody asked; refused ones count
     problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on
-    notices: tuple[Reason, ...] = ()  # expected states of the host: CPUs offline
     last_error: str | None = None
     stopped: bool = False  # it said that it stopped
     adopted_s: float | None = None  # wall clock, since when it goes on from the agent before
@@ -257,6 +257,17 @@ def _value(plain: Any) -> Value:
     return _message(plain)
 
 
+# What values of other forms, or beyond the ranges of ours, make constructors raise.
+_OTHER_FORMS = (
+    cattrs.BaseValidationError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+
+
 def unstructure(value: object) -> Any:
     """Turn a value of the model into plain JSON types."""
     return _converter().unstructure(value)
@@ -266,10 +277,11 @@ def structure(plain: Any, kind: type[T]) -> T:
     """Make a value of `kind` from plain JSON types. Raises `RecordError`."""
     try:
         return _converter().structure(plain, kind)
-    except (cattrs.BaseValidationError, TypeError, ValueError, KeyError, AttributeError) as error:
+    except _OTHER_FORMS as error:
         name = getattr(kind, "__name__", str(kind))
         raise RecordError(
-            f"a stored {name} has another form than this version of iat-nova reads ({error!r})"
+            f"a stored {name} has another form than this version of iat-nova reads "
+            f"({worded(error)})"
         ) from error
 
 
@@ -339,12 +351,12 @@ def pack_iteration(iteration: Iteration, *, whole: bool) -> Packed:
         try:
             state = text(unstructure(iteration.state))
         except Exception as error:  # noqa: BLE001 - see above
-            lost[f"states of this strategy cannot be recorded: {error!r}"] = error
-            iteration = dataclasses.replace(iteration, state=None, state_lost=repr(error))
+            lost[f"states of this strategy cannot be recorded: {worded(error)}"] = error
+            iteration = dataclasses.replace(iteration, state=None, state_lost=worded(error))
     try:
         return Packed(text(_seen(iteration)), state, lost)
     except Exception as error:  # noqa: BLE001 - see above
-        lost[f"decisions of this strategy cannot be recorded: {error!r}"] = error
+        lost[f"decisions of this strategy cannot be recorded: {worded(error)}"] = error
         return Packed(None, None, lost)
 
 
@@ -393,7 +405,7 @@ def unpack_iteration(
             follows=state is None and lost is None,
         )
     except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-        raise RecordError(f"a stored iteration lacks a part ({error!r})") from error
+        raise RecordError(f"a stored iteration lacks a part ({worded(error)})") from error
 
 
 # A sample as it is written: a tenant's rates are a list in the order of their fields, up to the

@@ -22,6 +22,7 @@ from iat_nova.model import (
     Facts,
     HostFacts,
     Parameters,
+    Pause,
     Priority,
     Tenant,
     TenantKind,
@@ -29,7 +30,6 @@ from iat_nova.model import (
     WayRequest,
 )
 from iat_nova.policy import Classified
-from iat_nova.store.pause import Pause
 from iat_nova.strategies import registry
 from tests.unit.enforcement import test_restore
 

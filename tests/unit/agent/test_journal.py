@@ -16,6 +16,7 @@ from iat_nova.model import (
     Facts,
     HostFacts,
     Parameters,
+    Pause,
     Priority,
     Rates,
     Sample,
@@ -29,7 +30,6 @@ from iat_nova.model import (
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import words
 from iat_nova.report.observed import Observer
-from iat_nova.store.pause import Pause
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Status
 from iat_nova.store.writer import History

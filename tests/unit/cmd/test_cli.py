@@ -26,8 +26,8 @@ from iat_nova.cmd.explain import _in_force, moment
 from iat_nova.conf import LOCK
 from iat_nova.model import WayRequest
 from iat_nova.store.heartbeat import only_agent
-from iat_nova.store.pause import PauseFile
 from iat_nova.store.records import Iteration
+from iat_nova.store.requests import PauseFile
 from iat_nova.store.writer import History
 from tests.unit import stories
 

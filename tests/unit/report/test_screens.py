@@ -19,6 +19,7 @@ from iat_nova.model import (
     BandwidthControl,
     DomainInventory,
     Group,
+    Pause,
     PmdThread,
     Rates,
     VirtualSwitch,
@@ -30,7 +31,6 @@ from iat_nova.report import html as report
 from iat_nova.report.top_screen import Mode, Screen
 from iat_nova.report.view import gather, tenant_row, then
 from iat_nova.store.heartbeat import AgentNow, State
-from iat_nova.store.pause import Pause
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Placement
 from iat_nova.store.writer import History

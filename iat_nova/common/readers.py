@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that people or other programs write: the limits of each, and what an unreadable one means.
+
+`FILES` is the one list of them. A reader takes its row from here, so that a limit is written once;
+the tests feed every row with broken content and run its remedy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from iat_nova.common import files
+from iat_nova.common.untrusted import Unreadable, parse_json, shortened
+
+_MOST_SHOWN = 200  # characters of what is wrong
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileKind:
+    """One kind of file: `path` names it for people, `treated_as` says what an unreadable one means.
+
+    `remedy` is what ends that: a command, or what to do with the file. A file has at most
+    `most_bytes`; JSON is nested at most `depth` levels deep (0: the file is not JSON). `follow`:
+    a symbolic link in its place is followed. `infinite`: its numbers may be infinite.
+    """
+
+    name: str
+    path: str
+    most_bytes: int
+    treated_as: str
+    remedy: str
+    depth: int = 0
+    follow: bool = False
+    infinite: bool = False
+
+    def read(self, path: str | Path) -> bytes:
+        """Return a file's content. Raises `OSError`, also for a file that is too large."""
+        return files.read_bytes(path, self.most_bytes, follow=self.follow)
+
+    def parse_object(self, content: bytes) -> dict[str, Any]:
+        """Return the JSON object that is a file's content. Raises `Unreadable`."""
+        plain = parse_json(content, depth=self.depth, infinite=self.infinite)
+        if not isinstance(plain, dict):
+            raise Unreadable("it is not an object")
+        return plain
+
+    def unreadable(self, path: str | Path, why: str, remedy: str | None = None) -> str:
+        """Return the message for a file that is unreadable: which, what it means, why."""
+        remedy = remedy or self.remedy
+        why = shortened(why, _MOST_SHOWN)
+        return f"{path} is unreadable: treated as {self.treated_as} until {remedy} ({why})"
+
+
+PAUSE = FileKind("pause", "STATE_DIR/pause.json", 64 << 10, "paused", "`iat-nova resume`", depth=4)
+HOLD = FileKind(
+    "hold", "STATE_DIR/holds/TENANT.json", 64 << 10, "no hold", "`iat-nova release TENANT`", depth=4
+)
+SNAPSHOT = FileKind(
+    "snapshot",
+    "STATE_DIR/snapshot.json",
+    4 << 20,
+    "a host that cannot be guarded: nothing is written",
+    "the file is looked at and removed",
+    depth=16,
+)
+HAND_OVER = FileKind(
+    "hand-over",
+    "STATE_DIR/hand-over.json",
+    16 << 20,
+    "nothing to take over: the host is restored",
+    "the next start, which removes it",
+    depth=32,
+    infinite=True,  # a strategy's state may hold such times
+)
+HAND_OVER_REQUEST = FileKind(
+    "hand-over request",
+    "/run/iat-nova/hand-over",
+    64,
+    "no request: the agent's end restores the host",
+    "`iat-nova hand-over`",
+)
+HEARTBEAT = FileKind(
+    "agent.lock",
+    "STATE_DIR/agent.lock",
+    4096,
+    "an agent that has said nothing yet",
+    "its next iteration",
+    depth=2,
+)
+SPOOL = FileKind(
+    "spooled extra specs",
+    "SPOOL_DIR/UUID.json",
+    256 << 10,
+    "a guest of unknown extra specs, with a warning",
+    "the driver writes it again, or it is removed",
+    depth=16,
+)
+POLICY = FileKind(
+    "policy",
+    "[iat] policy_file, [iat] shadow_policy",
+    4 << 20,
+    "no policy: the one in force stays, a start fails",
+    "it is mended and `iat-nova reload`",
+    follow=True,
+)
+POLICY_TESTS = FileKind(
+    "policy tests",
+    "TESTS of iat-nova policy test",
+    4 << 20,
+    "no tests",
+    "it is mended",
+    follow=True,
+)
+FACTS = FileKind(
+    "facts",
+    "FACTS of iat-nova policy",
+    4 << 20,
+    "no facts",
+    "`iat-nova policy facts` writes it again",
+    follow=True,
+)
+CONFIGURATION = FileKind(
+    "configuration",
+    "/etc/iat-nova/iat-nova.conf, /etc/nova/nova.conf and others",
+    4 << 20,
+    "an invalid configuration: what runs goes on, a start fails",
+    "it is mended",
+    follow=True,
+)
+PROVIDER = FileKind(
+    "provider.yaml",
+    "[compute] provider_config_location/*.yaml",
+    64 << 10,
+    "an offer that is not known, with a warning",
+    "it is mended or `iat-nova provider-config` writes it again",
+    follow=True,
+)
+SCENARIO = FileKind(
+    "scenario", "SCENARIO of iat-nova simulate", 4 << 20, "no scenario", "it is mended", follow=True
+)
+
+FILES = (
+    PAUSE,
+    HOLD,
+    SNAPSHOT,
+    HAND_OVER,
+    HAND_OVER_REQUEST,
+    HEARTBEAT,
+    SPOOL,
+    POLICY,
+    POLICY_TESTS,
+    FACTS,
+    CONFIGURATION,
+    PROVIDER,
+    SCENARIO,
+)
+"""Every kind of file that people or other programs write, and that this package reads."""

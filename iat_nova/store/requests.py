@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator asks of the agent for a while: a pause of everything, holds of single tenants.
+
+Each is a small file in the state directory that a person writes and the loop reads. A file that
+cannot be read is a request too: somebody wanted something, and the reason says what is wrong and
+which command ends it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from iat_nova.common import untrusted
+from iat_nova.common.owned_folder import OwnedFolder
+from iat_nova.common.readers import HOLD, PAUSE, FileKind
+from iat_nova.model import Hold, Pause
+from iat_nova.nova.extra_specs import WAYS_LIMIT
+
+PAUSE_NAME = "pause.json"
+FOLDER = "holds"
+SUFFIX = ".json"
+MOST_HOLDS = 1024
+"""Files of holds that are read; a host has fewer tenants."""
+
+_TYPEABLE = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
+_RELEASE_ALL = "`iat-nova release --all`"
+
+Request = TypeVar("Request", bound=Pause | Hold)
+
+
+class RequestFile(Generic[Request]):
+    """One request in a file of a folder. Reading it again costs one stat while it is the same.
+
+    `make` turns the file's object, and the time of its last change, into the request, and raises
+    `Unreadable`; `unreadable` makes the request that stands for a file that cannot be read.
+    """
+
+    def __init__(
+        self,
+        folder: OwnedFolder,
+        name: str,
+        kind: FileKind,
+        make: Callable[[Mapping[str, Any], float], Request],
+        unreadable: Callable[[float, str], Request],
+    ) -> None:
+        self.path = folder.path / name
+        self._folder = folder
+        self._name = name
+        self._kind = kind
+        self._make = make
+        self._unreadable = unreadable
+        self._seen: tuple[int, int, int, int] | None = None
+        self._request: Request | None = None
+
+    def current(self, wall_s: float) -> Request | None:
+        """Return the request in force at a time; None when there is none or it has run out."""
+        try:
+            found = self._folder.status(self._name)
+        except OSError as error:
+            return self._unreadable(0.0, _reason(error))
+        if found is None:
+            self._seen = None
+            return None
+        seen = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        if seen != self._seen:
+            self._request = self._read(min(max(found.st_mtime, 0.0), untrusted.LAST_S))
+            self._seen = seen
+        request = self._request
+        return request if request is not None and wall_s < request.until_s else None
+
+    def write(self, request: Request) -> None:
+        """Begin a request, or replace the one there is. Raises `OSError`."""
+        plain = {
+            key: untrusted.storable(value) if isinstance(value, str) else value
+            for key, value in dataclasses.asdict(request).items()
+        }
+        if math.isinf(request.until_s):
+            plain["until_s"] = None
+        _set_folder_aside(self._folder, self._name)
+        self._folder.replace(self._name, f"{json.dumps(plain)}\n")
+
+    def clear(self) -> bool:
+        """End the request, also where another kind of file lies in its place.
+
+        Return False when there is nothing. Raises `OSError`.
+        """
+        return _set_folder_aside(self._folder, self._name) or self._folder.remove(self._name)
+
+    def _read(self, since_s: float) -> Request | None:
+        try:
+            content = self._folder.read(self._name, self._kind.most_bytes)
+            return self._make(self._kind.parse_object(content), since_s)
+        except FileNotFoundError:  # ended in between
+            return None
+        except (OSError, untrusted.Unreadable) as error:
+            return self._unreadable(since_s, _reason(error))
+
+
+class PauseFile(RequestFile[Pause]):
+    """``pause.json`` in a state directory."""
+
+    def __init__(self, state_dir: str | os.PathLike[str]) -> None:
+        folder = OwnedFolder(state_dir)
+        super().__init__(folder, PAUSE_NAME, PAUSE, _pause, self._unreadable_pause)
+
+    def _unreadable_pause(self, since_s: float, why: str) -> Pause:
+        return Pause(since_s, reason=PAUSE.unreadable(self.path, why))
+
+
+class Holds:
+    """The folder ``holds`` in a state directory, with a file a tenant."""
+
+    def __init__(self, state_dir: str | os.PathLike[str]) -> None:
+        self._above = OwnedFolder(state_dir)
+        self._folder = self._above.subfolder(FOLDER)
+        self.path = self._folder.path
+        self._files: dict[str, RequestFile[Hold]] = {}
+
+    def current(self, wall_s: float) -> tuple[Hold, ...]:
+        """Return the holds in force at a time, by tenant. Raises `OSError`."""
+        names = self._names()
+        self._files = {name: self._files.get(name) or self._file(name) for name in names}
+        found = (file.current(wall_s) for file in self._files.values())
+        holds = tuple(hold for hold in found if hold is not None)
+        problem = self._problem(len(names))
+        return holds if problem is None else (*holds, Hold("", FOLDER, 0, 0.0, reason=problem))
+
+    def write(self, hold: Hold) -> None:
+        """Begin a hold, or replace the tenant's. Raises `OSError`."""
+        self._folder.make()
+        self._file(f"{hold.tenant}{SUFFIX}").write(hold)
+
+    def clear(self, tenant: str) -> None:
+        """End a tenant's hold, if there is one. Raises `OSError`."""
+        self._file(f"{tenant}{SUFFIX}").clear()
+
+    def clear_all(self) -> None:
+        """End every hold, also those that cannot be read. Raises `OSError`."""
+        while names := self._names():
+            for name in names:
+                self._file(name).clear()
+        if self._problem(0) is not None:
+            self._above.remove(FOLDER)
+
+    def _names(self) -> list[str]:
+        """Return the names of the first `MOST_HOLDS` files, sorted."""
+        try:
+            return [name for name, _ in self._folder.entries(SUFFIX)[:MOST_HOLDS]]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _problem(self, read: int) -> str | None:
+        """Tell what keeps holds from being read that no single file stands for."""
+        there = self._above.status(FOLDER)
+        if read == MOST_HOLDS:
+            why = f"only its first {MOST_HOLDS} files are read"
+        elif there is not None and not stat.S_ISDIR(there.st_mode):
+            why = "it is not a folder"
+        else:
+            return None
+        return HOLD.unreadable(self.path, why, _RELEASE_ALL)
+
+    def _file(self, name: str) -> RequestFile[Hold]:
+        path = self.path / name
+        tenant = name.removesuffix(SUFFIX)
+        typeable = _TYPEABLE.fullmatch(tenant) and tenant != FOLDER
+        remedy = f"`iat-nova release {tenant}`" if typeable else _RELEASE_ALL
+        return RequestFile(
+            self._folder,
+            name,
+            HOLD,
+            lambda plain, changed_s: _hold(tenant, plain, changed_s),
+            lambda since_s, why: Hold(
+                tenant, tenant, 0, since_s, reason=HOLD.unreadable(path, why, remedy)
+            ),
+        )
+
+
+def _reason(error: OSError | untrusted.Unreadable) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+def _since_s(plain: Mapping[str, Any], changed_s: float) -> float:
+    return untrusted.moment(plain, "since_s") if "since_s" in plain else changed_s
+
+
+def _until_s(plain: Mapping[str, Any]) -> float:
+    return math.inf if plain.get("until_s") is None else untrusted.moment(plain, "until_s")
+
+
+def _pause(plain: Mapping[str, Any], changed_s: float) -> Pause:
+    return Pause(
+        since_s=_since_s(plain, changed_s),
+        until_s=_until_s(plain),
+        reason=untrusted.name(plain, "reason"),
+        by=untrusted.name(plain, "by"),
+    )
+
+
+def _hold(tenant: str, plain: Mapping[str, Any], changed_s: float) -> Hold:
+    return Hold(
+        tenant=tenant,
+        name=untrusted.name(plain, "name") or tenant,
+        ways=untrusted.whole(plain, "ways", 1, WAYS_LIMIT),
+        since_s=_since_s(plain, changed_s),
+        until_s=_until_s(plain),
+        reason=untrusted.name(plain, "reason"),
+        by=untrusted.name(plain, "by"),
+    )
+
+
+def _set_folder_aside(folder: OwnedFolder, name: str) -> bool:
+    """Give a folder that lies in a file's place another name; False when there is none.
+
+    It is not removed: it may hold what somebody wants to keep. Raises `OSError`.
+    """
+    there = folder.status(name)
+    if there is None or not stat.S_ISDIR(there.st_mode):
+        return False
+    folder.rename(name, f".{name}.{secrets.token_hex(4)}")
+    return True
