@@ -31,9 +31,12 @@ _TEMPORARY = ".iat-"
 
 _GONE_STATES = ("deleted", "shelved_offloaded")
 # The guest is coming here, but the record of Nova still names the host it comes from.
-_ARRIVALS = ("instance.live_migration_pre.", "instance.live_migration_post_dest.")
-# The guest has gone, but the record of Nova still names this host.
-_DEPARTURES = ("instance.live_migration_post.end",)
+_ARRIVALS = (
+    "instance.live_migration_pre.", "instance.live_migration_post_dest.",
+    "instance.rebuild.start", "instance.rebuild.end",  # evacuated
+)  # fmt: skip
+# The guest has gone, or was never built, but the record of Nova still names this host.
+_DEPARTURES = ("instance.live_migration_post.end", "instance.create.error")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

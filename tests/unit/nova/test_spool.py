@@ -70,17 +70,31 @@ class NewsTest(unittest.TestCase):
             self.assertIsNone(news(message(uuid=uuid)), uuid)
 
     def test_departures(self):
-        """Whoever is deleted, shelved away or on another host has left."""
+        """A guest that is deleted, shelved away, on another host or not built is not here."""
         for changes in (
             {"state": "deleted", "host": None},
             {"state": "shelved_offloaded", "host": None},
             {"host": "there"},
             {"event": "instance.live_migration_post.end"},
+            {"event": "instance.create.error", "state": "building"},
             {"event": "instance.exists", "state": "resized", "task_state": "resize_reverting"},
         ):
             self.assertEqual(News(ONE, None), news(message(**changes)), changes)
         self.assertIsNotNone(news(message(state="soft-delete")).extra_specs)
         self.assertIsNotNone(news(message("instance.create.start", host=None)).extra_specs)
+
+    def test_arrivals(self):
+        """A guest that comes here is kept while Nova's record still names the host it left."""
+        for event in (
+            "instance.live_migration_pre.start",
+            "instance.live_migration_post_dest.end",
+            "instance.rebuild.start",  # evacuated
+            "instance.rebuild.end",
+        ):
+            self.assertIsNotNone(news(message(event, host="there")).extra_specs, event)
+        # The evacuation failed.
+        failed = message("instance.rebuild.error", host="there")
+        self.assertEqual(News(ONE, None), news(failed))
 
     @settings(derandomize=True, max_examples=200)
     @given(ANYTHING, ANYTHING)
