@@ -23,6 +23,9 @@ LLC_WAYS_MAX = "iat:llc_ways_max"
 RESOURCE_CLASS = "CUSTOM_IAT_LLC_WAY"
 """Guaranteed ways in Placement: offered by a host, asked for by a flavor as ``resources:...``."""
 
+RESOURCE = f"resources:{RESOURCE_CLASS}"
+"""The extra spec by which a flavor asks Placement for guaranteed ways."""
+
 WAYS_LIMIT = 64
 """More ways than any LLC has; a capacity mask of CAT is at most that long."""
 
@@ -94,7 +97,11 @@ class Wishes:
 
 
 def parse(extra_specs: Mapping[str, str]) -> Wishes:
-    """Read the ``iat:`` keys of a flavor's extra specs; other namespaces are not looked at."""
+    """Read the ``iat:`` keys of a flavor's extra specs.
+
+    Of other namespaces the ways that Placement counts are read: a flavor without ``iat:llc_ways``
+    is guaranteed as many.
+    """
     found: dict[str, str] = {}
     problems = []
     for name, text in extra_specs.items():
@@ -111,8 +118,12 @@ def parse(extra_specs: Mapping[str, str]) -> Wishes:
         else:
             found[name] = value
     ways, most = (int(found[k]) if k in found else None for k in (LLC_WAYS, LLC_WAYS_MAX))
+    said = LLC_WAYS
+    counted = placement_ways(extra_specs)
+    if ways is None and counted is not None and 1 <= counted <= WAYS_LIMIT:
+        ways, said = counted, RESOURCE
     if ways is not None and most is not None and ways > most:
-        problems.append(f"{LLC_WAYS_MAX}={most} is not used: {LLC_WAYS}={ways} is above it")
+        problems.append(f"{LLC_WAYS_MAX}={most} is not used: {said}={ways} is above it")
         most = None
     return Wishes(
         priority=found.get(PRIORITY),
@@ -121,6 +132,24 @@ def parse(extra_specs: Mapping[str, str]) -> Wishes:
         llc_ways_max=most,
         problems=tuple(problems),
     )
+
+
+def placement_ways(extra_specs: Mapping[str, str]) -> int | None:
+    """Return how many guaranteed ways a flavor asks of Placement; None: it does not ask.
+
+    Numbered and named groups (``resources1:``, ``resources_CACHE:``) ask for the same thing.
+    """
+    amounts = [
+        int(text)
+        for name, text in extra_specs.items()
+        if _asks(name) and text.isascii() and text.isdigit() and len(text) < 10
+    ]
+    return sum(amounts) if amounts else None
+
+
+def _asks(name: str) -> bool:
+    group, _, resource_class = name.partition(":")
+    return group.startswith("resources") and resource_class == RESOURCE_CLASS
 
 
 def _value(key: Key, text: str) -> str | None:

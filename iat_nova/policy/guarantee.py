@@ -9,19 +9,12 @@ are best effort: they may always lie over DDIO's ways.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping
 
 from iat_nova.model import CacheDomain, DomainInventory, Facts, Parameters, Priority, TenantKind
 from iat_nova.nova import extra_specs
 from iat_nova.policy.owners import guest_id
 from iat_nova.policy.rules import Rules
-
-RESOURCE = f"resources:{extra_specs.RESOURCE_CLASS}"
-"""The extra spec by which a flavor asks Placement for guaranteed ways."""
-
-# Numbered and named groups (resources1:, resources_CACHE:) ask for the same thing.
-_RESOURCE = re.compile(f"resources[^:]*:{extra_specs.RESOURCE_CLASS}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -143,7 +136,7 @@ def _promises(facts: Facts, rules: Rules) -> dict[str, _Promise]:
         if specs is None:
             specs = rules.flavors.get(guest.flavor or "", {})
         ways = extra_specs.parse(specs).llc_ways
-        resources = placement_ways(specs)
+        resources = extra_specs.placement_ways(specs)
         if ways is not None or resources is not None:
             found[guest_id(guest)] = _Promise(
                 guest.display_name,
@@ -153,16 +146,6 @@ def _promises(facts: Facts, rules: Rules) -> dict[str, _Promise]:
                 complete=guest.extra_specs is not None,
             )
     return found
-
-
-def placement_ways(specs: Mapping[str, str]) -> int | None:
-    """Return how many guaranteed ways a flavor asks of Placement; None: it does not ask."""
-    amounts = [
-        int(text)
-        for name, text in specs.items()
-        if _RESOURCE.fullmatch(name) and text.isascii() and text.isdigit() and len(text) < 10
-    ]
-    return sum(amounts) if amounts else None
 
 
 def _disagreements(promises: Iterable[_Promise]) -> Iterable[str]:
@@ -175,13 +158,13 @@ def _disagreements(promises: Iterable[_Promise]) -> Iterable[str]:
             sets = "does not set" if promise.ways is None else f"sets {promise.ways} as"
             yield (
                 f"flavor {name} asks Placement for {promise.resources} ways "
-                f"({RESOURCE}) and {sets} {extra_specs.LLC_WAYS}: make them equal"
+                f"({extra_specs.RESOURCE}) and {sets} {extra_specs.LLC_WAYS}: make them equal"
             )
         elif promise.complete:
             yield (
                 f"flavor {name} sets {promise.ways} as {extra_specs.LLC_WAYS} and asks Placement "
-                f"for none: add {RESOURCE}={promise.ways} once the hosts have their provider.yaml, "
-                "or Nova may promise more ways than there are"
+                f"for none: add {extra_specs.RESOURCE}={promise.ways} once the hosts have their "
+                "provider.yaml, or Nova may promise more ways than there are"
             )
 
 

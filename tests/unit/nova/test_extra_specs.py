@@ -60,6 +60,18 @@ class ParseTest(unittest.TestCase):
         self.assertEqual((4, None), (wishes.llc_ways, wishes.llc_ways_max))
         self.assertIn("iat:llc_ways=4 is above it", wishes.problems[0])
 
+    def test_ways_said_to_placement_alone(self) -> None:
+        """They are the guarantee; what the agent is told itself goes before; groups are added."""
+        counted = "resources:CUSTOM_IAT_LLC_WAY"
+        self.assertEqual(2, extra_specs.parse({counted: "2"}).llc_ways)
+        self.assertEqual(3, extra_specs.parse({counted: "2", "iat:llc_ways": "3"}).llc_ways)
+        groups = {"resources1:CUSTOM_IAT_LLC_WAY": "1", "resources_B:CUSTOM_IAT_LLC_WAY": "2"}
+        self.assertEqual(3, extra_specs.parse(groups).llc_ways)
+        for text in ("0", "65", "two", "-1"):
+            self.assertIsNone(extra_specs.parse({counted: text}).llc_ways, text)
+        (problem,) = extra_specs.parse({counted: "4", "iat:llc_ways_max": "3"}).problems
+        self.assertIn(f"{counted}=4 is above it", problem)
+
     def test_imports_the_standard_library_alone(self) -> None:
         """nova-api can import the module whatever else is installed."""
         source = pathlib.Path(extra_specs.__file__).read_text()

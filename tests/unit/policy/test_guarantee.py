@@ -109,15 +109,23 @@ class WarningsTest(unittest.TestCase):
         self.assertIn("cache domain 1", text)
 
     def test_disagreement(self):
-        """One warning a flavor, with both numbers; numbered groups are added."""
+        """One warning a flavor, with both numbers."""
         (text,) = self.warnings(facts(promised("a", 3, resources=2)))
         self.assertIn("flavor f.a asks Placement for 2 ways", text)
         self.assertIn("sets 3 as iat:llc_ways", text)
-        specs = {"resources1:CUSTOM_IAT_LLC_WAY": "1", "resources_B:CUSTOM_IAT_LLC_WAY": "2"}
-        self.assertEqual(3, guarantee.placement_ways(specs))
-        (text,) = self.warnings(facts(guest("b", extra_specs=specs)))
-        self.assertIn("for 3 ways", text)
+        too_many = {"resources:CUSTOM_IAT_LLC_WAY": "65"}
+        (text,) = self.warnings(facts(guest("b", extra_specs=too_many)))
+        self.assertIn("for 65 ways", text)
         self.assertIn("does not set iat:llc_ways", text)
+
+    def test_said_to_placement_alone(self):
+        """What Placement counts is promised, and nothing contradicts it."""
+        specs = {"resources:CUSTOM_IAT_LLC_WAY": "3"}
+        self.assertEqual([], self.warnings(facts(guest("a", extra_specs=specs))))
+        (text,) = self.warnings(
+            facts(guest("a", extra_specs={"resources:CUSTOM_IAT_LLC_WAY": "6"}))
+        )
+        self.assertIn("over-committed", text)
 
     def test_not_counted_by_placement(self):
         """A guarantee of which Placement knows nothing can be given too often: the cure is told."""
