@@ -84,6 +84,11 @@ class Api:
         headers = {"OpenStack-API-Version": "placement 1.39"}
         return self._call("GET", f"{SERVICES['placement']}{path}", None, headers)
 
+    def images(self) -> set[str]:
+        """Return the ids of all images."""
+        found = self._call("GET", f"{SERVICES['image']}/v2/images", None)["images"]
+        return {image["id"] for image in found}
+
     def make_flavor(self, name: str, vcpus: int, extra_specs: Mapping[str, str]) -> str:
         """Make a flavor and return its id."""
         flavor = {"name": name, "vcpus": vcpus, "ram": MEMORY_MB, "disk": 0}
@@ -93,14 +98,18 @@ class Api:
             self.nova("POST", f"/flavors/{made}/os-extra_specs", specs)
         return str(made)
 
-    def boot(self, name: str, flavor: str, image: str = PLAIN, port: str | None = None) -> str:
-        """Ask for a guest and return its id; it is being built."""
+    def boot(
+        self, name: str, flavor: str, image: str = PLAIN, port: str | None = None, host: str = ""
+    ) -> str:
+        """Ask for a guest, on a host or on any, and return its id; it is being built."""
         server = {
             "name": name,
             "flavorRef": flavor,
             "imageRef": image,
             "networks": [{"port": port}] if port else "none",
         }
+        if host:
+            server["host"] = host
         return str(self.nova("POST", "/servers", {"server": server})["server"]["id"])
 
     def server(self, uuid: str) -> Mapping[str, Any] | None:

@@ -22,7 +22,7 @@ from iat_nova.store.database import HistoryError
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Inventory
 from tests.nova.api import PLAIN
-from tests.nova.cloud import Cloud, CloudError, until, why_not
+from tests.nova.cloud import Cloud, CloudError, agent, until, why_not
 
 RESULTS = pathlib.Path(__file__).parents[2] / "quickstart-run/nova-latency.txt"
 WITHIN_S = 1.0
@@ -68,6 +68,21 @@ class Picture:
         return self.masks.get(tenant.id)
 
 
+def recorded(state: pathlib.Path) -> Picture | None:
+    """Return what the agent of a state directory recorded last, None before that."""
+    with (
+        contextlib.suppress(HistoryError),
+        HistoryReader(state / "history.sqlite") as reader,
+    ):
+        latest = reader.latest(0)
+        if latest is None:
+            return None
+        inventory = reader.inventory(latest.iteration.inventory_id)
+        assert inventory is not None
+        return Picture(inventory, latest.iteration.effective or {})
+    return None
+
+
 class GuestCase(unittest.TestCase):
     """One cloud for a class, with nova-compute and the agent; each test ends its guests."""
 
@@ -86,8 +101,10 @@ class GuestCase(unittest.TestCase):
         cls.addClassCleanup(cls.cloud.close)
         cls.cloud.start()
         cls.addClassCleanup(cls._agent_ended_well)
-        agent = cls.enterClassContext(cls.cloud.agent())
-        until(lambda: cls.picture() or agent.poll() is not None, "an iteration", FIRST_ITERATION_S)
+        process = cls.enterClassContext(agent(cls.cloud.folder))
+        until(
+            lambda: cls.picture() or process.poll() is not None, "an iteration", FIRST_ITERATION_S
+        )
         # As an operator does it: after the agent has run once, before nova-compute starts.
         cls.provider_config = cls.cloud.folder / "provider_config/iat-nova.yaml"
         cls.cloud.iat_nova("provider-config", "-o", str(cls.provider_config))
@@ -115,17 +132,7 @@ class GuestCase(unittest.TestCase):
     @classmethod
     def picture(cls) -> Picture | None:
         """Return what the agent recorded last, None before its first iteration."""
-        with (
-            contextlib.suppress(HistoryError),
-            HistoryReader(cls.cloud.state / "history.sqlite") as reader,
-        ):
-            latest = reader.latest(0)
-            if latest is None:
-                return None
-            inventory = reader.inventory(latest.iteration.inventory_id)
-            assert inventory is not None
-            return Picture(inventory, latest.iteration.effective or {})
-        return None
+        return recorded(cls.cloud.state)
 
     def flavor(self, name: str, extra_specs: Mapping[str, str], vcpus: int = 1) -> str:
         """Make a flavor for this test; return its id."""

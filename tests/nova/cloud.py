@@ -24,7 +24,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from tests.functional import huge_pages, ovs_daemons
@@ -79,6 +79,107 @@ def until(condition: Callable[[], T], what: str, deadline_s: float = DEADLINE_S)
     return answer
 
 
+def configure(folder: pathlib.Path, values: Mapping[str, str]) -> None:
+    """Write the configuration of a host's services."""
+    (folder / "etc").mkdir(exist_ok=True)
+    for source in (HERE / "conf").iterdir():
+        text = string.Template(source.read_text()).safe_substitute(values)
+        (folder / "etc" / source.name).write_text(text)
+
+
+@contextlib.contextmanager
+def agent(folder: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the agent of a host with Nova's own nova.conf; SIGTERM ends it."""
+    command = [BIN / "iat-nova-agent", "--config-file", folder / "etc/nova.conf"]
+    with (folder / "log/agent.log").open("ab") as log:
+        process = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        process.wait(DEADLINE_S)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def iat_nova(folder: pathlib.Path, *arguments: str) -> str:
+    """Run the operator's command with a host's nova.conf; return what it prints."""
+    done = subprocess.run(
+        [BIN / "iat-nova", "--config-file", folder / "etc/nova.conf", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    if done.returncode:
+        raise CloudError(f"iat-nova {' '.join(arguments)}: {done.stderr}")
+    return done.stdout
+
+
+class Script:
+    """A host's script in process and mount namespaces of its own; nothing outlives it.
+
+    It says "ready" when its services run, then starts and stops nova-compute.
+    """
+
+    def __init__(
+        self, name: str, folder: pathlib.Path, environment: Mapping[str, str], *namespaces: str
+    ) -> None:
+        self._folder = folder
+        shared = ["--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
+        with (folder / "up.log").open("ab") as errors:
+            self._process = subprocess.Popen(
+                ["unshare", *namespaces, *shared, str(HERE / name)],
+                env={"PATH": os.environ.get("PATH", ""), **environment},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
+        self.pid = self._process.pid
+
+    def wait(self) -> None:
+        """Wait for its word. Raises `CloudError`."""
+        ready = b"ready\n"
+        said = self._words(ready)
+        if ready not in said:
+            log = (self._folder / "up.log").read_text(errors="replace")
+            outputs = "".join(
+                f"--- {path.name}\n{path.read_text(errors='replace')[-1500:]}"
+                for path in sorted(self._folder.glob("log/*.out"))
+            )
+            raise CloudError(f"the host did not start: {said.decode()}{log}\n{outputs}")
+
+    def order(self, order: str) -> bool:
+        """Have nova-compute started or stopped, or only ask; tell whether its process runs."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{order}\n".encode())
+        self._process.stdin.flush()
+        return b"runs" in self._words(b"\n")
+
+    def end(self) -> None:
+        """End the script; process 1 of the namespace goes with it, and all others with that."""
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _words(self, last: bytes) -> bytes:
+        """Return what the script says until it says the last word, ends, or time is up."""
+        said = b""
+        stream = self._process.stdout
+        assert stream is not None
+        deadline = time.monotonic() + START_S
+        while not said.endswith(last):
+            rest_s = deadline - time.monotonic()
+            if rest_s <= 0 or not select.select([stream], [], [], rest_s)[0]:
+                return said + b"\ntime is up\n"
+            if not (more := os.read(stream.fileno(), 4096)):
+                return said
+            said += more
+        return said
+
+
 class Cloud:
     """A running cloud; `start` it once, `close` ends it and leaves nothing.
 
@@ -108,6 +209,11 @@ class Cloud:
                 self.no_dpdk = str(error)
         values = {
             "DIR": str(self.folder),
+            "HOST": "compute1",
+            "INSTANCES": f"{self.folder}/state/instances",
+            "OVS": f"{self.folder}/ovs",
+            "POWER": "false",
+            "STRATEGY": "cpu_state",
             "NOVA": str(venv),
             # What nova-compute imports and a controller does not need.
             "PYTHON": str(with_plugin(venv, "libvirt-python")),
@@ -117,8 +223,12 @@ class Cloud:
             "HUGE": "" if self.no_dpdk else f"{self.folder}/huge",
             "HUGE_MOUNTS": "" if self.no_dpdk else f'"{self.folder}/huge"',  # libvirt's list
         }
-        self._configure(venv, values)
-        self._run(values)
+        self.values = values | {"DEDICATED": str(self.dedicated), "SHARED": str(self.shared)}
+        configure(self.folder, self.values)
+        shutil.copy(venv / "etc/nova/api-paste.ini", self.folder / "etc")
+        self.script = Script("up.sh", self.folder, self.values, "--net")
+        self._stack.callback(self.script.end)
+        self.script.wait()
         self._stack.enter_context(self._network())
         self.api.log_in()
 
@@ -128,25 +238,18 @@ class Cloud:
 
     def start_compute(self) -> None:
         """Start nova-compute and wait until the scheduler may use it."""
-        self.compute("start")
+        self.script.order("start")
         try:
             until(lambda: self.api.nova("GET", "/os-hypervisors")["hypervisors"], "nova-compute")
             until(self._in_placement, "nova-compute has told Placement of the host")
         except CloudError as error:
             raise CloudError(f"{error}\n{self.log('nova-compute.log')}") from error
 
-    def compute(self, order: str) -> bool:
-        """Have nova-compute started or stopped, or only ask; tell whether its process runs."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{order}\n".encode())
-        self._process.stdin.flush()
-        return b"runs" in self._words(b"\n")
-
     def restart_compute(self, *, reports: bool = True) -> None:
         """Do as ``systemctl restart nova-compute``, and wait until it reports that it is there."""
-        self.compute("stop")
+        self.script.order("stop")
         before = self._reported()
-        self.compute("start")
+        self.script.order("start")
         if reports:
             until(lambda: self._reported() != before, "nova-compute reports")
 
@@ -163,33 +266,9 @@ class Cloud:
             for one in providers
         )
 
-    @contextlib.contextmanager
-    def agent(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Run the agent with Nova's own nova.conf."""
-        command = [BIN / "iat-nova-agent", "--config-file", self.folder / "etc/nova.conf"]
-        with (self.folder / "log/agent.log").open("ab") as log:
-            process = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL)
-        try:
-            yield process
-            process.send_signal(signal.SIGTERM)
-            process.wait(DEADLINE_S)
-        finally:
-            process.kill()
-            process.wait()
-
     def iat_nova(self, *arguments: str) -> str:
-        """Run the operator's command with Nova's nova.conf; return what it prints."""
-        config = ["--config-file", self.folder / "etc/nova.conf"]
-        done = subprocess.run(
-            [BIN / "iat-nova", *config, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-        if done.returncode:
-            raise CloudError(f"iat-nova {' '.join(arguments)}: {done.stderr}")
-        return done.stdout
+        """Run the operator's command on the host; return what it prints."""
+        return iat_nova(self.folder, *arguments)
 
     def openstack(
         self, command: str, typed: str = "", *, may_fail: bool = False
@@ -232,64 +311,11 @@ class Cloud:
         command = ["ovs-vsctl", "--timeout=20", f"--db=unix:{self.folder}/ovs/db.sock", *arguments]
         subprocess.run(command, check=True, capture_output=True)  # has done it when it ends
 
-    def _configure(self, venv: pathlib.Path, values: dict[str, str]) -> None:
-        etc = self.folder / "etc"
-        etc.mkdir()
-        values = values | {"DEDICATED": str(self.dedicated), "SHARED": str(self.shared)}
-        for source in (HERE / "conf").iterdir():
-            text = string.Template(source.read_text()).safe_substitute(values)
-            (etc / source.name).write_text(text)
-        shutil.copy(venv / "etc/nova/api-paste.ini", etc)
-
-    def _run(self, environment: dict[str, str]) -> None:
-        """Start `up.sh` in its namespaces and wait for its word."""
-        errors = self._stack.enter_context((self.folder / "up.log").open("ab"))
-        namespaces = ["--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
-        self._process = subprocess.Popen(
-            ["unshare", *namespaces, str(HERE / "up.sh")],
-            env={"PATH": os.environ.get("PATH", ""), **environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-        )
-        self._stack.callback(self._end)
-        ready = b"\nready\n"
-        said = self._words(ready)
-        if ready not in said:
-            log = (self.folder / "up.log").read_text(errors="replace")
-            outputs = "".join(
-                f"--- {path.name}\n{path.read_text(errors='replace')[-1500:]}"
-                for path in sorted(self.folder.glob("log/*.out"))
-            )
-            raise CloudError(f"the cloud did not start: {said.decode()}{log}\n{outputs}")
-
-    def _words(self, last: bytes) -> bytes:
-        """Return what `up.sh` says until it says the last word, ends, or time is up."""
-        said = b""
-        stream = self._process.stdout
-        assert stream is not None
-        deadline = time.monotonic() + START_S
-        while last not in said:
-            rest_s = deadline - time.monotonic()
-            if rest_s <= 0 or not select.select([stream], [], [], rest_s)[0]:
-                return said + b"\ntime is up\n"
-            if not (more := os.read(stream.fileno(), 4096)):
-                return said
-            said += more
-        return said
-
-    def _end(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            stream.close()
-        self._process.kill()  # process 1 of the namespace goes with it, and all others with that
-        self._process.wait()
-
     @contextlib.contextmanager
     def _network(self) -> Iterator[None]:
         """Let this thread, and processes it starts, reach the cloud's network."""
         with open("/proc/thread-self/ns/net") as ours:
-            with open(f"/proc/{self._process.pid}/ns/net") as theirs:
+            with open(f"/proc/{self.script.pid}/ns/net") as theirs:
                 _enter(theirs.fileno())
             try:
                 yield

@@ -30,42 +30,87 @@ def body_of(environ):
 
 
 class Glance:
-    """Two images of the same content, one of which has its guests pinned whatever the flavor."""
+    """Two images of the same content, and what Nova uploads when a guest is shelved.
 
-    def __init__(self, content):
-        self.content = content
+    One of the two has its guests pinned whatever the flavor. Contents are files in `folder`.
+    """
+
+    def __init__(self, content, folder):
+        self.folder = folder
+        self.images = {}
+        folder.mkdir()
+        for identity, more in IMAGES.items():
+            self.images[identity] = BARE | {"id": identity, "visibility": "public", **more}
+            self.store(identity, [content])
 
     def __call__(self, environ, start):
         path = environ["PATH_INFO"].rstrip("/")
+        method = environ["REQUEST_METHOD"]
         if path in ("", "/versions"):
             link = {"rel": "self", "href": f"http://{environ['HTTP_HOST']}/v2/"}
             version = {"id": "v2.0", "status": "CURRENT", "links": [link]}
             return reply(start, {"versions": [version]}, "300 Multiple Choices")
         if path == "/v2/schemas/image":
             return reply(start, self.schema())
+        if path == "/v2/images" and method == "POST":
+            identity = str(uuid.uuid4())
+            self.images[identity] = BARE | body_of(environ) | {"id": identity}
+            return reply(start, self.images[identity], "201 Created")
         if path == "/v2/images":
-            return reply(start, {"images": [self.record(identity) for identity in IMAGES]})
-        found = re.fullmatch(r"/v2/images/([^/]+)(/file)?", path)
-        if not found or found[1] not in IMAGES:
+            return reply(start, {"images": list(self.images.values())})
+        found = re.fullmatch(r"/v2/images/([^/]+)(/file|/members)?", path)
+        if not found or found[1] not in self.images:
             return reply(start, {}, "404 Not Found")
-        return send(start, self.content) if found[2] else reply(start, self.record(found[1]))
+        identity, below = found.groups()
+        if below == "/members":  # the owner of a snapshot may see it: here everybody may
+            return reply(start, body_of(environ) | {"image_id": identity, "status": "pending"})
+        if below == "/file" and method == "PUT":
+            self.store(identity, chunks(environ["wsgi.input"]))
+            return send(start, b"", "204 No Content")
+        if below == "/file":
+            return send(start, (self.folder / identity).read_bytes())
+        if method == "DELETE":
+            del self.images[identity]
+            (self.folder / identity).unlink(missing_ok=True)
+            return send(start, b"", "204 No Content")
+        if method == "PATCH":
+            for change in body_of(environ):
+                name = change["path"].removeprefix("/")
+                if change["op"] == "remove":
+                    del self.images[identity][name]
+                else:
+                    self.images[identity][name] = change["value"]
+        return reply(start, self.images[identity])
 
-    def record(self, identity):
-        return {
-            "id": identity, "status": "active", "visibility": "public", "owner": "admin",
-            "disk_format": "raw", "container_format": "bare", "size": len(self.content),
-            "min_disk": 0, "min_ram": 0, "checksum": hashlib.md5(self.content).hexdigest(),
-            "protected": False, "tags": [], "created_at": "2026-01-01T00:00:00Z",
-            "updated_at": "2026-01-01T00:00:00Z", "schema": "/v2/schemas/image", **IMAGES[identity],
-        }  # fmt: skip
+    def store(self, identity, content):
+        """Write an image's content: from then on the image is active."""
+        path = self.folder / identity
+        with path.open("wb") as file:
+            file.writelines(content)
+        checksum = hashlib.md5(path.read_bytes()).hexdigest()
+        size = path.stat().st_size
+        self.images[identity] |= {"status": "active", "size": size, "checksum": checksum}
 
     def schema(self):
-        """Nova drops what the schema does not list, and takes what is not basic for a property."""
-        names = {*self.record(PLAIN), *self.record(PINNING)}
-        return {
-            "name": "image",
-            "properties": {name: {"is_base": not name.startswith("hw_")} for name in names},
-        }
+        """Return what Nova takes for basic: all else is a property."""
+        return {"name": "image", "properties": {name: {} for name in (*BARE, "id", "name")}}
+
+
+# What an image has that was made and not yet filled.
+BARE = {
+    "status": "queued", "visibility": "private", "owner": "admin", "disk_format": "raw",
+    "container_format": "bare", "size": None, "min_disk": 0, "min_ram": 0, "checksum": None,
+    "protected": False, "tags": [], "created_at": "2026-01-01T00:00:00Z",
+    "updated_at": "2026-01-01T00:00:00Z", "schema": "/v2/schemas/image",
+}  # fmt: skip
+
+
+def chunks(stream):
+    """Yield what was sent in chunks, which wsgiref leaves as they come."""
+    while size := int(stream.readline().split(b";")[0], 16):
+        yield stream.read(size)
+        stream.readline()
+    stream.readline()
 
 
 STORE = {}

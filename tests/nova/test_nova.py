@@ -10,7 +10,7 @@ import libvirt
 import yaml
 
 from iat_nova.model import AttachmentKind, DeviceModel, Priority, TenantKind
-from tests.nova import client, rally, tempest_plugin, withdraw
+from tests.nova import client, hosts, rally, tempest_plugin, withdraw
 from tests.nova.api import PINNING, Refused
 from tests.nova.case import WITHIN_S, distribution
 from tests.nova.cloud import until
@@ -22,7 +22,11 @@ WAYS = "CUSTOM_IAT_LLC_WAY"
 
 
 class NovaTest(
-    client.ClientTests, rally.RallyTests, tempest_plugin.TempestTests, withdraw.WithdrawTests
+    client.ClientTests,
+    hosts.HostTests,
+    rally.RallyTests,
+    tempest_plugin.TempestTests,
+    withdraw.WithdrawTests,
 ):
     """All that needs the cloud, in one class: it takes longer to start than most tests."""
 
@@ -124,8 +128,8 @@ class NovaTest(
         self.assertIn(self._testMethodName, pool.members)
 
     def test_pinned(self):
-        """Performance-critical, with the ways that it was promised, or more."""
-        uuid = self.boot(PINNED | PC | {"iat:llc_ways": "2", f"resources:{WAYS}": "2"})
+        """Performance-critical, with the ways that Placement has counted for it, or more."""
+        uuid = self.boot(PINNED | PC | {f"resources:{WAYS}": "2"})
         self.assert_own(uuid, Priority.PC)
         self.assertLessEqual(2, self.seen().mask_of(uuid).count)
 
@@ -253,6 +257,34 @@ class NovaTest(
         self.watch_it_start(uuid)
         self.assertNotEqual(first, self.seen().guest(uuid).run)
         self.assert_own(uuid, Priority.PC)
+
+    def test_shelved(self):
+        """A shelved guest has given its ways back; unshelved it has them again, offloaded or not.
+
+        Placement counts them until the guest is offloaded.
+        """
+        uuid = self.boot(PINNED | PC | {f"resources:{WAYS}": "2"})
+        spooled = self.cloud.state / f"spool/{uuid}.json"
+        for offload in (False, True):
+            self.cloud.api.action(uuid, "shelve")
+            self.watch_it_end(uuid)
+            until(lambda: self.status(uuid) == "SHELVED", "the guest is shelved")
+            self.assertEqual((2, 3), (self.used_ways(), len(self.cloud.api.images())))
+            if offload:
+                self.cloud.api.action(uuid, "shelveOffload")
+                until(lambda: self.status(uuid) == "SHELVED_OFFLOADED", "the guest is offloaded")
+                until(lambda: self.used_ways() == 0, "its ways are free in Placement")
+                until(lambda: not spooled.exists(), "nothing in the spool")
+            self.cloud.api.action(uuid, "unshelve")
+            self.watch_it_start(uuid)
+            self.assert_own(uuid, Priority.PC)
+            self.assertLessEqual(2, self.seen().mask_of(uuid).count)
+            until(lambda: len(self.cloud.api.images()) == 2, "its image is deleted")
+            until(spooled.exists, "nova-compute's notification in the spool")
+            self.assertEqual(2, self.used_ways())
+
+    def used_ways(self):
+        return self.cloud.api.placement(f"{self.provider}/usages")["usages"].get(WAYS, 0)
 
     def test_an_older_novas_metadata(self):
         """Without extra specs in the metadata the agent has those the driver spooled."""

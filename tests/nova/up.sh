@@ -17,33 +17,10 @@ HERE=$(cd "$(dirname "$0")" && pwd)
 export PATH=$NOVA/bin:/usr/sbin:/sbin:$PATH LC_ALL=C.UTF-8
 cd "$DIR"
 mkdir -p run log lock keystone state/instances provider_config iat huge ovs mysql-tmp
-mkdir -p rabbit/{mnesia,log} lv/{etc,run,lib,cache,log}
+mkdir -p rabbit/{mnesia,log}
 CONF="--config-file etc/nova.conf"
 
-say() { printf '%4d s  %s\n' "$SECONDS" "$1"; }
-start() {
-    local name=$1
-    shift
-    "$@" >"log/$name.out" 2>&1 </dev/null &
-}
-until_ok() {
-    local deadline
-    deadline=$((SECONDS + 180))
-    until "$@" >/dev/null 2>&1; do
-        if ((SECONDS > deadline)); then
-            echo "gave up: $*" >&2
-            return 1
-        fi
-        sleep 0.1
-    done
-}
-listening() { exec 3<>"/dev/tcp/127.0.0.1/$1"; }
-nova() {
-    local program=$1
-    shift
-    "$PYTHON" "$NOVA/bin/nova-$program" "$@"
-}
-sql() { mariadb -S run/mysql.sock -u root "$@"; }
+source "$HERE/services.sh"
 
 function prepare_namespaces {
     # /sys shows the interfaces of the namespace it was mounted in.
@@ -52,15 +29,7 @@ function prepare_namespaces {
         mount -t hugetlbfs hugetlbfs "$HUGE"
     fi
     ip link set lo up
-    # The folders of the machine's own libvirt and Open vSwitch, for us alone.
-    cp -a /etc/libvirt/. lv/etc/
-    cp etc/qemu.conf lv/etc/
-    local pair
-    for pair in lv/etc:/etc/libvirt lv/run:/run/libvirt lv/lib:/var/lib/libvirt \
-        lv/cache:/var/cache/libvirt lv/log:/var/log/libvirt ovs:/run/openvswitch; do
-        mkdir -p "${pair#*:}"
-        mount --bind "${pair%%:*}" "${pair#*:}"
-    done
+    own_folders ovs:/run/openvswitch
 }
 
 # Open vSwitch in userspace, without PMD threads until a test wants them.
@@ -139,18 +108,4 @@ until_ok grep -q 'Starting conductor node' log/nova-conductor.log # else its fir
 wait $tried
 say "Keystone, nova-api, Placement, RabbitMQ and libvirt run"
 echo ready
-# Each is answered, a line for a line.
-while read -r line; do
-    case $line in
-        start)
-            # Not by the function, of which the process would be a child.
-            start compute "$PYTHON" "$NOVA/bin/nova-compute" $CONF
-            compute=$!
-            ;;
-        stop)
-            kill "$compute" || true # it may have ended by itself
-            wait "$compute" || true
-            ;;
-    esac
-    if kill -0 "$compute" 2>/dev/null; then echo runs; else echo ended; fi
-done
+obey "$PYTHON" "$NOVA/bin/nova-compute" $CONF

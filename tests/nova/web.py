@@ -13,8 +13,8 @@ from serving import serve
 
 
 def main():
-    content = pathlib.Path(sys.argv.pop()).read_bytes()
-    serve(9292, stubs.Glance(content))
+    image = pathlib.Path(sys.argv.pop())
+    serve(9292, stubs.Glance(image.read_bytes(), image.with_name("images")))
     serve(9696, stubs.neutron)
     # They read their configuration as they are imported, and answer each other's first question.
     from placement.wsgi import init_application
