@@ -7,6 +7,9 @@ source has never answered since the start, nothing is written; that ends by itse
 is tried again after growing pauses, as most of what refuses goes away: RMIDs that are all in use, a
 group that is busy. After a conflicting change of what is ours the agent only observes until its
 next start: it restores once and fights nobody.
+
+CPUs come and go: the kernel then resets their settings, and operations fail. A failure during
+which a CPU came or went is an event, not an error, and no other program is blamed for a reset.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
 from iat_nova.enforcement.enforcer import Enforcer, ForeignHand
+from iat_nova.enforcement.snapshot import Restored
 from iat_nova.hardware.api import HardwareError, LastingRefusal
+from iat_nova.hardware.cpu_watch import FIXED, TRIES, Cpus
 from iat_nova.model import Facts
 from iat_nova.model.reasons import Code
 from iat_nova.report import words
@@ -38,13 +43,14 @@ class Outside:
     `owners` names who else allocates cache, `changes` what another program did to what is ours,
     `unrestored` what an earlier end, or a restore of ours, could not reach because it was offline,
     and still cannot; `missing` what is not there to write to (resctrl); it is asked at every
-    iteration.
+    iteration. `cpus`: which CPUs came or went.
     """
 
     owners: Tell = tuple
     changes: Tell = tuple
     unrestored: Tell = tuple
     missing: Tell = tuple
+    cpus: Cpus = FIXED
 
 
 ALONE = Outside()
@@ -133,8 +139,18 @@ class Interlock:
         try:
             self._look(facts)
         except HardwareError as error:
-            problem = f"cannot see who else allocates cache here: {error}"
-        self._journal.note(Code.OWNERS_UNKNOWN, problem, "other owners can be seen again")
+            if self.excuses("cannot check for other cache users"):
+                return
+            problem = f"cannot check for other cache users: {error}"
+        over = "other cache users can be checked for again"
+        self._journal.note(Code.OWNERS_UNKNOWN, problem, over)
+
+    def excuses(self, failure: str) -> bool:
+        """Whether CPUs came or went, so that a failure means nothing; logged as an event."""
+        event = self._outside.cpus.moved()
+        if event is not None:
+            self._journal.tell(f"{failure}: {event} meanwhile; retrying")
+        return event is not None
 
     def _wait_for(self, sources: tuple[str, ...]) -> None:
         """Observe until each source has answered once: whose CPUs are whose is not known before."""
@@ -149,12 +165,27 @@ class Interlock:
         self._tell(Code.RESCTRL_UNMOUNTED, missing, "resctrl is mounted again")
         self._tell(Code.CACHETUNE, tuned, gone)
         self._tell(Code.OTHER_OWNER, "" if missing else "; ".join(self._outside.owners()), gone)
-        if not self._reasons:
-            changes = (*self._outside.changes(), *self._enforcer.foreign_ddio())
-            if changes:
-                self._yield_to_hand("; ".join(changes))
+        if not self._reasons and (changes := self._conflicts()):
+            self._yield_to_hand("; ".join(changes))
         if self._reasons and self._enforcer.wrote:
             self.restore()  # tried again at each look while it fails
+
+    def _conflicts(self) -> tuple[str, ...]:
+        """Return the changes by other programs: found by two readings, with the same CPUs online.
+
+        The kernel resets the settings of what was offline; the next look writes them anew.
+        """
+        first = self._changes()
+        if not first:
+            return ()
+        again = self._changes()
+        changes = tuple(change for change in first if change in again)
+        if changes and self.excuses("cannot compare settings with what was written"):
+            return ()
+        return changes
+
+    def _changes(self) -> tuple[str, ...]:
+        return (*self._outside.changes(), *self._enforcer.foreign_ddio())
 
     def _tell(self, code: Code, reason: str, over: str) -> None:
         """Only observe for a reason that ends by itself, or no longer."""
@@ -164,10 +195,9 @@ class Interlock:
             self._journal.solved(code, over)
 
     def _tell_unrestored(self) -> None:
-        left = "; ".join(self._outside.unrestored())
-        problem = f"some original settings are not restored yet: {left}" if left else None
+        left = "; ".join(self._outside.unrestored()) or None
         over = "settings that were out of reach at a restore are restored, too"
-        self._journal.note(Code.NOT_RESTORED, problem, over, "offline")
+        self._journal.notice(Code.RESTORE_WAITS, left, over)
 
     def refused(self, error: HardwareError) -> None:
         """Put the host back and only observe from now on: a write was refused, or came between."""
@@ -200,7 +230,7 @@ class Interlock:
         """
         wrote = self._enforcer.wrote
         try:
-            restored = self._enforcer.restore()
+            restored = self._restore()
         except HardwareError as error:
             text = f"the hardware could not be restored: {error}; run `iat-nova restore`"
             self._journal.problem(Code.NOT_RESTORED, text)
@@ -213,6 +243,16 @@ class Interlock:
                 f"original settings restored and read back: {', '.join(restored.agreed)}"
             )
         return True
+
+    def _restore(self) -> Restored:
+        for _ in range(TRIES - 1):
+            try:
+                return self._enforcer.restore()
+            except HardwareError:
+                if not self.excuses("cannot restore all settings"):
+                    raise
+                self._outside.cpus.begin()
+        return self._enforcer.restore()
 
     def _only_observe(self, code: Code, reason: str) -> None:
         self._reasons[code] = reason

@@ -3,7 +3,7 @@
 
 One log line a decision that did something; while stable none, or with debug one an iteration. A
 problem is reported once, when it begins, and once when it ends; while it lasts it is part of every
-status.
+status. Notices are reported in the same way: expected states such as CPUs that are offline.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Journal:
         self._last_look: tuple[object, ...] = ()  # all that was seen
         self._last_picture: tuple[object, ...] = ()  # what of it does not change by itself
         self._problems: dict[tuple[Code, str], str] = {}
+        self._notices: dict[tuple[Code, str], str] = {}
         self._warnings: tuple[Reason, ...] = ()
         self._layouts: dict[int, Layout] = {}  # the last decided, by cache domain
         self._states: dict[int, Any] = {}  # after the last decision, by cache domain
@@ -173,6 +174,15 @@ class Journal:
             self._problems[key] = text
             self._tell("error", text)
 
+    def notice(self, code: Code, text: str | None, over: str, subject: object = "") -> None:
+        """Report an expected state of the host: when it begins, and that it is `over`."""
+        key = (code, str(subject))
+        before = self._notices.pop(key, None)
+        if text is not None:
+            self._notices[key] = text
+        if text != before:
+            self._tell("info", over if text is None else text)
+
     def failed(self, code: Code, text: str, subject: object = "") -> None:
         """Tell of the exception that is being handled, its traceback once in the log."""
         if self._problems.get((code, str(subject))) != text:
@@ -240,6 +250,7 @@ class Journal:
             paused_until_s=pause.until_s if pause else None,
             paused_reason=pause.reason if pause else None,
             problems=tuple(problems),
+            notices=tuple(Reason(code, text) for (code, _), text in sorted(self._notices.items())),
         )
         self._observer.status(self._latest)
         self._heartbeat.iteration(self._latest.interval_s, self._history.problem)

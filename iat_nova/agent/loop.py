@@ -23,6 +23,7 @@ from iat_nova.agent.holding import Holding
 from iat_nova.agent.interlock import ALONE, Interlock, Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.monitoring import Following, Monitored, TenantMonitor
+from iat_nova.agent.offline import OfflineCpus
 from iat_nova.agent.policy_keeper import PolicyKeeper, Render
 from iat_nova.agent.sampling import Sampler
 from iat_nova.agent.shadow import Shadow, decide
@@ -110,7 +111,9 @@ class Agent:
         self.inventory = inventory
         self.make_strategy = make_strategy
         self.counters = counters if monitor is None else Monitored(counters, monitor)
-        self._following = None if monitor is None else Following(monitor, journal, clock)
+        self._following = (
+            None if monitor is None else Following(monitor, journal, clock, outside.cpus)
+        )
         self.enforcer = enforcer
         self.journal = journal
         self.clock = clock
@@ -120,6 +123,7 @@ class Agent:
         self.drift = drift
         self.shadow = shadow
         self.interlock = Interlock(enforcer, journal, clock, outside, observe=observe)
+        self._offline = OfflineCpus(outside.cpus, enforcer, journal)
         self._stop = threading.Event()
         self._failure: str | None = None
         self._sampler = Sampler()
@@ -158,7 +162,7 @@ class Agent:
                 self.clock.wait(self.inventory.changed, pause_s)
                 if self._stop.is_set():
                     break
-                if self.inventory.changed.is_set():
+                if self._offline.moved(self._domains) or self.inventory.changed.is_set():
                     self.get_tenant_info()
                 pause_s = FIRST_SAMPLE_S
                 if self.clock.now() - self._polled_s >= LEAST_SAMPLE_S:
@@ -211,12 +215,13 @@ class Agent:
         self.policies.look(facts.host, self._use)
         classified = self._classify(facts)
         for domain, seen in self.holding.apply(classified.domains).items():
-            if self._offline(seen.domain, facts):
+            if self._offline.skips(seen.domain, facts):
                 self.tenants.pop(domain, None)
                 continue
             inventory = _ddio_fixed(seen) if domain in self._fixed else seen
             if self.tenants.get(domain) != inventory:
                 self.tenants[domain] = inventory
+        self._offline.notice_guests(facts)
         self._show_to_shadow(facts)
         self.interlock.look(facts)
         self._compare_offer(facts)
@@ -254,14 +259,6 @@ class Agent:
         self.journal.placement(found)
         self.journal.note(Code.PLACEMENT_OFFER, problem, "provider.yaml agrees with this host")
 
-    def _offline(self, domain: CacheDomain, facts: Facts) -> bool:
-        """Whether a whole domain is offline: it is skipped until it is back."""
-        gone = set(domain.cpus).isdisjoint(facts.host.online_cpus)
-        text = f"cache domain {domain.id}: all CPUs offline; cache domain skipped"
-        over = f"cache domain {domain.id}: CPUs are online again"
-        self.journal.note(Code.DOMAIN_OFFLINE, text if gone else None, over, domain.id)
-        return gone
-
     def _watch(self) -> None:
         """Count on the CPUs of all tenants; what cannot be counted stays without rates."""
         tenants = (one for known in self.tenants.values() for one in known.tenants)
@@ -269,6 +266,8 @@ class Agent:
         try:
             self.counters.watch({cpu for tenant in tenants for cpu in tenant.cpus})
         except HardwareError as error:
+            if self.interlock.excuses("cannot count on all CPUs"):
+                return
             problem = f"counters unavailable for some CPUs: {error}"
         self.journal.note(Code.NOT_ALL_COUNTED, problem, "counters available again")
 
@@ -278,7 +277,8 @@ class Agent:
         try:
             samples = self._sampler.update(self.counters.read(), self.tenants)
         except HardwareError as error:
-            self.journal.problem(Code.COUNTERS_UNREADABLE, str(error))
+            if not self.interlock.excuses("cannot read the counters"):
+                self.journal.problem(Code.COUNTERS_UNREADABLE, str(error))
             return {}
         self.journal.solved(Code.COUNTERS_UNREADABLE, "the counters can be read again")
         return samples
@@ -374,7 +374,11 @@ class Agent:
             self.inventory.changed.set()  # it went since we looked: look again
             return None
         except HardwareError as error:
-            self.interlock.refused(error)
+            if self.interlock.excuses(f"cannot write masks of cache domain {decision.domain}"):
+                self.enforcer.forget(decision.domain)
+                self.inventory.changed.set()
+            else:
+                self.interlock.refused(error)
             return None
         self.interlock.accepted()
         return effective

@@ -15,6 +15,7 @@ from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
 from iat_nova.hardware.api import Counters, Counts, HardwareError, TenantCounts
+from iat_nova.hardware.cpu_watch import FIXED, Cpus
 from iat_nova.model import DomainInventory
 from iat_nova.model.reasons import Code
 
@@ -52,9 +53,16 @@ class Monitored:
 
 
 class Following:
-    """Keeps a monitor's groups where tenants' CPUs are."""
+    """Keeps a monitor's groups where tenants' CPUs are; `cpus`: which of them came or went."""
 
-    def __init__(self, monitor: TenantMonitor, journal: Journal, clock: Clock) -> None:
+    def __init__(
+        self,
+        monitor: TenantMonitor,
+        journal: Journal,
+        clock: Clock,
+        cpus: Cpus = FIXED,
+    ) -> None:
+        self._cpus = cpus
         self._monitor = monitor
         self._journal = journal
         self._clock = clock
@@ -75,6 +83,9 @@ class Following:
             else:
                 self._monitor.close()
         except HardwareError as error:
+            if event := self._cpus.moved():
+                self._journal.tell(f"cannot monitor all tenants: {event} meanwhile; retrying")
+                return
             self._retry.failed(self._clock.now())
             self._tell(str(error))
         else:

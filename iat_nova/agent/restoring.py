@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from iat_nova.agent.hand_over import HandOverFiles
 from iat_nova.conf import WRITER_LOCK, Settings
-from iat_nova.enforcement.snapshot import HostTaken, RestoreError, Snapshot
+from iat_nova.enforcement.snapshot import HostTaken, Restored, RestoreError, Snapshot
 from iat_nova.hardware import backends, pqos, probe
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.locks import lock_holder
@@ -50,14 +50,18 @@ def writer(host: probe.Host) -> int | None:
     return lock_holder(WRITER_LOCK, host.roots.proc)
 
 
-def all_back(keeper: Snapshot) -> tuple[str, ...]:
-    """Restore; tell what was done. Raises `HardwareError` with what could not be restored."""
+def all_back(keeper: Snapshot) -> Restored:
+    """Restore; tell what was done, and what is out of reach. Raises `HardwareError` for the rest.
+
+    Settings of CPUs that are offline are out of reach: no failure of an end, which keeps them in
+    the snapshot.
+    """
     restored = keeper.restore()
-    not_restored = (*restored.failed, *out_of_reach(restored.left))
-    if not_restored or restored.stale:
+    if restored.failed or restored.stale:
+        not_restored = (*restored.failed, *out_of_reach(restored.left))
         told = ("not restored: " + "; ".join(not_restored)) if not_restored else "restored"
         raise RestoreError("; ".join(filter(None, (told, restored.stale))))
-    return restored.done
+    return restored
 
 
 def out_of_reach(left: Iterable[str]) -> tuple[str, ...]:
@@ -95,7 +99,10 @@ def restore(
     try:
         with keeper.only_writer():
             left.remove()
-            return (*all_back(keeper), *host.resctrl.remove_left_over())
+            restored = all_back(keeper)
+            if left_over := out_of_reach(restored.left):
+                raise RestoreError("not restored: " + "; ".join(left_over))
+            return (*restored.done, *host.resctrl.remove_left_over())
     except HostTaken:
         if unless_taken and not left.pending:  # else that writer is about to end without restoring
             return ()

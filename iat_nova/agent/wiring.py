@@ -33,6 +33,7 @@ from iat_nova.enforcement.saved_first import PortsOff, SavedFirst
 from iat_nova.enforcement.snapshot import Snapshot
 from iat_nova.hardware import backends, probe
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError, PortDca
+from iat_nova.hardware.cpu_watch import FIXED, Cpus, CpuWatch, settled
 from iat_nova.hardware.monitor import Monitor, offered
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.rootport import RootPorts
@@ -66,7 +67,8 @@ class Machine:
     chosen and why. DDIO goes off on `ports` with the first layout. `remove_left_over` removes what
     carries our name although no snapshot names it, `missing` names what is not there to be written
     to, `monitor` counts what tenants have in the LLC, where that is asked for. `succession` hands
-    the machine to the next agent, where that can be.
+    the machine to the next agent, where that can be. `watch` makes what notices CPUs that come and
+    go.
     """
 
     counters: Counters
@@ -84,6 +86,7 @@ class Machine:
     missing: Callable[[], tuple[str, ...]] = tuple
     monitor: TenantMonitor | None = None
     succession: Succession | None = None
+    watch: Callable[[], Cpus] = lambda: FIXED
 
     def finish(self) -> None:
         """Restore settings that an earlier restore could not reach and that are in reach now."""
@@ -104,24 +107,28 @@ class Machine:
 
         `adopt`: go on instead with what the last agent left, which is given then. Nothing is saved
         before something is to be written: who only observes has nothing to undo.
-        Raises `HardwareError` when somebody else writes, or the host cannot be restored.
+        Raises `HardwareError` when somebody else writes, or the host cannot be restored. Settings
+        of CPUs that are offline at the end stay in the snapshot.
         """
         if self.snapshot is None:
             yield None
             return
         with self.snapshot.only_writer():
-            left = self._adopted() if adopt else None
-            if left is None:
+            adopted = self._adopted() if adopt else None
+            if adopted is None:
                 for line in self.snapshot.put_back().done:
                     LOG.warning("an earlier agent had not restored the host; now: %s", line)
                 for line in self.remove_left_over():
                     LOG.warning("left over without a snapshot: %s", line)
             try:
-                yield left
+                yield adopted
             finally:
                 if not self.snapshot.handed_over:  # the agent did so when it ended, if it could
-                    for line in restoring.all_back(self.snapshot):
+                    restored = restoring.all_back(self.snapshot)
+                    for line in restored.done:
                         LOG.info("restored: %s", line)
+                    for line in restoring.out_of_reach(restored.left):
+                        LOG.info("not restored yet: %s", line)
 
     def _adopted(self) -> Left | None:
         """Take over what the last agent left, None where there is nothing or that cannot be."""
@@ -175,6 +182,7 @@ def machine(settings: Settings) -> Machine:
         missing=hands.missing,
         monitor=tenant_monitor(settings, host, hands),
         succession=succession,
+        watch=lambda: CpuWatch(host.topology),
     )
 
 
@@ -358,7 +366,9 @@ def agent(
         placement=ProviderFiles(settings).compare,
         drift=drift,
         observe=settings.mode == "observe",
-        outside=Outside(hands.owners, hands.inspect, hands.unrestored, hands.missing),
+        outside=Outside(
+            hands.owners, hands.inspect, hands.unrestored, hands.missing, hands.watch()
+        ),
         shadow=shadow,
         monitor=hands.monitor,
         succession=hands.succession,
@@ -373,24 +383,25 @@ def host_reader(
     ports: RootPorts | None = None,
     clock: Clock | None = None,
     left: Left | None = None,
+    cpus: Cpus = FIXED,
 ) -> Callable[[], HostFacts]:
     """Return what reads the host's own facts, whenever it is called: CPUs come and go.
 
     `first` is called before each reading: what was left of an earlier agent must not be taken for
     what this one found. `clock` gives the time of day, `ports` are the root
     ports that strategies may switch. `left`: what was adopted, with DDIO's ways as they were found
-    before it.
+    before it. `cpus`, for this reader alone: which CPUs came or went during a reading.
 
     Raises `HardwareError` where the cache domains cannot be read now; what it returns raises
     `OSError` where they cannot be read later.
     """
-    domains = allocator.domains() if left is None else left.domains
+    domains = settled(cpus, allocator.domains) if left is None else left.domains
     found = {domain.id: domain.ddio_found for domain in domains}
 
     def read() -> HostFacts:
         try:
             first()
-            domains = allocator.domains()
+            domains = settled(cpus, allocator.domains)
             domains = domains if ports is None else ports.assign(domains)
         except HardwareError as error:
             raise OSError(str(error)) from error

@@ -150,6 +150,10 @@ class Enforcer:
         self._writes += 1
         return effective
 
+    def forget(self, domain: int) -> None:
+        """Have the next layout of a domain written anew: the kernel may have reset its masks."""
+        self._written.pop(domain, None)
+
     def keep_snapshot(self) -> str:
         """Write the snapshot's file again if it is lost; return the reason, or "".
 

@@ -346,6 +346,8 @@ def _cha_by_registers(
 def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, Choice]:
     """Count what devices write on a CPU that does not tell hits from misses."""
     role, without = "ddio counters", "this CPU does not count hits and misses of devices"
+    if not model.fabric:
+        return None, Choice(role, "none", f"no event of this CPU is known; {without}")
     if fabric_pmu(host.roots.pmus) is None:
         return None, Choice(role, "none", f"no amd_df PMU (modprobe amd_uncore); {without}")
     reader = FabricPerf(

@@ -310,9 +310,10 @@ class PqosAllocator:
         undo.append(lambda: self._put(cpu, was))
 
     def _put(self, cpu: int, number: int) -> None:
+        plugged = self._topology.plugged(cpu)  # before writing: it may go and come meanwhile
         self._library().set_class(cpu, number)
         if number:
-            self._written[cpu] = (number, self._topology.plugged(cpu))
+            self._written[cpu] = (number, plugged)
         else:
             self._written.pop(cpu, None)
 

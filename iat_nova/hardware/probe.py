@@ -131,7 +131,10 @@ def _cpu(host: Host) -> list[Finding]:
     if host.model is not None:
         return [Finding("CPU", Level.OK, f"{name} ({host.model.name})")]
     which = f"{host.cpu_model.vendor} family {host.cpu_model.family} model {host.cpu_model.model}"
-    state = f"{name}: no event table for {which}: nothing can be counted"
+    state = (
+        f"{name}: no event table for {which}: masks could be written, but the agent could not see "
+        "what they do, and does not start"
+    )
     return [Finding("CPU", Level.MISSING, state, "report the CPU to the project")]
 
 
@@ -277,11 +280,15 @@ def _clusters(host: Host) -> list[Finding]:
 
 
 def _cha(host: Host) -> list[Finding]:
+    intel = host.cpu_model.vendor == "GenuineIntel"
+    if intel and host.model is not None and host.model.cha is None:
+        state = "none: this CPU's events for DDIO's hits and misses are not known"
+        return [Finding("CHA PMUs", Level.MISSING, state)]
     pmus = cha_pmus(host.roots.pmus)
     if pmus:
         cpus = format_cpus(pmus[0].cpumask)
         return [Finding("CHA PMUs", Level.OK, f"{len(pmus)} slices, counted on CPUs {cpus}")]
-    if host.cpu_model.vendor != "GenuineIntel":
+    if not intel:
         return _fabric(host)
     state = "none: DDIO's hits and misses cannot be counted through the kernel"
     return [Finding("CHA PMUs", Level.MISSING, state, "modprobe intel_uncore")]
@@ -291,8 +298,11 @@ def _fabric(host: Host) -> list[Finding]:
     """Tell what is known of inbound I/O on a CPU of another maker than Intel."""
     state = "none: only Intel's CPUs count DDIO's hits and misses"
     found = [Finding("CHA PMUs", Level.MISSING, state)]
-    if host.model is None or not host.model.fabric:
+    if host.model is None:
         return found
+    if not host.model.fabric:
+        state = "no event of what devices write is known on this CPU"
+        return [*found, Finding("amd_df PMU", Level.MISSING, state)]
     pmu = fabric_pmu(host.roots.pmus)
     if pmu is None:
         state = "none: what devices write cannot be counted"

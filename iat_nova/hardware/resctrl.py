@@ -18,7 +18,8 @@ from typing import Any
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware import limits, resctrl_saved
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, PREFIX, Info, ResctrlError, ResctrlFs
+from iat_nova.hardware.cpu_watch import TRIES, CpuWatch
+from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, PREFIX, Info, ResctrlFs
 from iat_nova.hardware.resctrl_lines import GroupLines
 from iat_nova.hardware.rollback import AllReachable, Step, undoing
 from iat_nova.hardware.topology import Topology
@@ -215,18 +216,21 @@ class Resctrl(AllReachable):
         limits.check_classes(found, classes)
         named = {item.name: item for item in classes}
         slots = limits.numbered(named, self._slots.get(domain, {}))
-        online = self._topology.online()
+        came = self._plugged_in(found)  # before writing: what happens meanwhile is seen later
+        watch = CpuWatch(self._topology)
         try:
             self._program(domain, named, slots)
-        except ResctrlError:
-            if self._topology.online() == online:
+        except DomainOffline:
+            raise
+        except HardwareError:
+            if watch.moved() is None:
                 raise
             self._program(domain, named, slots)
         self._classes[domain], self._slots[domain] = named, slots
         if DEFAULT_CLASS not in named:
             self._default_found.pop(domain, None)
         if domain not in self._online:  # else `inspect` keeps it
-            self._online[domain] = self._plugged_in(found)
+            self._online[domain] = came
         self._read_back[domain] = self.effective(domain)
         return self._read_back[domain]
 
@@ -343,11 +347,12 @@ class Resctrl(AllReachable):
             wanted = whole & online
             if self._cpus.get(number, frozenset()) == wanted or number not in self._made:
                 continue
+            # Before writing: a CPU that goes and comes after the write is seen to have done so.
+            plugged = {cpu: self._topology.plugged(cpu) for cpu in wanted}
             self._fs.set_cpus(_group(number), format_cpus(wanted))
             self._cpus = {n: have - wanted for n, have in self._cpus.items()}
             self._cpus[number] = wanted
-            for cpu in wanted:
-                self._plugged[cpu] = self._topology.plugged(cpu)
+            self._plugged |= plugged
 
     # --------------------------------------------------------------- watching and ending
 
@@ -355,8 +360,20 @@ class Resctrl(AllReachable):
         """Compare our groups with what we wrote; put CPUs that came back where they were.
 
         Masks are those in the files and, where they can be read, in the registers. Foreign changes
-        are reported and not undone. Raises `HardwareError`.
+        are reported and not undone. A difference counts only if no CPU came or went while it was
+        read: the kernel resets what it is asked of a CPU, or a domain, that was offline. Raises
+        `HardwareError`.
         """
+        reasserted: set[int] = set()
+        for _ in range(TRIES):
+            watch = CpuWatch(self._topology)
+            found = self._inspect()
+            reasserted.update(found.reasserted)
+            if not found.foreign or watch.moved() is None:
+                return Inspection(found.foreign, tuple(sorted(reasserted)))
+        return Inspection((), tuple(sorted(reasserted)))  # the next look will tell
+
+    def _inspect(self) -> Inspection:
         self._renew_masks()
         self._follow_default()
         foreign = self._foreign_masks()

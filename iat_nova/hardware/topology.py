@@ -47,32 +47,41 @@ class Topology:
         """Return the L3 caches in order of their ids; none where sysfs shows none.
 
         The id says which CPUs share a cache, as in resctrl. The kernel may cut `shared_cpu_list`
-        at a NUMA node: several lists with the same id are one cache.
+        at a NUMA node: several lists with the same id are one cache. The files of a CPU vanish
+        with the CPU: a CPU that goes offline meanwhile is left out.
         """
         found: dict[int, Cache] = {}
         known: set[int] = set()
         for cpu in sorted(self.online()):
             if cpu in known:  # the files of all CPUs of a list tell the same
                 continue
-            folder = self._l3(cpu)
-            if folder is None:
+            stamp = self.plugged(cpu)
+            try:
+                cache = self._cache(cpu)
+            except HardwareError:
+                if stamp is not None and self.plugged(cpu) == stamp:
+                    raise
                 continue
-            number = int(self._text(folder / "id"))
-            cpus = parse_cpus(self._text(folder / "shared_cpu_list")) | {cpu}
-            known |= cpus
-            if number in found:
-                joined = cpus.union(found[number].cpus)
-                found[number] = dataclasses.replace(found[number], cpus=tuple(sorted(joined)))
-            else:
-                found[number] = Cache(
-                    id=number,
-                    cpus=tuple(sorted(cpus)),
-                    size_bytes=_size(folder / "size"),
-                    package=self.package(cpu),
-                )
+            if cache is None or self.plugged(cpu) != stamp:
+                continue
+            known.update(cache.cpus)
+            before = found.setdefault(cache.id, cache)
+            cpus = tuple(sorted({*before.cpus, *cache.cpus}))
+            found[cache.id] = dataclasses.replace(before, cpus=cpus)
         return tuple(
             dataclasses.replace(found[number], nodes=self._nodes(found[number].cpus))
             for number in sorted(found)
+        )
+
+    def _cache(self, cpu: int) -> Cache | None:
+        folder = self._l3(cpu)
+        if folder is None:
+            return None
+        return Cache(
+            id=int(self._text(folder / "id")),
+            cpus=tuple(sorted(parse_cpus(self._text(folder / "shared_cpu_list")) | {cpu})),
+            size_bytes=_size(folder / "size"),
+            package=self.package(cpu),
         )
 
     def package(self, cpu: int) -> int:
@@ -98,9 +107,24 @@ class Topology:
         it and makes a new one at its return, which then has another inode.
         """
         try:
-            return (self._root / f"cpu{cpu}/cache/index0").stat().st_ino
+            return os.stat(f"{self._root}/cpu{cpu}/cache/index0").st_ino
         except OSError:
             return None
+
+    def stamps(self) -> dict[int, int | None]:
+        """Return `plugged` of every CPU that is online; equal while no CPU comes or goes."""
+        return {cpu: self.plugged(cpu) for cpu in sorted(self.online())}
+
+    def in_transition(self) -> frozenset[int]:
+        """Return the CPUs that the kernel is taking offline or bringing online.
+
+        Source: Linux, kernel/cpu.c: ``hotplug/state`` differs from ``hotplug/target`` then.
+        """
+        return frozenset(
+            int(folder.parent.name.removeprefix("cpu"))
+            for folder in self._root.glob("cpu[0-9]*/hotplug")
+            if _setting(folder / "state") != _setting(folder / "target")
+        )
 
     def _l3(self, cpu: int) -> Path | None:
         for folder in sorted((self._root / f"cpu{cpu}/cache").glob("index[0-9]*")):
@@ -121,6 +145,13 @@ class Topology:
             return path.read_text().strip()
         except OSError as error:
             raise HardwareError(f"{path}: {error.strerror}; is sysfs mounted?") from error
+
+
+def _setting(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except OSError:
+        return None
 
 
 def _size(path: Path) -> int | None:

@@ -222,6 +222,7 @@ def _guest(
         warnings=(*domain.warnings, *warnings, *place.warnings),
         project_name=nova.project_name,
         image_properties=nova.image_properties,
+        offline_cpus=tuple(sorted(place.offline)),
     )
 
 

@@ -29,11 +29,15 @@ from iat_nova.inventory.domain_xml import Domain
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one guest's vCPUs run. The two sets are disjoint."""
+    """Where one guest's vCPUs run. The sets are disjoint.
+
+    `offline`: CPUs to which its vCPUs are pinned, or over which they float, and that are offline.
+    """
 
     dedicated: frozenset[int]
     floating: frozenset[int]
     warnings: tuple[str, ...] = ()
+    offline: frozenset[int] = frozenset()
 
 
 def place(
@@ -110,14 +114,12 @@ class _Draft:
     def placement(self, online: frozenset[int], shared: frozenset[int] | None) -> Placement:
         dedicated = frozenset(self.claims.values())
         allowed = self._allowed(online, shared)
-        for vcpu, cpu in self.claims.items():
-            if cpu not in online:
-                self.warnings.append(f"vCPU {vcpu} is pinned to CPU {cpu}, which is offline")
-        if allowed and not allowed & online:
-            self.warnings.append(
-                f"CPUs {format_cpus(allowed)}, over which it floats, are all offline"
-            )
-        return Placement(dedicated & online, (allowed - dedicated) & online, tuple(self.warnings))
+        offline = dedicated - online
+        if not allowed & online:
+            offline |= allowed
+        return Placement(
+            dedicated & online, (allowed - dedicated) & online, tuple(self.warnings), offline
+        )
 
     def _allowed(self, online: frozenset[int], shared: frozenset[int] | None) -> frozenset[int]:
         """Return where the vCPUs without a claim may run.

@@ -76,7 +76,8 @@ class Guest:
     `uuid` and `run` (libvirt's domain id) together are its identity: names are reused.
     `extra_specs` None means unknown (Nova below 32), an empty mapping means none.
     `dedicated_cpus` holds the CPUs that belong to this guest alone; `floating_cpus` the
-    set over which its other vCPUs float (empty when all are dedicated).
+    set over which its other vCPUs float (empty when all are dedicated). Both are online;
+    `offline_cpus` are those of its own that are not, or all over which it floats.
     """
 
     uuid: str
@@ -95,6 +96,7 @@ class Guest:
     warnings: tuple[str, ...] = ()
     project_name: str | None = None
     image_properties: Mapping[str, str] | None = None  # None: unknown
+    offline_cpus: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ class Code(enum.StrEnum):
     NOT_MONITORED = "not-monitored"
     LAYOUT_IMPOSSIBLE = "layout-impossible"
     STRATEGY_FAILED = "strategy-failed"
-    DOMAIN_OFFLINE = "domain-offline"
     DDIO_NO_EFFECT = "ddio-no-effect"
     HISTORY_UNWRITABLE = "history-unwritable"
     HEARTBEAT_UNWRITABLE = "heartbeat-unwritable"
@@ -44,6 +43,10 @@ class Code(enum.StrEnum):
     HOLD_NOT_KEPT = "hold-not-kept"
     SHADOW_FAILED = "shadow-failed"
     SHADOW_POLICY_INVALID = "shadow-policy-invalid"
+    # expected states of the host
+    DOMAIN_OFFLINE = "domain-offline"
+    CPUS_OFFLINE = "cpus-offline"
+    RESTORE_WAITS = "restore-waits"
     # what lies on the disk is not what runs
     POLICY_INVALID = "policy-invalid"
     POLICY_UNREAD = "policy-unread"
@@ -70,7 +73,6 @@ MEANINGS = {
     Code.LAYOUT_IMPOSSIBLE: "What is promised does not fit into the ways; keeping previous masks.",
     Code.STRATEGY_FAILED: "The strategy raised an error or decided what cannot be applied; "
     "keeping previous masks.",
-    Code.DOMAIN_OFFLINE: "All CPUs of a cache domain are offline; it is skipped.",
     Code.DDIO_NO_EFFECT: "DDIO does not follow its register; it is taken as fixed.",
     Code.HISTORY_UNWRITABLE: "The history is not recorded; the loop goes on.",
     Code.HEARTBEAT_UNWRITABLE: "``iat-nova status`` will take the agent for stalled.",
@@ -88,6 +90,10 @@ MEANINGS = {
     "be applied; nothing else is touched by it.",
     Code.SHADOW_POLICY_INVALID: "The file of ``[iat] shadow_policy`` cannot be used; the shadow "
     "goes by the previous one, or does not decide.",
+    Code.DOMAIN_OFFLINE: "All CPUs of a cache domain are offline; it is skipped.",
+    Code.CPUS_OFFLINE: "CPUs of a guest that runs are offline.",
+    Code.RESTORE_WAITS: "Original hardware settings of what is offline wait in the snapshot; they "
+    "are restored when it is online again.",
     Code.POLICY_INVALID: "The policy was not reloaded; the previous one stays.",
     Code.POLICY_UNREAD: "The policy's file is not the policy that runs: it was changed and not "
     "read, or refused, or is gone.",
@@ -107,18 +113,22 @@ _OBSERVE = {
     Code.REFUSED,
     Code.RESCTRL_UNMOUNTED,
 }
+_NOTICES = {Code.DOMAIN_OFFLINE, Code.CPUS_OFFLINE, Code.RESTORE_WAITS}
 _DRIFT = {Code.POLICY_INVALID, Code.POLICY_UNREAD, Code.CONFIG_UNREAD, Code.PLACEMENT_OFFER}
 
 
 def about(code: str) -> str:
-    """Return what a code is about: observe, paused, drift or else degraded.
+    """Return what a code is about: observe, paused, notice, drift or else degraded.
 
-    ``observe``: why nothing is written; ``drift``: what lies on the disk is not what runs.
+    ``observe``: why nothing is written; ``drift``: what lies on the disk is not what runs;
+    ``notice``: an expected state of the host.
     """
     if code in _OBSERVE:
         return "observe"
     if code == Code.PAUSED:
         return "paused"
+    if code in _NOTICES:
+        return "notice"
     return "drift" if code in _DRIFT else "degraded"
 
 

@@ -71,7 +71,8 @@ class _Settlement:
                 dedicated[key] = cpus
         floats, floating = self._floating(guests)
         for guest in guests:
-            if guest_id(guest) not in dedicated and guest_id(guest) not in floats:
+            key, known = guest_id(guest), dedicated.keys() | floats.keys()
+            if key not in known and not guest.offline_cpus:  # a notice of the agent
                 self._homeless(guest)
         return Owners(
             stack=stack,

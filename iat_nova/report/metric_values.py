@@ -114,7 +114,8 @@ def codes(seen: Observed) -> Iterator[Sample]:
     status = seen.status
     if status is None:
         return
-    active = {reason.code for reason in (*status.reasons, *status.problems)}
+    told = (*status.reasons, *status.problems, *status.notices)
+    active = {reason.code for reason in told}
     if status.paused_until_s is not None:
         active.add(Code.PAUSED)
     for code in Code:

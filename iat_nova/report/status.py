@@ -37,6 +37,8 @@ def page(view: View, wall_s: float, *, width: int = 80, colour: bool = False) ->
     degraded = _degraded(view)
     for number, text in enumerate(degraded or ("nothing",)):
         lines.append(_field("degraded" if not number else "", escape.plain(text)))
+    for number, notice in enumerate(view.now.status.notices if view.now else ()):
+        lines.append(_field("notice" if not number else "", escape.plain(notice.text)))
     if view.now is not None and view.now.status.last_error:
         lines.append(_field("last error", escape.plain(view.now.status.last_error)))
     for domain in view.domains:
@@ -71,6 +73,7 @@ def record(view: View) -> dict[str, Any]:
         "placement": dataclasses.asdict(said.placement) if said and said.placement else None,
         "unreadable": view.damage,
         "problems": _plain(_problems(view)),
+        "notices": _plain(said.notices) if said else [],
         "last_error": said.last_error if said else None,
         "pid": view.agent.pid or (said.pid if said else None),
         "version": said.version if said else None,

@@ -168,6 +168,7 @@ class Status:
     policy_source: str = ""  # its file, or what the default policy is called; empty: not known
     policy_reads: int = 0  # since the start, as somebody asked; refused ones count
     problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on
+    notices: tuple[Reason, ...] = ()  # expected states of the host: CPUs offline
     last_error: str | None = None
     stopped: bool = False  # it said that it stopped
     adopted_s: float | None = None  # wall clock, since when it goes on from the agent before

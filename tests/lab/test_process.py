@@ -24,3 +24,11 @@ class TwoSockets(GuestCase):
     def test_process(self):
         """Whatever happens to the agent, both cache domains end as they were found."""
         self.guest(*MODULES, "calls", least=11, cpus=8, sockets=2)
+
+
+class Power(GuestCase):
+    """Nova's power management beside the agent; IAT_NOVA_LAB_REBOOTS sets how many reboots."""
+
+    def test_power(self):
+        """CPUs come and go with their guests: no fault, no blame, ways in place in time."""
+        self.guest("power", least=3, cpus=8, sockets=2)

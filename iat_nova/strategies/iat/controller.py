@@ -309,7 +309,7 @@ class Controller:
         """State Transition and LLC Re-alloc, then what the three exceptions are for."""
         target, transition = state.fsm, None
         if self.runs_machine and view.io is not None:
-            rule = fsm.transition(state.fsm, self._signals(view, ledger))
+            rule = fsm.RULES.first(state.fsm, self._signals(view, ledger))
             target, transition = rule.target, rule.number
             self._act(target, transition, view, ledger)
         acted = ledger.allocation != state.allocation or transition is not None

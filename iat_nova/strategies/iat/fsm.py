@@ -18,6 +18,7 @@ import enum
 from collections.abc import Mapping
 from typing import Final
 
+from iat_nova.strategies.iat.rules import Row, Table
 from iat_nova.strategies.iat.state import FsmState
 
 
@@ -37,22 +38,14 @@ class Signal(enum.Flag):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rule:
-    """One row: from `source` to `target` when all of `needs` and none of `lacks` hold.
+class Rule(Row[FsmState, Signal]):
+    """One row of the machine.
 
     `number` is the paper's; None for the rows in which a state stays. `meaning`: message code.
     """
 
     number: int | None
-    source: FsmState
-    target: FsmState
-    needs: Signal
-    lacks: Signal
     meaning: str
-
-    def holds(self, signals: Signal) -> bool:
-        """Tell whether the row applies to what was seen."""
-        return signals & self.needs == self.needs and not signals & self.lacks
 
 
 _LOW, _IO, _CORE = FsmState.LOW_KEEP, FsmState.IO_DEMAND, FsmState.CORE_DEMAND
@@ -60,58 +53,31 @@ _RECLAIM, _HIGH = FsmState.RECLAIM, FsmState.HIGH_KEEP
 _S = Signal
 _NONE = Signal.NONE
 
-RULES: Final[tuple[Rule, ...]] = (
-    Rule(None, _LOW, _LOW, _NONE, _S.MISSES_HIGH, "misses-low"),
+RULES: Final[Table[Rule]] = Table((
+    Rule(_LOW, _LOW, _NONE, _S.MISSES_HIGH, None, "misses-low"),
+    Rule(_LOW, _CORE, _S.HITS_DOWN | _S.REFERENCES_UP, _NONE, 3, "cores-evict-low"),
+    Rule(_LOW, _IO, _NONE, _NONE, 1, "io-presses"),
+    Rule(_CORE, _RECLAIM, _S.EBBS, _NONE, 8, "demand-ebbs"),
+    Rule(_CORE, _IO, _S.MISSES_UP, _S.HITS_DOWN, 4, "io-itself-presses"),
+    Rule(_CORE, _CORE, _NONE, _NONE, None, "cores-still-press"),
+    Rule(_IO, _RECLAIM, _S.EBBS, _NONE, 6, "demand-ebbs"),
+    Rule(_IO, _CORE, _S.HITS_DOWN, _S.MISSES_DOWN, 7, "cores-evict"),
+    Rule(_IO, _HIGH, _S.DDIO_AT_MAX, _NONE, 10, "ddio-has-maximum"),
+    Rule(_IO, _IO, _NONE, _NONE, None, "io-still-presses"),
+    Rule(_HIGH, _RECLAIM, _S.EBBS, _NONE, 11, "demand-ebbs"),
+    Rule(_HIGH, _CORE, _S.HITS_DOWN, _S.MISSES_DOWN, 12, "cores-evict"),
+    Rule(_HIGH, _HIGH, _NONE, _NONE, None, "ddio-keeps-maximum"),
     Rule(
-        3, _LOW, _CORE, _S.HITS_DOWN | _S.REFERENCES_UP, _NONE,
-        "cores-evict-low",
-    ),
-    Rule(1, _LOW, _IO, _NONE, _NONE, "io-presses"),
-    Rule(8, _CORE, _RECLAIM, _S.EBBS, _NONE, "demand-ebbs"),
-    Rule(
-        4, _CORE, _IO, _S.MISSES_UP, _S.HITS_DOWN,
-        "io-itself-presses",
-    ),
-    Rule(None, _CORE, _CORE, _NONE, _NONE, "cores-still-press"),
-    Rule(6, _IO, _RECLAIM, _S.EBBS, _NONE, "demand-ebbs"),
-    Rule(
-        7, _IO, _CORE, _S.HITS_DOWN, _S.MISSES_DOWN,
-        "cores-evict",
-    ),
-    Rule(10, _IO, _HIGH, _S.DDIO_AT_MAX, _NONE, "ddio-has-maximum"),
-    Rule(None, _IO, _IO, _NONE, _NONE, "io-still-presses"),
-    Rule(11, _HIGH, _RECLAIM, _S.EBBS, _NONE, "demand-ebbs"),
-    Rule(
-        12, _HIGH, _CORE, _S.HITS_DOWN, _S.MISSES_DOWN,
-        "cores-evict",
-    ),
-    Rule(None, _HIGH, _HIGH, _NONE, _NONE, "ddio-keeps-maximum"),
-    Rule(
-        9, _RECLAIM, _CORE, _S.MISSES_HIGH | _S.MISSES_UP | _S.HITS_DOWN, _NONE,
+        _RECLAIM, _CORE, _S.MISSES_HIGH | _S.MISSES_UP | _S.HITS_DOWN, _NONE, 9,
         "cores-evict-again",
     ),
-    Rule(
-        5, _RECLAIM, _IO, _S.MISSES_HIGH | _S.MISSES_UP, _NONE,
-        "io-presses-again",
-    ),
-    Rule(
-        2, _RECLAIM, _LOW, _S.DDIO_AT_MIN, _S.CORES_ABOVE_INITIAL,
-        "ddio-minimum",
-    ),
-    Rule(None, _RECLAIM, _RECLAIM, _NONE, _NONE, "grants-needed"),
-)  # fmt: skip
+    Rule(_RECLAIM, _IO, _S.MISSES_HIGH | _S.MISSES_UP, _NONE, 5, "io-presses-again"),
+    Rule(_RECLAIM, _LOW, _S.DDIO_AT_MIN, _S.CORES_ABOVE_INITIAL, 2, "ddio-minimum"),
+    Rule(_RECLAIM, _RECLAIM, _NONE, _NONE, None, "grants-needed"),
+))  # fmt: skip
 """The made-total table, first match wins within a state."""
 
 NUMBERED: Final[Mapping[int, Rule]] = {
     rule.number: rule for rule in RULES if rule.number is not None
 }
 """The twelve transitions by the paper's number."""
-
-_BY_SOURCE: Final[Mapping[FsmState, tuple[Rule, ...]]] = {
-    state: tuple(rule for rule in RULES if rule.source is state) for state in FsmState
-}
-
-
-def transition(state: FsmState, signals: Signal) -> Rule:
-    """Return the row that decides; its `number` is None when the state stays."""
-    return next(rule for rule in _BY_SOURCE[state] if rule.holds(signals))

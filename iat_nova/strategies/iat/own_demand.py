@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from iat_nova.model import Action, message
@@ -26,6 +26,7 @@ from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.demand import Candidate
 from iat_nova.strategies.iat.ledger import Granted, Ledger
 from iat_nova.strategies.iat.realloc import Verdict, View, held_back, judge, lapse
+from iat_nova.strategies.iat.rules import Row, Table
 from iat_nova.strategies.iat.state import Cause, Grant, Trial
 
 
@@ -67,30 +68,19 @@ class Do(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rule:
-    """One row: from `source` to `target` when all of `needs` and none of `lacks` hold.
+class Rule(Row[Standing, Signal]):
+    """One row; `ends`: no other tenant has a turn in this iteration."""
 
-    `ends`: nobody else has a turn in this iteration.
-    """
-
-    source: Standing
-    target: Standing
-    needs: Signal
-    lacks: Signal
     do: Do
     ends: bool
     text: str
-
-    def holds(self, signals: Signal) -> bool:
-        """Tell whether the row applies to what was seen."""
-        return signals & self.needs == self.needs and not signals & self.lacks
 
 
 _CONTENT, _ASKING, _TRIAL = Standing.CONTENT, Standing.ASKING, Standing.ON_TRIAL
 _SATISFIED, _BARRED = Standing.SATISFIED, Standing.BARRED
 _S, _NONE = Signal, Signal.NONE
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[Table[Rule]] = Table((
     Rule(
         _CONTENT, _ASKING, _S.PRESSED, _NONE, Do.NOTHING, False,
         "its IPC moved and its misses rose, while DDIO did not move",
@@ -146,17 +136,8 @@ RULES: Final[tuple[Rule, ...]] = (
         "the back-off lasts and the demand is the same",
     ),
     Rule(_BARRED, _CONTENT, _NONE, _NONE, Do.NOTHING, False, "the back-off is over, or its demand"),
-)  # fmt: skip
+))  # fmt: skip
 """The whole table, first match wins within a standing."""
-
-_BY_SOURCE: Final[Mapping[Standing, tuple[Rule, ...]]] = {
-    standing: tuple(rule for rule in RULES if rule.source is standing) for standing in Standing
-}
-
-
-def transition(standing: Standing, signals: Signal) -> Rule:
-    """Return the row that decides."""
-    return next(rule for rule in _BY_SOURCE[standing] if rule.holds(signals))
 
 
 def standing(tenant: str, ledger: Ledger) -> Standing:
@@ -207,7 +188,7 @@ class _Round:
             signals |= Signal.MEASURED | self._outlook(trial.subject)
             signals |= Signal.HELPED if verdict.helped else Signal.NONE
             signals |= Signal.RISING if verdict.rising else Signal.NONE
-        rule = transition(Standing.ON_TRIAL, signals)
+        rule = RULES.first(Standing.ON_TRIAL, signals)
         if rule.do in (Do.GRANT, Do.REFUSE, Do.REFUSE_AND_UNDO):
             self._go_on(trial, verdict)
         if rule.do in (Do.UNDO, Do.REFUSE_AND_UNDO):
@@ -220,7 +201,7 @@ class _Round:
         lapsed = demand.lapsed(own, self._view.sample, self._view.parameters.reclaim_fall)
         grant = next(lapsed, None)
         signals = self._free | (Signal.NONE if grant is None else Signal.LAPSED)
-        rule = transition(Standing.SATISFIED, signals)
+        rule = RULES.first(Standing.SATISFIED, signals)
         if grant is not None and rule.do is Do.GIVE_BACK:
             self._ledger.take_back(grant, Action.SHRINK, lapse(grant, self._ledger))
         return rule.ends
@@ -234,8 +215,8 @@ class _Round:
         signals = self._free | self._outlook(member.id)
         if self._ledger.blocked(member.id) is not None:
             signals |= Signal.BACKED_OFF
-        asking = transition(standing(member.id, self._ledger), Signal.PRESSED).target
-        rule = transition(asking, signals)
+        asking = RULES.first(standing(member.id, self._ledger), Signal.PRESSED).target
+        rule = RULES.first(asking, signals)
         if rule.do is Do.HOLD:
             held_back(member.id, self._ledger, reason)
         elif rule.do in (Do.GRANT, Do.REFUSE):

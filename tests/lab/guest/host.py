@@ -2,12 +2,13 @@
 """A compute host inside the guest: a private libvirtd's test driver, a real ovsdb-server."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from tests.functional import host_case
-from tests.lab.guest.machine import TOPOLOGY, Registers, mount
+from tests.lab.guest.machine import Registers, mount
 from tools import demo_host
 
 BIN = Path(sys.executable).parent
@@ -41,8 +42,9 @@ class HostCase(host_case.HostCase):
 
     def setUp(self):
         super().setUp()
-        online = f"0-{max(TOPOLOGY.online())}\n"
-        (self.folder / "sys/devices/system/cpu/online").write_text(online)
+        cpus = self.folder / "sys/devices/system/cpu"
+        shutil.rmtree(cpus)
+        cpus.symlink_to("/sys/devices/system/cpu")  # the kernel's own
 
 
 def described(path="/mnt/host.json"):

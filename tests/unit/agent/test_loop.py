@@ -100,6 +100,24 @@ class Counters:
         self.closed = True
 
 
+class Cpus:
+    """Events of CPUs, as a test plans them."""
+
+    def __init__(self) -> None:
+        self.events = []
+        self.seen = 0
+
+    def begin(self) -> bool:
+        before, self.seen = self.seen, len(self.events)
+        return before != self.seen
+
+    def moved(self) -> str | None:
+        return self.events[-1] if len(self.events) > self.seen else None
+
+    def lost(self, cpus) -> bool:
+        return False
+
+
 class Inventory:
     def __init__(self) -> None:
         self.changed = threading.Event()
@@ -844,16 +862,55 @@ class AgentTest(unittest.TestCase):
 
         def plug() -> None:
             self.same = len(self.strategy.samples) == self.count
-            self.told = self.agent.journal._problems["domain-offline", "0"]
+            self.latest = self.agent.journal.latest
             self.allocator.apply = apply
             self.inventory.online = tuple(range(18))
             self.inventory.changed.set()
 
         self.run_for(9.0, lambda: None, unplug, lambda: None, count, lambda: None, plug)
         self.assertTrue(self.same)
-        self.assertEqual("cache domain 0: all CPUs offline; cache domain skipped", self.told)
+        (told,) = self.latest.notices
+        self.assertEqual("cache domain 0: all CPUs offline; cache domain skipped", told.text)
+        self.assertEqual(((), None), (self.latest.problems, self.latest.last_error))
         self.assertGreater(len(self.strategy.samples), self.count)
         self.assertEqual((None, ()), (self.status().status.reason, self.status().status.degraded))
+
+    def test_cpus_that_come_or_go_are_looked_at_within_an_interval(self) -> None:
+        """Without a hint from any source."""
+        cpus = Cpus()
+        self.run_for(3.0, lambda: None, lambda: cpus.events.append("CPU 4 came online"),
+                     outside=Outside(cpus=cpus))  # fmt: skip
+        self.assertEqual(2, self.inventory.asked)
+
+    def test_what_a_cpu_disturbs_is_tried_again(self) -> None:
+        """A write, a reading of counters, counting itself: events, and nothing is wrong."""
+        cpus = Cpus()
+        apply, watch, read = self.allocator.apply, self.counters.watch, self.counters.read
+
+        def go(*_arguments):
+            cpus.events.append("CPU 4 went offline")
+            self.allocator.apply = apply
+            self.counters.watch, self.counters.read = watch, read
+            raise HardwareError("Invalid argument")
+
+        def disturb(where, name):
+            setattr(where, name, go)
+            self.inventory.changed.set()
+
+        self.run_for(
+            6.0,
+            lambda: disturb(self.allocator, "apply"),
+            lambda: disturb(self.counters, "watch"),
+            lambda: disturb(self.counters, "read"),
+            outside=Outside(cpus=cpus),
+        )
+        status = self.status().status
+        self.assertEqual((None, (), None), (status.reason, status.degraded, status.last_error))
+        with contextlib.closing(HistoryReader(self.path)) as reader:
+            told = {event.text for event in reader.events(100)}
+        for what in ("write masks of cache domain 0", "count on all CPUs", "read the counters"):
+            self.assertIn(f"cannot {what}: CPU 4 went offline meanwhile; retrying", told)
+        self.assertNotIn(None, self.masks()[:-1])
 
     def test_looking_that_fails_does_not_end_the_loop(self) -> None:
         """A register that cannot be read is told, and the loop goes on."""

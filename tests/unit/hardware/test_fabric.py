@@ -24,12 +24,14 @@ class Model(unittest.TestCase):
         return events.CpuModel("AuthenticAMD", family, model).known
 
     def test_servers(self):
-        """Genoa, Siena, Bergamo; Turin and Turin dense. No other one is guessed."""
+        """Rome, Milan, Genoa, Siena, Bergamo; Turin and Turin dense. No other one is guessed."""
         for number in (0x11, 0xA0):
             self.assertIs(events.ZEN_4, self.model(0x19, number))
         for number in (0x02, 0x11):
             self.assertIs(events.ZEN_5, self.model(0x1A, number))
-        for family, number in ((0x19, 0x01), (0x19, 0x61), (0x1A, 0x44), (0x17, 0x31), (6, 85)):
+        self.assertIs(events.ZEN_2, self.model(0x17, 0x31))
+        self.assertIs(events.ZEN_3, self.model(0x19, 0x01))
+        for family, number in ((0x19, 0x61), (0x1A, 0x44), (0x17, 0x01), (0x17, 0x71), (6, 85)):
             self.assertIsNone(self.model(family, number))
 
     def test_events(self):

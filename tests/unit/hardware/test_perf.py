@@ -10,6 +10,7 @@ from iat_nova.common.clock import SystemClock
 from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
 from iat_nova.hardware.perf import PerfCounters
+from tests.proofs import proves
 
 REFUSED = perf_event.available(events.SOFTWARE.events)
 
@@ -317,12 +318,37 @@ class RealKernel(unittest.TestCase):
         self.assertIn(cpu, seen[0].cores)
 
 
+OLDER = (events.BROADWELL, events.ZEN_2, events.ZEN_3)
+
+
+@proves("counters: perf", on=[model.name for model in OLDER])
+class Older(unittest.TestCase):
+    """CPUs whose own events are known, and none of what devices write."""
+
+    def test_events(self):
+        """As `perf list` has them: LONGEST_LAT_CACHE; fills from memory or I/O of any node."""
+        found = {model.name: [event.config for event in model.core.events] for model in OLDER}
+        self.assertEqual(
+            {
+                events.BROADWELL.name: [0xC0, 0x3C, 0x4F2E, 0x412E],
+                events.ZEN_2.name: [0xC0, 0x76, 0x0964, 0x4843],
+                events.ZEN_3.name: [0xC0, 0x76, 0x0964, 0x4844],
+            },
+            found,
+        )
+        self.assertEqual({(None, ())}, {(model.cha, model.fabric) for model in OLDER})
+        self.assertEqual({False}, {model.ddio_msr for model in OLDER})
+
+
 class Tables(unittest.TestCase):
     """Which events belong to which CPU."""
 
     def test_models(self):
         """Each generation is found by its model; a stranger gets nothing."""
         for model, name in (
+            (0x3F, "Haswell-EP"),
+            (0x4F, "Broadwell-EP"),
+            (0x56, "Broadwell-DE"),
             (0x55, "Skylake"),
             (0x6A, "Ice Lake"),
             (0x8F, "Sapphire"),

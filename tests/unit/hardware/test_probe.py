@@ -28,6 +28,8 @@ CPUINFO = {
     "ice lake": ("GenuineIntel", 6, 106, "Xeon Gold 6330"),
     "strange": ("GenuineIntel", 6, 45, "Xeon E5-2650"),
     "amd": ("AuthenticAMD", 26, 2, "EPYC 9755"),
+    "milan": ("AuthenticAMD", 25, 1, "EPYC 7713"),
+    "broadwell": ("GenuineIntel", 6, 79, "Xeon E5-2699 v4"),
 }
 
 
@@ -120,7 +122,7 @@ class Findings(HostCase):
     def test_strange_processor(self):
         """A CPU without event tables is named with family and model."""
         self.be("strange")
-        self.check("CPU", Level.MISSING, "E5-2650: .*family 6 model 45", "report")
+        self.check("CPU", Level.MISSING, "E5-2650: .*family 6 model 45: masks could", "report")
         self.assertEqual(Level.MISSING, self.findings()["perf"].level)
 
     def test_resctrl_not_mounted(self):
@@ -215,6 +217,18 @@ class Findings(HostCase):
         self.check("amd_df PMU", Level.MISSING, "cannot be counted", "^modprobe amd_uncore$")
         self.put_fabric()
         self.check("amd_df PMU", Level.OK, "by socket, counted on CPUs 0,2")
+
+    def test_cpus_alone_are_counted(self):
+        """What is not counted on older CPUs is told, without a remedy: there is none."""
+        self.be("broadwell")
+        self.check("CHA PMUs", Level.MISSING, "events for DDIO's hits and misses are not known")
+        self.check("DDIO register 0xc8b", Level.MISSING, "not known on this CPU")
+        self.be("milan")
+        for pmu in self.roots.pmus.iterdir():
+            pmu.rename(self.folder / pmu.name)
+        self.check("CHA PMUs", Level.MISSING, "only Intel's CPUs")
+        self.check("amd_df PMU", Level.MISSING, "no event .* is known")
+        self.assertEqual(Level.OK, self.findings()["perf"].level)
 
     @proves("sub-NUMA clusters", on=(ANY,))
     def test_clusters(self):
@@ -538,6 +552,18 @@ class Choosing(HostCase):
                 with mock.patch("iat_nova.hardware.backends.ChaPerf") as made:
                     self.choose(cha_slices=asked)
                 self.assertEqual(counted, made.call_args.kwargs["slices"])
+
+    def test_cpus_alone_are_counted(self):
+        """Older CPUs: their own events are counted, and nothing of what devices write."""
+        for name in ("broadwell", "milan"):
+            with self.subTest(name=name):
+                self.be(name)
+                made = self.choose()
+                self.assertEqual(
+                    {"cat": "resctrl", "ddio": "none", "counters": "perf", "ddio counters": "none"},
+                    self.chosen(made),
+                )
+                self.assertFalse(made.allocator.domains()[0].ddio_counters)
 
     def test_no_cha_registers(self):
         """Ice Lake's are in no table: the kernel's PMUs count there, when told to."""

@@ -477,6 +477,48 @@ class Watching(Applying):
         self.tree.write(f"{PREFIX}1/schemata", "L3:1=7\n")
         self.assertEqual((f"{PREFIX}1: L3:1 is 0x7, we wrote 0xc",), self.inspect().foreign)
 
+    def test_a_socket_goes_and_comes_during_a_look(self):
+        """Whichever step of the look that is at: its masks are ours again, nobody is blamed."""
+        cpus = (4, 5, 6, 7)
+        steps = ("_renew_masks", "_follow_default", "_foreign_masks", "_latecomers")
+        for name in steps:
+            with self.subTest(name):
+                self.allocator.apply(1, (ClassMask("a", (4, 5), WayMask(0x3)),))
+                step = getattr(self.allocator, name)
+
+                def between(*arguments, name=name, step=step):
+                    setattr(self.allocator, name, step)
+                    for change in (self.tree.unplug, self.tree.plug):
+                        for cpu in cpus:
+                            change(cpu)
+                    return step(*arguments)
+
+                setattr(self.allocator, name, between)
+                for _ in range(2):
+                    self.assertEqual((), self.allocator.inspect().foreign)
+                self.assertEqual({"a": 0x3}, dict(self.allocator.effective(1)))
+                self.assertEqual("4-5", self.tree.cpus_list("iat-nova.1"))
+
+    def test_a_cpu_goes_and_comes_after_a_write(self):
+        """Between the write of a group and the note of it: the CPU is put back, nobody blamed."""
+        plugged = self.allocator._topology.plugged
+        write = self.tree.write
+
+        def written(name, text):
+            write(name, text)
+            if name.endswith("cpus_list"):
+                self.tree.write = write
+                self.tree.unplug(4)
+                self.tree.plug(4)
+
+        self.tree.write = written
+        self.allocator.apply(1, (ClassMask("a", (4, 5), WayMask(0x3)),))
+        self.assertEqual("5", self.tree.cpus_list("iat-nova.1"))
+        self.assertIsNotNone(plugged(4))
+        found = self.allocator.inspect()
+        self.assertEqual(((), (4,)), (found.foreign, found.reasserted))
+        self.assertEqual("4-5", self.tree.cpus_list("iat-nova.1"))
+
 
 class Restoring(Applying):
     """The machine ends as it was found."""

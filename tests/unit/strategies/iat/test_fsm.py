@@ -7,7 +7,7 @@ import itertools
 import unittest
 
 from iat_nova.report.sentences import SENTENCES
-from iat_nova.strategies.iat.fsm import NUMBERED, RULES, Signal, transition
+from iat_nova.strategies.iat.fsm import NUMBERED, RULES, Signal
 from iat_nova.strategies.iat.state import FsmState
 
 LOW, IO, CORE = FsmState.LOW_KEEP, FsmState.IO_DEMAND, FsmState.CORE_DEMAND
@@ -49,7 +49,7 @@ class TestRows(unittest.TestCase):
         """What is seen leads from the row's source to its target under the row's number."""
         for number, (source, seen, target) in CASES.items():
             with self.subTest(number=number):
-                rule = transition(source, seen)
+                rule = RULES.first(source, seen)
                 self.assertEqual((number, target), (rule.number, rule.target))
 
     def test_no_row_lacks_its_case(self) -> None:
@@ -62,13 +62,13 @@ class TestRows(unittest.TestCase):
         """Everything else leaves the state as it is."""
         for source, seen in STAYS:
             with self.subTest(source=source, seen=seen):
-                rule = transition(source, seen)
+                rule = RULES.first(source, seen)
                 self.assertEqual((None, source), (rule.number, rule.target))
 
     def test_hits_that_fall_go_before_the_maximum(self) -> None:
         """In I/O Demand row 7 is tried before row 10."""
         seen = S.MISSES_HIGH | S.HITS_DOWN | S.DDIO_AT_MAX
-        self.assertEqual(7, transition(IO, seen).number)
+        self.assertEqual(7, RULES.first(IO, seen).number)
 
 
 class TestTotality(unittest.TestCase):
@@ -81,7 +81,7 @@ class TestTotality(unittest.TestCase):
                 seen = S.NONE
                 for signal, holds in zip(Signal, chosen, strict=True):
                     seen |= signal if holds else S.NONE
-                rule = transition(state, seen)
+                rule = RULES.first(state, seen)
                 self.assertIs(state, rule.source)
                 self.assertIn(rule.target, FsmState)
 

@@ -10,7 +10,7 @@ from iat_nova.model import DomainInventory, Parameters, Priority, Rates, Sample,
 from iat_nova.report.sentences import text
 from iat_nova.strategies.iat.controller import CoreOnly
 from iat_nova.strategies.iat.ledger import Ledger
-from iat_nova.strategies.iat.own_demand import RULES, Do, Signal, Standing, standing, transition
+from iat_nova.strategies.iat.own_demand import RULES, Do, Signal, Standing, standing
 from iat_nova.strategies.iat.presets import PRESETS
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import State
@@ -50,13 +50,13 @@ class TestRows(unittest.TestCase):
         """What is seen finds the row, which leads where it says."""
         for rule, (source, seen, *what) in zip(RULES, CASES, strict=True):
             with self.subTest(rule=rule.text, source=source):
-                self.assertIs(rule, transition(source, seen))
+                self.assertIs(rule, RULES.first(source, seen))
                 self.assertEqual(what, [rule.target, rule.do, rule.ends])
 
     def test_a_way_that_still_rises_is_tried_with_the_next(self) -> None:
         """The row of one that helped: both get a way more."""
-        helped = transition(TRIAL, JUDGED | S.HELPED | S.WAY)
-        self.assertIs(helped, transition(TRIAL, JUDGED | S.RISING | S.WAY))
+        helped = RULES.first(TRIAL, JUDGED | S.HELPED | S.WAY)
+        self.assertIs(helped, RULES.first(TRIAL, JUDGED | S.RISING | S.WAY))
 
 
 class TestTotality(unittest.TestCase):
@@ -71,7 +71,7 @@ class TestTotality(unittest.TestCase):
                     seen &= ~(S.HELPED | S.RISING)
                 if source is TRIAL and S.HELPED in seen:
                     seen &= ~S.RISING  # a verdict is one of three
-                self.assertIs(source, transition(source, seen).source)
+                self.assertIs(source, RULES.first(source, seen).source)
 
     def test_a_way_moves_only_where_the_round_ends(self) -> None:
         """At most one way an iteration, but for those on trial that go back together."""

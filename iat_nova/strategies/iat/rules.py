@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State machines as tables: a row applies by the signals that it needs and lacks."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+State = TypeVar("State", bound=enum.Enum)
+Signals = TypeVar("Signals", bound=enum.Flag)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row(Generic[State, Signals]):
+    """One row: from `source` to `target` when all of `needs` and none of `lacks` are signalled."""
+
+    source: State
+    target: State
+    needs: Signals
+    lacks: Signals
+
+    def holds(self, signals: Signals) -> bool:
+        """Tell whether the row applies to the signals."""
+        return signals & self.needs == self.needs and not signals & self.lacks
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)  # type: ignore[type-arg]
+
+
+class Table(Generic[AnyRow]):
+    """Rows in the order in which they are tried; the last row of each source always holds."""
+
+    def __init__(self, rows: Iterable[AnyRow]) -> None:
+        self._rows = tuple(rows)
+        self._by_source: dict[enum.Enum, list[AnyRow]] = {}
+        for row in self._rows:
+            self._by_source.setdefault(row.source, []).append(row)
+
+    def __iter__(self) -> Iterator[AnyRow]:
+        return iter(self._rows)
+
+    def first(self, source: enum.Enum, signals: enum.Flag) -> AnyRow:
+        """Return the first row of a state that holds."""
+        return next(row for row in self._by_source[source] if row.holds(signals))
