@@ -363,12 +363,12 @@ def add_arguments(parser: argparse._ActionsContainer, what: str, **defaults: Any
     )
 
 
-def load(named: Sequence[str | os.PathLike[str]] = ()) -> Settings:
+def load(named: Sequence[str | os.PathLike[str]] = (), *, state_dir: str | None = None) -> Settings:
     """Read the configuration files, later ones winning, and check every value.
 
-    A folder, whose name ends with a slash, stands for its ``*.conf`` files. Without files all
-    options have their defaults, but the state directory may come from the environment variable
-    IAT_NOVA_STATE_DIR. Raises `ConfigError`.
+    A folder, whose name ends with a slash, stands for its ``*.conf`` files. The state directory is
+    `state_dir`, else that of the files, else that of the environment variable IAT_NOVA_STATE_DIR.
+    Raises `ConfigError`.
     """
     names = _files(named)
     conf = cfg.ConfigOpts()
@@ -376,7 +376,7 @@ def load(named: Sequence[str | os.PathLike[str]] = ()) -> Settings:
     conf.register_opts(COMPUTE_OPTS, group="compute")
     conf.register_opts(OS_VIF_OVS_OPTS, group="os_vif_ovs")
     with parsed(conf, names):
-        return _settings(conf, names)
+        return _settings(conf, names, state_dir)
 
 
 @contextlib.contextmanager
@@ -445,12 +445,11 @@ def _ports(
     return tuple(ports)
 
 
-def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str]) -> Settings:
-    """Make the value; `conf` has been read, from these files."""
+def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None) -> Settings:
+    """Make the value; `conf` has been read, from these files. `named`: the state directory."""
     iat = conf[GROUP]
-    state_dir = pathlib.Path(iat.state_dir)
-    if iat.state_dir == STATE_DIR and os.environ.get(STATE_DIR_VARIABLE):
-        state_dir = pathlib.Path(os.environ[STATE_DIR_VARIABLE])
+    configured = iat.state_dir if iat.state_dir != STATE_DIR else None
+    state_dir = pathlib.Path(named or configured or os.environ.get(STATE_DIR_VARIABLE) or STATE_DIR)
     if iat.hardware == "emulated" and not iat.emulated_scenario:
         raise ConfigError("[iat] hardware = emulated needs [iat] emulated_scenario")
     ovsdb = iat.ovsdb_connection or conf.os_vif_ovs.ovsdb_connection

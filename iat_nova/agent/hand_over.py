@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +31,8 @@ from iat_nova.model import CacheDomain
 from iat_nova.store import records
 from iat_nova.strategies import registry
 
+LOG = logging.getLogger("iat_nova")
+
 PARTS = frozenset(("resctrl", "ddio msr", "ddio io_alloc"))
 """The parts of the hardware that are handed over; an agent with others restores."""
 
@@ -41,7 +44,8 @@ class Left:
     """What an agent leaves to the next. `states` by cache domain, as plain JSON values in the file.
 
     `at_s`: when, on the monotonic clock, which goes on across processes. `fixed`: domains in
-    which DDIO's register was found without effect.
+    which DDIO's register was found without effect. `saved`: a copy of the snapshot, should that be
+    lost between the two agents.
     """
 
     at_s: float
@@ -52,6 +56,7 @@ class Left:
     fixed: tuple[int, ...]
     enforcer: enforcer.Memory
     resctrl: resctrl.Memory
+    saved: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class HandOverFiles:
@@ -99,8 +104,8 @@ class HandOverFiles:
 
     @property
     def pending(self) -> bool:
-        """Whether an agent may be about to leave something, or has: it holds the writer's lock."""
-        return self.asked or self.path.exists()
+        """Whether an agent may be about to leave something, or has left it for the next."""
+        return self.asked or self.lately
 
     def write(self, left: Left) -> None:
         """Put it on disk, whole or not at all. Raises `SnapshotError`."""
@@ -109,6 +114,18 @@ class HandOverFiles:
 
     def read(self) -> Left | None:
         """Return what was left lately, None: nothing. Raises `SnapshotError`, `RecordError`."""
+        return self._read(self.within_s)
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Return the copy of the snapshot, should that be lost; empty where there is none.
+
+        It is good for twice the time in which an agent may adopt: systemd restores right after that
+        time. Later an agent may have come and gone. Raises `SnapshotError`, `RecordError`.
+        """
+        left = self._read(2 * self.within_s)
+        return {} if left is None else left.saved
+
+    def _read(self, within_s: float) -> Left | None:
         content = self._file.read()
         if content is None or _PART not in content:
             return None
@@ -116,7 +133,7 @@ class HandOverFiles:
             left = records.structure(content[_PART], Left)
         except records.RecordError as error:
             raise records.RecordError(f"{self.path}: {error}") from error
-        return left if self._fresh(left.at_s, self.within_s) else None
+        return left if self._fresh(left.at_s, within_s) else None
 
     @property
     def lately(self) -> bool:
@@ -125,6 +142,22 @@ class HandOverFiles:
             return self.read() is not None
         except (SnapshotError, records.RecordError):
             return False
+
+    @property
+    def there(self) -> bool:
+        """Whether there is a file, readable or not. Raises `SnapshotError`."""
+        return self._file.exists
+
+    def discard(self) -> tuple[str, ...]:
+        """Remove a file that no agent took and that none may take any more; tell of it.
+
+        Its agents use other interfaces, or an older release, or it is damaged. Raises
+        `SnapshotError`.
+        """
+        if self.pending or not self.there:
+            return ()
+        self._file.remove()
+        return (f"{self.path}: no agent took over what was handed over; removed",)
 
     def let_pass(self) -> bool:
         """Whether an agent left something lately, as it was asked; the request is over then.
@@ -200,6 +233,7 @@ class Succession:
                 tuple(sorted(fixed)),
                 memory,
                 self._allocator.memory,
+                self._snapshot.copy,
             )
             self._files.write(left)
         except (TypeError, ValueError) as error:  # a state may be anything
@@ -227,6 +261,7 @@ class Succession:
         """
         try:
             left = self._files.read()
+            recover(self._snapshot, self._files)
         except records.RecordError as error:
             self._files.remove()
             raise HardwareError(str(error)) from error
@@ -265,6 +300,15 @@ class Succession:
         self._allocator.adopt(left.resctrl)
         self._snapshot.adopt()
         return dataclasses.replace(left, states=states)
+
+
+def recover(snapshot: Snapshot, files: HandOverFiles) -> None:
+    """Write a snapshot that was lost since a hand-over again.
+
+    Raises `SnapshotError`, `RecordError`.
+    """
+    if lost := snapshot.recover(files.snapshot()):
+        LOG.warning("%s", lost)
 
 
 def _hardware(domain: CacheDomain) -> CacheDomain:

@@ -1,21 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts a host back as an agent found it, where that agent could not, or left it to another.
+"""Restores a host that an agent left changed: after a crash, or for an agent that never came.
 
-The unit, the timer of a restart and people run `restore`; the other functions say where the
-snapshot and what was handed over lie, and who writes now.
+The unit, the timer of a restart and operators run `restore`. The other functions name the files of
+a state directory, and the process that writes now.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 from collections.abc import Iterable, Mapping
 
-from iat_nova.agent.hand_over import HandOverFiles
+from iat_nova.agent import state_pointer
+from iat_nova.agent.hand_over import HandOverFiles, recover
+from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.conf import WRITER_LOCK, Settings
-from iat_nova.enforcement.snapshot import HostTaken, Restored, RestoreError, Snapshot
+from iat_nova.enforcement.snapshot import (
+    HostTaken,
+    Restored,
+    RestoreError,
+    Snapshot,
+    SnapshotError,
+)
 from iat_nova.hardware import backends, pqos, probe
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.rollback import Restorable
+from iat_nova.store.records import RecordError
+
+LOG = logging.getLogger("iat_nova")
+
+NO_SNAPSHOT = (
+    "no snapshot has the other original settings: the default group's masks and DDIO's ways may "
+    "still be an agent's; a reboot resets them"
+)
 
 
 def hand_over_files(settings: Settings) -> HandOverFiles:
@@ -73,15 +91,42 @@ def out_of_reach(left: Iterable[str]) -> tuple[str, ...]:
     )
 
 
+def places(settings: Settings) -> tuple[Settings, ...]:
+    """Return the settings with each state directory in which an agent may have left a snapshot.
+
+    The directory that root has noted is that of the last agent: the configuration may have changed
+    since, or cannot be read.
+    """
+    noted = state_pointer.read()
+    found = tuple(
+        dataclasses.replace(settings, state_dir=folder)
+        for folder in dict.fromkeys((noted or settings.state_dir, settings.state_dir))
+    )
+    return tuple(place for place in found if _left_in(place)) or (settings,)
+
+
+def _left_in(settings: Settings) -> bool:
+    """Whether an agent left something in the state directory; also where nobody may look."""
+    try:
+        folder = OwnedFolder(settings.state_dir)
+        return any(
+            folder.status(path.name) for path in (settings.snapshot_path, settings.hand_over_path)
+        )
+    except OSError:
+        return True
+
+
 def restore(
     settings: Settings, *, unless_handed_over: bool = False, unless_taken: bool = False
 ) -> tuple[str, ...]:
-    """Put the host back as an agent found it that could not do so itself; tell what was done.
+    """Restore a host that an agent could not restore; return what was done.
 
-    Without a snapshot there is nothing to do on any machine, but for groups that carry our
-    name. `unless_handed_over`: nothing is done, once, when the agent that ended has just left the
-    host to the next; `unless_taken`: nothing while somebody writes, who restores at its end. Else
-    raises `HardwareError` while an agent runs, and whenever something cannot be restored; with
+    The state directory alone counts of the settings, and `hand_over_s`. Without a snapshot only
+    groups with the agent's name are removed: if there are some, the snapshot was lost.
+    `unless_handed_over`: do nothing, once, when the agent that ended has just left the host to the
+    next. `unless_taken`: do nothing while another process writes, which restores at its end.
+
+    Raises `HardwareError` while an agent runs, and whenever a setting stays changed; with
     `unless_taken` also while the next agent may adopt yet: ask again.
     """
     host = probe.Host()
@@ -90,20 +135,39 @@ def restore(
         return (f"handed over: the next agent has {settings.hand_over_s:g} s to adopt it",)
     if unless_taken and left.lately:  # a timer of an earlier restart
         raise HardwareError("handed over just now, and may be adopted yet; restore it later")
-    try:
-        if not settings.snapshot_path.exists() and not host.resctrl.own_groups():
-            return ()
-    except OSError as error:
-        raise HardwareError(f"{settings.snapshot_path}: {error.strerror}; run as root") from error
     keeper = snapshot(settings, host)
+    if not keeper.on_disk and not host.resctrl.own_groups() and not left.there:
+        return ()
     try:
         with keeper.only_writer():
-            left.remove()
+            problem = _taken(left, keeper)
+            known = keeper.pending
             restored = all_back(keeper)
             if left_over := out_of_reach(restored.left):
                 raise RestoreError("not restored: " + "; ".join(left_over))
-            return (*restored.done, *host.resctrl.remove_left_over())
+            groups = host.resctrl.remove_left_over()
     except HostTaken:
         if unless_taken and not left.pending:  # else that writer is about to end without restoring
-            return ()
+            return left.discard()
         raise
+    done = (*restored.done, *groups)
+    unknown = NO_SNAPSHOT if groups and not known else ""
+    if problems := "; ".join(filter(None, (unknown, problem))):
+        raise RestoreError(f"{'; '.join(done) or 'nothing to restore'}; but {problems}")
+    return done
+
+
+def _taken(left: HandOverFiles, keeper: Snapshot) -> str:
+    """Take the copy of a lost snapshot from what was handed over, and remove that.
+
+    Returns what stands against it, or "": that must not stop a restore.
+    """
+    try:
+        recover(keeper, left)
+    except (SnapshotError, RecordError) as error:
+        LOG.info("%s", error)
+    try:
+        left.remove()
+    except SnapshotError as error:
+        return str(error)
+    return ""

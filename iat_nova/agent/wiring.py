@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from iat_nova import policy
 from iat_nova.agent import policy_file, restoring
 from iat_nova.agent.freshness import Freshness
-from iat_nova.agent.hand_over import Left, Succession
+from iat_nova.agent.hand_over import HandOverFiles, Left, Succession
 from iat_nova.agent.interlock import Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, FactsSource
@@ -68,7 +68,8 @@ class Machine:
     carries our name although no snapshot names it, `missing` names what is not there to be written
     to, `monitor` counts what tenants have in the LLC, where that is asked for. `succession` hands
     the machine to the next agent, where that can be. `watch` makes what notices CPUs that come and
-    go.
+    go. `left_files`: where an earlier agent may have left something for the next; removed where
+    this agent cannot adopt.
     """
 
     counters: Counters
@@ -87,6 +88,7 @@ class Machine:
     monitor: TenantMonitor | None = None
     succession: Succession | None = None
     watch: Callable[[], Cpus] = lambda: FIXED
+    left_files: HandOverFiles | None = None
 
     def finish(self) -> None:
         """Restore settings that an earlier restore could not reach and that are in reach now."""
@@ -118,8 +120,9 @@ class Machine:
             if adopted is None:
                 for line in self.snapshot.put_back().done:
                     LOG.warning("an earlier agent had not restored the host; now: %s", line)
-                for line in self.remove_left_over():
-                    LOG.warning("left over without a snapshot: %s", line)
+                if groups := self.remove_left_over():
+                    LOG.warning("%s; %s", "; ".join(groups), restoring.NO_SNAPSHOT)
+                self._remove_hand_over()
             try:
                 yield adopted
             finally:
@@ -129,6 +132,13 @@ class Machine:
                         LOG.info("restored: %s", line)
                     for line in restoring.out_of_reach(restored.left):
                         LOG.info("not restored yet: %s", line)
+
+    def _remove_hand_over(self) -> None:
+        """Remove a file that this agent cannot adopt: the host was restored from the snapshot."""
+        if self.left_files is None or not self.left_files.there:
+            return
+        self.left_files.remove()
+        LOG.warning("%s: this agent cannot take over; removed", self.left_files.path)
 
     def _adopted(self) -> Left | None:
         """Take over what the last agent left, None where there is nothing or that cannot be."""
@@ -157,9 +167,10 @@ def machine(settings: Settings) -> Machine:
         inspect_ports = ports.inspect
     keeper = restoring.snapshot(settings, host, parts)
     succession = None
+    left_files = restoring.hand_over_files(settings)
     if isinstance(hands.allocator, Resctrl):
         succession = Succession(
-            restoring.hand_over_files(settings),
+            left_files,
             keeper,
             hands.allocator,
             hands.ddio,
@@ -183,6 +194,7 @@ def machine(settings: Settings) -> Machine:
         monitor=tenant_monitor(settings, host, hands),
         succession=succession,
         watch=lambda: CpuWatch(host.topology),
+        left_files=left_files,
     )
 
 

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from iat_nova.agent import wiring
+from iat_nova.agent import state_pointer, wiring
 from iat_nova.agent.endings import Endings, blocked, watch
 from iat_nova.agent.loop import ThreadDied
 from iat_nova.agent.on_disk import OnDisk
@@ -65,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with blocked(), only_agent(settings.lock_path) as heartbeat:
             endings = Endings(lambda: _leave(heartbeat))
             watch(endings)
+            _note_state_dir(settings)
             with _metrics(settings, observer):
                 _run(settings, OnDisk(settings, named), observer, heartbeat, endings)
     except (
@@ -143,6 +144,16 @@ def _run(
             # hold the loop up for tens of milliseconds every few minutes.
             gc.freeze()
             agent.run(hands.ends_s)
+
+
+def _note_state_dir(settings: Settings) -> None:
+    """Have a restore find the snapshot without the configuration; the unit does so otherwise."""
+    if os.geteuid() != 0 or settings.hardware != "auto":
+        return
+    try:
+        state_pointer.write(settings.state_dir)
+    except OSError as error:
+        LOG.warning("%s: %s", error.filename, error.strerror)
 
 
 def _leave(heartbeat: Heartbeat) -> None:

@@ -106,20 +106,37 @@ class Command(command.Command):  # type: ignore[misc]
         raise NotImplementedError
 
     def settings(self, parsed_args: argparse.Namespace) -> conf.Settings:
-        """Read the configuration that is named, or else what the agent reads by default."""
-        files = getattr(parsed_args, "config_file", None) or self.app_args.config_file
-        return conf.load(files or config_files.by_default())
+        """Read the configuration that is named, or else the files that the agent reads by default.
+
+        The only way to a command's settings: the state directory that is named replaces the
+        configured one. Raises `conf.ConfigError`.
+        """
+        files = self.named_files(parsed_args) or config_files.by_default()
+        return conf.load(files, state_dir=self.named_state_dir(parsed_args))
+
+    def named_files(self, parsed_args: argparse.Namespace) -> list[str]:
+        """Return the configuration files that are named."""
+        files: list[str] | None = getattr(parsed_args, "config_file", None)
+        return files or self.app_args.config_file or []
+
+    def named_state_dir(self, parsed_args: argparse.Namespace) -> str | None:
+        """Return the state directory that is named, before or behind the command."""
+        named: str | None = getattr(parsed_args, "state_dir", None)
+        return named or self.app_args.state_dir
 
     def state_dir(self, parsed_args: argparse.Namespace) -> pathlib.Path:
-        """Return the agent's state directory."""
-        named = getattr(parsed_args, "state_dir", None) or self.app_args.state_dir
+        """Return the agent's state directory; one that is named needs no configuration."""
+        named = self.named_state_dir(parsed_args)
         return pathlib.Path(named) if named else self.settings(parsed_args).state_dir
 
     def names_state_alone(self, parsed_args: argparse.Namespace) -> bool:
         """Tell whether a state directory is named, and no configuration."""
-        files = getattr(parsed_args, "config_file", None) or self.app_args.config_file
-        named = getattr(parsed_args, "state_dir", None) or self.app_args.state_dir
-        return not files and bool(named or os.environ.get(conf.STATE_DIR_VARIABLE))
+        return not self.named_files(parsed_args) and self.names_state(parsed_args)
+
+    def names_state(self, parsed_args: argparse.Namespace) -> bool:
+        """Tell whether an option or the environment names a state directory."""
+        named = self.named_state_dir(parsed_args) or os.environ.get(conf.STATE_DIR_VARIABLE)
+        return bool(named)
 
     @contextlib.contextmanager
     def history(self, parsed_args: argparse.Namespace) -> Iterator[HistoryReader]:

@@ -7,10 +7,12 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from iat_nova.agent import restoring
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
-from iat_nova.conf import LOCK, STATE_DIR_VARIABLE
+from iat_nova.conf import LOCK
 from iat_nova.store.heartbeat import look
 
 ANSWER_S = 10.0  # systemd's; it waits for this command while the service stops
@@ -56,8 +58,9 @@ examples:
             return
         if not look(settings.state_dir / LOCK).alive:
             raise Failure("no agent is seen running here", EXIT_NOT_RUNNING)
-        files = getattr(parsed_args, "config_file", None) or self.app_args.config_file or ()
-        restore_in(settings.hand_over_s + LATER_S, files)
+        restore_in(
+            settings.hand_over_s + LATER_S, settings.state_dir, self.named_files(parsed_args)
+        )
         restoring.hand_over_files(settings).ask()
         self.app.stdout.write(
             f"The agent's next end hands over; the host is restored in {settings.hand_over_s:g} s "
@@ -72,14 +75,13 @@ def restarting(unit: str) -> bool:
     return any(job[1:3] == [unit, "restart"] for job in jobs)
 
 
-def restore_in(seconds: float, config_files: list[str] | tuple[str, ...] = ()) -> None:
+def restore_in(seconds: float, state_dir: Path, config_files: Sequence[str] = ()) -> None:
     """Have systemd restore the host then, unless an agent runs. Raises `Failure`."""
     program = sys.argv[0]
     command = [program] if os.access(program, os.X_OK) else [sys.executable, "-m", MAIN]
     # It works in /; a name's last slash, which says that it is a folder's, stays.
     here = os.getcwd()
     named = [word for name in config_files for word in ("--config-file", os.path.join(here, name))]
-    state_dir = os.environ.get(STATE_DIR_VARIABLE)
     _run(
         "systemd-run",
         "--quiet",
@@ -93,8 +95,8 @@ def restore_in(seconds: float, config_files: list[str] | tuple[str, ...] = ()) -
         # It depends on nothing, and is not in the way of a shutdown.
         "--timer-property=DefaultDependencies=no",
         "--property=DefaultDependencies=no",
-        *([f"--setenv={STATE_DIR_VARIABLE}={os.path.join(here, state_dir)}"] if state_dir else []),
-        *(os.path.abspath(command[0]), *command[1:], "restore", "--unless-taken", *named),
+        *(os.path.abspath(command[0]), *command[1:], "restore", "--unless-taken"),
+        *("--state-dir", os.path.join(here, state_dir), *named),
     )
 
 

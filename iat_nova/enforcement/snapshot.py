@@ -219,6 +219,32 @@ class Snapshot:
             raise SnapshotError(f"the snapshot is of {have}, we use {', '.join(self._parts)}")
         self._memory, self._begun = saved, True
 
+    def recover(self, copy: Mapping[str, Any]) -> str:
+        """Write a lost or damaged file again from another process's copy; return why, or "".
+
+        Call it as the only writer, before the file is read. Raises `SnapshotError` for a copy that
+        is none, and where it cannot be written.
+        """
+        if not copy or self._begun:
+            return ""
+        try:
+            if self._file.read() is not None:
+                return ""
+            why = "the snapshot is gone"
+        except SnapshotError as error:
+            why = str(error)
+        try:
+            self._file.check_parts(copy)
+        except (ValueError, RecursionError) as error:
+            raise SnapshotError(f"{why}; the copy of it is damaged: {error}") from error
+        self._file.write(copy)
+        return f"{why}: written again from what was handed over"
+
+    @property
+    def copy(self) -> dict[str, Any]:
+        """All saved settings, for `recover` in the next process."""
+        return self._all()
+
     def hand_over(self) -> None:
         """Leave the host as it is, and the snapshot, to another process."""
         self._handed_over = True
@@ -268,6 +294,11 @@ class Snapshot:
         process has the settings in memory.
         """
         return bool(self._known())
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether there is a file, readable or not. Raises `SnapshotError`."""
+        return self._file.exists
 
     def out_of_reach(self) -> tuple[str, ...] | None:
         """Return the settings in the snapshot, when none of them can be restored now.

@@ -84,6 +84,14 @@ class SnapshotFile:
             return None
         return dict(content["parts"])
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file, readable or not. Raises `SnapshotError`."""
+        try:
+            return self._folder.status(self._path.name) is not None
+        except OSError as error:
+            raise SnapshotError(f"{self._path}: {error.strerror}; run as root") from error
+
     def difference(self, parts: dict[str, Any]) -> str:
         """Return why the file does not hold these parts, "" when it does.
 
@@ -141,7 +149,11 @@ class SnapshotFile:
         check(_SHAPES[_WITHOUT_CHECKSUM if number == _WITHOUT_CHECKSUM else _FORMAT], content)
         if number == _FORMAT and content["sha256"] != _checksum(content):
             raise ValueError("its checksum is of other content")
-        check({"properties": self._shapes}, content["parts"])
+        self.check_parts(content["parts"])
+
+    def check_parts(self, parts: Mapping[str, Any]) -> None:
+        """Raise `ValueError` unless every part looks as its hardware saves it."""
+        check({"properties": self._shapes}, parts)
 
     def _refusal(self, why: str) -> SnapshotError:
         return SnapshotError(f"{self._path}: not a snapshot, or a damaged one ({why}); {_ADVICE}")

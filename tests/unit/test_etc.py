@@ -57,6 +57,12 @@ class UnitTest(unittest.TestCase):
             self.assertIn(f"iat-nova {command}", shown.getvalue())
             self.assertIn(f"  {option}", shown.getvalue())
 
+    def test_root_notes_the_state_directory(self) -> None:
+        """Before each start, for a restore that cannot read the configuration."""
+        lines = UNIT.read_text().splitlines()
+        line = "ExecStartPre=-+/opt/iat-nova/bin/iat-nova restore --note-state-dir"
+        self.assertLess(lines.index(line), lines.index("ExecStart=" + self.service["ExecStart"]))
+
     def test_it_may_write_where_the_agent_writes(self) -> None:
         """State directory and lock are writable in a file system that otherwise is not."""
         self.assertEqual("strict", self.service["ProtectSystem"])

@@ -244,7 +244,7 @@ class Around(DoctorCase):
         self.check("snapshot", "impossible", "not a snapshot", "remove it", 1)
         self.settings().snapshot_path.unlink()
         self.check("left behind", "note", r"iat-nova\.1", "^iat-nova restore$")
-        self.assertEqual(0, self.run_it("restore")[0])
+        self.assertEqual(1, self.run_it("restore")[0])
         self.assertNotIn("left behind", self.rows()[1])
 
     def test_between_two_agents(self):

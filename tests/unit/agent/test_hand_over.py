@@ -483,11 +483,83 @@ class Ends(HandOverCase):
         self.assertFalse(any("adopted:" in one for one in self.told))
 
     def test_another_writer_in_between(self):
-        """`iat-nova qualify` restores first; then there is no snapshot to adopt."""
+        """`iat-nova qualify` restores first; then there is nothing to adopt."""
         self.hand_over()
-        with wiring.machine(self.settings()).ours():
+        with (
+            self.assertLogs("iat_nova", "WARNING") as logs,
+            wiring.machine(self.settings()).ours(),
+        ):
             self.assertEqual(self.found, self.tree.state())
-        self.assert_begun_anew("the groups left were iat-nova.1.*there are none")
+        self.assertIn("hand-over.json: this agent cannot take over; removed", logs.output[-1])
+        self.life()
+        self.assertFalse(any("adopted:" in one for one in self.told))
+        self.assert_gone()
+
+    def nobody_takes_it(self):
+        """Leave a file beside an agent that does not adopt; return how a timer's restore ends."""
+        hands = wiring.machine(self.settings())
+        with hands.ours():
+            hands.snapshot.protect()
+            self.change_all(hands)
+            self.settings().hand_over_path.write_bytes(self.abandoned)
+            enforced = self.tree.state()
+            ends = [self.run_it("restore", "--unless-taken") for _ in range(2)]
+            self.assertEqual(enforced, self.tree.state())
+        self.assert_gone()
+        return ends
+
+    def test_a_file_that_no_agent_takes(self):
+        """One of an older release runs, which knows no such file: systemd's restore ends."""
+        self.hand_over()
+        fresh = self.settings().hand_over_path.read_bytes()
+        self.age(at_s=time.monotonic() - 61)
+        old = self.settings().hand_over_path.read_bytes()
+        self.assertEqual(0, self.run_it("restore")[0])
+        for self.abandoned in (old, b"{", b""):
+            first, second = self.nobody_takes_it()
+            self.assertEqual(0, first[0])
+            self.assertIn("no agent took over what was handed over; removed", first[1])
+            self.assertEqual((0, "nothing to restore\n", ""), second)
+        hands = wiring.machine(self.settings())
+        with hands.ours():
+            self.settings().hand_over_path.write_bytes(fresh)  # the next agent may take it yet
+            self.assertEqual(1, self.run_it("restore", "--unless-taken")[0])
+            self.assertEqual(fresh, self.settings().hand_over_path.read_bytes())
+
+    def test_a_file_without_a_snapshot(self):
+        """It is removed, and nothing is restored from one that is old: others write by then."""
+        self.hand_over()
+        self.age(at_s=time.monotonic() - 121)
+        old = self.settings().hand_over_path.read_bytes()
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.settings().hand_over_path.write_bytes(old)
+        self.msr.set(0, 0xC8B, 0x700)
+        self.assertEqual((0, "nothing to restore\n", ""), self.run_it("restore"))
+        self.assertEqual(0x700, self.msr.get(0, 0xC8B))
+        self.assertFalse(self.settings().hand_over_path.exists())
+
+    def test_an_agent_with_another_interface(self):
+        """It restores, and removes the file that it cannot adopt."""
+        self.hand_over()
+        hands = wiring.machine(self.settings())
+        pqos = dataclasses.replace(hands, succession=None)
+        with self.assertLogs("iat_nova", "WARNING") as logs, pqos.ours(adopt=True) as left:
+            self.assertIsNone(left)
+            self.assertEqual(self.found, self.tree.state())
+        self.assertIn("hand-over.json: this agent cannot take over; removed", logs.output[-1])
+        self.assert_gone()
+
+    def test_a_hand_over_that_cannot_be_removed(self):
+        """The host is restored all the same, and the reason is told."""
+        self.hand_over()
+        self.settings().hand_over_path.unlink()
+        self.settings().hand_over_path.mkdir()
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertRegex(err, "removed .*iat-nova.1.*; but .*hand-over.json: Is a directory")
+        self.assertEqual(self.found, self.tree.state())
+        self.settings().hand_over_path.rmdir()
+        self.assert_as_found()
 
     def age(self, **changes):
         """Have what was left be otherwise."""
@@ -542,12 +614,42 @@ class Ends(HandOverCase):
         self.assert_begun_anew("its strategy was iat, now it is pollute-buffer")
 
     def test_a_snapshot_that_is_gone(self):
-        """Nobody knows how the host was: our groups go, and that is said."""
+        """Its copy is handed over: it is written again, and adopted."""
+        path = self.settings().snapshot_path
+        for spoil in (path.unlink, lambda: path.write_text("{")):
+            self.hand_over()
+            spoil()
+            with self.assertLogs("iat_nova", "WARNING") as logs:
+                self.life()
+            self.assertRegex("\n".join(logs.output), "written again from what was handed over")
+            self.assertRegex(self.told[-2], "^adopted: ")
+            self.assert_gone()
+
+    def test_a_snapshot_that_is_gone_and_nobody_comes(self):
+        """systemd's restore has the copy, too."""
         self.hand_over()
         self.settings().snapshot_path.unlink()
+        self.age(at_s=time.monotonic() - 62)
+        self.assertEqual(0, self.run_it("restore", "--unless-taken")[0])
+        self.assert_gone()
+
+    def test_a_snapshot_that_is_gone_and_hardware_that_changed(self):
+        """The next agent does not adopt, and restores from the copy."""
+        self.hand_over()
+        self.settings().snapshot_path.unlink()
+        self.tree.mkdir("iat-nova.7")
+        self.assert_begun_anew("the groups left were")
+
+    def test_a_copy_that_is_none(self):
+        """Nothing of it is written: nobody knows how the host was, and that is said."""
+        self.hand_over()
+        self.settings().snapshot_path.unlink()
+        self.age(saved={"ddio msr": {"0": 7}})
+        ddio = self.msr.get(0, 0xC8B)
         with self.assertLogs("iat_nova", "WARNING") as logs:
             self.life()
-        self.assertRegex("\n".join(logs.output), "not adopted: .*the snapshot is of nothing")
+        self.assertRegex("\n".join(logs.output), "not adopted: .*the copy of it is damaged")
+        self.assertEqual(ddio, self.msr.get(0, 0xC8B))
         self.assertNotIn("iat-nova.1", str(self.tree.state()))
 
     def test_hardware_that_changed(self):
@@ -616,13 +718,15 @@ class Command(HandOverCase):
         self.assertEqual(0, self.unit()[0])
         self.assertTrue(self.files.asked)
         asked = (self.folder / "asked").read_text()
-        self.assertRegex(asked, r"--on-active=62s .* restore --unless-taken --config-file .*iat")
+        named = f"--state-dir {self.settings().state_dir} --config-file .*iat"
+        self.assertRegex(asked, f"--on-active=62s .* restore --unless-taken {named}")
 
     def test_names_of_here(self):
         """The restore works in another folder, in another environment: it finds the same files."""
         (self.folder / "conf.d").mkdir()
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
+        self.config.write_text("[iat]\n")
         self.enterContext(mock.patch.dict(os.environ, {STATE_DIR_VARIABLE: "state"}))
         relative = os.path.relpath(self.config)
         status, _, err = self.run_it(
@@ -632,7 +736,7 @@ class Command(HandOverCase):
         asked = (self.folder / "asked").read_text()
         names = (self.config, f"{self.folder}/conf.d/", self.config)
         self.assertTrue(asked.endswith("".join(f" --config-file {name}" for name in names) + "\n"))
-        self.assertIn(f" --setenv={STATE_DIR_VARIABLE}={self.folder}/state ", asked)
+        self.assertIn(f" --state-dir {self.folder}/state ", asked)
 
     def test_a_stop(self):
         """Nothing is asked of anybody."""

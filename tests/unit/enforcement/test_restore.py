@@ -11,13 +11,15 @@ import shutil
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import doctor, restoring, wiring
+from iat_nova.agent import doctor, restoring, state_pointer, wiring
 from iat_nova.agent.interlock import Interlock, Outside
 from iat_nova.agent.journal import Journal
+from iat_nova.cmd import agent
 from iat_nova.cmd import main as program
+from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.enforcement.enforcer import ForeignHand
 from iat_nova.enforcement.saved_first import SavedFirst
-from iat_nova.enforcement.snapshot import Restored
+from iat_nova.enforcement.snapshot import Restored, RestoreError
 from iat_nova.hardware.api import ClassMask, HardwareError, LastingRefusal
 from iat_nova.hardware.probe import Host
 from iat_nova.model import (
@@ -47,6 +49,8 @@ class MachineCase(test_probe.HostCase):
         self.found = self.tree.state()
         for target, value in (
             ("iat_nova.agent.restoring.WRITER_LOCK", self.lock),
+            ("iat_nova.agent.state_pointer.POINTER", self.folder / "state-dir"),
+            ("iat_nova.agent.state_pointer.OWNER", os.getuid()),
             ("iat_nova.hardware.probe.Host", self.host),
         ):
             patch = mock.patch(target, value)
@@ -95,6 +99,22 @@ class Ours(MachineCase):
             raise ZeroDivisionError
         self.assert_as_found()
 
+    def test_a_register_that_does_not_stay(self):
+        """It takes the write and reads otherwise: that is no restore, for nobody."""
+        hands = wiring.machine(self.settings())
+        reason = "not restored: ddio msr: did not keep its .*domain 0: IIO_LLC_WAYS = 0x600"
+        with self.assertRaisesRegex(RestoreError, reason) as caught, hands.ours():
+            hands.snapshot.protect()
+            self.change_all(hands)
+            self.msr.stuck.add(0xC8B)
+        self.assertEqual(os.EX_OSERR, agent._status(caught.exception))
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertRegex(err, reason)
+        self.msr.stuck.clear()
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_as_found()
+
     def test_who_only_observes_undoes_nothing(self):
         """What an operator changes while an agent watches stays when that agent ends."""
         hands = wiring.machine(self.settings())
@@ -119,17 +139,22 @@ class Ours(MachineCase):
         self.assert_as_found()
 
     def test_a_group_left_over_without_a_snapshot(self):
-        """It is removed by the start, and by restore: it would be in the way of our own."""
+        """It is removed by the start, and by restore: it would be in the way of our own.
+
+        What else the agent changed nobody knows: that is no success.
+        """
         for number in (1, 2):
             self.tree.mkdir(f"iat-nova.{number}")
             self.tree.write(f"iat-nova.{number}/cpus_list", "1")
-        with wiring.machine(self.settings()).ours():
+        with self.assertLogs("iat_nova", "WARNING") as logs, wiring.machine(self.settings()).ours():
             self.assertEqual(self.found, self.tree.state())
+        self.assertIn("DDIO's ways may still be an agent's", logs.output[0])
         self.tree.mkdir("iat-nova.1")
-        status, out, _ = self.run_it("restore")
-        self.assertEqual(0, status)
-        self.assertRegex(out, r"^removed .*iat-nova\.1\n$")
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertRegex(err, r"removed .*iat-nova\.1; but no snapshot has the other original")
         self.assertEqual(self.found, self.tree.state())
+        self.assertEqual((0, "nothing to restore\n", ""), self.run_it("restore"))
 
     def test_a_group_left_over_of_an_agent_that_runs(self):
         """Its groups are no left-overs: restore is refused, and they stay."""
@@ -200,7 +225,7 @@ class Restore(MachineCase):
     def test_a_state_directory_of_others(self):
         """Who may not look is told to be root."""
         denied = PermissionError(errno.EACCES, "Permission denied")
-        with mock.patch("pathlib.Path.exists", side_effect=denied):
+        with mock.patch.object(OwnedFolder, "status", side_effect=denied):
             status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
         self.assertRegex(err, "snapshot.json: Permission denied; run as root")
@@ -214,6 +239,115 @@ class Restore(MachineCase):
             status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
         self.assertIn("end it first", err)
+
+
+class WithoutConfiguration(MachineCase):
+    """The configuration cannot be read: a typo, of another service even."""
+
+    def setUp(self):
+        super().setUp()
+        self.crash()
+        self.broken = self.folder / "nova.conf"
+        self.broken.write_text("[compute]\ncpu_dedicated_set = 0-3\n[iat\nmode = enforce\n")
+
+    def restore(self, *arguments, files=True, environment=None):
+        """Run the command; return status, output and error."""
+        out, err = io.StringIO(), io.StringIO()
+        named = ["--config-file", str(self.broken)] if files else []
+        patches = (
+            mock.patch("sys.stdout", out),
+            mock.patch("sys.stderr", err),
+            mock.patch.dict(os.environ, environment or {}),
+        )
+        with contextlib.ExitStack() as stack:
+            for patch in patches:
+                stack.enter_context(patch)
+            return program.main(["restore", *arguments, *named]), out.getvalue(), err.getvalue()
+
+    def test_where_root_noted_it(self):
+        """The host is restored; then the configuration is complained about."""
+        state_pointer.write(self.folder / "state")
+        status, out, err = self.restore("--unless-handed-over")
+        self.assertEqual(0, status)
+        self.assertIn("IIO_LLC_WAYS = 0x600", out)
+        self.assertRegex(err, "without the configuration, which cannot be used: .*nova.conf")
+        self.assert_as_found()
+
+    def test_named(self):
+        """By option or environment; the note counts for nothing then."""
+        elsewhere = self.folder / "elsewhere"
+        shutil.copytree(self.folder / "state", elsewhere)
+        state_pointer.write(elsewhere)
+        state = str(self.folder / "state")
+        for arguments, environment in (
+            (["--state-dir", state], {}),
+            ([], {conf.STATE_DIR_VARIABLE: state}),
+            (["--state-dir", state], {conf.STATE_DIR_VARIABLE: str(elsewhere)}),
+        ):
+            with self.subTest(arguments=arguments, environment=environment):
+                if not self.settings().snapshot_path.exists():
+                    self.crash()
+                status, _, err = self.restore(*arguments, environment=environment)
+                self.assertEqual(0, status, err)
+                self.assert_as_found()
+                self.assertTrue((elsewhere / "snapshot.json").exists())
+
+    def test_a_setting_that_stays_changed(self):
+        """Exit status and reason are told, beside the complaint."""
+        state_pointer.write(self.folder / "state")
+        self.msr.refuse = errno.EIO
+        status, _, err = self.restore()
+        self.assertEqual(1, status)
+        self.assertRegex(err, "(?s)which cannot be used.*not restored: ddio msr")
+
+    def test_a_configuration_that_names_another_directory_by_now(self):
+        """The last agent kept its snapshot where the configuration was when it began."""
+        state_pointer.write(self.folder / "state")
+        self.config.write_text(f"[iat]\nstate_dir = {self.folder / 'new'}\n")
+        status, out, err = self.run_it("restore")
+        self.assertEqual((0, ""), (status, err))
+        self.assertIn("IIO_LLC_WAYS = 0x600", out)
+        self.assertFalse((self.folder / "state/snapshot.json").exists())
+
+    def test_a_note_that_is_not_roots(self):
+        """It counts for nothing: the configured directory does."""
+        elsewhere = self.folder / "elsewhere"
+        shutil.copytree(self.folder / "state", elsewhere)
+        note = state_pointer.POINTER
+
+        def others():
+            note.chmod(0o666)
+
+        def a_link():
+            (self.folder / "target").write_bytes(note.read_bytes())
+            note.unlink()
+            note.symlink_to(self.folder / "target")
+
+        for spoil in (
+            others,
+            a_link,
+            lambda: note.write_text("elsewhere\n"),
+            lambda: note.write_text(f"{elsewhere}\n{elsewhere}\n"),
+            lambda: note.write_bytes(b"/" * 9000),
+            lambda: note.write_bytes(b"\0"),
+        ):
+            note.unlink(missing_ok=True)
+            state_pointer.write(elsewhere)
+            self.assertEqual(elsewhere, state_pointer.read())
+            spoil()
+            self.assertIsNone(state_pointer.read())
+        state_pointer.write(elsewhere)
+        with mock.patch.object(state_pointer, "OWNER", os.getuid() + 1):
+            self.assertIsNone(state_pointer.read())
+
+    def test_noting(self):
+        """The unit's step writes the configured directory; without a configuration it fails."""
+        self.assertEqual(0, self.run_it("restore", "--note-state-dir")[0])
+        self.assertEqual(self.folder / "state", state_pointer.read())
+        state_pointer.POINTER.unlink()
+        self.assertEqual(1, self.restore("--note-state-dir")[0])
+        self.assertIsNone(state_pointer.read())
+        self.assertTrue(self.settings().snapshot_path.exists())
 
 
 class SocketOffline(MachineCase):
