@@ -15,7 +15,10 @@ WRITERS = {
     "decisions": ("strategies", "layout", "enforcement", "agent", "policy", "hardware"),
 }
 NO_WRITERS = {"policy/trials.py"}
-EXCEPTIONS = {"Hold": "an operator's word: iat-nova hold writes it, and the store keeps it"}
+EXCEPTIONS = {
+    "Hold": "an operator's word: iat-nova hold writes it, and the store keeps it",
+    "Pause": "an operator's word: iat-nova pause writes it, and the store keeps it",
+}
 """Classes of the model whose values come from elsewhere, and from where."""
 
 
