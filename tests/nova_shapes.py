@@ -58,6 +58,7 @@ def domain(
     kind: str = "test",
     run: int | None = None,
     vcpus: int = 2,
+    plugged: int | None = None,
     cpuset: str | None = None,
     meta: str = "",
     tune: str = "",
@@ -66,13 +67,17 @@ def domain(
     machine: str | None = None,
     memory_mib: int = 32,
 ) -> str:
-    """Return a domain of type `kind`; `run` gives it the id that libvirt shows while it runs."""
+    """Return a domain of type `kind`; `run` gives it the id that libvirt shows while it runs.
+
+    `plugged`: how many of its vCPUs it starts with; None: all.
+    """
     run_id = "" if run is None else f" id='{run}'"
     placement = "" if cpuset is None else f" placement='static' cpuset='{cpuset}'"
+    current = "" if plugged is None else f" current='{plugged}'"
     machine_type = "" if machine is None else f" machine='{machine}'"
     return f"""<domain type='{kind}'{run_id}>
 <name>{escape(name)}</name><uuid>{uuid_of(name)}</uuid>
-<memory unit='MiB'>{memory_mib}</memory><vcpu{placement}>{vcpus}</vcpu>
+<memory unit='MiB'>{memory_mib}</memory><vcpu{placement}{current}>{vcpus}</vcpu>
 {meta}{tune}{numatune}
 <os><type{machine_type}>hvm</type></os>
 <devices>{"".join(devices)}</devices></domain>"""

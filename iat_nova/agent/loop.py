@@ -264,7 +264,7 @@ class Agent:
         tenants = (one for known in self.tenants.values() for one in known.tenants)
         problem = None
         try:
-            self.counters.watch({cpu for tenant in tenants for cpu in tenant.cpus})
+            self.counters.watch({cpu for tenant in tenants for cpu in tenant.counted_cpus})
         except HardwareError as error:
             if self.interlock.excuses("cannot count on all CPUs"):
                 return

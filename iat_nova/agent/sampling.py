@@ -22,7 +22,8 @@ class Sampler:
     ) -> dict[int, Sample]:
         """Return a sample for every domain; empty at the first reading or when no time passed.
 
-        A tenant is absent from its sample when a counter of one of its CPUs is missing
+        A tenant's rates are those of its `counted_cpus`.
+        A tenant is absent from its sample when a counter of one of these is missing
         in either reading or went backwards (it wrapped, or the CPU was offline), and when
         the CPUs were not its own at the last reading: they counted for somebody else.
         """
@@ -42,8 +43,8 @@ def _measured(inventory: DomainInventory, owners: Mapping[int, DomainInventory])
     known = owners.get(inventory.domain.id)
     if known is inventory or known is None:
         return inventory
-    places = {(tenant.id, tenant.cpus) for tenant in known.tenants}
-    stayed = tuple(one for one in inventory.tenants if (one.id, one.cpus) in places)
+    places = {(tenant.id, tenant.counted_cpus) for tenant in known.tenants}
+    stayed = tuple(one for one in inventory.tenants if (one.id, one.counted_cpus) in places)
     return DomainInventory(inventory.domain, stayed)
 
 
@@ -52,7 +53,7 @@ def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_
     per_s = 1.0 / interval_s
     tenants = {}
     for tenant in inventory.tenants:
-        rates = _rates(tenant.cpus, before, after, per_s)
+        rates = _rates(tenant.counted_cpus, before, after, per_s)
         if rates is None:
             continue
         if after.monitored:

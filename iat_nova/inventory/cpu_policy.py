@@ -50,6 +50,11 @@ def is_silent(
     return not policy and _policy_of_resources(extra_specs) is None
 
 
+def emulator_policy(extra_specs: Mapping[str, str] | None) -> str | None:
+    """Return the policy for emulator threads; None: silent or unknown. Images have no say."""
+    return (extra_specs or {}).get("hw:emulator_threads_policy")
+
+
 def _policy_of_resources(specs: Mapping[str, str]) -> str | None:
     for key, value in specs.items():
         found = _RESOURCES.fullmatch(key)

@@ -26,23 +26,33 @@ class Domain:
     """One domain as its live XML describes it.
 
     `run` is libvirt's id, None for a domain that does not run (a stopped guest keeps its pins in
-    the XML). `pins` holds only the vCPUs with a `<vcpupin>`; the others float over `cpuset`, or
-    anywhere where that is None. A pin or a `cpuset` that says nothing readable is empty.
-    `helper_cpus` are those of the emulator and of the I/O threads.
+    the XML). `vcpus` is the number of vCPUs that the guest can have, `unplugged` holds those that
+    it does not have now: an unplugged vCPU runs nowhere, with or without a pin. `resizable`: vCPUs
+    can be plugged or unplugged while the guest runs. `pins` holds only the vCPUs with a
+    `<vcpupin>`; the others float over `cpuset`, or anywhere where that is None. A pin or a `cpuset`
+    that says nothing readable is empty. `emulator_cpus` are the CPUs to which the emulator and the
+    I/O threads are pinned.
     """
 
     uuid: str
     run: int | None
     name: str
     vcpus: int = 0
+    unplugged: frozenset[int] = frozenset()
+    resizable: bool = False
     pins: Mapping[int, frozenset[int]] = dataclasses.field(default_factory=dict)
     cpuset: frozenset[int] | None = None
-    helper_cpus: frozenset[int] = frozenset()
+    emulator_cpus: frozenset[int] = frozenset()
     numa_nodes: frozenset[int] = frozenset()
     devices: tuple[Device, ...] = ()
     cachetune: bool = False
     nova: NovaMetadata | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def plugged(self) -> frozenset[int]:
+        """The vCPUs that the guest has now."""
+        return frozenset(range(self.vcpus)) - self.unplugged
 
 
 def parse(xml: str, *, uuid: str, name: str, run: int | None) -> Domain:
@@ -74,14 +84,19 @@ class _Reading:
         devices, unknown_devices = attachments.parse(self._root)
         vcpu = self._root.find("vcpu")
         cpuset = None if vcpu is None else vcpu.get("cpuset")
+        vcpus = self._number(self._root.findtext("vcpu"), "number of vCPUs", _MOST_VCPUS) or 0
+        unplugged = self._unplugged(vcpus)
         return Domain(
             uuid=self._uuid,
             run=self._number(self._root.get("id"), "domain id"),
             name=self._name,
-            vcpus=self._number(self._root.findtext("vcpu"), "number of vCPUs", _MOST_VCPUS) or 0,
+            vcpus=vcpus,
+            unplugged=unplugged,
+            # libvirt lists vCPUs one by one only where one of them came or may come later.
+            resizable=bool(unplugged) or self._root.find("vcpus") is not None,
             pins=dict(self._pins()),
             cpuset=None if cpuset is None else self._list(cpuset, "vcpu cpuset"),
-            helper_cpus=self._union("cputune/emulatorpin") | self._union("cputune/iothreadpin"),
+            emulator_cpus=self._union("cputune/emulatorpin") | self._union("cputune/iothreadpin"),
             numa_nodes=self._union("numatune/memnode", "nodeset")
             or self._union("numatune/memory", "nodeset"),
             devices=devices,
@@ -89,6 +104,26 @@ class _Reading:
             nova=nova,
             warnings=(*self._warnings, *unknown_devices, *(nova.warnings if nova else ())),
         )
+
+    def _unplugged(self, vcpus: int) -> frozenset[int]:
+        """Return the vCPUs that are not plugged.
+
+        `<vcpus>` names each vCPU with its state; without that list the first `current` ones of
+        `<vcpu current=...>` are plugged (libvirt, "CPU Allocation").
+        """
+        states = self._root.findall("vcpus/vcpu")
+        if states:
+            named = (
+                self._number(state.get("id"), "vcpus vcpu id", _MOST_VCPUS)
+                for state in states
+                if state.get("enabled") == "no"
+            )
+            return frozenset(vcpu for vcpu in named if vcpu is not None and vcpu < vcpus)
+        vcpu = self._root.find("vcpu")
+        if vcpu is None or not vcpus:
+            return frozenset()
+        current = self._number(vcpu.get("current"), "vcpu current", vcpus)
+        return frozenset(range(current or vcpus, vcpus))
 
     def _pins(self) -> Iterator[tuple[int, frozenset[int]]]:
         for pin in self._root.iterfind("cputune/vcpupin"):

@@ -24,6 +24,7 @@ from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.inventory.pinning import Placement
 from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
+from iat_nova.inventory.vcpus import VcpuWatch
 from iat_nova.model import Attachment, Guest
 
 ANSWER_S = 1.0  # what the loop can spare; keep-alives take 20 s to find a dead libvirtd
@@ -93,6 +94,7 @@ class LibvirtSource:
         self._answer_s = answer_s
         self._on_hint: Callable[[], None] = lambda: None
         self._session: _Session | None = None
+        self._vcpus = VcpuWatch(self._resized)
         self._problem: str | None = None  # of the last reading
         self._last: tuple[Guest, ...] = ()
         self._last_seen_s: float | None = None  # wall clock
@@ -104,6 +106,7 @@ class LibvirtSource:
 
     def close(self) -> None:
         """Give the connection back."""
+        self._vcpus.close()
         self._link.close()
 
     @property
@@ -138,6 +141,8 @@ class LibvirtSource:
             self._problem = str(error)
             return self._stale()
         self._problem = None
+        resizable = (domain for domain in reading.domains if domain.resizable)
+        self._vcpus.follow(connection, {one.uuid: len(one.plugged) for one in resizable})
         self._last = self._guests(reading.domains, reading.packets, online)
         self._last_seen_s = self._clock.wall()
         return self._last
@@ -160,6 +165,11 @@ class LibvirtSource:
         session = self._session
         if session is not None:
             session.reader.changed(uuid)
+
+    def _resized(self, uuid: str) -> None:
+        """Look again: a guest has another number of vCPUs. Called on the watch's thread."""
+        self._changed(uuid)
+        self._on_hint()
 
     def _guests(
         self, domains: Sequence[Domain], counters: Counters, online: frozenset[int]
@@ -215,7 +225,7 @@ def _guest(
         project=nova.project,
         dedicated_cpus=tuple(sorted(place.dedicated)),
         floating_cpus=tuple(sorted(place.floating)),
-        emulator_cpus=tuple(sorted(domain.helper_cpus)),
+        emulator_cpus=tuple(sorted(place.emulator)),
         numa_nodes=tuple(sorted(domain.numa_nodes)),
         attachments=_attachments(domain, counters),
         cachetune=domain.cachetune,

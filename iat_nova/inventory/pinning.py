@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPUs belong to one guest alone, and over which its other vCPUs float; pure.
+"""The CPUs that belong to one guest alone, and those over which its other vCPUs float; pure.
 
 A `<vcpupin>` to a single CPU is not enough: the floating vCPUs of a mixed guest, or of one
 with a NUMA topology, look the same where the shared set of their cell holds one CPU. So a
@@ -11,8 +11,16 @@ vCPU is dedicated when it is pinned to one CPU and, first answer counts,
 3. it is not in ``cpu_shared_set``, no other guest is pinned to it, and flavor and image are not
    known to be silent: without a policy Nova promises nothing.
 
+A vCPU that is not plugged has no CPU and floats nowhere.
+
+The CPUs of emulator and I/O threads belong to the guest when ``hw:emulator_threads_policy`` is
+``isolate``: Nova reserves such a CPU for the guest. With ``share`` the threads run on
+``cpu_shared_set``, which is no guest's alone. Without a policy Nova pins the threads to the CPUs of
+the guest's own vCPUs (`_get_emulatorpin_cpuset`). So where the policy is silent or unknown, a CPU
+of ``cpu_dedicated_set`` that runs emulator threads and no vCPU is a reserved one.
+
 When two guests claim one CPU, the one that started first keeps it and the other's vCPU is
-taken as floating over it; both are warned.
+taken as floating over it; both are warned. A dedicated vCPU comes before emulator threads.
 """
 
 from __future__ import annotations
@@ -22,20 +30,23 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.inventory.cpu_policy import is_silent, promised_vcpus
+from iat_nova.inventory.cpu_policy import emulator_policy, is_silent, promised_vcpus
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one guest's vCPUs run. The sets are disjoint.
+    """Where one guest runs. The sets are disjoint.
 
-    `offline`: CPUs to which its vCPUs are pinned, or over which they float, and that are offline.
+    `dedicated`: CPUs of one vCPU each; `floating`: CPUs over which the other vCPUs float;
+    `emulator`: CPUs reserved for the guest's emulator and I/O threads. These are online.
+    `offline`: CPUs that are dedicated or reserved, or over which vCPUs float, and that are offline.
     """
 
     dedicated: frozenset[int]
     floating: frozenset[int]
+    emulator: frozenset[int] = frozenset()
     warnings: tuple[str, ...] = ()
     offline: frozenset[int] = frozenset()
 
@@ -55,15 +66,21 @@ def place(
 
 
 class _Draft:
-    """What is known of one guest half-way: `claims` maps a vCPU to the CPU it claims."""
+    """One guest while claims are settled.
+
+    `claims` maps a vCPU to the CPU that it claims, `emulator` holds the CPUs that are claimed for
+    emulator and I/O threads.
+    """
 
     def __init__(self, domain: Domain, specs: Mapping[str, str] | None) -> None:
         self.domain = domain
         self.specs = specs
         self.claims: dict[int, int] = {}
+        self.emulator: frozenset[int] = frozenset()
         self.warnings: list[str] = []
-        # A pin beyond the last vCPU pins nothing.
-        self.pins = {vcpu: pin for vcpu, pin in domain.pins.items() if vcpu < domain.vcpus}
+        self.plugged = domain.plugged
+        # A pin beyond the last vCPU pins nothing, nor does that of a vCPU that is not plugged.
+        self.pins = {vcpu: pin for vcpu, pin in domain.pins.items() if vcpu in self.plugged}
 
     @property
     def started(self) -> tuple[int, str]:
@@ -84,13 +101,28 @@ class _Draft:
                 f"vCPUs {format_cpus(unkept)} should be dedicated but are not pinned to one "
                 "CPU each; they are taken as floating"
             )
+        self.emulator = self._reserved(cpusets)
+
+    def _reserved(self, cpusets: CpuSets) -> frozenset[int]:
+        """Return the CPUs that Nova reserved for emulator and I/O threads."""
+        if not self.claims:  # Nova isolates only the threads of guests with dedicated vCPUs
+            return frozenset()
+        own = self.domain.emulator_cpus - frozenset(self.claims.values())
+        match emulator_policy(self.specs):
+            case "isolate":
+                return own
+            case "share":
+                return frozenset()
+            case _:
+                return own & (cpusets.dedicated or frozenset())
 
     def _promised(self) -> frozenset[int] | None:
         try:
-            return promised_vcpus(self.domain.vcpus, self.specs, self._image_properties)
+            promised = promised_vcpus(self.domain.vcpus, self.specs, self._image_properties)
         except ValueError as error:
             self.warnings.append(f"its CPU policy is unknown: {error}")
             return None
+        return None if promised is None else promised & self.plugged
 
     @property
     def _image_properties(self) -> Mapping[str, str] | None:
@@ -113,12 +145,17 @@ class _Draft:
 
     def placement(self, online: frozenset[int], shared: frozenset[int] | None) -> Placement:
         dedicated = frozenset(self.claims.values())
+        own = dedicated | self.emulator
         allowed = self._allowed(online, shared)
-        offline = dedicated - online
+        offline = own - online
         if not allowed & online:
             offline |= allowed
         return Placement(
-            dedicated & online, (allowed - dedicated) & online, tuple(self.warnings), offline
+            dedicated=dedicated & online,
+            floating=(allowed - own) & online,
+            emulator=self.emulator & online,
+            warnings=tuple(self.warnings),
+            offline=offline,
         )
 
     def _allowed(self, online: frozenset[int], shared: frozenset[int] | None) -> frozenset[int]:
@@ -130,7 +167,7 @@ class _Draft:
         guess = shared or online
         anywhere = online if self.domain.cpuset is None else self.domain.cpuset or guess
         loose = [pin for vcpu, pin in self.pins.items() if vcpu not in self.claims]
-        if len(self.pins) < self.domain.vcpus:
+        if len(self.pins) < len(self.plugged):
             loose.append(anywhere)
         return frozenset[int]().union(*(pin or self.domain.cpuset or guess for pin in loose))
 
@@ -146,7 +183,8 @@ def _users_of_cpus(drafts: Iterable[_Draft]) -> Mapping[int, set[str]]:
 
 def _settle_conflicts(drafts: Iterable[_Draft]) -> None:
     owners: dict[int, _Draft] = {}
-    for draft in sorted(drafts, key=lambda draft: draft.started):
+    by_start = sorted(drafts, key=lambda draft: draft.started)
+    for draft in by_start:
         for vcpu, cpu in list(draft.claims.items()):
             owner = owners.setdefault(cpu, draft)
             if owner is draft:
@@ -158,6 +196,18 @@ def _settle_conflicts(drafts: Iterable[_Draft]) -> None:
             )
             owner.warnings.append(
                 f"CPU {cpu} is dedicated to it, but {draft.domain.name} is pinned to it too"
+            )
+    for draft in by_start:
+        for cpu in sorted(draft.emulator):
+            owner = owners.setdefault(cpu, draft)
+            if owner is draft:
+                continue
+            draft.emulator -= {cpu}
+            draft.warnings.append(
+                f"its emulator threads are pinned to CPU {cpu}, which is {owner.domain.name}'s"
+            )
+            owner.warnings.append(
+                f"CPU {cpu} is its own, but {draft.domain.name}'s emulator threads are pinned to it"
             )
 
 

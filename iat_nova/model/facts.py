@@ -75,8 +75,10 @@ class Guest:
 
     `uuid` and `run` (libvirt's domain id) together are its identity: names are reused.
     `extra_specs` None means unknown (Nova below 32), an empty mapping means none.
-    `dedicated_cpus` holds the CPUs that belong to this guest alone; `floating_cpus` the
-    set over which its other vCPUs float (empty when all are dedicated). Both are online;
+    `dedicated_cpus` holds the CPUs that belong to one vCPU of this guest alone; `floating_cpus`
+    the set over which its other vCPUs float (empty when all are dedicated). `emulator_cpus` holds
+    the CPUs that Nova reserved for the guest's emulator and I/O threads
+    (``hw:emulator_threads_policy=isolate``). The three sets are disjoint and online;
     `offline_cpus` are those of its own that are not, or all over which it floats.
     """
 

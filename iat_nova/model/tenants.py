@@ -25,7 +25,7 @@ class TenantKind(enum.StrEnum):
     GUEST = "guest"
     POOL = "pool"  # all floating guests together
     STACK = "stack"  # Open vSwitch's PMD threads
-    HOST = "host"  # everything else: housekeeping, emulator threads
+    HOST = "host"  # everything else: housekeeping, emulator threads without CPUs of their own
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,7 +84,9 @@ class Tenant:
     """Who shares a cache domain, as the controller knows it.
 
     `id` is unique in the domain: ``<uuid>/<run>`` for a guest, ``stack``, ``host``,
-    ``pool``. `cpus` are the ones in this domain. A guest on two domains is one tenant in each.
+    ``pool``. `cpus` are the ones in this domain: all have the tenant's class of service. A guest
+    on two domains is one tenant in each. `emulator_cpus`: of `cpus`, those on which only the
+    guest's emulator and I/O threads run.
     `bandwidth_min`: the least of its memory bandwidth, in percent, that a strategy may leave it.
     """
 
@@ -103,6 +105,20 @@ class Tenant:
     members: tuple[str, ...] = ()  # of the pool: the guests' names
     warnings: tuple[str, ...] = ()
     bandwidth_min: int = 100
+    emulator_cpus: tuple[int, ...] = ()
+
+    @property
+    def counted_cpus(self) -> tuple[int, ...]:
+        """The CPUs whose counters make the tenant's rates: those of its vCPUs.
+
+        An emulator thread runs now and then, at an IPC of its own: in the guest's rates a disk
+        request would look like a change of the guest's speed. Without any vCPU in this domain the
+        emulator's CPUs count.
+        """
+        if not self.emulator_cpus:
+            return self.cpus
+        own = tuple(cpu for cpu in self.cpus if cpu not in self.emulator_cpus)
+        return own or self.cpus
 
     @property
     def uuid(self) -> str | None:

@@ -182,8 +182,11 @@ def _tenants(
     if stack_cpus and facts.switch is not None:
         tenants.append(_stack(rules, facts.switch, domain, stack_cpus, owners))
     for key, verdict in verdicts.items():
-        if cpus := _in(owners.dedicated.get(key, ()), here):
-            tenants.append(_guest(verdict, domain, cpus, owners.notes.get(key, ())))
+        dedicated = _in(owners.dedicated.get(key, ()), here)
+        emulator = _in(owners.emulator.get(key, ()), here)
+        if dedicated or emulator:
+            notes = owners.notes.get(key, ())
+            tenants.append(_guest(verdict, domain, dedicated, emulator, notes))
     pool_cpus = _in(owners.floating, here)
     members = [
         verdict for key, verdict in verdicts.items() if here & owners.floats.get(key, frozenset())
@@ -219,10 +222,16 @@ def _stack(
 
 
 def _guest(
-    verdict: _Verdict, domain: CacheDomain, cpus: tuple[int, ...], notes: Iterable[str]
+    verdict: _Verdict,
+    domain: CacheDomain,
+    dedicated: tuple[int, ...],
+    emulator: tuple[int, ...],
+    notes: Iterable[str],
 ) -> Tenant:
     guest = verdict.guest
-    ways, problems = _request(verdict.rule.ways, domain, verdict.wishes)
+    # Ways are guaranteed where vCPUs run; emulator threads alone need none of another cache.
+    wishes = verdict.wishes if dedicated else Wishes()
+    ways, problems = _request(verdict.rule.ways, domain, wishes)
     local, elsewhere = _ddio_reaches(guest, domain)
     return Tenant(
         id=guest_id(guest),
@@ -230,7 +239,7 @@ def _guest(
         kind=TenantKind.GUEST,
         priority=verdict.priority,
         io=verdict.io and (local or verdict.io_asked),
-        cpus=cpus,
+        cpus=tuple(sorted((*dedicated, *emulator))),
         ways=ways,
         model=model_of(guest),
         class_name=verdict.rule.name,
@@ -239,6 +248,7 @@ def _guest(
         project=guest.project,
         devices=tuple(attachment.device for attachment in guest.attachments),
         warnings=(*verdict.warnings, *notes, *elsewhere, *problems),
+        emulator_cpus=emulator,
     )
 
 

@@ -181,6 +181,7 @@ def _overcommitted(
             if tenant.kind is TenantKind.GUEST
             and tenant.id in promises
             and promises[tenant.id].ways is not None
+            and tenant.ways.promised
         ]
         for number, inventory in domains.items()
     }

@@ -2,7 +2,8 @@
 """Which CPU belongs to whom: each online one to exactly one tenant.
 
 A CPU belongs to one class of service, so claims that collide must be settled: the stack comes
-before guests, PC guests before BE guests, dedicated before floating. What is left is the host's.
+before guests, PC guests before BE guests, dedicated vCPUs before emulator threads, and both before
+floating vCPUs. What is left is the host's.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ POOL = "pool"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Owners:
-    """CPUs by owner, disjoint. `dedicated` and `floats` are by guest id.
+    """CPUs by owner, disjoint. `dedicated`, `emulator` and `floats` are by guest id.
 
-    `floats` are the CPUs over which a guest floats, which are the pool's as far as nobody
-    owns them. `notes` warns by guest id, ``stack`` or ``pool``; `warnings` concerns the host.
+    `emulator` are the CPUs reserved for a guest's emulator and I/O threads. `floats` are the CPUs
+    over which a guest floats, which are the pool's as far as nobody owns them. `notes` warns by
+    guest id, ``stack`` or ``pool``; `warnings` concerns the host.
     """
 
     stack: frozenset[int]
     dedicated: Mapping[str, frozenset[int]]
+    emulator: Mapping[str, frozenset[int]]
     floats: Mapping[str, frozenset[int]]
     floating: frozenset[int]
     host: frozenset[int]
@@ -64,11 +67,16 @@ class _Settlement:
                 "Open vSwitch has a userspace datapath but its PMD CPUs are not known: it "
                 "counts as part of the host"
             )
-        dedicated = {}
-        for guest in sorted(guests, key=lambda guest: guest_id(guest) not in important):
+        dedicated, emulator = {}, {}
+        important_first = sorted(guests, key=lambda guest: guest_id(guest) not in important)
+        for guest in important_first:
             key = guest_id(guest)
             if cpus := self._claim(key, guest.display_name, guest.dedicated_cpus):
                 dedicated[key] = cpus
+        for guest in important_first:
+            key = guest_id(guest)
+            if cpus := self._claim(key, guest.display_name, guest.emulator_cpus):
+                emulator[key] = cpus
         floats, floating = self._floating(guests)
         for guest in guests:
             key, known = guest_id(guest), dedicated.keys() | floats.keys()
@@ -77,6 +85,7 @@ class _Settlement:
         return Owners(
             stack=stack,
             dedicated=dedicated,
+            emulator=emulator,
             floats=floats,
             floating=floating,
             host=self.usable - self.owner.keys() - floating,

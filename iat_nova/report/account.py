@@ -316,9 +316,12 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
     kept = f", {bounds.promised} promised" if bounds.promised else ""
     least = "" if bounds.min == bounds.max else f"{bounds.min} to "
     begins = "" if _overlap(part) else f", starts with {bounds.initial}"
+    emulator = ""
+    if tenant.emulator_cpus:
+        emulator = f" ({format_cpus(tenant.emulator_cpus)}: emulator and I/O threads)"
     yield (
-        f"Domain {part.seen.inventory.domain.id}   CPUs {format_cpus(tenant.cpus)}; may have "
-        f"{least}{figures.ways(bounds.max)}{begins}{kept}"
+        f"Domain {part.seen.inventory.domain.id}   CPUs {format_cpus(tenant.cpus)}{emulator}; "
+        f"may have {least}{figures.ways(bounds.max)}{begins}{kept}"
     )
     if mask is not None and layout is not None:
         lent = part.seen.lent_to(tenant.id)

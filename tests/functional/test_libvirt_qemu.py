@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real libvirtd with real QEMU guests, by software emulation and without an image."""
 
+import dataclasses
 import os
 import pathlib
 import socket
@@ -10,7 +11,10 @@ import unittest
 
 import libvirt
 
+from iat_nova.inventory import libvirt_host
 from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.libvirt import LibvirtSource
+from iat_nova.inventory.libvirt_link import LibvirtLink
 from tests import nova_shapes as shapes
 from tests.functional import daemons
 from tests.functional.libvirt_case import DEADLINE_S, LibvirtCase
@@ -63,13 +67,14 @@ class QemuTest(LibvirtCase):
                     raise
         connection.close()
 
-    def create(self, name, *devices, tune=""):
+    def create(self, name, *devices, tune="", vcpus=1, plugged=None, specs=None):
         """Start a guest that has nothing to run, and leave it paused."""
         xml = shapes.domain(
             name,
             kind="qemu",
-            vcpus=1,
-            meta=shapes.metadata(name, extra_specs={}),
+            vcpus=vcpus,
+            plugged=plugged,
+            meta=shapes.metadata(name, extra_specs=specs or {}),
             tune=tune,
             devices=[*_CONTROLLERS, *devices],
             machine="q35",
@@ -84,13 +89,14 @@ class QemuTest(LibvirtCase):
             lambda: self.create(
                 "a",
                 shapes.ethernet(MAC % 1, tap),
-                tune=shapes.cputune({0: str(first)}, str(first)),
+                tune=shapes.cputune({0: str(first)}, str(second)),
+                specs={"hw:emulator_threads_policy": "isolate"},
             ),
             lambda: "a" in self.guests(),
         )
         guest = self.guest("a")
         self.assertEqual(((first,), ()), (guest.dedicated_cpus, guest.floating_cpus))
-        self.assertEqual((first,), guest.emulator_cpus)
+        self.assertEqual((second,), guest.emulator_cpus)
         self.assertEqual((), guest.warnings)
 
         domain = self.nova.lookupByName("a")
@@ -99,7 +105,8 @@ class QemuTest(LibvirtCase):
             lambda: domain.pinVcpu(0, pin), lambda: self.guest("a").dedicated_cpus == (second,)
         )
         self.after_hint(
-            lambda: domain.pinEmulator(pin), lambda: self.guest("a").emulator_cpus == (second,)
+            lambda: domain.pinEmulator(tuple(cpu == first for cpu in range(second + 1))),
+            lambda: self.guest("a").emulator_cpus == (first,),
         )
 
         # usb-net leaves at once; a PCI device waits for a guest system to let it go.
@@ -121,6 +128,41 @@ class QemuTest(LibvirtCase):
         domain.reset()
         self.assertTrue(self.hinted.wait(20), "a reset gave no hint")
         self.after_hint(domain.destroy, lambda: "a" not in self.guests())
+
+    def test_hot_plug_of_vcpus(self):
+        """A vCPU that is not plugged is nowhere; once plugged it is seen, without any event."""
+        first, second = _CPUS[:2]
+        self.create(
+            "a",
+            vcpus=2,
+            plugged=1,
+            tune=shapes.cputune({0: str(first), 1: str(second)}),
+            specs={"hw:cpu_policy": "dedicated"},
+        )
+        self.until(lambda: "a" in self.guests())
+        guest = self.guest("a")
+        self.assertEqual(((first,), ()), (guest.dedicated_cpus, guest.floating_cpus))
+        self.assertEqual((), guest.warnings)
+        domain = self.nova.lookupByName("a")
+        began = time.monotonic()
+        self.after_hint(
+            lambda: domain.setVcpusFlags(2, libvirt.VIR_DOMAIN_AFFECT_LIVE),
+            lambda: self.guest("a").dedicated_cpus == (first, second),
+        )
+        self.assertLess(time.monotonic() - began, 10)
+
+    def test_libvirt_of_another_host(self):
+        """It is refused by its CPUs, with the reason and the remedy; this host's own is not."""
+        self.assertEqual((), self.source.warnings)
+        here = libvirt_host.this_host()
+        other = dataclasses.replace(here, cpus=here.cpus + 1)
+        link = LibvirtLink(self.daemon.uri, backoff_s=(60, 60), here=lambda: other)
+        source = LibvirtSource(self.daemon.uri, self.cpusets, link=link)
+        self.addCleanup(source.close)
+        source.start(self.hinted.set)
+        self.assertEqual((), source.guests(frozenset(_CPUS)))
+        self.assertIn(f"{here.cpus} CPUs there, {other.cpus} here; set", source.warnings[0])
+        self.assertIsNotNone(source.waiting_for)
 
     def devices(self):
         return [attachment.device for attachment in self.guest("a").attachments]

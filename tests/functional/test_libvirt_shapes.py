@@ -45,7 +45,7 @@ class ShapesTest(LibvirtCase):
         self.assertEqual({"iat:priority": "PC"}, guest.extra_specs)
         self.assertEqual(shapes.PROJECT, guest.project)
         self.assertEqual(((4, 5), ()), (guest.dedicated_cpus, guest.floating_cpus))
-        self.assertEqual(((4, 5), (0,)), (guest.emulator_cpus, guest.numa_nodes))
+        self.assertEqual(((), (0,)), (guest.emulator_cpus, guest.numa_nodes))
         self.assertEqual((False, ()), (guest.cachetune, guest.warnings))
 
     def test_metadata_forms(self):

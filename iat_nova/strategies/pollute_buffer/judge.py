@@ -60,7 +60,9 @@ def look(tenants: Iterable[Tenant], sample: Sample) -> dict[str, Look]:
     found = {}
     for tenant in tenants:
         rates = sample.tenants.get(tenant.id)
-        if rates is not None and rates.cycles_per_s > ASLEEP_CYCLES_PER_S * len(tenant.cpus):
+        if rates is not None and rates.cycles_per_s > ASLEEP_CYCLES_PER_S * len(
+            tenant.counted_cpus
+        ):
             found[tenant.id] = _look(tenant, rates)
     return found
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two readings of running totals become rates."""
 
+import dataclasses
 import unittest
 
 from hypothesis import given, settings
@@ -44,6 +45,13 @@ class SamplerTest(unittest.TestCase):
         known = inventory(*tenants)
         self.assertEqual({}, sampler.update(Counts(10.0, before, {0: domains[0]}), known))
         return sampler.update(Counts(10.0 + seconds, after, {0: domains[1]}), known)[0]
+
+    def test_emulator_threads_do_not_count(self) -> None:
+        """The rates are those of the vCPUs' CPUs; the emulator's may even be unreadable."""
+        guest = dataclasses.replace(tenant("a", 1, 2), emulator_cpus=(2,))
+        before, after = {1: CoreCounts(0, 0, 0, 0)}, {1: CoreCounts(8, 6, 4, 2)}
+        found = self.sample(before, after, [guest]).tenants["a"]
+        self.assertEqual(Rates(4.0, 3.0, 2.0, 1.0), found)
 
     def test_l2_and_inbound_bytes_where_they_are_counted(self) -> None:
         """Rates where every CPU has a reading; None, never zero, where one has none."""

@@ -37,8 +37,31 @@ class PlacementTest(unittest.TestCase):
         self.assertEqual((7, 4), (found.run, found.vcpus))
         self.assertEqual({0: {5}, 1: {6, 7}}, found.pins)
         self.assertEqual({0, 1, 2, 3}, found.cpuset)
-        self.assertEqual({0, 1, 2}, found.helper_cpus)
+        self.assertEqual({0, 1, 2}, found.emulator_cpus)
         self.assertEqual({1}, found.numa_nodes)
+
+    def test_vcpus_not_plugged(self):
+        """Each form of libvirt's says which vCPUs are there, and a slip says that all are."""
+        listed = (
+            "<vcpus><vcpu id='0' enabled='yes' hotpluggable='no' order='1'/>"
+            "<vcpu id='1' enabled='no' hotpluggable='yes'/>"
+            "<vcpu id='2' enabled='yes' hotpluggable='yes' order='2'/></vcpus>"
+        )
+        cases = {
+            "<vcpu>3</vcpu>": ({0, 1, 2}, False),
+            "<vcpu current='3'>3</vcpu>": ({0, 1, 2}, False),
+            "<vcpu placement='static' current='1'>3</vcpu>": ({0}, True),
+            f"<vcpu current='2'>3</vcpu>{listed}": ({0, 2}, True),
+            f"<vcpu>3</vcpu>{listed.replace('no', 'yes')}": ({0, 1, 2}, True),
+        }
+        for xml, expected in cases.items():
+            with self.subTest(xml):
+                found = read(f"<domain id='1'>{xml}</domain>")
+                self.assertEqual(expected, (found.plugged, found.resizable))
+        for current in ("4", "x"):
+            found = read(f"<domain id='1'><vcpu current='{current}'>3</vcpu></domain>")
+            self.assertEqual({0, 1, 2}, found.plugged)
+            self.assertIn("invalid vcpu current", " ".join(found.warnings))
 
     def test_memory_nodeset_without_cells(self):
         """A guest without cells has the nodes of its memory."""

@@ -117,6 +117,82 @@ class OneGuestTest(unittest.TestCase):
         self.check(found, {4}, ())
 
 
+class UnpluggedTest(unittest.TestCase):
+    """A vCPU that is not plugged runs nowhere."""
+
+    def unplugged(self, *vcpus, **more):
+        return dataclasses.replace(guest("a", vcpus=4, **more), unplugged=frozenset(vcpus))
+
+    def test_nothing_floats(self):
+        """Where all plugged vCPUs have CPUs of their own, nothing floats."""
+        (found,) = place(self.unplugged(2, 3, v0={4}, v1={5}))
+        self.assertEqual(({4, 5}, set()), (found.dedicated, found.floating))
+
+    def test_pin_of_an_unplugged_vcpu(self):
+        """Its CPU is free for others, and the policy's promise of a CPU waits for it."""
+        specs = {"hw:cpu_policy": "dedicated"}
+        one = self.unplugged(1, 2, 3, v0={4}, v1={5}, v2={1, 2})
+        first, second = place((one, specs), guest("b", run=2, v0={5}, v1={6}))
+        self.assertEqual(({4}, set(), ()), (first.dedicated, first.floating, first.warnings))
+        self.assertEqual(({5, 6}, ()), (second.dedicated, second.warnings))
+
+    def test_without_pins(self):
+        """The plugged ones float over the guest's set."""
+        (found,) = place(self.unplugged(3, cpuset=frozenset({1})))
+        self.assertEqual(({1}, set()), (found.floating, found.dedicated))
+
+
+class EmulatorTest(unittest.TestCase):
+    """CPUs of emulator and I/O threads."""
+
+    def place(self, policy, cpus=(6,), *others, cpusets=SETS, **pins):
+        specs = {"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": policy}
+        one = dataclasses.replace(
+            guest("a", **(pins or {"v0": {4}, "v1": {5}})), emulator_cpus=frozenset(cpus)
+        )
+        pair = (one, specs if policy else None)
+        return place(pair, *others, cpusets=cpusets)
+
+    def test_policies(self):
+        """Isolated threads have a CPU of the guest's own; shared ones have none."""
+        cases = {
+            ("isolate", (6,), CpuSets()): {6},
+            ("isolate", (5, 6), SETS): {6},
+            ("share", (0, 1), SETS): set(),
+            ("share", (6,), SETS): set(),
+            (None, (0, 6), SETS): {6},  # specs unknown: the set of dedicated CPUs tells
+            (None, (4, 5), SETS): set(),
+            (None, (6,), CpuSets()): set(),
+        }
+        for (policy, cpus, sets), expected in cases.items():
+            with self.subTest(policy=policy, cpus=cpus):
+                (found,) = self.place(policy, cpus, cpusets=sets)
+                self.assertEqual(({4, 5}, expected), (found.dedicated, found.emulator))
+                self.assertEqual((), found.warnings)
+
+    def test_guest_that_floats(self):
+        """Without dedicated vCPUs nothing is reserved."""
+        (found,) = self.place(None, (6,), v0={0, 1}, v1={0, 1})
+        self.assertEqual((set(), set()), (found.dedicated, found.emulator))
+
+    def test_unpinned_vcpus_float_beside_it(self):
+        """Floating vCPUs of a guest are not counted on the CPU of its emulator threads."""
+        (found,) = self.place("isolate", (6,), v0={4}, v1={5, 6})
+        self.assertEqual(({4}, {5}, {6}), (found.dedicated, found.floating, found.emulator))
+
+    def test_a_vcpu_of_another_guest_comes_first(self):
+        """Both guests are told."""
+        first, second = self.place("isolate", (6,), guest("b", run=2, v0={6}, v1={7}))
+        self.assertEqual((set(), {6, 7}), (first.emulator, second.dedicated))
+        self.assertIn("CPU 6, which is b's", first.warnings[0])
+        self.assertIn("a's emulator threads", second.warnings[0])
+
+    def test_offline(self):
+        """A reserved CPU that is offline is told of as a vCPU's is."""
+        (found,) = self.place("isolate", (9,))
+        self.assertEqual((set(), {9}), (found.emulator, found.offline))
+
+
 class WithoutDedicatedSetTest(unittest.TestCase):
     def test_sole_user(self):
         """Outside the shared set a singleton of one guest only is dedicated."""

@@ -105,10 +105,23 @@ class WhoTest(ClassifyCase):
         self.assertEqual(Priority.BE, tenants["pool"].priority)
         self.assertEqual((), tenants["pool"].warnings)
 
-    def test_emulator_threads_are_the_host_s(self) -> None:
-        """CPUs of emulator threads alone stay with the host."""
-        tenants = self.tenants(facts(guest(emulator_cpus=(0,))))
-        self.assertIn(0, tenants["host"].cpus)
+    def test_isolated_emulator_threads_are_the_guest_s(self) -> None:
+        """Their CPU has the guest's class, and counts in no rates."""
+        web = guest(dedicated_cpus=(2, 3), emulator_cpus=(1,))
+        tenants = self.tenants(facts(web))
+        self.assertEqual((1, 2, 3), tenants["web"].cpus)
+        self.assertEqual((1,), tenants["web"].emulator_cpus)
+        self.assertEqual((2, 3), tenants["web"].counted_cpus)
+        self.assertEqual((0, 4, 5, 6, 7), tenants["host"].cpus)
+
+    def test_emulator_threads_on_another_cache(self) -> None:
+        """There the guest is a tenant too, without the ways that its vCPUs are guaranteed."""
+        specs = {"iat:priority": "PC", "iat:llc_ways": "4"}
+        web = guest(dedicated_cpus=(2, 3), emulator_cpus=(9,), extra_specs=specs)
+        here, there = (self.tenants(facts(web, host=TWO), number=n)["web"] for n in (0, 1))
+        self.assertEqual((4, 0), (here.ways.promised, there.ways.promised))
+        self.assertEqual(((9,), (9,)), (there.cpus, there.counted_cpus))
+        self.assertEqual(Priority.PC, there.priority)
 
     def test_open_vswitch_with_dpdk_is_the_stack(self) -> None:
         """PMD CPUs are a tenant of special priority."""
