@@ -159,7 +159,8 @@ IAT_OPTS = [
     cfg.StrOpt(
         "libvirt_uri",
         default="qemu:///system",
-        help="URI of the hypervisor. A read-only connection is opened.",
+        help="URI of this host's hypervisor; another host's is refused. A read-only connection is "
+        "opened.",
     ),
     cfg.StrOpt(
         "ovsdb_connection",

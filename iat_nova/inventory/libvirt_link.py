@@ -10,7 +10,9 @@ from typing import Any
 
 import libvirt
 
+from iat_nova.inventory import libvirt_host
 from iat_nova.inventory.libvirt_events import EVENT_LOOP, EventLoop, not_lost
+from iat_nova.inventory.libvirt_host import Host
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +33,10 @@ _REASONS = {
 }
 
 
+class OtherHostError(Exception):
+    """The connection leads to another host."""
+
+
 class LibvirtLink:
     """Opens, watches and reopens one connection.
 
@@ -38,7 +44,7 @@ class LibvirtLink:
     respond never holds up the loop; other threads read `connection` and use it. `backoff_s` are the
     first and the longest wait between two attempts (the longest is how late libvirt's return is
     noticed); `keepalive` is libvirt's pair (seconds between two questions, unanswered ones after
-    which the connection is given up).
+    which the connection is given up). A connection to another host than `here` is refused.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class LibvirtLink:
         backoff_s: tuple[float, float] = (0.5, 4.0),
         keepalive: tuple[int, int] = (5, 3),
         loop: EventLoop = EVENT_LOOP,
+        here: Callable[[], Host] = libvirt_host.this_host,
     ) -> None:
         self.uri = uri
         self.connection: Any | None = None  # libvirt.virConnect, which has no types
@@ -56,6 +63,7 @@ class LibvirtLink:
         self._wait_s = backoff_s[0]
         self._keepalive = keepalive
         self._loop = loop
+        self._here = here
         self._on_hint: Callable[[], None] = lambda: None
         self._on_domain: Callable[[str], None] = lambda uuid: None
         self._tried = threading.Event()
@@ -98,7 +106,8 @@ class LibvirtLink:
         self._give_back()
         try:
             self.connection = self._connect()
-        except libvirt.libvirtError as error:
+        except (libvirt.libvirtError, OtherHostError) as error:
+            self._give_back()  # else the end of this connection would count as one more failure
             self._fail(str(error))
         else:
             self.problem = None
@@ -111,6 +120,9 @@ class LibvirtLink:
         connection = libvirt.openReadOnly(self.uri)
         callbacks: list[int] = []
         self._open = (connection, callbacks)
+        reason = libvirt_host.elsewhere(connection, self.uri, self._here())
+        if reason is not None:
+            raise OtherHostError(reason)
         try:
             connection.setKeepAlive(*self._keepalive)
             connection.registerCloseCallback(self._closed, None)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a libvirt connection leads to this host: masks here must follow the guests of this host.
+
+A wrong refusal would leave a host unmanaged, so only certain differences count. Containers may
+have a hostname of their own, and `host_uuid` of ``libvirtd.conf`` may replace the host's UUID:
+neither is enough alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+from iat_nova.common import files
+from iat_nova.common.cpulist import parse_cpus
+
+REMEDY = "set [iat] libvirt_uri to the libvirt of this host, qemu:///system"
+_LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
+_DRIVER = "QEMU"  # libvirt's test driver shows a host of its own invention
+_MOST_BYTES = 4096
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Host:
+    """What tells a host from others; None: not known.
+
+    `cpus`: the number of present CPUs, online or not. `uuid`: the firmware's (SMBIOS).
+    """
+
+    name: str
+    cpus: int | None
+    uuid: str | None
+
+
+def this_host(root: pathlib.Path = pathlib.Path("/sys")) -> Host:
+    """Return what is known of this host; its UUID needs root's rights."""
+    present = _text(root / "devices/system/cpu/present")
+    try:
+        cpus = None if present is None else max(parse_cpus(present), default=-1) + 1 or None
+    except ValueError:
+        cpus = None
+    return Host(socket.gethostname(), cpus, _text(root / "class/dmi/id/product_uuid"))
+
+
+def elsewhere(connection: Any, uri: str, here: Host) -> str | None:
+    """Return why the connection's host is not `here`; None: nothing says so.
+
+    Raises `libvirt.libvirtError`.
+    """
+    if connection.getType() != _DRIVER:
+        return None
+    cpus = len(connection.getCPUMap()[1])
+    if here.cpus is not None and cpus != here.cpus:
+        return f"another host's libvirt: {cpus} CPUs there, {here.cpus} here; {REMEDY}"
+    name = connection.getHostname()
+    if _short(name) == _short(here.name):
+        return None
+    names = f"'{name}' there, '{here.name}' here"
+    server = urlsplit(uri).hostname
+    if server is not None and server not in _LOOPBACK:
+        return f"another host's libvirt: hostname {names}; {REMEDY}"
+    # Asked for last: the first time libvirtd asks each emulator as well.
+    uuid = _host_uuid(connection.getCapabilities())
+    if uuid is None or here.uuid is None or uuid == here.uuid.lower():
+        return None
+    uuids = f"UUID {uuid} there, {here.uuid.lower()} here"
+    return f"another host's libvirt: hostname {names}, {uuids}; {REMEDY}"
+
+
+def _host_uuid(capabilities: str) -> str | None:
+    try:
+        uuid = ElementTree.fromstring(capabilities).findtext("host/uuid")
+    except ElementTree.ParseError:
+        return None
+    return uuid.strip().lower() if uuid else None
+
+
+def _short(name: str) -> str:
+    """Return a hostname without its domain: libvirt adds one where DNS knows it."""
+    return name.partition(".")[0].lower()
+
+
+def _text(path: pathlib.Path) -> str | None:
+    try:
+        return files.read_bytes(path, _MOST_BYTES).decode("ascii", "replace").strip() or None
+    except OSError:
+        return None
