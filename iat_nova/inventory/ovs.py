@@ -88,6 +88,7 @@ class OvsSource:
         self._told_pmd = False  # where its PMD threads run, or that it has none
         self._last: VirtualSwitch | None = None
         self._pmd_stats = pmd_stats.PmdStats()
+        self._absence = pmd.Absence()
         self._drops = Traffic()
         self._warnings: tuple[str, ...] = ()
 
@@ -181,6 +182,7 @@ class OvsSource:
             found = pmd.find(
                 picture.other_config or {}, lambda: self._ask(_RXQ_SHOW, deadline), self._proc_root
             )
+            found = self._absence.apply(found, time.monotonic())
             if found.source == "pmd-rxq-show":
                 threads, old = self._threads(deadline)
                 warnings += old

@@ -9,6 +9,9 @@ Three places tell, best first (Open vSwitch, "PMD Threads" and ``vswitchd.conf.d
 * the names of ovs-vswitchd's threads, ``pmd-cNN/id:``, where its control socket is closed to us.
 
 ``dpdk-lcore-mask`` is none of them: those threads do housekeeping and forward nothing.
+
+An ovs-vswitchd that has ended leaves its mask in the database. A restart takes seconds, so the CPUs
+of the mask are kept for `KEPT_S`, and given back to the host then (`Absence`).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import pathlib
 import re
 from collections.abc import Callable, Mapping
 
+from iat_nova.common.cpulist import format_cpus
 from iat_nova.common.untrusted import shortened
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
 
@@ -27,15 +31,42 @@ _RXQ_SHOW = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):", re.MU
 _THREAD = re.compile(r"pmd-c(\d+)/id:")
 _MOST_BITS = 16384  # no kernel knows more CPUs; a longer mask only takes time
 _PROCESS = "ovs-vswitchd"  # Debian's ovs-vswitchd-dpdk begins with the same letters
+_DATABASE = "ovsdb-server"
+KEPT_S = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PmdCpus:
-    """Where the PMD threads run. `source` None: nobody could tell."""
+    """Where the PMD threads run. `source` None: nobody could tell.
+
+    `ended`: these are the CPUs of a mask, and ovs-vswitchd does not run.
+    """
 
     cpus: tuple[int, ...]
-    source: str | None  # pmd-cpu-mask, pmd-rxq-show, threads
+    source: str | None  # pmd-cpu-mask, pmd-rxq-show, threads, ended
     warnings: tuple[str, ...] = ()
+    ended: bool = False
+
+
+class Absence:
+    """Decides for how long the CPUs of an ovs-vswitchd that has ended stay the switch's."""
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+
+    def apply(self, found: PmdCpus, now_s: float) -> PmdCpus:
+        """Return `found` with a warning, from `KEPT_S` after the first such call without CPUs."""
+        if not found.ended:
+            self._since_s = None
+            return found
+        since_s = self._since_s = now_s if self._since_s is None else self._since_s
+        cpus = f"ovs-vswitchd does not run: CPUs {format_cpus(found.cpus)} of its pmd-cpu-mask"
+        remedy = "Start ovs-vswitchd, or remove other_config:pmd-cpu-mask"
+        if now_s - since_s < KEPT_S:
+            kept = f"{cpus} are kept for it for {KEPT_S:g} s. {remedy}"
+            return dataclasses.replace(found, warnings=(*found.warnings, kept))
+        given = f"{cpus} are the host's until it does. {remedy}"
+        return PmdCpus((), "ended", (*found.warnings, given), ended=True)
 
 
 def find(
@@ -52,7 +83,7 @@ def find(
         return PmdCpus(parse_rxq_show(ask()), "pmd-rxq-show", warnings)
     except OvsUnavailableError as error:
         if masked:
-            return PmdCpus(masked, "pmd-cpu-mask", warnings)
+            return PmdCpus(masked, "pmd-cpu-mask", warnings, has_ended(proc_root))
         threads = cpus_of_threads(proc_root)
         if threads is not None:
             return PmdCpus(threads, "threads", warnings)
@@ -114,6 +145,15 @@ def cpus_of_threads(proc_root: pathlib.Path) -> tuple[int, ...] | None:
             if match := _THREAD.match(_name(thread)):
                 cpus.add(int(match[1]))
     return tuple(sorted(cpus)) if found else None
+
+
+def has_ended(proc_root: pathlib.Path) -> bool:
+    """Tell whether ovs-vswitchd certainly does not run: ovsdb-server is seen, ovs-vswitchd is not.
+
+    In a container, or where /proc hides processes of others, neither is seen.
+    """
+    names = {_name(process) for process in _numbered(proc_root)}
+    return _DATABASE in names and not any(name.startswith(_PROCESS) for name in names)
 
 
 def _numbered(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -155,7 +155,8 @@ class VirtualSwitch:
     """Open vSwitch on this host: the software stack of the aggregation model.
 
     It has cores of its own, and is managed, only with a userspace (netdev) datapath:
-    `pmd_cpus` is empty otherwise. `pmd_source` says where they were read. `pmd_threads` has those
+    `pmd_cpus` is empty otherwise. `pmd_source` says where they were read; ``ended``: ovs-vswitchd
+    does not run. `pmd_threads` has those
     of which ovs-vswitchd has said twice what they did; `drops_per_s` what its ports dropped, None
     before the second look.
     """
@@ -163,7 +164,7 @@ class VirtualSwitch:
     bridges: Mapping[str, str]  # name -> datapath type: netdev or system
     ports: tuple[SwitchPort, ...]
     pmd_cpus: tuple[int, ...]
-    pmd_source: str | None = None  # pmd-cpu-mask, pmd-rxq-show, threads
+    pmd_source: str | None = None  # pmd-cpu-mask, pmd-rxq-show, threads, ended
     warnings: tuple[str, ...] = ()
     pmd_threads: tuple[PmdThread, ...] = ()
     drops_per_s: float | None = None

@@ -25,7 +25,7 @@ from iat_nova.model import (
 )
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io, Wishes
-from iat_nova.policy.owners import POOL, STACK, Owners, guest_id, owners_of
+from iat_nova.policy.owners import POOL, STACK, Owners, guest_id, owners_of, shared_devices
 from iat_nova.policy.rules import Asked, ClassRule, Rules, WayBounds, model_of
 
 HOST = "host"
@@ -65,9 +65,14 @@ class _Verdict:
 def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Classified:
     """Turn facts into tenants. `io_before` is `Classified.io` of the last call."""
     guests = sorted(facts.guests, key=lambda guest: (guest.display_name, guest_id(guest)))
+    shared = shared_devices(guests)
     verdicts = {
         guest_id(guest): _judge(
-            rules, guest, io_before.get(guest_id(guest)), _domains(guest, facts.host)
+            rules,
+            guest,
+            io_before.get(guest_id(guest)),
+            _domains(guest, facts.host),
+            shared.get(guest_id(guest), ()),
         )
         for guest in guests
     }
@@ -97,13 +102,17 @@ def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Class
 
 
 def _judge(
-    rules: Rules, guest: Guest, io_before: bool | None, domains: tuple[int, ...]
+    rules: Rules,
+    guest: Guest,
+    io_before: bool | None,
+    domains: tuple[int, ...],
+    notes: Iterable[str],
 ) -> _Verdict:
     known, source = _extra_specs(rules, guest)
     specs = known or {}
     rule, why = _class_of(rules, Asked(guest, specs, domains))
     wishes = extra_specs.parse(specs)
-    warnings = [*guest.warnings, *wishes.problems]
+    warnings = [*guest.warnings, *notes, *wishes.problems]
     if known is None and rule is rules.default:
         warnings.append(
             f"the extra specs of flavor {guest.flavor or '(unknown)'} are not known; name the "
@@ -408,7 +417,8 @@ def _own_reasons(rules: Rules, switch: VirtualSwitch | None) -> dict[str, str]:
         source = f" ({switch.pmd_source})" if switch.pmd_source else ""
         reasons[STACK] = f"Open vSwitch's PMD threads{source}"
     elif switch is not None and switch.pmd_source:
-        reasons[STACK] = f"not managed: no PMD thread runs ({switch.pmd_source})"
+        why = {"ended": "ovs-vswitchd does not run"}.get(switch.pmd_source, switch.pmd_source)
+        reasons[STACK] = f"not managed: no PMD thread runs ({why})"
     elif switch is not None:
         reasons[STACK] = "not managed: Open vSwitch forwards in the kernel, on no cores of its own"
     return reasons

@@ -12,10 +12,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Set
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.model import Facts, Guest
+from iat_nova.model import AttachmentKind, Facts, Guest
 
 STACK = "stack"
 POOL = "pool"
+_SHARED = frozenset((AttachmentKind.TAP,))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +46,27 @@ def guest_id(guest: Guest) -> str:
 def owners_of(facts: Facts, guests: Iterable[Guest], important: Set[str]) -> Owners:
     """Settle who owns each CPU. `important`: the ids of the PC guests."""
     return _Settlement(facts).settle(list(guests), important)
+
+
+def shared_devices(guests: Iterable[Guest]) -> Mapping[str, tuple[str, ...]]:
+    """Return warnings, by guest id, of devices that belong to one guest and are in several.
+
+    Traffic of such a device reaches one of the guests at most. Taps are the kernel's, and a macvtap
+    may share its device.
+    """
+    users: dict[str, list[Guest]] = {}
+    for guest in guests:
+        own = {a.device for a in guest.attachments if a.exclusive and a.kind not in _SHARED}
+        for device in sorted(own):
+            users.setdefault(device, []).append(guest)
+    notes: dict[str, list[str]] = {}
+    for device, several in users.items():
+        for guest in several:
+            others = [f"{one.display_name} ({one.name})" for one in several if one is not guest]
+            if others:
+                text = f"{device} is attached to {', '.join(others)} as well; detach it from one"
+                notes.setdefault(guest_id(guest), []).append(text)
+    return {key: tuple(texts) for key, texts in notes.items()}
 
 
 class _Settlement:

@@ -4,6 +4,10 @@
 Its dummy devices are polled by PMD threads as real ones are, so no huge pages are needed.
 """
 
+import os
+from unittest import mock
+
+from iat_nova.inventory import pmd
 from iat_nova.model import Facts, HostFacts
 from tests.functional import ovs_daemons
 from tests.functional.ovs_case import OvsTestCase, affinity_of_pmd_threads
@@ -65,6 +69,21 @@ class VswitchdTest(OvsTestCase):
         pictures = [Facts(host, (), switch) for switch in (before, after)]
         self.assertNotEqual(*pictures)
         self.assertEqual(*(picture.lasting for picture in pictures))
+
+    def test_ended_with_a_mask(self):
+        """A mask without ovs-vswitchd is told at once; a minute later its CPUs are given back."""
+        self.until(lambda switch: switch and switch.pmd_cpus)
+        pid = str(self.daemons.pid("ovsdb-server"))
+        os.symlink(f"/proc/{pid}", self.proc_root / pid)
+        self.daemons.kill("ovs-vswitchd")
+        mask = ("other_config:dpdk-init=true", "other_config:pmd-cpu-mask=0x2")
+        self.daemons.vsctl("--no-wait", "set", "Open_vSwitch", ".", *mask)
+        switch = self.until(lambda switch: switch.pmd_source == "pmd-cpu-mask")
+        self.assertEqual((1,), switch.pmd_cpus)
+        self.assertIn("ovs-vswitchd does not run", switch.warnings[-1])
+        with mock.patch.object(pmd, "KEPT_S", 0.0):
+            switch = self.source.switch()
+        self.assertEqual(((), "ended"), (switch.pmd_cpus, switch.pmd_source))
 
     def test_killed(self):
         """Without ovs-vswitchd the database still tells the ports, and the cores are unknown."""

@@ -121,6 +121,46 @@ class ThreadsTest(ProcTestCase):
         self.assertIsNone(pmd.cpus_of_threads(self.proc / "none"))
 
 
+class AbsenceTest(ProcTestCase):
+    """What becomes of a mask's CPUs when ovs-vswitchd has ended."""
+
+    ASKED = {"dpdk-init": "true", "pmd-cpu-mask": "0xc"}
+
+    def find(self):
+        return pmd.find(self.ASKED, unavailable, self.proc)
+
+    def test_what_is_certain(self):
+        """ovs-vswitchd has ended where its database server is seen and itself is not."""
+        self.assertFalse(self.find().ended)  # a container that sees neither
+        self.process(9, "ovsdb-server")
+        self.assertTrue(self.find().ended)
+        self.process(10, "ovs-vswitchd-dpdk")
+        self.assertFalse(self.find().ended)
+
+    def test_kept_for_a_restart_and_given_back(self):
+        """The warning says so, with the remedy; it ends when ovs-vswitchd returns."""
+        self.process(9, "ovsdb-server")
+        absence = pmd.Absence()
+        for now_s, cpus, source, told in (
+            (
+                100.0,
+                (2, 3),
+                "pmd-cpu-mask",
+                "CPUs 2-3 of its pmd-cpu-mask are kept for it for 60 s",
+            ),
+            (159.0, (2, 3), "pmd-cpu-mask", "are kept for it"),
+            (160.0, (), "ended", "are the host's until it does"),
+            (900.0, (), "ended", "Start ovs-vswitchd, or remove other_config:pmd-cpu-mask"),
+        ):
+            with self.subTest(now_s):
+                found = absence.apply(self.find(), now_s)
+                self.assertEqual((cpus, source), (found.cpus, found.source))
+                self.assertIn(told, found.warnings[0])
+        back = pmd.PmdCpus((2,), "pmd-rxq-show")
+        self.assertEqual(back, absence.apply(back, 901.0))
+        self.assertEqual((2, 3), absence.apply(self.find(), 902.0).cpus)
+
+
 class FindTest(ProcTestCase):
     def find(self, ask=unavailable, **other_config):
         other_config = {key.replace("_", "-"): value for key, value in other_config.items()}

@@ -95,6 +95,25 @@ class WhoTest(ClassifyCase):
         self.assertEqual(("0000:3b:02.1",), pool.devices)
         self.assertEqual((0, 1, 2, 3, 7), tenants["host"].cpus)
 
+    def test_a_device_in_two_guests(self) -> None:
+        """Both are told of each other, a floating one by the pool; a tap is nobody's own."""
+        tap = attachment(AttachmentKind.TAP, "tap1")
+        one = guest("a", attachments=(VF, tap), dedicated_cpus=(2,))
+        two = guest("b", attachments=(VF, tap), dedicated_cpus=(), floating_cpus=(5,))
+        tenants = self.tenants(facts(one, two, guest("c", dedicated_cpus=(3,))))
+        told = "0000:3b:02.1 is attached to {0} (instance-{0}) as well; detach it from one"
+        self.assertEqual((told.format("b"),), tenants["a"].warnings)
+        self.assertEqual((f"b: {told.format('a')}",), tenants["pool"].warnings)
+        self.assertEqual((), tenants["c"].warnings)
+
+    def test_an_ended_switch(self) -> None:
+        """Its CPUs are the host's, and the switch's own warning is told."""
+        gone = dataclasses.replace(dpdk_switch(), pmd_source="ended", warnings=("gone",))
+        classified = self.classify(facts(switch=gone))
+        self.assertEqual(["host"], [tenant.name for tenant in classified.domains[0].tenants])
+        self.assertEqual(("gone",), classified.warnings)
+        self.assertIn("ovs-vswitchd does not run", classified.reasons["stack"])
+
     def test_a_mixed_guest_is_in_both(self) -> None:
         """Dedicated CPUs make a tenant, floating ones join the pool."""
         mixed = guest(dedicated_cpus=(2,), floating_cpus=(6, 7), extra_specs={"iat:priority": "PC"})
