@@ -26,7 +26,7 @@ _MOST_BYTES = 4096
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Host:
-    """What tells a host from others; None: not known.
+    """What identifies a host; None: not known.
 
     `cpus`: the number of present CPUs, online or not. `uuid`: the firmware's (SMBIOS).
     """

@@ -15,7 +15,7 @@ A vCPU that is not plugged has no CPU and floats nowhere.
 
 The CPUs of emulator and I/O threads belong to the guest when ``hw:emulator_threads_policy`` is
 ``isolate``: Nova reserves such a CPU for the guest. With ``share`` the threads run on
-``cpu_shared_set``, which is no guest's alone. Without a policy Nova pins the threads to the CPUs of
+``cpu_shared_set``, for all guests. Without a policy Nova pins the threads to the CPUs of
 the guest's own vCPUs (`_get_emulatorpin_cpuset`). So where the policy is silent or unknown, a CPU
 of ``cpu_dedicated_set`` that runs emulator threads and no vCPU is a reserved one.
 

@@ -60,12 +60,12 @@ class Absence:
             self._since_s = None
             return found
         since_s = self._since_s = now_s if self._since_s is None else self._since_s
-        cpus = f"ovs-vswitchd does not run: CPUs {format_cpus(found.cpus)} of its pmd-cpu-mask"
         remedy = "Start ovs-vswitchd, or remove other_config:pmd-cpu-mask"
+        cpus = f"ovs-vswitchd does not run: CPUs {format_cpus(found.cpus)}"
         if now_s - since_s < KEPT_S:
-            kept = f"{cpus} are kept for it for {KEPT_S:g} s. {remedy}"
+            kept = f"{cpus} of its pmd-cpu-mask are kept for it for {KEPT_S:g} s. {remedy}"
             return dataclasses.replace(found, warnings=(*found.warnings, kept))
-        given = f"{cpus} are the host's until it does. {remedy}"
+        given = f"{cpus} of its pmd-cpu-mask are the host's until it does. {remedy}"
         return PmdCpus((), "ended", (*found.warnings, given), ended=True)
 
 
