@@ -131,6 +131,14 @@ class DomainsTest(NovaCase):
         self.assertEqual((0, 1, 2, 3), tenants["pool"].cpus)
         self.assertEqual(("vm-mixed",), tenants["pool"].members)
 
+    def test_isolated_emulator_threads(self):
+        """The CPU that Nova reserves for emulator threads is the guest's; it counts in no rates."""
+        specs = {"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "isolate", **PC}
+        tenants = self.boot(shape("isolated", 1, specs, pins={0: [4]}, emulator=[7], cell=0))
+        tenant = tenants["vm-isolated"]
+        self.assertEqual(((4, 7), (4,)), (tenant.cpus, tenant.counted_cpus))
+        self.assertNotIn(7, tenants["host"].cpus)
+
     def test_numa_without_pinning(self):
         """A guest with a NUMA topology floats over its cell, even where that is one CPU."""
         tenants = self.boot(
