@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests inside the rdt-lab: a virtual machine with emulated RDT registers and a real kernel.
 
-The lab is looked for at ``$IAT_NOVA_RDT_LAB`` and beside the project (``../shared/rdt-lab``).
-tools/rdt-lab tells what it models, and builds one.
+The lab is tools/rdt-lab, whose emulator is built once and kept in the user's cache
+(tools/rdt-lab/build); ``$IAT_NOVA_RDT_LAB`` names a folder with another one.
 Nothing here can wait for ever: every guest has its time, and all guests of a worker a budget.
 """
 
@@ -58,18 +58,15 @@ class Outcome:
 
 
 def find():
-    """Return the lab's folder, None when this machine has none."""
-    for place in (os.environ.get(VARIABLE), PROJECT.parent / "shared" / "rdt-lab"):
-        if place and (Path(place) / "rdt-lab").is_file():
-            return Path(place).resolve()
-    return None
+    """Return the lab's folder."""
+    return Path(os.environ.get(VARIABLE) or PROJECT / "tools/rdt-lab").resolve()
 
 
 @functools.cache
 def missing():
     """Return why the lab cannot be used here, None when it can: then a guest has been seen."""
-    if find() is None:
-        return f"no rdt-lab at ${VARIABLE} or beside the project (tools/rdt-lab/README.md)"
+    if not (find() / "rdt-lab").is_file():
+        return f"${VARIABLE} names {find()}, which has no rdt-lab (tools/rdt-lab/README.md)"
     if platform.machine() != "x86_64":
         return f"the rdt-lab's emulator is built for x86_64, this is {platform.machine()}"
     if os.geteuid() != 0:

@@ -34,7 +34,7 @@ def wanted(platforms: set[str], profiles: set[str]) -> list[str]:
 class BindepTest(unittest.TestCase):
     def test_its_lines(self) -> None:
         """Each is one that bindep can parse; no package is there twice for a platform."""
-        names = wanted({"dpkg", "debian"}, {"compile", "doc", "test"})
+        names = wanted({"dpkg", "debian"}, {"compile", "doc", "lab", "test"})
         self.assertEqual(sorted(set(names)), sorted(names))
         self.assertIn("libvirt-dev", names)
 
@@ -43,6 +43,7 @@ class BindepTest(unittest.TestCase):
         for asked, profiles, more in (
             ("demo", {"compile"}, []),
             ("test", {"compile", "test"}, ["librte-mempool-ring*", "librte-net-null*"]),
+            ("test lab", {"compile", "lab", "test"}, ["librte-mempool-ring*", "librte-net-null*"]),
         ):
             command = ["bash", "-euc", MISSING % asked]
             said = subprocess.check_output(command, cwd=ROOT, text=True).split()
