@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./quickstart test: which suites run, and when they have failed."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[2]
+FILES = (
+    "quickstart", "setup.cfg", "pyproject.toml", "requirements.txt",
+    "test-requirements.txt",
+)  # fmt: skip
+SUITES = ("unit", "functional", "openstack", "nova", "lab")
+# stestr's own last lines, of as many tests as the suite's folder says: passed, failed, skipped.
+STESTR = """#!/bin/bash
+suite=${TEST_PATH##*/}
+echo "ran $suite CI=${CI-unset} $*"
+read -r passed failed skipped <"$TEST_PATH/counts"
+[ "$skipped" = 0 ] || echo "{0} tests.$suite.T.test_a ... SKIPPED: no $suite here"
+printf ' - Passed: %d\\n - Skipped: %d\\n - Failed: %d\\n' "$passed" "$skipped" "$failed"
+[ "$failed" = 0 ]
+"""
+PROGRAMS = {
+    "bin/dpkg-query": "#!/bin/sh\necho install ok installed\n",
+    ".venv/bin/python": "#!/bin/sh\n",
+    ".venv/bin/stestr": STESTR,
+    "tools/rdt-lab/rdt-lab": "#!/bin/sh\necho /bin/sh\n",  # an emulator that is there
+}
+
+
+class QuickstartTestTest(unittest.TestCase):
+    """The script itself, in a folder of its own; packages, pip and stestr are stand-ins."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for name in FILES:
+            shutil.copy(ROOT / name, self.folder)
+        (self.folder / "bindep.txt").write_text("git\n")
+        for name, text in PROGRAMS.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o755)
+        for suite in SUITES:
+            self.counts(suite, 2, 0, 1)
+            (self.folder / "tests" / suite / "test_a.py").touch()
+
+    def counts(self, suite, *counts):
+        """Let a suite's tests pass, fail and be skipped, so many each."""
+        folder = self.folder / "tests" / suite
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "counts").write_text(" ".join(map(str, counts)) + "\n")
+
+    def quickstart(self, *suites):
+        """Run ``./quickstart test``; return its status, its lines, and what ran."""
+        environment = {k: v for k, v in os.environ.items() if k != "CI"}
+        done = subprocess.run(
+            ["./quickstart", "test", *suites],
+            cwd=self.folder,
+            env=environment | {"PATH": f"{self.folder}/bin:{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        lines = done.stdout.splitlines()
+        return done.returncode, lines, [one.split() for one in lines if one.startswith("ran ")]
+
+    def test_which_suites(self):
+        """Without names the two that need nothing else; all; the named ones."""
+        for words, suites in (
+            ((), ["functional", "unit"]),
+            (("all",), ["functional", "unit", "openstack", "nova", "lab"]),
+            (("lab", "unit"), ["lab", "unit"]),
+        ):
+            with self.subTest(words):
+                status, lines, ran = self.quickstart(*words)
+                self.assertEqual(suites, [suite for _, suite, *_ in ran], lines)
+                total = f"{2 * len(suites)} passed, 0 failed, {len(suites)} skipped"
+                self.assertEqual((0, total), (status, lines[-1]))
+
+    def test_named_suites_fetch_what_they_need(self):
+        """Their tests ask $CI whether they may."""
+        _, _, ran = self.quickstart("openstack")
+        self.assertEqual("CI=true", ran[0][2])
+
+    def test_a_suite_that_did_not_run_has_failed(self):
+        """Where every test is skipped: with the reasons, and the suite's name."""
+        self.counts("nova", 0, 0, 3)
+        status, lines, _ = self.quickstart("openstack", "nova")
+        self.assertEqual((1, "2 passed, 0 failed, 4 skipped"), (status, lines[-1]))
+        said = "\n".join(lines)
+        self.assertIn("no test of tests/nova passed", said)
+        self.assertIn("no nova here", said)
+        self.assertNotIn("no test of tests/openstack passed", said)
+
+    def test_failures(self):
+        """One of a suite that runs beside another counts as any other."""
+        for suite in ("unit", "functional"):
+            with self.subTest(suite):
+                self.counts(suite, 2, 1, 0)
+                status, lines, _ = self.quickstart()
+                self.assertEqual((1, "4 passed, 1 failed, 1 skipped"), (status, lines[-1]))
+                self.counts(suite, 2, 0, 1)
+
+    def test_unknown_suite(self):
+        """It is named, with those there are, and nothing runs."""
+        status, lines, ran = self.quickstart("unit", "unti")
+        self.assertEqual((2, []), (status, ran))
+        self.assertIn("no tests in tests/unti; suites: all functional lab", lines[0])
