@@ -73,7 +73,7 @@ def nova_venv() -> pathlib.Path:
         return venv
     if os.environ.get("CI", "").lower() not in ("1", "true"):
         raise unittest.SkipTest(
-            f"there is no environment with nova (470 MB): run `tox -e openstack`, set CI=true or "
+            "there is no environment with nova (470 MB): run `./quickstart test openstack`, or "
             f"name one in {VENV_VARIABLE}"
         )
     venv.parent.mkdir(exist_ok=True)

@@ -27,8 +27,8 @@ def made(name: str, variable: str, packages: tuple[str, ...], megabytes: int) ->
         return venv
     if os.environ.get("CI", "").lower() not in ("1", "true"):
         raise unittest.SkipTest(
-            f"there is no environment with {name} ({megabytes} MB): run `tox -e openstack`, "
-            f"set CI=true or name one in {variable}"
+            f"there is no environment with {name} ({megabytes} MB): "
+            f"run `./quickstart test openstack`, or name one in {variable}"
         )
     venv.parent.mkdir(exist_ok=True)
     with (venv.parent / f"{name}-venv.lock").open("w") as lock:
