@@ -26,7 +26,7 @@ from iat_nova.enforcement import enforcer
 from iat_nova.enforcement.snapshot import Snapshot
 from iat_nova.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
 from iat_nova.hardware import resctrl
-from iat_nova.hardware.api import DdioWays, HardwareError
+from iat_nova.hardware.api import DdioWays, DomainOffline, HardwareError
 from iat_nova.model import CacheDomain
 from iat_nova.store import records
 from iat_nova.strategies import registry
@@ -274,6 +274,7 @@ class Succession:
         try:
             return self._adopted(left)
         except HardwareError:
+            self._allocator.remember(())
             self._forget()
             raise
 
@@ -290,16 +291,23 @@ class Succession:
             }
         except records.RecordError as error:
             raise HardwareError(str(error)) from error
+        self._allocator.remember(left.domains)
         there = tuple(map(_hardware, self._allocator.domains()))
         if there != tuple(map(_hardware, left.domains)):
             raise HardwareError("the cache domains are not those that were left")
-        for number, written in left.enforcer.written.items():
-            now, was = self._ddio.read(number), written.effective.ddio
+        written = {}
+        for number, one in left.enforcer.written.items():
+            try:
+                now, was = self._ddio.read(number), one.effective.ddio
+            except DomainOffline:
+                continue  # all of it is written anew when the domain is back
             if now != was:
                 raise HardwareError(f"domain {number}: DDIO was left at {was} and is at {now}")
+            written[number] = one
         self._allocator.adopt(left.resctrl)
         self._snapshot.adopt()
-        return dataclasses.replace(left, states=states)
+        enforcer = dataclasses.replace(left.enforcer, written=written)
+        return dataclasses.replace(left, states=states, enforcer=enforcer)
 
 
 def recover(snapshot: Snapshot, files: HandOverFiles) -> None:
@@ -312,9 +320,13 @@ def recover(snapshot: Snapshot, files: HandOverFiles) -> None:
 
 
 def _hardware(domain: CacheDomain) -> CacheDomain:
-    """Return what of a domain is the machine's own, not what somebody found or left free."""
+    """Return what of a domain is the machine's own, not what somebody found or left free.
+
+    Nor its CPUs: those that are offline are known only if an agent has seen them online.
+    """
     return dataclasses.replace(
         domain,
+        cpus=(),
         classes=1,
         ddio_found=None,
         ddio_resizable=False,

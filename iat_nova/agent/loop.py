@@ -221,6 +221,7 @@ class Agent:
             inventory = _ddio_fixed(seen) if domain in self._fixed else seen
             if self.tenants.get(domain) != inventory:
                 self.tenants[domain] = inventory
+        self._offline.notice_unseen(facts)
         self._offline.notice_guests(facts)
         self._show_to_shadow(facts)
         self.interlock.look(facts)

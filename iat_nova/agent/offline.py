@@ -45,6 +45,13 @@ class OfflineCpus:
         self._journal.notice(Code.DOMAIN_OFFLINE, text if gone else None, over, domain.id)
         return gone
 
+    def notice_unseen(self, facts: Facts) -> None:
+        """Log how many cache domains have been offline since the agent started."""
+        count = facts.host.unseen_domains
+        text = f"cache domains whose CPUs have been offline since the start: {count}"
+        over = "every cache domain has been online"
+        self._journal.notice(Code.DOMAIN_OFFLINE, text if count else None, over, "unseen")
+
     def notice_guests(self, facts: Facts) -> None:
         """Log which guests run with CPUs offline."""
         offline = {f"{one.uuid}/{one.run}": one for one in facts.guests if one.offline_cpus}

@@ -24,6 +24,7 @@ from iat_nova.enforcement.snapshot import (
 )
 from iat_nova.hardware import backends, pqos, probe
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.rollback import Restorable
 from iat_nova.store.records import RecordError
@@ -127,7 +128,9 @@ def restore(
     next. `unless_taken`: do nothing while another process writes, which restores at its end.
 
     Raises `HardwareError` while an agent runs, and whenever a setting stays changed; with
-    `unless_taken` also while the next agent may adopt yet: ask again.
+    `unless_taken` also while the next agent may adopt yet: ask again. Settings out of reach are an
+    error to an operator alone: an end in order leaves them in the snapshot, so the unit with either
+    option has not failed.
     """
     host = probe.Host()
     left = hand_over_files(settings)
@@ -142,15 +145,16 @@ def restore(
         with keeper.only_writer():
             problem = _taken(left, keeper)
             known = keeper.pending
-            restored = all_back(keeper)
-            if left_over := out_of_reach(restored.left):
-                raise RestoreError("not restored: " + "; ".join(left_over))
+            restored = settled(CpuWatch(host.topology), lambda: all_back(keeper))
+            waits = out_of_reach(restored.left)
+            if waits and not (unless_handed_over or unless_taken):
+                raise RestoreError("not restored: " + "; ".join(waits))
             groups = host.resctrl.remove_left_over()
     except HostTaken:
         if unless_taken and not left.pending:  # else that writer is about to end without restoring
             return left.discard()
         raise
-    done = (*restored.done, *groups)
+    done = (*restored.done, *groups, *(f"not restored yet: {one}" for one in waits))
     unknown = NO_SNAPSHOT if groups and not known else ""
     if problems := "; ".join(filter(None, (unknown, problem))):
         raise RestoreError(f"{'; '.join(done) or 'nothing to restore'}; but {problems}")

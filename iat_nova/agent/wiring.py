@@ -37,6 +37,7 @@ from iat_nova.hardware.cpu_watch import FIXED, Cpus, CpuWatch, settled
 from iat_nova.hardware.monitor import Monitor, offered
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.rootport import RootPorts
+from iat_nova.hardware.sockets import Sockets
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.host import read_host
 from iat_nova.inventory.libvirt import ANSWER_S, LibvirtSource
@@ -44,7 +45,7 @@ from iat_nova.inventory.ovs import OvsSource
 from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.reconcile import Inventory
 from iat_nova.inventory.spool import Spool
-from iat_nova.model import HostFacts, Parameters
+from iat_nova.model import CacheDomain, HostFacts, Parameters
 from iat_nova.model.reasons import Reason
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
@@ -69,7 +70,8 @@ class Machine:
     to, `monitor` counts what tenants have in the LLC, where that is asked for. `succession` hands
     the machine to the next agent, where that can be. `watch` makes what notices CPUs that come and
     go. `left_files`: where an earlier agent may have left something for the next; removed where
-    this agent cannot adopt.
+    this agent cannot adopt. `unseen` counts the cache domains beyond those given, whose CPUs are
+    offline.
     """
 
     counters: Counters
@@ -89,15 +91,19 @@ class Machine:
     succession: Succession | None = None
     watch: Callable[[], Cpus] = lambda: FIXED
     left_files: HandOverFiles | None = None
+    unseen: Callable[[tuple[CacheDomain, ...]], int] = lambda domains: 0
 
     def finish(self) -> None:
         """Restore settings that an earlier restore could not reach and that are in reach now."""
         if self.snapshot is not None:
+            watch = self.watch()
+            watch.begin()
             restored = self.snapshot.finish()
             for line in restored.done:
                 LOG.info("in reach again and restored: %s", line)
+            level = logging.WARNING if watch.moved() is None else logging.INFO
             for line in restored.not_done:
-                LOG.warning("not restored: %s", line)
+                LOG.log(level, "not restored: %s", line)
 
     def unrestored(self) -> tuple[str, ...]:
         """Tell what nobody could restore yet, because it is offline."""
@@ -118,7 +124,7 @@ class Machine:
         with self.snapshot.only_writer():
             adopted = self._adopted() if adopt else None
             if adopted is None:
-                for line in self.snapshot.put_back().done:
+                for line in settled(self.watch(), self.snapshot.put_back).done:
                     LOG.warning("an earlier agent had not restored the host; now: %s", line)
                 if groups := self.remove_left_over():
                     LOG.warning("%s; %s", "; ".join(groups), restoring.NO_SNAPSHOT)
@@ -127,7 +133,8 @@ class Machine:
                 yield adopted
             finally:
                 if not self.snapshot.handed_over:  # the agent did so when it ended, if it could
-                    restored = restoring.all_back(self.snapshot)
+                    keeper = self.snapshot
+                    restored = settled(self.watch(), lambda: restoring.all_back(keeper))
                     for line in restored.done:
                         LOG.info("restored: %s", line)
                     for line in restoring.out_of_reach(restored.left):
@@ -195,6 +202,7 @@ def machine(settings: Settings) -> Machine:
         succession=succession,
         watch=lambda: CpuWatch(host.topology),
         left_files=left_files,
+        unseen=Sockets(host.topology, host.roots.dmi).unseen,
     )
 
 
@@ -396,6 +404,7 @@ def host_reader(
     clock: Clock | None = None,
     left: Left | None = None,
     cpus: Cpus = FIXED,
+    unseen: Callable[[tuple[CacheDomain, ...]], int] = lambda domains: 0,
 ) -> Callable[[], HostFacts]:
     """Return what reads the host's own facts, whenever it is called: CPUs come and go.
 
@@ -403,6 +412,7 @@ def host_reader(
     what this one found. `clock` gives the time of day, `ports` are the root
     ports that strategies may switch. `left`: what was adopted, with DDIO's ways as they were found
     before it. `cpus`, for this reader alone: which CPUs came or went during a reading.
+    `unseen` counts the cache domains beyond those given, whose CPUs are offline.
 
     Raises `HardwareError` where the cache domains cannot be read now; what it returns raises
     `OSError` where they cannot be read later.
@@ -421,7 +431,11 @@ def host_reader(
             dataclasses.replace(one, ddio_found=found.setdefault(one.id, one.ddio_found))
             for one in domains
         )
-        wall_s = (clock or SystemClock()).wall()
-        return read_host(tuple(as_found), settings.sysfs_root, wall_s=wall_s)
+        return read_host(
+            tuple(as_found),
+            settings.sysfs_root,
+            wall_s=(clock or SystemClock()).wall(),
+            unseen_domains=unseen(domains),
+        )
 
     return read

@@ -126,7 +126,14 @@ def _run(
         LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.why)
     with hands.ours(adopt=True) as left:
         host = wiring.host_reader(
-            settings, hands.allocator, hands.finish, hands.ports, hands.clock, left, hands.watch()
+            settings,
+            hands.allocator,
+            hands.finish,
+            hands.ports,
+            hands.clock,
+            left,
+            hands.watch(),
+            hands.unseen,
         )
         source = wiring.inventory(settings, host, hands.clock)
         agent = wiring.agent(

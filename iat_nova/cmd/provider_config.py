@@ -35,8 +35,9 @@ class ProviderConfig(Command):
 
     It holds the trait CUSTOM_IAT, CUSTOM_IAT_DDIO where DDIO's ways can be sized, and the ways that
     can be guaranteed to guests as CUSTOM_IAT_LLC_WAY: what DDIO at its maximum, Open vSwitch and
-    the pool leave, over all cache domains. The host is taken as the agent knew it at most a day
-    ago, or else asked now. nova-compute reads the file at its start only.
+    the pool leave, over all cache domains, also those whose CPUs are offline. The host is taken as
+    the agent knew it at most a day ago, or else asked now. nova-compute reads the file at its start
+    only.
 
     With mode = observe, and with --withdraw, it has no traits and all ways are reserved: guests
     that have some keep them, no other gets any. Do not remove a file while a guest has ways that
@@ -118,7 +119,10 @@ examples:
                 "polls: start iat-nova-agent and do this again to have them counted exactly"
             )
         hands = wiring.machine(settings)
-        return Facts(wiring.host_reader(settings, hands.allocator)(), (), None)
+        read = wiring.host_reader(
+            settings, hands.allocator, cpus=hands.watch(), unseen=hands.unseen
+        )
+        return Facts(read(), (), None)
 
     def _recorded(self, parsed_args: argparse.Namespace) -> tuple[Inventory | None, float]:
         """Return the host as the agent knew it last, and how long ago that was in seconds.

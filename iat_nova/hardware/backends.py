@@ -11,6 +11,7 @@ from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
 from iat_nova.hardware.cha import ChaPerf, cha_pmus
 from iat_nova.hardware.cha_msr import ChaMsr
+from iat_nova.hardware.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.ddio import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.events import SOFTWARE, Model
 from iat_nova.hardware.fabric import FabricPerf, fabric_pmu
@@ -84,8 +85,23 @@ class Backends:
 def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Backends:
     """Choose and make the back ends; nothing is written yet.
 
+    The choice holds for the life of an agent, so it is made anew if a CPU came or went meanwhile.
     Raises `HardwareError` with the reasons when a role that must be filled cannot be.
     """
+    for _ in range(TRIES - 1):
+        watch = CpuWatch(host.topology)
+        try:
+            chosen = _choose(host, clock, wanted)
+        except HardwareError:
+            if watch.moved() is None:
+                raise
+        else:
+            if watch.moved() is None:
+                return chosen
+    return _choose(host, clock, wanted)
+
+
+def _choose(host: Host, clock: Clock, wanted: Preferences) -> Backends:
     cat_choice = _cat(host, wanted.cat)
 
     def domains() -> tuple[CacheDomain, ...]:  # DDIO asks the allocator, which asks it

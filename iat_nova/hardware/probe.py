@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.hardware import events, perf_event
+from iat_nova.hardware import events, perf_event, sockets
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha import cha_pmus
 from iat_nova.hardware.ddio import IoAllocDdio
@@ -61,6 +61,7 @@ class Roots:
     proc: Path = Path("/proc")
     pqos_lock: Path = PQOS_LOCK
     pci: Path = Path("/sys/bus/pci/devices")
+    dmi: Path = sockets.TABLE
 
 
 class Host:

@@ -142,6 +142,10 @@ class Resctrl(AllReachable):
             raise HardwareError(f"{self._fs.root}: no cache domain with CPUs online")
         return tuple(self._domains[number] for number in sorted(self._domains))
 
+    def remember(self, domains: Iterable[CacheDomain]) -> None:
+        """Know these domains, and no others, as if seen earlier: CPUs of them may be offline."""
+        self._domains = {domain.id: domain for domain in domains}
+
     def foreign_groups(self) -> tuple[str, ...]:
         """Return the control groups others made; monitoring groups do not count."""
         return tuple(name for name in self._fs.groups() if not name.startswith(PREFIX))

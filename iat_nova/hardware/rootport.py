@@ -96,13 +96,20 @@ class RootPorts:
     def assign(self, domains: Iterable[CacheDomain]) -> tuple[CacheDomain, ...]:
         """Return the domains with the switchable ports of each: that whose CPUs are local to it.
 
-        A port of which the kernel does not know where it is belongs to the first domain. One that
-        is plugged out belongs to none. Raises `HardwareError`.
+        The kernel names local CPUs that are online: without any, the NUMA node decides. A port of
+        which the kernel does not know where it is belongs to the first domain. One that is plugged
+        out, or whose domain has never been online, belongs to none. Raises `HardwareError`.
         """
         left = [(self._port(name), self._local_cpus(name)) for name in self._there()]
+        nodes = {port.address: self._node(port.address) for port, _ in left}
         found = []
         for domain in domains:
-            mine = tuple(port for port, cpus in left if not cpus or cpus & set(domain.cpus))
+            near = (None, *domain.numa_nodes)
+            mine = tuple(
+                port
+                for port, cpus in left
+                if cpus & set(domain.cpus) or (not cpus and nodes[port.address] in near)
+            )
             left = [one for one in left if one[0] not in mine]
             self._of[domain.id] = tuple(port.address for port in mine)
             found.append(dataclasses.replace(domain, dca_ports=mine))
@@ -183,6 +190,14 @@ class RootPorts:
             return frozenset(parse_cpus(path.read_text()))
         except (OSError, ValueError) as error:
             raise HardwareError(f"{path}: {error}") from error
+
+    def _node(self, name: str) -> int | None:
+        """Return a port's NUMA node, None where the kernel knows of none."""
+        try:
+            node = int((self._devices / name / "numa_node").read_text())
+        except (OSError, ValueError):
+            return None
+        return node if node >= 0 else None
 
     def _is_there(self, port: str) -> bool:
         """Tell whether a port is still plugged in: its register goes with it."""

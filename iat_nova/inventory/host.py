@@ -28,7 +28,11 @@ def time_of_day(wall_s: float) -> tuple[int, str]:
 
 
 def read_host(
-    domains: tuple[CacheDomain, ...], root: str | pathlib.Path = "/sys", *, wall_s: float
+    domains: tuple[CacheDomain, ...],
+    root: str | pathlib.Path = "/sys",
+    *,
+    wall_s: float,
+    unseen_domains: int = 0,
 ) -> HostFacts:
     """Read what the kernel says now, at `wall_s` of the wall clock.
 
@@ -42,4 +46,5 @@ def read_host(
         domains=domains,
         online_cpus=online_cpus(root),
         nics=Pci(root).nics(),
+        unseen_domains=unseen_domains,
     )

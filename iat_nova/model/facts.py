@@ -296,7 +296,8 @@ class HostFacts:
     """What the policy template may ask about the host.
 
     `hour` (0 to 23) and `weekday` (``mon`` to ``sun``) are those of its local time; None where
-    nobody looked at a clock.
+    nobody looked at a clock. `unseen_domains`: cache domains that the host has beyond `domains`,
+    as their CPUs have been offline since the start; assumed to be like the others.
     """
 
     hostname: str
@@ -305,6 +306,7 @@ class HostFacts:
     nics: tuple[Nic, ...] = ()
     hour: int | None = None
     weekday: str | None = None
+    unseen_domains: int = 0
 
     def domain_of(self, cpu: int) -> CacheDomain | None:
         """Return the cache domain of a CPU, None when it is in none."""

@@ -9,9 +9,19 @@ are best effort: they may always lie over DDIO's ways.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping
 
-from iat_nova.model import CacheDomain, DomainInventory, Facts, Parameters, Priority, TenantKind
+from iat_nova.model import (
+    CacheDomain,
+    DomainInventory,
+    Facts,
+    HostFacts,
+    Parameters,
+    Priority,
+    TenantKind,
+    WayMask,
+)
 from iat_nova.nova import extra_specs
 from iat_nova.policy.owners import guest_id
 from iat_nova.policy.rules import Rules
@@ -80,8 +90,9 @@ def _ddio_most(domain: CacheDomain, parameters: Parameters, usable: int) -> int:
 def of_host(
     facts: Facts, rules: Rules, parameters: Parameters, *, assume_stack: bool = False
 ) -> tuple[Guarantee, ...]:
-    """Count for all cache domains.
+    """Count for all cache domains, online or not.
 
+    A domain of which no CPU has been online yet is assumed to be like the first, without a stack.
     The stack is counted where its PMD threads run; everywhere, where Open vSwitch forwards in
     userspace on CPUs that are not known, or is itself not known and `assume_stack` is set.
     """
@@ -92,7 +103,20 @@ def of_host(
         anywhere = not pmd_cpus and "netdev" in switch.bridges.values()
     return tuple(
         of_domain(domain, rules, parameters, stack=anywhere or not pmd_cpus.isdisjoint(domain.cpus))
-        for domain in facts.host.domains
+        for domain in (*facts.host.domains, *_unseen(facts.host))
+    )
+
+
+def _unseen(host: HostFacts) -> tuple[CacheDomain, ...]:
+    """Return the domains of which no CPU has been online yet, with ids that are free."""
+    if not host.domains:
+        return ()
+    ids = {domain.id for domain in host.domains}
+    free = (number for number in itertools.count() if number not in ids)
+    like = host.domains[0]
+    return tuple(
+        dataclasses.replace(like, id=number, cpus=(), numa_nodes=(), reserved_ways=WayMask(0))
+        for number in itertools.islice(free, host.unseen_domains)
     )
 
 

@@ -2,6 +2,7 @@
 """CPUs that go and come while the agent looks, writes or restores: an event, and tried again."""
 
 import contextlib
+import errno
 import logging
 import unittest
 from unittest import mock
@@ -142,6 +143,23 @@ class Looking(Case, unittest.TestCase):
         self.assertTrue(self.interlock().restore())
         self.assertEqual([], self.journal.problems)
         self.assertEqual((), self.tree.groups())
+
+
+class Choosing(test_restore.MachineCase, unittest.TestCase):
+    def test_a_cpu_that_goes_while_interfaces_are_chosen(self):
+        """The choice holds for an agent's life: it is made again, not without DDIO's register."""
+        read = self.msr.pread
+
+        def disturbed(cpu, register):
+            if register == 0xC8B:
+                self.msr.pread = read
+                self.tree.unplug(3)
+                raise OSError(errno.ENXIO, "")
+            return read(cpu, register)
+
+        self.msr.pread = disturbed
+        chosen = {one.role: one.chosen for one in wiring.machine(self.settings()).about}
+        self.assertEqual("msr", chosen["ddio"])
 
 
 class Following(Case, unittest.TestCase):

@@ -390,6 +390,10 @@ class SocketOffline(MachineCase):
         status, out, err = self.run_it("restore")
         self.assertEqual((1, ""), (status, out))
         self.assertIn("IIO_LLC_WAYS of cache domain 1: its CPUs are offline", err)
+        for option in ("--unless-handed-over", "--unless-taken"):  # the unit has not failed
+            status, out, _ = self.run_it("restore", option)
+            self.assertEqual(0, status)
+            self.assertRegex(out, "not restored yet: .*IIO_LLC_WAYS of cache domain 1")
         self.assertTrue(self.settings().snapshot_path.exists())
         found = doctor.examine(self.settings(), self.host())
         (one,) = (one for one in found if one.subject == "snapshot")

@@ -205,6 +205,19 @@ class Switched(unittest.TestCase):
         first = DcaPort(PORT, tuple(sorted((DISK, BRIDGE, BELOW))))
         self.assertEqual([(first,), (DcaPort(OTHER, ()),)], self.assigned())
 
+    def test_a_port_of_a_socket_that_is_offline(self):
+        """The kernel names no local CPU then: the NUMA node decides, not the first domain."""
+        for port, node in ((PORT, 0), (OTHER, 1)):
+            (self.tree.root / port / "numa_node").write_text(f"{node}\n")
+        (self.tree.root / OTHER / "local_cpulist").write_text("\n")
+        domains = [
+            CacheDomain(n, tuple(range(4 * n, 4 * n + 4)), 11, 16, numa_nodes=(n,)) for n in (0, 1)
+        ]
+        seen = [[port.address for port in d.dca_ports] for d in self.ports.assign(domains)]
+        self.assertEqual([[PORT], [OTHER]], seen)
+        (first,) = self.ports.assign(domains[:1])
+        self.assertEqual([PORT], [port.address for port in first.dca_ports])
+
     def test_off_and_as_it_was_found(self):
         """Only ports of that domain are written, and only when something changes."""
         self.assigned()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be promised to guests, and what the agent says when more was."""
 
+import dataclasses
 import unittest
 
 from iat_nova import policy
@@ -53,6 +54,14 @@ class CountTest(unittest.TestCase):
         for found, left in ((WayMask(0x600), 8), (WayMask(0x700), 7), (None, 8)):
             fixed = domain(ddio_resizable=False, ddio_found=found)
             self.assertEqual([left], self.left(facts(host=HostFacts("n", (fixed,), (0,)))))
+
+    def test_a_socket_that_is_offline(self):
+        """It counts as it does online: seen before or not; one not seen has no stack."""
+        offline = dataclasses.replace(TWO, online_cpus=TWO.domains[0].cpus)
+        self.assertEqual([4, 4], self.left(facts(host=offline)))
+        unseen = dataclasses.replace(offline, domains=TWO.domains[:1], unseen_domains=1)
+        self.assertEqual([4, 4], self.left(facts(host=unseen)))
+        self.assertEqual([3, 4], self.left(facts(host=unseen, switch=dpdk_switch(0, 1))))
 
     def test_never_less_than_none(self):
         """A cache domain with fewer ways than are taken leaves nothing."""
