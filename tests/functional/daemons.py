@@ -189,7 +189,7 @@ for pair in etc:/etc/libvirt run:/run/libvirt lib:/var/lib/libvirt cache:/var/ca
     mkdir -p "${pair#*:}"
     mount --bind "$FOLDER/${pair%%:*}" "${pair#*:}"
 done
-exec libvirtd -p "$FOLDER/libvirtd.pid"
+exec "$PROGRAM" -p "$FOLDER/libvirtd.pid"
 """
 
 _QEMU_CONF = """
@@ -208,6 +208,7 @@ class QemuLibvirtd(_Libvirtd):
     question to QEMU takes some 8 s. `stop` and `kill` leave guests running: end them first.
     """
 
+    program: ClassVar[str] = "libvirtd"
     needs: ClassVar[tuple[str, ...]] = ("libvirtd", "unshare", "qemu-system-x86_64")
 
     @property
@@ -235,12 +236,29 @@ class QemuLibvirtd(_Libvirtd):
     def _spawn(self, log: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             ["unshare", "--mount", "sh", "-ec", _MOUNT],
-            env={"PATH": _path(), "FOLDER": str(self.folder), "LC_ALL": "C.UTF-8"},
+            env={
+                "PATH": _path(),
+                "FOLDER": str(self.folder),
+                "PROGRAM": self.program,
+                "LC_ALL": "C.UTF-8",
+            },
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
         )
+
+
+class Virtqemud(QemuLibvirtd):
+    """The modular daemon of QEMU guests, as Fedora and RHEL run it; Debian has none."""
+
+    program = "virtqemud"
+    needs = ("virtqemud", "unshare", "qemu-system-x86_64")
+
+    @property
+    def socket(self) -> pathlib.Path:
+        """Where the daemon listens."""
+        return self.folder / "run/virtqemud-sock"
 
 
 def _path() -> str:

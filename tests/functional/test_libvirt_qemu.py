@@ -197,3 +197,9 @@ class QemuTest(LibvirtCase):
         self.assertEqual(before.dedicated_cpus, self.guest("a").dedicated_cpus)
         self.after_hint(self.daemon.start, lambda: bool(self.guests()) and not self.source.warnings)
         self.assertEqual(before, self.guest("a"))
+
+
+class VirtqemudTest(QemuTest):
+    """The same guests under the modular daemon."""
+
+    daemon_type = daemons.Virtqemud
