@@ -249,7 +249,9 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
             f"PMD threads on CPUs {cpus}" if cpus else "no PMD threads"
         )
         found.append(Finding("Open vSwitch", Level.OK, state))
-    return found
+    warnings = facts.switch.warnings if facts.switch is not None else ()
+    told = [text for text in warnings if text not in facts.warnings]
+    return found + [Finding("virtual switch", Level.NOTE, text) for text in told]
 
 
 def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:

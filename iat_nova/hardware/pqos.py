@@ -132,7 +132,7 @@ class PqosAllocator:
             classes=can.classes,
             coerced_ways=WayMask(can.shared if self._coupled else 0),
             way_bytes=cache.size_bytes and cache.size_bytes // can.ways,
-            numa_nodes=cache.nodes,
+            numa_nodes=cache.socket_nodes,
             bandwidth=can.bandwidth,
         )
 

@@ -110,7 +110,7 @@ class Resctrl(AllReachable):
 
         `classes` leaves out what foreign groups and devices (io_alloc) hold, `reserved_ways` are
         those of exclusive and pseudo-locked groups. A CPU seen once stays in its domain
-        while it is offline, and so does its NUMA node.
+        while it is offline, and so do the NUMA nodes of its socket.
         """
         info = self._info = self._fs.info()
         exclusive = self._fs.in_use_exclusively(info)
@@ -122,7 +122,7 @@ class Resctrl(AllReachable):
                 continue
             known = self._domains.get(cache.id)
             cpus = set(cache.cpus) | set(known.cpus if known else ())
-            nodes = set(cache.nodes) | set(known.numa_nodes if known else ())
+            nodes = set(cache.socket_nodes) | set(known.numa_nodes if known else ())
             ways = info.cbm_mask.bit_length()
             domain = CacheDomain(
                 id=cache.id,

@@ -23,7 +23,8 @@ class Cache:
     """One last-level cache with the CPUs online under it.
 
     `size_bytes` None: the kernel does not tell. `nodes`: the NUMA nodes of these CPUs, several with
-    sub-NUMA clustering; empty where the kernel knows of no nodes.
+    sub-NUMA clustering; `socket_nodes`: of all CPUs of the package. Both are empty where the kernel
+    knows of no nodes.
     """
 
     id: int  # the kernel's cache id, resctrl's domain number
@@ -31,6 +32,7 @@ class Cache:
     size_bytes: int | None
     package: int
     nodes: tuple[int, ...] = ()
+    socket_nodes: tuple[int, ...] = ()
 
 
 class Topology:
@@ -68,8 +70,16 @@ class Topology:
             before = found.setdefault(cache.id, cache)
             cpus = tuple(sorted({*before.cpus, *cache.cpus}))
             found[cache.id] = dataclasses.replace(before, cpus=cpus)
+        nodes = {one.id: self._nodes(one.cpus) for one in found.values()}
+        of_socket: dict[int, set[int]] = {}
+        for one in found.values():
+            of_socket.setdefault(one.package, set()).update(nodes[one.id])
         return tuple(
-            dataclasses.replace(found[number], nodes=self._nodes(found[number].cpus))
+            dataclasses.replace(
+                found[number],
+                nodes=tuple(sorted(nodes[number])),
+                socket_nodes=tuple(sorted(of_socket[found[number].package])),
+            )
             for number in sorted(found)
         )
 
@@ -88,10 +98,10 @@ class Topology:
         """Return the physical package (socket) of a CPU that is online."""
         return int(self._text(self._root / f"cpu{cpu}/topology/physical_package_id"))
 
-    def _nodes(self, cpus: tuple[int, ...]) -> tuple[int, ...]:
+    def _nodes(self, cpus: tuple[int, ...]) -> set[int]:
         names = (name for cpu in cpus for name in self._names(self._root / f"cpu{cpu}"))
         found = (_NODE.fullmatch(name) for name in names)
-        return tuple(sorted({int(node[1]) for node in found if node}))
+        return {int(node[1]) for node in found if node}
 
     def siblings(self, cpu: int) -> frozenset[int]:
         """Return the hyper-threads of a CPU's core, itself included."""

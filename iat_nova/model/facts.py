@@ -278,7 +278,7 @@ class CacheDomain:
     way_bytes: int | None = None
     ddio_resizable: bool = True
     ddio_counters: bool = True
-    numa_nodes: tuple[int, ...] = ()  # of its CPUs; empty: unknown
+    numa_nodes: tuple[int, ...] = ()  # of its socket, whose devices write here; empty: unknown
     dca_ports: tuple[DcaPort, ...] = ()
     bandwidth: BandwidthControl | None = None
 

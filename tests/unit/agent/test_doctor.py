@@ -7,8 +7,9 @@ import sys
 import time
 from unittest import mock
 
-from iat_nova.agent import restoring, rights, wiring
+from iat_nova.agent import doctor, restoring, rights, wiring
 from iat_nova.agent.hand_over import Left
+from iat_nova.model import Facts, HostFacts, VirtualSwitch
 from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
 from tests.unit.hardware.test_rootport import config_space
@@ -211,6 +212,16 @@ class Around(DoctorCase):
         """So is an absent Open vSwitch."""
         self.configure(ovsdb_connection=f"unix:{self.folder}/none")
         self.check("Open vSwitch", "observe", "OVSDB at unix:", "ovsdb_connection = none", 1)
+
+    def test_what_open_vswitch_does_not_tell(self):
+        """Its warnings are told, beside what it shows; that of a source only once."""
+        warnings = ("DPDK is configured but was not started", "OVSDB at unix:x: gone")
+        switch = VirtualSwitch({"br0": "netdev"}, (), (3,), warnings=warnings)
+        facts = Facts(HostFacts("h", (), ()), (), switch, warnings=warnings[1:])
+        found = [(one.subject, one.level.value) for one in doctor._sources(self.settings(), facts)]
+        self.assertEqual(
+            [("Open vSwitch", "missing"), ("libvirt", "ok"), ("virtual switch", "note")], found
+        )
 
     def test_policy(self):
         """A policy or a strategy with which the agent would not start."""

@@ -482,7 +482,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(self.make().domains(), seen)
 
     def test_nodes(self):
-        """A domain has the NUMA nodes of its CPUs, of those that are offline meanwhile too."""
+        """A domain has the NUMA nodes of its socket, of CPUs that are offline meanwhile too."""
         self.cpus.put_nodes([0, 1], [4, 5], [2, 3], [6, 7])
         expected = [(0, 2), (1, 3)]
         for cpu in (0, 4):

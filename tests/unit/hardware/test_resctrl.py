@@ -430,7 +430,7 @@ class Watching(Applying):
         self.assertEqual("0-1", self.tree.cpus_list(f"{PREFIX}1"))
 
     def test_nodes(self):
-        """A domain has the NUMA nodes of its CPUs, of those that are offline meanwhile too."""
+        """A domain has the NUMA nodes of its socket, of CPUs that are offline meanwhile too."""
         self.cpus.put_nodes([0, 1], [4, 5], [2, 3], [6, 7])
         expected = [(0, 2), (1, 3)]
         self.assertEqual(expected, [one.numa_nodes for one in self.allocator.domains()])
