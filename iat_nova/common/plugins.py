@@ -17,18 +17,29 @@ COMMANDS = "iat_nova.commands"
 PLATFORMS = "iat_nova.platforms"
 """Machines beside the host's own, by the value of ``[iat] hardware``."""
 
+STRATEGIES = "iat_nova.strategies"
+"""Strategies beside those that ship, by the value of ``[iat] strategy``."""
+
 ESTIMATORS = "iat_nova.estimators"
 """What tries the choices of `iat-nova advise`."""
 
 
 def find(group: str, name: str) -> importlib.metadata.EntryPoint | None:
     """Return the entry point of this name, None where it or its package is not installed."""
-    return next((one for one in found(group) if one.name == name), None)
+    return next((one for one in _named(group) if one.name == name and _installed(one)), None)
 
 
 def found(group: str) -> Iterator[importlib.metadata.EntryPoint]:
     """Yield the entry points of a group whose package is installed."""
-    for one in sorted(importlib.metadata.entry_points(group=group)):
-        package = ".".join(one.module.split(".")[:2])
-        if importlib.util.find_spec(package) is not None:
-            yield one
+    yield from filter(_installed, _named(group))
+
+
+def _named(group: str) -> list[importlib.metadata.EntryPoint]:
+    return sorted(importlib.metadata.entry_points(group=group))
+
+
+def _installed(point: importlib.metadata.EntryPoint) -> bool:
+    try:
+        return importlib.util.find_spec(".".join(point.module.split(".")[:2])) is not None
+    except ModuleNotFoundError:  # the package that it would be in is not there either
+        return False

@@ -11,13 +11,11 @@ import importlib.metadata
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import stevedore.driver
-import stevedore.exception
-
+from iat_nova.common import plugins
 from iat_nova.model import Message, Parameters
 from iat_nova.strategies.api import Rule, Strategy
 
-NAMESPACE = "iat_nova.strategies"
+NAMESPACE = plugins.STRATEGIES
 
 _CONTROLLER = "iat_nova.strategies.iat.controller"
 _SHIPPED: Mapping[str, str] = {
@@ -52,21 +50,19 @@ def make(name: str, parameters: Parameters, options: Mapping[str, Any] | None = 
 def find(name: str) -> Callable[..., Strategy]:
     """Return what makes the strategy of that name. Raises `StrategyError`."""
     try:
-        found: Callable[..., Strategy]
-        if name in _SHIPPED:
-            found = importlib.metadata.EntryPoint(name, _SHIPPED[name], NAMESPACE).load()
-        else:
-            manager: Any = stevedore.driver.DriverManager(
-                NAMESPACE, name, warn_on_missing_entrypoint=False
-            )
-            found = manager.driver
-    except stevedore.exception.NoMatches as error:
-        raise StrategyError(
-            f"no strategy {name!r}: there are {', '.join(BUILT_IN)}, and no entry point of that "
-            f"name in {NAMESPACE} loads"
-        ) from error
+        point = (
+            importlib.metadata.EntryPoint(name, _SHIPPED[name], NAMESPACE)
+            if name in _SHIPPED
+            else plugins.find(NAMESPACE, name)
+        )
+        found: Callable[..., Strategy] | None = None if point is None else point.load()
     except Exception as error:  # it is anybody's code
         raise StrategyError(f"strategy {name!r} does not load: {error!r}") from error
+    if found is None:
+        raise StrategyError(
+            f"no strategy {name!r}: there are {', '.join(BUILT_IN)}, and no installed package has "
+            f"an entry point of that name in {NAMESPACE}"
+        )
     return found
 
 

@@ -6,9 +6,7 @@ import logging
 import pathlib
 import shutil
 import sys
-from unittest import mock
 
-import stevedore.extension
 from prometheus_client import exposition
 
 from iat_nova.agent.journal import Journal
@@ -43,9 +41,6 @@ class ConfineTest(CliCase):
         sys.path.insert(0, str(self.folder))
         self.addCleanup(sys.path.remove, str(self.folder))
         self.addCleanup(sys.modules.pop, "confine", None)
-        # What stevedore found before the example was there it would not look for again.
-        known = stevedore.extension.ExtensionManager.ENTRY_POINT_CACHE
-        self.enterContext(mock.patch.dict(known, clear=True))
         logging.getLogger("iat_nova").setLevel(logging.CRITICAL)
         self.addCleanup(logging.getLogger("iat_nova").setLevel, logging.NOTSET)
         self.observer = Observer()

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Presets by name, and an error that says what there is."""
 
+import importlib.metadata
 import unittest
+from importlib.metadata import EntryPoint
+from unittest import mock
 
 from iat_nova.model import (
     CacheDomain,
@@ -31,6 +34,23 @@ class MakeTest(unittest.TestCase):
         """What there is is listed."""
         with self.assertRaisesRegex(strategies.StrategyError, "magic.*unmanaged.*baseline.*iat"):
             strategies.make("magic", Parameters())
+
+
+class OtherPackagesTest(unittest.TestCase):
+    """Entry points of packages that are not ours."""
+
+    def test_another_package_that_is_broken_is_not_asked(self) -> None:
+        """Of several strategies, the one that was named is loaded, and its error is told."""
+        fine = EntryPoint("fine", "iat_nova.strategies.unmanaged:Unmanaged", strategies.NAMESPACE)
+        gone = EntryPoint("gone", "not_installed.strategies:Gone", strategies.NAMESPACE)
+        broken = EntryPoint("broken", "iat_nova.strategies.unmanaged:No", strategies.NAMESPACE)
+        points = [broken, gone, fine]
+        with mock.patch.object(importlib.metadata, "entry_points", return_value=points):
+            self.assertEqual("Unmanaged", strategies.find("fine").__name__)
+            with self.assertRaisesRegex(strategies.StrategyError, "no strategy 'gone'"):
+                strategies.find("gone")
+            with self.assertRaisesRegex(strategies.StrategyError, "'broken' does not load"):
+                strategies.find("broken")
 
 
 class UnmanagedTest(unittest.TestCase):
