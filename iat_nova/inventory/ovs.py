@@ -296,7 +296,6 @@ def _port(interface: Any, bridge: str, warnings: list[str]) -> SwitchPort:
         vm_uuid=ids.get("vm-uuid"),
         iface_id=ids.get("iface-id"),
         mac=ids.get("attached-mac"),
-        vhost_path=options.get("vhost-server-path"),
         dpdk_device=options.get("dpdk-devargs"),
         rx_descriptors=numbers.get("n_rxq_desc"),
         rx_queues=numbers.get("n_rxq"),

@@ -111,7 +111,6 @@ class SwitchPort:
     vm_uuid: str | None = None
     iface_id: str | None = None
     mac: str | None = None
-    vhost_path: str | None = None
     dpdk_device: str | None = None
     rx_descriptors: int | None = None  # of a queue, where the operator set it
     rx_queues: int | None = None  # where the operator set it

@@ -58,7 +58,6 @@ class OvsDatabaseTest(OvsTestCase):
             vm_uuid=UUID,
             iface_id="port-1",
             mac="fa:16:3e:00:00:01",
-            vhost_path="/run/vhu1",
             rx_descriptors=2048,
             rx_queues=2,
             mtu=9000,

@@ -79,7 +79,6 @@ class ReadTablesTest(unittest.TestCase):
                     vm_uuid=UUID,
                     iface_id="port-1",
                     mac="fa:16:3e:00:00:01",
-                    vhost_path="/run/vhu1",
                     rx_descriptors=1024,
                 ),
             ),
