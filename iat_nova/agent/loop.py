@@ -29,6 +29,7 @@ from iat_nova.agent.sampling import Sampler
 from iat_nova.agent.shadow import Shadow, decide
 from iat_nova.common.clock import Clock
 from iat_nova.common.last_good import LastGood
+from iat_nova.common.untrusted import worded
 from iat_nova.enforcement.ddio_check import DdioCheck
 from iat_nova.enforcement.enforcer import Effective, Enforcer
 from iat_nova.hardware.api import Counters, DomainOffline, HardwareError
@@ -344,8 +345,9 @@ class Agent:
             text = f"cache domain {domain}: {error}; keeping previous masks"
             self.journal.problem(Code.LAYOUT_IMPOSSIBLE, text, domain)
             return None
-        except Exception as error:  # noqa: BLE001 - see above
-            text = f"cache domain {domain}: the strategy failed, keeping previous masks: {error!r}"
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - see above
+            why = worded(error)
+            text = f"cache domain {domain}: the strategy failed, keeping previous masks: {why}"
             self.journal.failed(Code.STRATEGY_FAILED, text, domain)
             return None
         self._states[domain] = after

@@ -13,6 +13,7 @@ from typing import Any
 
 from iat_nova.agent.shadow_policy import ShadowPolicy
 from iat_nova.common.last_good import LastGood
+from iat_nova.common.untrusted import worded
 from iat_nova.layout import check
 from iat_nova.model import Decision, DomainInventory, Facts, Hold, Parameters, Sample
 from iat_nova.policy import Classified, Policy, holds
@@ -106,8 +107,8 @@ class Shadow:
             before = self._states.get(number)
             strategy = self._own.get(number, self._strategy)
             _, after, decision = decide(strategy, before, inventory, sample, now_s)
-        except Exception as error:  # noqa: BLE001 - see above
-            return f"cache domain {number}: the shadow strategy failed: {error!r}"
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - see above
+            return f"cache domain {number}: the shadow strategy failed: {worded(error)}"
         self._states[number] = after
         known = self.now.domains.get(number)
         if known is None or decision.moved or actual.moved or known.layout != decision.layout:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from iat_nova.common.untrusted import shortened
+from iat_nova.common.untrusted import worded
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -35,8 +35,8 @@ class LastGood(Generic[T]):
         try:
             self.value = read()
         except Exception as error:
-            text = f"{type(error).__name__}: {shortened(str(error), _SHOWN)}"
-            problem = f"{self._what} cannot be read ({text}); what was known last stays"
+            why = worded(error, _SHOWN)
+            problem = f"{self._what} cannot be read ({why}); what was known last stays"
             if problem != self.problem:
                 LOG.exception("%s", problem)
             self.problem = problem

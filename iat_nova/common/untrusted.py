@@ -52,16 +52,15 @@ def shortened(text: str, most: int = 60) -> str:
 
 
 def worded(error: BaseException, most: int = 200) -> str:
-    """Return type and text of an exception of other people's code, also where it has no text.
+    """Return the `repr` of an exception of other people's code, its type where that raises.
 
-    The boundary beyond which nothing of such an exception is run: its methods may raise.
+    The boundary beyond which nothing of such an exception is run: its methods may raise anything.
     """
-    name = type.__getattribute__(type(error), "__name__")
     try:
-        text = str.__str__(str(error))
-    except Exception:  # noqa: BLE001 - see above
-        text = "its text cannot be read"
-    return shortened(f"{name}: {text}" if text else name, most)
+        return shortened(repr(error), most)
+    except (Exception, SystemExit):  # noqa: BLE001 - see above
+        name = type.__getattribute__(type(error), "__name__")
+        return f"{name} (its text cannot be read)"
 
 
 def parse_json(content: bytes, *, depth: int, infinite: bool = False) -> Any:

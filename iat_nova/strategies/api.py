@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from iat_nova.model import Change, Decision, DomainInventory, Layout, Message, Sample, Step
+from iat_nova.model import Action, Change, Decision, DomainInventory, Layout, Message, Sample, Step
 
 Rule = tuple[int, str, str]
 """A numbered rule by which a strategy goes from one of its phases to another."""
@@ -29,6 +29,10 @@ class Strategy(Protocol):
         """Decide one iteration."""
 
 
+MOST = (1 << 63) - 1
+"""The largest iteration, rule or count of ways: SQLite's integers have 64 bits."""
+
+
 def check_decision(decision: object, domain: int) -> None:
     """Raise `TypeError` or `ValueError` unless others can record and tell what was decided.
 
@@ -37,7 +41,7 @@ def check_decision(decision: object, domain: int) -> None:
     if not isinstance(decision, Decision):
         raise TypeError(f"its step returned {type(decision).__name__}, expected a Decision")
     if decision.domain != domain:
-        raise ValueError(f"it decided for cache domain {decision.domain}, expected {domain}")
+        raise ValueError(f"it decided for cache domain {decision.domain!r}, expected {domain}")
     parts = ((decision.steps, Step), (decision.changes, Change), (decision.why, Message))
     for found, kind in (*parts, (decision.moved, str)):
         if not isinstance(found, tuple) or not all(isinstance(one, kind) for one in found):
@@ -50,3 +54,25 @@ def check_decision(decision: object, domain: int) -> None:
     for step in decision.steps:
         if not isinstance(step.reason, Message):
             raise TypeError(f"its decision has {step.reason!r}, expected a Message")
+        if not isinstance(step.action, Action):
+            raise TypeError(f"its decision has {step.action!r}, expected an Action")
+    _check_numbers(decision)
+
+
+def _check_numbers(decision: Decision) -> None:
+    """Raise `TypeError` or `ValueError` for numbers that the history's columns cannot have."""
+    counts = [decision.iteration]
+    counts += [one for one in (decision.rule,) if one is not None]
+    ways = [count for step in decision.steps for count in (step.ways_before, step.ways_after)]
+    counts += [count for count in ways if count is not None]
+    for count in counts:
+        if isinstance(count, bool) or not isinstance(count, int):
+            raise TypeError(f"its decision has {count!r}, expected a whole number")
+        if not 0 <= count <= MOST:
+            raise ValueError(f"its decision has {count}, expected a number from 0 to {MOST}")
+    numbers = [decision.at_s]
+    numbers += [one for one in (decision.since_s,) if one is not None]
+    numbers += [one for change in decision.changes for one in (change.before, change.after)]
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise TypeError(f"its decision has {number!r}, expected a number")

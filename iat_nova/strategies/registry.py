@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from iat_nova.common import plugins
+from iat_nova.common.untrusted import worded
 from iat_nova.model import Message, Parameters
 from iat_nova.strategies.api import Rule, Strategy
 
@@ -43,8 +44,8 @@ def make(name: str, parameters: Parameters, options: Mapping[str, Any] | None = 
     factory = find(name)
     try:
         return factory(parameters, **(options or {}))
-    except Exception as error:
-        raise StrategyError(f"strategy {name!r} does not start: {error!r}") from error
+    except (Exception, SystemExit) as error:
+        raise StrategyError(f"strategy {name!r} does not start: {worded(error)}") from error
 
 
 def find(name: str) -> Callable[..., Strategy]:
@@ -56,8 +57,8 @@ def find(name: str) -> Callable[..., Strategy]:
             else plugins.find(NAMESPACE, name)
         )
         found: Callable[..., Strategy] | None = None if point is None else point.load()
-    except Exception as error:  # it is anybody's code
-        raise StrategyError(f"strategy {name!r} does not load: {error!r}") from error
+    except (Exception, SystemExit) as error:  # it is anybody's code
+        raise StrategyError(f"strategy {name!r} does not load: {worded(error)}") from error
     if found is None:
         raise StrategyError(
             f"no strategy {name!r}: there are {', '.join(BUILT_IN)}, and no installed package has "

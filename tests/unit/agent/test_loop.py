@@ -11,6 +11,7 @@ import socket
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 from iat_nova.agent.endings import Endings
 from iat_nova.agent.interlock import Outside
@@ -24,6 +25,7 @@ from iat_nova.layout.plan import LayoutError
 from iat_nova.model import (
     Action,
     Allocation,
+    Change,
     Decision,
     DomainInventory,
     Facts,
@@ -35,12 +37,14 @@ from iat_nova.model import (
     Parameters,
     Pause,
     Priority,
+    Quantity,
     Step,
     Tenant,
     TenantKind,
     WayMask,
     WayRequest,
 )
+from iat_nova.model.message import message
 from iat_nova.model.reasons import Code
 from iat_nova.policy import Classified, PolicyError, Problem
 from iat_nova.store.reader import HistoryReader
@@ -628,6 +632,22 @@ class AgentTest(unittest.TestCase):
         self.assertIn("KeyError('no such')", self.told.problems[0].text)
         self.assertEqual(1, sum("Traceback" in text for text in caught.output))
 
+    def test_exceptions_that_cannot_be_told_do_not_end_the_loop(self) -> None:
+        """An exception whose own methods raise, and one that ends a process elsewhere."""
+
+        class Evil(Exception):
+            def __repr__(self):
+                raise SystemExit(3)
+
+            __str__ = __repr__
+
+        for error, words in ((Evil(), "Evil (its text cannot be read)"), (SystemExit(3), "(3)")):
+            with self.subTest(words):
+                self.setUp()
+                step = mock.Mock(side_effect=error)
+                self._fails_for_a_second("step", step)
+                self.assertIn(words, self.told.problems[0].text)
+
     def test_a_layout_that_cannot_be_is_not_written(self) -> None:
         """A tenant forgotten, a mask with a gap: named, and nothing of it reaches the hardware."""
         step = self.strategy.step
@@ -650,6 +670,16 @@ class AgentTest(unittest.TestCase):
             ({"steps": (Step(Action.HOLD, "layout", 3),)}, "has 3, expected a Message"),
             ({"phase": None}, "has None, expected text"),
             ({"why": [1]}, "expected a tuple of Message"),
+            ({"iteration": "x"}, "has 'x', expected a whole number"),
+            ({"iteration": True}, "has True, expected a whole number"),
+            ({"iteration": 2**70}, "expected a number from 0 to"),
+            ({"iteration": -1}, "expected a number from 0 to"),
+            ({"rule": 2.5}, "has 2.5, expected a whole number"),
+            ({"at_s": "now"}, "has 'now', expected a number"),
+            ({"since_s": b""}, "has b'', expected a number"),
+            ({"changes": (Change("ddio", Quantity.MISSES, None, 1.0),)}, "expected a number"),
+            ({"steps": (Step("grow", "layout", message("x")),)}, "has 'grow', expected an Action"),
+            ({"steps": (Step(Action.GROW, "layout", message("x"), 2**64),)}, "expected a number"),
         ):
             with self.subTest(words):
                 self.setUp()
