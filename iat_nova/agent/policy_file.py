@@ -4,8 +4,9 @@
 Jinja2's sandbox forbids access, not effort: nested ranges, strings that double, ``center``,
 ``lipsum``, ``batch`` take all the time and memory there is. A child is a new interpreter
 (``subprocess``): the agent has threads, which ``fork`` would leave in any state, and a limit on
-memory or CPU time holds for a whole process. It sets the limits itself, needs no rights, and its
-start takes some 0.3 s of CPU, once for a policy file. A file without a template needs none.
+memory or CPU time holds for a whole process. The child sets the limits itself and gives up all
+capabilities. Its start takes some 0.3 s of CPU, once for a policy file. A file without a template
+needs none.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import time
 from pathlib import Path
 
+from iat_nova.agent import rights
 from iat_nova.common.readers import POLICY, FileKind
 from iat_nova.model import HostFacts
 from iat_nova.policy import Policy, default, parse
@@ -94,6 +96,7 @@ def _error(message: str) -> PolicyError:
 
 def main(cpu_s: int) -> None:
     """Be the child: source and host on standard input, what became of them on standard output."""
+    rights.give_up()
     source, host = pickle.load(sys.stdin.buffer)  # our parent's
     # A slow CPU may need seconds to get here: what the start took does not count.
     last_s = math.ceil(time.process_time()) + cpu_s

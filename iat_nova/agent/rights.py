@@ -24,6 +24,7 @@ UNITS = ("iat-nova-agent.service", "devstack@iat-nova-agent.service")
 """As we ship it, and as DevStack makes it, for which it is root's."""
 _NOBODY = "nobody"
 _PR_SET_KEEPCAPS = 8
+_PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION_3 = 0x20080522  # include/uapi/linux/capability.h: two words each
 
 
@@ -134,6 +135,21 @@ def become(user: pwd.struct_passwd, capabilities: frozenset[str]) -> None:
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
     bits = sum(1 << NUMBERS[name] for name in capabilities)
+    _set_capabilities(libc, bits)
+
+
+def give_up() -> None:
+    """Give up every capability of this process, for good. Raises `OSError`.
+
+    For a process with one thread: capabilities are a thread's. Ambient capabilities go with the
+    permitted ones (capabilities(7)); no program that is executed gets any (PR_SET_NO_NEW_PRIVS).
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _set_capabilities(libc, 0)
+
+
+def _set_capabilities(libc: ctypes.CDLL, bits: int) -> None:
     low, high = bits & 0xFFFFFFFF, bits >> 32
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     data = (ctypes.c_uint32 * 6)(low, low, low, high, high, high)  # effective, permitted, inherited

@@ -194,6 +194,12 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
                 raise Failure(str(error), EXIT_USAGE) from error
             raise
 
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> Any:
+        """Print the list; in CSV without cells that a spreadsheet would compute."""
+        if parsed_args.formatter == "csv":
+            data = [tuple(map(escape.csv_cell, row)) for row in data]
+        return super().produce_output(parsed_args, column_names, data)
+
     def cell(self, parsed_args: argparse.Namespace, value: object) -> object:
         """Return a value as the chosen format shows it."""
         if parsed_args.formatter in MACHINE_FORMATS:

@@ -221,7 +221,7 @@ def _writer(
     if formatter == "csv":
         rows = csv.writer(stdout)
         rows.writerow(columns)
-        return lambda values: rows.writerow(_plain(values, columns))
+        return lambda values: rows.writerow(map(escape.csv_cell, _plain(values, columns)))
     widths = {"time": 19, "domain": 2, "iteration": 6, "what": 24}
 
     def line(values: dict[str, object]) -> None:

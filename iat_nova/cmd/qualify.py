@@ -118,8 +118,8 @@ examples:
             raise Failure(
                 "[iat] hardware = emulated: there is no hardware to qualify; run it on a real host"
             )
-        with ending_by_signal():
-            self._data = self._measured(parsed_args, settings)
+        with ending_by_signal() as ending:
+            self._data = self._measured(parsed_args, settings, ending)
         if not self._data["passed"]:
             self._status = EXIT_FAILURE
         self._write(parsed_args.out)
@@ -135,7 +135,9 @@ examples:
         """Return what qualify.json holds."""
         return self._data
 
-    def _measured(self, parsed_args: argparse.Namespace, settings: Settings) -> dict[str, Any]:
+    def _measured(
+        self, parsed_args: argparse.Namespace, settings: Settings, ending: Ending
+    ) -> dict[str, Any]:
         host = Host()
         try:
             machine = wiring.machine(settings)
@@ -147,10 +149,11 @@ examples:
             self._check(machine, host, domain)
             self._ask(parsed_args, cpus)
             bench = self._bench(parsed_args, host, machine, domain, cpus)
-            with machine.ours(), contextlib.closing(machine.counters):
+            with ending.deferred(), machine.ours(), contextlib.closing(machine.counters):
                 if machine.snapshot is not None:
                     machine.snapshot.protect()
-                outcomes = run(parsed_args.only, bench, self.note)
+                with ending.at_once():
+                    outcomes = run(parsed_args.only, bench, self.note)
         except HardwareError as error:
             raise Failure(str(error)) from error
         return self._described(host, outcomes, machine, domain)
@@ -267,22 +270,56 @@ def summary(data: Mapping[str, Any], width: int) -> str:
     return "\n".join(lines)
 
 
-@contextlib.contextmanager
-def ending_by_signal() -> Iterator[None]:
-    """Have the first SIGTERM, SIGINT or SIGHUP end what is inside in order; ignore further ones.
+class Ending:
+    """Ends the program in order by the first signal; further signals are ignored.
 
-    What is being restored then is restored to its end.
+    The end waits while it is `deferred`: what is saved or restored then is so to its end.
     """
+
+    def __init__(self) -> None:
+        self._number: int | None = None
+        self._waits = False
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal. Raises `SystemExit` at the first one, unless the end has to wait."""
+        if self._number is None:
+            self._number = number
+            if not self._waits:
+                self._end()
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Have the end wait until the end of this context. Raises `SystemExit` there."""
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+        self._end()
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Within `deferred`: let a signal end what is inside. Raises `SystemExit`."""
+        self._end()
+        self._waits = False
+        try:
+            yield
+        finally:
+            self._waits = True
+
+    def _end(self) -> None:
+        if self._number is not None:
+            raise SystemExit(_ENDED_BY + self._number)
+
+
+@contextlib.contextmanager
+def ending_by_signal() -> Iterator[Ending]:
+    """Have the first SIGTERM, SIGINT or SIGHUP end what is inside in order; ignore further ones."""
+    ending = Ending()
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-    def end(number: int, frame: FrameType | None) -> None:
-        for one in numbers:
-            signal.signal(one, signal.SIG_IGN)
-        raise SystemExit(_ENDED_BY + number)
-
-    before = {number: signal.signal(number, end) for number in numbers}
+    before = {number: signal.signal(number, ending.handle) for number in numbers}
     try:
-        yield
+        yield ending
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

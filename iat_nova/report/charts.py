@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup, escape
 
+from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import DomainInventory, Layout
 from iat_nova.report import escape as terminal
-from iat_nova.report import waymap
+from iat_nova.report import waymap, words
 
 WIDTH, LEFT, RIGHT = 1000.0, 64.0, 12.0  # in the drawing's own units
 LETTER_PX = 8.0  # of a bold 12 px name, in the widest of usual fonts (DejaVu Sans)
@@ -40,12 +41,12 @@ class Axis:
         """Return up to some eight round moments with their words, in local time."""
         span = self.end_s - self.begin_s
         step = next((step for step in _STEPS if span / step <= 8), 86400 * math.ceil(span / 691200))
-        offset = time.localtime(self.begin_s).tm_gmtoff
+        offset = time.localtime(min(max(self.begin_s, 0.0), LAST_S)).tm_gmtoff
         first = math.ceil((self.begin_s + offset) / step) * step - offset
         form = "%H:%M:%S" if step < 60 else "%H:%M" if span < 86400 else "%d %b %H:%M"
         count = int((self.end_s - first) // step) + 1 if first <= self.end_s else 0
         moments = [first + number * step for number in range(count)]
-        return [(moment, time.strftime(form, time.localtime(moment))) for moment in moments]
+        return [(moment, words.local_time(moment, form)) for moment in moments]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -259,4 +260,4 @@ def _nice(value: float) -> float:
 
 
 def _clock(wall_s: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(wall_s))
+    return words.local_time(wall_s, "%H:%M:%S")

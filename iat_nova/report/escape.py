@@ -10,6 +10,7 @@ from __future__ import annotations
 import unicodedata
 
 _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"  # how a formula begins, in full width as well
 ELLIPSIS = "…"
 
 
@@ -18,6 +19,20 @@ def plain(text: str) -> str:
     if text.isascii() and text.isprintable() and "\\" not in text:
         return text
     return "".join(map(_escaped, text))
+
+
+def csv_cell(value: object) -> object:
+    """Return a value for a cell of CSV; a text that a spreadsheet would compute gets a quote first.
+
+    Guests choose their names. Numbers stay as they are, as text too. Source: OWASP, CSV Injection.
+    """
+    if not isinstance(value, str) or len(value) < 2 or value[0] not in _FORMULA:
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def lines(text: str) -> str:

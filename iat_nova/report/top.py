@@ -388,7 +388,7 @@ def _turn_lines(turn: Turn, screen: Screen, most: int) -> list[str]:
     map_width, plain = min(screen.width - 11, 76), dataclasses.replace(screen, colour=False)
     drawn = _map(turn.layout, turn.inventory, map_width, screen)
     taken = 10 + escape.width(_map(turn.layout, turn.inventory, map_width, plain))
-    moment = time.strftime("%H:%M:%S", time.localtime(turn.wall_s))
+    moment = words.local_time(turn.wall_s, "%H:%M:%S")
     if taken + 2 + escape.width(turn.text) <= screen.width:
         return [f" {moment} {drawn}  {turn.text}"]
     reason = escape.wrap(turn.text, screen.width - 11, most)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from iat_nova.common import amounts as figures
+from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import (
     DDIO,
     UNLIMITED,
@@ -109,12 +110,19 @@ class Names:
 
 def moment(wall_s: float) -> str:
     """Return local date and time."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall_s))
+    return local_time(wall_s, "%Y-%m-%d %H:%M:%S")
+
+
+def local_time(wall_s: float, form: str) -> str:
+    """Return a time of the wall clock in a form of `time.strftime`, also where there is no date."""
+    if not 0 <= wall_s <= LAST_S:
+        return "a time before 1970" if wall_s < 0 else "a time after 9999"
+    return time.strftime(form, time.localtime(wall_s))
 
 
 def duration(seconds: float) -> str:
     """Return ``0.4 s``, ``4 min 10 s``, ``2 h 5 min`` or ``3 d 4 h``."""
-    if not math.isfinite(seconds):
+    if not math.isfinite(seconds) or seconds > LAST_S:
         return "for ever"
     if 0 < seconds < 9.95:
         return f"{seconds:.1f} s"

@@ -17,6 +17,7 @@ import time
 
 APPLICATION_ID = 0x49415431  # "IAT1" in the file's header
 SCHEMA = 2
+MOST_LOG_BYTES = 32 << 20  # of the write-ahead log, beyond which it must be emptied first
 PAGE_BYTES = 2048  # a commit writes whole pages, and one a second has a kilobyte to say
 
 _TABLES = """
@@ -161,6 +162,29 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
             raise
         raise HistoryError(explain(path, error)) from error
     return connection
+
+
+def check_log(connection: sqlite3.Connection, path: pathlib.Path) -> None:
+    """Bound the write-ahead log. Raises `HistoryError` where a reader keeps it from being emptied.
+
+    SQLite appends to the log while a transaction of any reader is older than what is in it.
+    """
+    if _log_bytes(path) <= MOST_LOG_BYTES:
+        return
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # waits for readers (busy timeout)
+    size = _log_bytes(path)
+    if size > MOST_LOG_BYTES:
+        raise HistoryError(
+            f"history {path}: its write-ahead log has {size >> 20} MiB and cannot be emptied: a "
+            f"program has kept a transaction open; end it (fuser {path} names it)"
+        )
+
+
+def _log_bytes(path: pathlib.Path) -> int:
+    try:
+        return _wal(path).stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def identity(path: pathlib.Path) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeVar
 
+from iat_nova.common.untrusted import LAST_S
 from iat_nova.store import database as db
 from iat_nova.store import records
 from iat_nova.store.records import Event, Inventory, Iteration, RecordError, Settings, Status
@@ -245,7 +246,11 @@ class HistoryReader:
         except _Damaged as error:
             self._leave_out("event", 0, error)
             return []
-        return [Event(*row) for row in rows if tuple(map(type, row)) == (float, str, str)]
+        return [
+            Event(*row)
+            for row in rows
+            if tuple(map(type, row)) == (float, str, str) and 0 <= row[0] <= LAST_S
+        ]
 
     def inventory(self, row: int) -> Inventory | None:
         """Return an inventory by the id an iteration refers to."""
@@ -282,7 +287,7 @@ class HistoryReader:
     def span(self) -> tuple[float, float] | None:
         """Return the wall-clock times of the oldest and the newest iteration."""
         ((first, last),) = self._rows(
-            f"SELECT min(wall_s), max(wall_s) FROM {_BY_TIME} AND wall_s > -1e999"
+            f"SELECT min(wall_s), max(wall_s) FROM {_BY_TIME} AND wall_s BETWEEN 0 AND {LAST_S}"
         )
         if first is None:
             return None
@@ -361,7 +366,7 @@ class HistoryReader:
     def _recorded(self, row: _Row) -> Recorded | None:
         number, wall_s, domain, inventory_id, settings_id, base, seen, state = row
         try:
-            if not isinstance(wall_s, float):
+            if not isinstance(wall_s, float) or not 0 <= wall_s <= LAST_S:
                 raise RecordError("a stored iteration is damaged (its time is none)")
             base_seen, base_state = self._base(base)
             iteration = records.unpack_iteration(

@@ -8,6 +8,8 @@ goes on with anything that befalls the file:
 
 * disk full, read-only, locked, folder gone: `History.problem` says so, the queue keeps the newest
   iterations, writing is tried again; once it works an event says how many were lost;
+* a reader keeps a transaction open, so that the write-ahead log would grow without bound: the
+  same, until the reader ends;
 * damaged: the file is set aside as ``<name>.corrupt-<time>`` and a fresh one is begun;
 * removed or replaced by another program: a fresh one is begun;
 * of an older schema: it is set aside as ``<name>.schema-<number>-<time>``, a fresh one begun;
@@ -332,6 +334,7 @@ class _Writer:
         latest = self._history._inventory
         rows_before = (self._inventory_row, self._settings_row)
         last_before = {domain: dataclasses.replace(one) for domain, one in self._last.items()}
+        db.check_log(connection, self._path)
         connection.execute("BEGIN IMMEDIATE")
         try:
             for queued in self._batch:

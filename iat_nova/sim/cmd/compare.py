@@ -224,7 +224,9 @@ def _write(path: pathlib.Path, rows: Sequence[Row | TenantRow | WorkloadRow | St
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, dataclasses.asdict(rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(dataclasses.asdict(row) for row in rows)
+        for row in rows:
+            cells = dataclasses.asdict(row).items()
+            writer.writerow({column: escape.csv_cell(value) for column, value in cells})
 
 
 def _bounded(rows: Sequence[Row]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jinja2
 
+from iat_nova.report import escape
 from iat_nova.sim.figures import claims
 from iat_nova.sim.figures.api import Figure, Row
 from iat_nova.sim.figures.claims import Published, Verdict
@@ -70,7 +71,8 @@ def _write_data(
     with (folder / f"{figure.name}.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        for row in rows:
+            writer.writerow({column: escape.csv_cell(value) for column, value in row.items()})
 
 
 def _draw(path: pathlib.Path, figure: Figure, rows: Sequence[Row]) -> None:

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates are rendered under limits; tests.functional has those without end."""
 
+import json
 import pathlib
+import pickle
+import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -35,6 +39,24 @@ class LimitedTest(unittest.TestCase):
             for text in ("{{ 1 }}", "{% if x %}", "{# x #}", "a: {{"):
                 with self.subTest(text), self.assertRaisesRegex(PolicyError, "a process"):
                     render_limited(text, ONE)
+
+    def test_the_child_has_no_capabilities(self):
+        """Whatever the agent has: none is left when the template is rendered, nor comes back."""
+        code = (
+            "from iat_nova.agent import policy_file as p; from iat_nova.policy.render import"
+            " Rendered; p.render = lambda *_: Rendered(open('/proc/self/status').read(), ());"
+            " p.main(10)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            input=pickle.dumps(("", ONE)),
+            capture_output=True,
+            check=True,
+        )
+        status = dict(line.split(":\t", 1) for line in json.loads(done.stdout)["text"].splitlines())
+        for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            self.assertEqual(0, int(status[name], 16), name)
+        self.assertEqual("1", status["NoNewPrivs"])
 
     def test_the_rest(self):
         """What is no endless template is what it is without limits, lines and problems too."""

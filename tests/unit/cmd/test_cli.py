@@ -22,9 +22,11 @@ import yaml
 
 from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
+from iat_nova.cmd.decisions import _writer
 from iat_nova.cmd.explain import _in_force, moment
 from iat_nova.conf import LOCK
-from iat_nova.model import WayRequest
+from iat_nova.model import Hold, WayRequest
+from iat_nova.report import escape
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.records import Iteration
 from iat_nova.store.requests import PauseFile
@@ -642,6 +644,25 @@ class TestOthers(CliCase):
             self.assertTrue(out or err)
 
 
+class TestSpreadsheets(CliCase):
+    def test_no_cell_of_csv_is_a_formula(self):
+        """Guests choose their names; numbers stay numbers (OWASP, CSV Injection)."""
+        for name in ("=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\uff1d1"):
+            self.tell(be_name=name)
+            out = self.run_it("tenants", "-f", "csv")[1]
+            cells = [cell for row in csv.reader(io.StringIO(out)) for cell in row]
+            self.assertIn(f"'{name}", cells)
+            self.assertNotIn(name, cells)
+        wrote = io.StringIO()
+        _writer(wrote, "csv", ("name",))({"name": "=1+1"})
+        self.assertEqual("name\r\n'=1+1\r\n", wrote.getvalue())
+
+    def test_numbers(self):
+        """What a number is written as is a number."""
+        for value in ("-1", "+2.5", "-1e-3", "-", "=", "web", "", -1, None):
+            self.assertIs(value, escape.csv_cell(value))
+
+
 class TestMisfortune(CliCase):
     READERS = (("status",), ("tenants",), ("top", "--once"), ("explain",), ("report", "-o", "-"))
 
@@ -669,6 +690,34 @@ class TestMisfortune(CliCase):
             status, _, err = self.run_it(*arguments)
             self.assertEqual(1, status, arguments)
             self.assertIn("not a database", err)
+
+    def test_times_that_have_no_date(self):
+        """In history, status, hold and pause: told, or left out; never an error."""
+        for far_s in (1e300, 2.6e11, -1e300, -5.0):
+            with self.subTest(far_s):
+                far = dataclasses.replace(
+                    stories.status(),
+                    started_s=far_s,
+                    paused_until_s=far_s,
+                    adopted_s=far_s,
+                    handed_over_s=far_s,
+                    holds=(Hold("u1", "db", 3, far_s, far_s),),
+                )
+                self.tell(agent=far)
+                (self.folder / "pause.json").write_text(f'{{"until_s": {far_s!r}}}')
+                holds = self.folder / "holds"
+                holds.mkdir(exist_ok=True)
+                (holds / "u1.json").write_text(f'{{"ways": 3, "since_s": {far_s!r}}}')
+                os.utime(holds / "u1.json", (1, min(far_s, 2.6e11) if far_s > 0 else 1))
+                for where in ("", " WHERE number = 6"):
+                    with sqlite3.connect(self.folder / "history.sqlite") as connection:
+                        connection.execute("UPDATE iteration SET wall_s = ?" + where, (far_s,))
+                        connection.execute("UPDATE event SET wall_s = ?", (far_s,))
+                        connection.execute("UPDATE beat SET written_s = ?", (far_s,))
+                    for arguments in (*self.READERS, ("decisions",), ("explain", "pc1")):
+                        self.assertIn(self.run_it(*arguments)[0], (0, 1), arguments)
+                self.assertIn("Resumed", self.run_it("resume")[1])
+                self.assertIn("Released", self.run_it("release", "--all")[1])
 
     def test_damaged_records(self):
         """They are left out, and all commands say so; without any left they say that, too."""

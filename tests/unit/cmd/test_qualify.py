@@ -67,3 +67,46 @@ class Signals(unittest.TestCase):
                 restored.append(True)
         self.assertEqual((143, [True]), (end.exception.code, restored))
         self.assertEqual(before, signal.getsignal(signal.SIGTERM))
+
+    def test_the_first_during_a_restore(self):
+        """It waits until the restore, before or after the measurement, is at its end."""
+        for when in ("before", "after"):
+            restored, measured = [], []
+            with (
+                self.subTest(when),
+                self.assertRaises(SystemExit) as end,
+                ending_by_signal() as ending,
+                ending.deferred(),
+                _restored(when, restored),
+                ending.at_once(),
+            ):
+                measured.append(True)
+            self.assertEqual((143, ["before", "after"]), (end.exception.code, restored))
+            self.assertEqual([True] if when == "after" else [], measured)
+
+    def test_between_measurement_and_restore(self):
+        """It ends what measures, and the restore is not disturbed."""
+        restored = []
+        with (
+            self.assertRaises(SystemExit) as end,
+            ending_by_signal() as ending,
+            ending.deferred(),
+            _restored("", restored),
+            ending.at_once(),
+        ):
+            os.kill(os.getpid(), signal.SIGHUP)
+            self.fail("it went on")
+        self.assertEqual((129, ["before", "after"]), (end.exception.code, restored))
+
+
+@contextlib.contextmanager
+def _restored(when, restored):
+    """Note two restores, around what is inside; a signal comes during one of them."""
+    for part in ("before", "after"):
+        try:
+            if part == "after":
+                yield
+        finally:
+            if part == when:
+                os.kill(os.getpid(), signal.SIGTERM)
+            restored.append(part)

@@ -489,6 +489,28 @@ class TestMisfortune(HistoryCase):
         with self.assertRaisesRegex(history_db.HistoryError, "schema 99"):
             HistoryReader(self.path)
 
+    def test_a_reader_that_never_ends(self):
+        """The write-ahead log stays bounded, it is told why, and goes on when the reader ends."""
+        waits = functools.partial(history_db.open_writable, busy_timeout_s=0.01)
+        self.enterContext(mock.patch.object(history_db, "open_writable", waits))
+        self.enterContext(mock.patch.object(history_db, "MOST_LOG_BYTES", 256 << 10))
+        history = self.open()
+        self.assertTrue(self.recorded(history))
+        reader = sqlite3.connect(self.path, isolation_level=None)
+        self.addCleanup(reader.close)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM iteration").fetchall()
+        log = self.path.with_name(self.path.name + "-wal")
+        for _ in range(300):
+            self.queue_one(history)
+            if not history.flush(1.0):
+                break
+        self.assertIn("a program has kept a transaction open; end it", history.problem)
+        self.assertLess(log.stat().st_size, 512 << 10)
+        reader.execute("COMMIT")
+        self.assertTrue(history.flush(), history.problem)
+        self.assertIsNone(history.problem)
+
     def test_locked(self):
         """A lock held by another process is told; what was queued is written afterwards."""
         waits = functools.partial(history_db.open_writable, busy_timeout_s=0.01)
