@@ -402,6 +402,8 @@ def parsed(conf: cfg.ConfigOpts, names: Sequence[str]) -> Iterator[None]:
         raise ConfigError(f"a configuration file is not UTF-8 text: {error}") from error
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.Error) as error:
         text = shortened(_LOCATION.sub(r"\1", str(error)), _MOST_SHOWN)
+        if names and not any(name in text for name in names):
+            text = f"configuration file {' or '.join(names)}: {text}"
         raise ConfigError(text) from error
 
 

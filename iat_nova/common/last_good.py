@@ -35,7 +35,7 @@ class LastGood(Generic[T]):
         try:
             self.value = read()
         except Exception as error:
-            why = worded(error, _SHOWN)
+            why = f"{type(error).__name__}: {worded(error, _SHOWN, str)}"
             problem = f"{self._what} cannot be read ({why}); what was known last stays"
             if problem != self.problem:
                 LOG.exception("%s", problem)

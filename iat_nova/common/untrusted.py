@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import yaml
@@ -51,13 +51,15 @@ def shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def worded(error: BaseException, most: int = 200) -> str:
-    """Return the `repr` of an exception of other people's code, its type where that raises.
+def worded(
+    error: BaseException, most: int = 200, form: Callable[[BaseException], str] = repr
+) -> str:
+    """Return the `form` of an exception of other people's code, its type where that raises.
 
     The boundary beyond which nothing of such an exception is run: its methods may raise anything.
     """
     try:
-        return shortened(repr(error), most)
+        return shortened(form(error), most)
     except (Exception, SystemExit):  # noqa: BLE001 - see above
         name = type.__getattribute__(type(error), "__name__")
         return f"{name} (its text cannot be read)"

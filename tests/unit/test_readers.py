@@ -46,7 +46,10 @@ from tests.unit.policy.hosts import EXAMPLES, ONE, facts, guest
 ROOT = pathlib.Path(__file__).parents[2]
 NOW_S = 1.8e9
 MANY = int(os.environ.get("IAT_NOVA_EXAMPLES", "1"))
-"""How many times the examples of a usual run are made; `tox -e soak` makes more."""
+"""How many times the examples of a usual run are made, which are always the same.
+
+`tox -e soak` makes more, other ones each time.
+"""
 GUEST = "6f9619ff-8b86-4011-b42d-00cf4fc964ff"
 HUGE = "9" * 400
 _KNOWN = (PolicyError, RecordError, SpoolError, HardwareError, ScenarioError, conf.ConfigError)
@@ -435,14 +438,14 @@ def _fuzz(kind):
     valid = CASES[kind.name].valid
 
     @given(st.binary(max_size=200))
-    @settings(max_examples=10 * MANY)
+    @settings(max_examples=10 * MANY, derandomize=MANY == 1)
     def raw(self, content):
         with self.case(kind) as case:
             self.check(case, content)
             self.check(case, case.wrap(content))
 
     @given(mutated(valid))
-    @settings(max_examples=20 * MANY)
+    @settings(max_examples=20 * MANY, derandomize=MANY == 1)
     def changed(self, content):
         with self.case(kind) as case:
             self.check(case, case.wrap(content))
@@ -468,7 +471,7 @@ class TestHandOver(test_hand_over.HandOverCase):
         wrap = SnapshotCase(self.folder).wrap
 
         @given(mutated(valid, at_least=("parts",)))
-        @settings(max_examples=6 * MANY)
+        @settings(max_examples=6 * MANY, derandomize=MANY == 1)
         def check(content):
             if not path.exists():
                 self.hand_over()
