@@ -6,7 +6,8 @@ guests fit them by chance only. While somebody else allocates cache, resctrl is 
 source has never answered since the start, nothing is written; that ends by itself. A refused write
 is tried again after growing pauses, as most of what refuses goes away: RMIDs that are all in use, a
 group that is busy. After a conflicting change of what is ours the agent only observes until its
-next start: it restores once and fights nobody.
+next start: it restores once and fights nobody. Where another process has become the host's writer
+the agent does not even restore: that process restores what it found.
 
 CPUs come and go: the kernel then resets their settings, and operations fail. A failure during
 which a CPU came or went is an event, not an error, and no other program is blamed for a reset.
@@ -21,7 +22,7 @@ from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
 from iat_nova.enforcement.enforcer import Enforcer, ForeignHand
-from iat_nova.enforcement.snapshot import Restored
+from iat_nova.enforcement.snapshot import HostTaken, Restored
 from iat_nova.hardware.api import HardwareError, LastingRefusal
 from iat_nova.hardware.cpu_watch import FIXED, TRIES, Cpus
 from iat_nova.model import Facts
@@ -42,8 +43,9 @@ class Outside:
 
     `owners` names who else allocates cache, `changes` what another program did to what is ours,
     `unrestored` what an earlier end, or a restore of ours, could not reach because it was offline,
-    and still cannot; `missing` what is not there to write to (resctrl); it is asked at every
-    iteration. `cpus`: which CPUs came or went.
+    and still cannot; `missing` what is not there to write to (resctrl). `cpus`: which CPUs came or
+    went. `guard` keeps the lock of the host's one writer; it raises `HostTaken` once another
+    process has it. `missing` and `guard` are called at every iteration.
     """
 
     owners: Tell = tuple
@@ -51,6 +53,7 @@ class Outside:
     unrestored: Tell = tuple
     missing: Tell = tuple
     cpus: Cpus = FIXED
+    guard: Callable[[], None] = lambda: None
 
 
 ALONE = Outside()
@@ -78,6 +81,7 @@ class Interlock:
         self._outside = outside
         self._retry = Retry()
         self._lasting = False
+        self._taken = False
         self._refusal = ""
         self._reasons = {Code.OBSERVE_CONFIGURED: OBSERVING} if observe else {}
 
@@ -88,13 +92,32 @@ class Interlock:
 
     def check(self) -> bool:
         """See before an iteration what has begun or ended; whether all must be looked at anew."""
-        self._keep_snapshot()
+        self._guard()
+        if not self._taken:
+            self._keep_snapshot()
         missing = "; ".join(self._outside.missing())
         if missing and Code.RESCTRL_UNMOUNTED not in self._reasons:
             self._only_observe(Code.RESCTRL_UNMOUNTED, missing)
             self.restore()
         self._try_again()
         return not missing and Code.RESCTRL_UNMOUNTED in self._reasons
+
+    def _guard(self) -> None:
+        """Stay the host's only writer; leave the host alone where another process became that."""
+        if self._taken:
+            return
+        try:
+            self._outside.guard()
+        except HostTaken as error:
+            self._taken = True
+            what = f"another writer took over this host (enforcement off until restart): {error}"
+            self._only_observe(Code.WRITER_LOCK, what)
+        except HardwareError as error:
+            if Code.WRITER_LOCK not in self._reasons:
+                self._only_observe(Code.WRITER_LOCK, f"the writer's lock is lost: {error}")
+                self.restore()
+        else:
+            self._tell(Code.WRITER_LOCK, "", "the writer's lock is held again")
 
     def _keep_snapshot(self) -> None:
         """Have the original settings on disk; without them, restore and only observe.
@@ -227,7 +250,10 @@ class Interlock:
         """Restore the original settings; return whether that succeeded, and say what to do if not.
 
         The agent speaks of restored settings only where they were read back.
+        Nothing is restored once the host is another writer's.
         """
+        if self._taken:
+            return False
         wrote = self._enforcer.wrote
         try:
             restored = self._restore()

@@ -18,7 +18,7 @@ from typing import Any
 
 import jinja2
 
-from iat_nova.common import files
+from iat_nova.common.owned_folder import write_named
 from iat_nova.common.readers import PROVIDER
 from iat_nova.common.untrusted import Unreadable, bounded_int, parse_yaml_texts
 from iat_nova.nova import extra_specs
@@ -108,7 +108,7 @@ def write(path: str | os.PathLike[str], text: str) -> None:
         if other.name != target.name:
             _refuse_conflict(other, text)
     # Nova reads *.yaml, which the unfinished file is not called, and runs as another user.
-    files.replace_text(target, text, durable=True)
+    write_named(target, text, durable=True)
 
 
 def _refuse_conflict(other: pathlib.Path, text: str) -> None:

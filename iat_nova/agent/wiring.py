@@ -105,6 +105,11 @@ class Machine:
             for line in restored.not_done:
                 LOG.log(level, "not restored: %s", line)
 
+    def guard(self) -> None:
+        """Keep the lock of the host's one writer. Raises `HardwareError`."""
+        if self.snapshot is not None:
+            self.snapshot.keep_lock()
+
     def unrestored(self) -> tuple[str, ...]:
         """Tell what nobody could restore yet, because it is offline."""
         return () if self.snapshot is None else restoring.out_of_reach(self.snapshot.unreached)
@@ -387,7 +392,12 @@ def agent(
         drift=drift,
         observe=settings.mode == "observe",
         outside=Outside(
-            hands.owners, hands.inspect, hands.unrestored, hands.missing, hands.watch()
+            hands.owners,
+            hands.inspect,
+            hands.unrestored,
+            hands.missing,
+            hands.watch(),
+            guard=hands.guard,
         ),
         shadow=shadow,
         monitor=hands.monitor,

@@ -21,10 +21,11 @@ from stevedore.extension import Extension, ExtensionManager
 
 from iat_nova import conf
 from iat_nova.common import config_files
+from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
 from iat_nova.report import escape, words
 from iat_nova.report.view import View, agent_words, gather
-from iat_nova.store.database import HistoryError, NoHistory
+from iat_nova.store.database import HistoryError, NoHistory, as_owner
 from iat_nova.store.heartbeat import State, look
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import RecordError
@@ -73,6 +74,10 @@ class Command(command.Command):  # type: ignore[misc]
     """A command of ours: no plug-in hooks (they cost start-up time), known errors as `Failure`."""
 
     _status = EXIT_OK
+    _as_owner = False
+    """Whether root becomes the owner of the state directory for good: nothing else needs root."""
+
+    _folder: pathlib.Path | None = None
 
     def _load_hooks(self) -> None:
         self._hooks: list[Any] = []
@@ -91,6 +96,8 @@ class Command(command.Command):  # type: ignore[misc]
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run and return the exit status."""
         try:
+            if self._as_owner:
+                become_owner(self.state_dir(parsed_args))
             return super().run(parsed_args) or self._status
         except BrokenPipeError:
             raise
@@ -125,9 +132,15 @@ class Command(command.Command):  # type: ignore[misc]
         return named or self.app_args.state_dir
 
     def state_dir(self, parsed_args: argparse.Namespace) -> pathlib.Path:
-        """Return the agent's state directory; one that is named needs no configuration."""
-        named = self.named_state_dir(parsed_args)
-        return pathlib.Path(named) if named else self.settings(parsed_args).state_dir
+        """Return the agent's state directory; one that is named needs no configuration.
+
+        The configuration is read once for it: the folder's owner, whom root may become then, may
+        not be able to read that.
+        """
+        if self._folder is None:
+            named = self.named_state_dir(parsed_args)
+            self._folder = pathlib.Path(named or self.settings(parsed_args).state_dir)
+        return self._folder
 
     def names_state_alone(self, parsed_args: argparse.Namespace) -> bool:
         """Tell whether a state directory is named, and no configuration."""
@@ -140,8 +153,12 @@ class Command(command.Command):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def history(self, parsed_args: argparse.Namespace) -> Iterator[HistoryReader]:
-        """Open the agent's history for reading; tell at the end what could not be read."""
-        with HistoryReader(self.state_dir(parsed_args) / "history.sqlite") as reader:
+        """Open the agent's history for reading; tell at the end what could not be read.
+
+        Root acts as the folder's owner meanwhile: SQLite writes files of its own beside it.
+        """
+        path = self.state_dir(parsed_args) / "history.sqlite"
+        with as_owner(path), HistoryReader(path) as reader:
             try:
                 yield reader
             finally:

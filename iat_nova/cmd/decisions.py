@@ -32,6 +32,7 @@ class Decisions(Lister):
     Masks that moved while their counts stayed are listed for a GUEST or with --kind move.
     """
 
+    _as_owner = True
     _epilog = f"""
 KIND: {", ".join(KINDS)}
 TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (so long ago)

@@ -36,6 +36,7 @@ class Explain(Page):
     its ways and when, why it has no more, and what would help.
     """
 
+    _as_owner = True
     _epilog = """
 GUEST is a UUID or its begin (8 digits), a name, or the name libvirt has (instance-0000002a);
 also vswitch, pool, host. One whose name looks like a time is named by its UUID.

@@ -30,6 +30,7 @@ class PauseCommand(Command):
     holds for an agent that is started later.
     """
 
+    _as_owner = True
     _epilog = """
 examples:
   iat-nova pause --for 30m --reason "firmware update"
@@ -59,6 +60,7 @@ examples:
 class Resume(Command):
     """End a pause."""
 
+    _as_owner = True
     _epilog = """
 example:
   iat-nova resume

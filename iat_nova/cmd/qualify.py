@@ -24,6 +24,7 @@ from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
 from iat_nova.cmd.host import DEFAULT_WIDTH, wrapped
 from iat_nova.common.clock import SystemClock
 from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.common.owned_folder import write_named
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.probe import Host
@@ -256,8 +257,8 @@ examples:
     def _write(self, folder: Path) -> None:
         from iat_nova.qualify import html  # noqa: PLC0415 - Jinja2 is only needed here
 
-        (folder / "qualify.json").write_text(json.dumps(self._data, indent=1) + "\n")
-        (folder / "qualify.html").write_text(html.write(self._data), encoding="utf-8")
+        write_named(folder / "qualify.json", json.dumps(self._data, indent=1) + "\n")
+        write_named(folder / "qualify.html", html.write(self._data))
 
 
 def summary(data: Mapping[str, Any], width: int) -> str:

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import signal
 import time
 from collections.abc import Iterator
 
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
+from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
 from iat_nova.model.reasons import Code
 from iat_nova.report import escape
 from iat_nova.store.database import NoHistory
-from iat_nova.store.heartbeat import look
+from iat_nova.store.heartbeat import Living, NoAgent, living
 from iat_nova.store.records import Status
 
 PATIENCE_S = 30.0  # a template may be rendered for 10 s
@@ -36,22 +36,25 @@ example:
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Signal the agent and wait for its answer."""
-        agent = look(self.state_dir(parsed_args) / LOCK)
-        if not agent.alive or agent.pid is None:
+        folder = self.state_dir(parsed_args)
+        try:
+            with living(folder / LOCK) as agent, _ended_in_order():
+                # Root signals no more than the owner of the lock could.
+                become_owner(folder)
+                return self._reload(parsed_args, agent)
+        except NoAgent:
             raise Failure(
                 "no agent is seen running here; one that starts reads it", EXIT_NOT_RUNNING
-            )
-        with _ended_in_order():
-            return self._reload(parsed_args, agent.pid)
+            ) from None
 
-    def _reload(self, parsed_args: argparse.Namespace, pid: int) -> int:
-        before = self._said(parsed_args, pid)
+    def _reload(self, parsed_args: argparse.Namespace, agent: Living) -> int:
+        before = self._said(parsed_args, agent.pid)
         try:
-            os.kill(pid, signal.SIGHUP)
+            signal.pidfd_send_signal(agent.pidfd, signal.SIGHUP)
         except OSError as error:
-            why = f"{error.strerror}; run as root or as the agent's user"
-            raise Failure(f"process {pid} cannot be signalled: {why}") from error
-        said = self._answer(parsed_args, pid, before.policy_reads if before else 0)
+            why = f"{error.strerror}; run as root, or as the agent's user"
+            raise Failure(f"process {agent.pid} cannot be signalled: {why}") from error
+        said = self._answer(parsed_args, agent.pid, before.policy_reads if before else 0)
         refused = [one.text for one in said.problems if one.code == Code.POLICY_INVALID]
         if refused:
             raise Failure(escape.lines("\n".join(refused)))

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import argparse
-import pathlib
 import time
 
 from iat_nova.cmd import arguments
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.cmd.explain import moment
+from iat_nova.common.owned_folder import write_named
 
 
 class Report(Command):
@@ -56,6 +56,6 @@ examples:
         if parsed_args.output == "-":
             self.app.stdout.write(page)
         else:
-            pathlib.Path(parsed_args.output).write_text(page, encoding="utf-8")
+            write_named(parsed_args.output, page)
             self.app.stdout.write(f"{parsed_args.output} written\n")
         return 0

@@ -18,6 +18,7 @@ class StatusCommand(Page):
     Ends with status 3 when the agent is not running, 4 while it starts, 5 when it is stalled.
     """
 
+    _as_owner = True
     _epilog = """
 examples:
   iat-nova status              for people

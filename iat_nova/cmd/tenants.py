@@ -23,6 +23,7 @@ class Tenants(Lister):
 
     _below: tuple[str, ...] = ()  # the table
 
+    _as_owner = True
     _epilog = """
 examples:
   iat-nova tenants                                 the list

@@ -42,6 +42,7 @@ class Top(Command):
     back and on through the decisions of the history, q ends it.
     """
 
+    _as_owner = True
     _epilog = """
 examples:
   iat-nova top

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -94,23 +93,38 @@ class Snapshot:
         self._begun = False  # memory and left are known: the file was read, or adopted
         self._unreached: tuple[str, ...] = ()
         self._handed_over = False
+        self._held: locks.FileLock | None = None
+        self._taken: HostTaken | None = None
 
     @contextlib.contextmanager
     def only_writer(self) -> Iterator[None]:
         """Be the host's only writer. Raises `HostTaken`, or `SnapshotError` for the lock's file."""
-        try:
-            fd = locks.acquire(self._lock)
-        except locks.LockHeld as held:
-            raise HostTaken(
-                f"process {held.owner} writes this host's cache masks ({self._lock}); end it first "
-                "(systemctl stop iat-nova-agent)"
-            ) from None
-        except OSError as error:
-            raise SnapshotError(f"{self._lock}: {error.strerror}") from error
-        try:
+        with _worded(self._lock), contextlib.ExitStack() as undo:
+            self._held = undo.enter_context(contextlib.closing(locks.FileLock(self._lock)))
+            release = undo.pop_all()
+        with release:
             yield
-        finally:
-            os.close(fd)
+
+    def keep_lock(self) -> None:
+        """Be the only writer also where somebody removed the lock's file: make and lock it again.
+
+        Raises `HostTaken` where another process has locked a file in its place, now and in every
+        later call, and from then on in each method that writes: the host is that process's, which
+        has restored it first. Raises `SnapshotError` while the file cannot be made.
+        """
+        self._check_sole()
+        if self._held is not None:
+            try:
+                with _worded(self._lock):
+                    self._held.keep()
+            except HostTaken as error:
+                self._taken = error
+                raise
+
+    def _check_sole(self) -> None:
+        """Raise `HostTaken` once another process was found to be the writer."""
+        if self._taken is not None:
+            raise self._taken
 
     def protect(self, names: Collection[str] | None = None) -> Restored:
         """Make sure a snapshot of the untouched host is on disk; call before the first write.
@@ -121,6 +135,7 @@ class Snapshot:
         restoring: the host is restored from it first. Raises `SnapshotError` when that fails or
         nothing can be saved: then nothing must be written.
         """
+        self._check_sole()
         wanted = self._parts if names is None else self._parts.keys() & names
         unsaved = [name for name in wanted if name not in self._memory]
         if not unsaved:
@@ -135,6 +150,7 @@ class Snapshot:
         Call before the first write to it. `names` are the parts about to be written, all when
         None; settings saved earlier stay. Raises `HardwareError`.
         """
+        self._check_sole()
         wanted = self._memory.keys() if names is None else self._memory.keys() & names
         saved = self._memory | {
             name: _extended(self._memory[name], self._parts[name].save()) for name in wanted
@@ -148,6 +164,7 @@ class Snapshot:
         Call it as the only writer. Cheap while nobody touches the file. Raises `SnapshotError`
         where it cannot be written: the host would not be restored after a crash.
         """
+        self._check_sole()
         saved = self._all()
         why = self._file.difference(saved) if self._begun and saved else ""
         if why:
@@ -175,6 +192,7 @@ class Snapshot:
         removed when no setting is left.
         Raises `SnapshotError` for a file that is refused: then nothing was done.
         """
+        self._check_sole()
         lost = ""
         if not self._begun:
             self._left = self._file.read() or {}
@@ -191,6 +209,7 @@ class Snapshot:
 
     def finish(self) -> Restored:
         """Restore settings that an earlier restore left changed and that are in reach now."""
+        self._check_sole()
         before = self._left
         restored = self._put_back_left()
         if before != self._left:
@@ -353,6 +372,20 @@ def _merged(left: Mapping[str, Any], memory: Mapping[str, Any]) -> dict[str, Any
         else left.get(name, memory.get(name))
         for name in sorted(left.keys() | memory.keys())
     }
+
+
+@contextlib.contextmanager
+def _worded(lock: Path) -> Iterator[None]:
+    """Have errors of the lock say what to do."""
+    try:
+        yield
+    except locks.LockHeld as held:
+        raise HostTaken(
+            f"process {held.owner} writes this host's cache masks ({lock}); end it first "
+            "(systemctl stop iat-nova-agent)"
+        ) from None
+    except OSError as error:
+        raise SnapshotError(f"{lock}: {error.strerror}") from error
 
 
 def _extended(had: Any, now: Any) -> Any:

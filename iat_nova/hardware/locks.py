@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 from pathlib import Path
 
-from iat_nova.common import files
+from iat_nova.common.owned_folder import OwnedFolder
 
 PQOS_LOCK = Path("/var/lock/libpqos")
 """Held by a process that uses libpqos: in newer versions for as long as it does."""
@@ -22,25 +21,35 @@ class LockHeld(Exception):
         self.owner = owner
 
 
-def acquire(path: Path) -> int:
-    """Lock a file with our process number in it; return its descriptor, which holds the lock.
+class FileLock:
+    """The lock of this process on the file at a path, with its process number in the file.
 
-    File and folder are made where missing. The kernel drops the lock with the descriptor, however
-    its process ends. The folder may be the service's and the caller root: what is not a regular
-    file, a symbolic link too, is refused. Raises `LockHeld`, and `OSError` which names the file.
+    File and folder are made where missing. The kernel drops the lock with the process, however that
+    ends. The folder may be another account's: what is not a regular file with one name is refused.
+    All methods raise `LockHeld`, and `OSError` with the path of the file.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as undo:
-            fd = files.open_own(path, os.O_RDWR | os.O_CREAT)
-            undo.callback(os.close, fd)
-            _lock(fd)
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-            undo.pop_all()
-            return fd
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+
+    def __init__(self, path: Path) -> None:
+        self._name = path.name
+        self._folder = OwnedFolder(path.parent)
+        self._fd = self._locked()
+
+    def keep(self) -> None:
+        """Have the lock on the file that is at the path now, which may have been removed."""
+        if not self._folder.holds(self._name, self._fd):
+            fd = self._locked()
+            os.close(self._fd)
+            self._fd = fd
+
+    def close(self) -> None:
+        """Give the lock back."""
+        os.close(self._fd)
+
+    def _locked(self) -> int:
+        fd = self._folder.locked(self._name, _lock)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        return fd
 
 
 def _lock(fd: int) -> None:

@@ -21,6 +21,7 @@ class Code(enum.StrEnum):
     CONFLICTING_CHANGE = "conflicting-change"
     REFUSED = "refused"
     RESCTRL_UNMOUNTED = "resctrl-unmounted"
+    WRITER_LOCK = "writer-lock"
     PAUSED = "paused"
     # what is wrong while the loop goes on
     NOT_RESTORED = "not-restored"
@@ -62,6 +63,8 @@ MEANINGS = {
     Code.CONFLICTING_CHANGE: "Another program changed what the agent had set; until restart.",
     Code.REFUSED: "The hardware or the kernel refused a write; tried again after growing pauses.",
     Code.RESCTRL_UNMOUNTED: "resctrl is not mounted; ends when it is.",
+    Code.WRITER_LOCK: "``writer.lock`` was removed: another process locked it meanwhile (until "
+    "restart), or it cannot be made again (ends when it can).",
     Code.PAUSED: "``iat-nova pause`` holds the present masks.",
     Code.NOT_RESTORED: "Could not restore the original hardware settings.",
     Code.SNAPSHOT_LOST: "The file with the original settings was lost or damaged, and was written "
@@ -112,6 +115,7 @@ _OBSERVE = {
     Code.CONFLICTING_CHANGE,
     Code.REFUSED,
     Code.RESCTRL_UNMOUNTED,
+    Code.WRITER_LOCK,
 }
 _NOTICES = {Code.DOMAIN_OFFLINE, Code.CPUS_OFFLINE, Code.RESTORE_WAITS}
 _DRIFT = {Code.POLICY_INVALID, Code.POLICY_UNREAD, Code.CONFIG_UNREAD, Code.PLACEMENT_OFFER}

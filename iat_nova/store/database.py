@@ -10,10 +10,14 @@ others follows from the last one before them (`replay`). Rows that are ``kept`` 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import sqlite3
 import time
+from collections.abc import Iterator
+
+from iat_nova.common.owned_folder import OwnedFolder
 
 APPLICATION_ID = 0x49415431  # "IAT1" in the file's header
 SCHEMA = 2
@@ -104,6 +108,22 @@ def check_header(connection: sqlite3.Connection, path: pathlib.Path) -> bool:
     if schema < SCHEMA:
         raise OlderSchema(f"{text}The agent begins a fresh one and keeps this beside it", schema)
     raise HistoryError(f"{text}Move the file away, or use the version that wrote it")
+
+
+@contextlib.contextmanager
+def as_owner(path: pathlib.Path) -> Iterator[None]:
+    """Have root be the owner of a history's folder: SQLite writes files of its own there.
+
+    Raises `NoHistory` where there is no folder, `HistoryError` where root cannot be its owner.
+    """
+    with contextlib.ExitStack() as owner:
+        try:
+            owner.enter_context(OwnedFolder(path.parent).acting_as_owner())
+        except (FileNotFoundError, NotADirectoryError):
+            raise NoHistory(f"history {path}: {_MEANINGS[14]}") from None
+        except OSError as error:
+            raise HistoryError(f"history {path}: {error.filename}: {error.strerror}") from error
+        yield
 
 
 def open_writable(path: pathlib.Path, busy_timeout_s: float = 1.0) -> sqlite3.Connection:

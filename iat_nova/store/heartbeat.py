@@ -23,7 +23,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from iat_nova.common import files, readers, untrusted
+from iat_nova.common import readers, untrusted
+from iat_nova.common.owned_folder import OwnedFolder
 
 SIZE = readers.HEARTBEAT.most_bytes  # one page: written by one call
 TEXT_MAX = untrusted.MOST_TEXT  # characters, each at most six bytes of JSON
@@ -96,6 +97,18 @@ class AgentNow:
         return self.state not in (State.STOPPED, State.FAILED, State.UNCLEAN)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Living:
+    """A process, and a descriptor that stands for that process and for no later one."""
+
+    pid: int
+    pidfd: int
+
+
+class NoAgent(Exception):
+    """No process is seen that holds the lock."""
+
+
 def boot_id() -> str:
     """Return what distinguishes this boot from any other (proc(5)); empty where there is none."""
     try:
@@ -107,14 +120,15 @@ def boot_id() -> str:
 class Heartbeat:
     """Says what the agent does, for `look`; says nothing without a file.
 
-    `problem` says why it cannot be said; None while all is well.
+    `problem` says why it cannot be said; None while all is well. A lock file that lost its name is
+    made and locked again.
     """
 
     def __init__(
-        self, descriptor: int | None = None, now: Callable[[], float] = time.monotonic
+        self, lock: _AgentLock | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
         self.problem: str | None = None
-        self._descriptor = descriptor
+        self._lock = lock
         self._now = now
         self._beat = Beat(os.getpid(), boot_id(), "", 0.0, 0.0)
 
@@ -140,7 +154,7 @@ class Heartbeat:
         self._say(Phase.FAILED, text)
 
     def _say(self, phase: Phase, text: str = "") -> None:
-        if self._descriptor is None:
+        if self._lock is None:
             return
         now_s = self._now()
         since_s = self._beat.since_s if phase == self._beat.phase else now_s
@@ -152,9 +166,12 @@ class Heartbeat:
             text=untrusted.storable(text, TEXT_MAX),
         )
         try:
-            os.pwrite(self._descriptor, _page(self._beat), 0)
+            self._lock.keep()
+            os.pwrite(self._lock.descriptor, _page(self._beat), 0)
         except OSError as error:
             self.problem = f"agent.lock cannot be written: {error.strerror}"
+        except AlreadyRunning as error:
+            self.problem = f"agent.lock was removed, and {error}; stop one of the two"
         else:
             self.problem = None
 
@@ -167,8 +184,8 @@ def only_agent(
 
     Raises `AlreadyRunning`, and `StateError` when the folder or the file cannot be used.
     """
-    with _locked(lock) as descriptor:
-        heartbeat = Heartbeat(descriptor, now)
+    with contextlib.closing(_AgentLock(lock)) as mine:
+        heartbeat = Heartbeat(mine, now)
         heartbeat.starting("")
         try:
             yield heartbeat
@@ -184,7 +201,7 @@ def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None
     `now_s` and `boot` are the present on the monotonic clock; by default they are asked for.
     """
     try:
-        descriptor = files.open_own(lock, os.O_RDONLY)
+        descriptor = OwnedFolder(lock.parent).open(lock.name)
     except (FileNotFoundError, NotADirectoryError):
         return AgentNow(State.STOPPED)
     try:
@@ -197,6 +214,49 @@ def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None
     if beat is None or beat.boot_id != (boot_id() if boot is None else boot):
         return AgentNow(State.STARTING)  # it has the lock and has said nothing yet
     return _alive(beat, time.monotonic() if now_s is None else now_s)
+
+
+@contextlib.contextmanager
+def living(lock: pathlib.Path, proc: pathlib.Path = pathlib.Path("/proc")) -> Iterator[Living]:
+    """Yield the process that holds an agent's lock: root by the kernel's word (proc(5), fdinfo).
+
+    A user who may not ask the kernel, and cannot harm another user's process, is given the process
+    that the locked file names. Raises `NoAgent` where no process is seen, and `OSError`.
+    """
+    folder = OwnedFolder(lock.parent)
+    try:
+        descriptor = folder.open(lock.name)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoAgent from None
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, descriptor)
+        beat = _read(descriptor)
+        if beat is None or beat.pid <= 0:
+            raise NoAgent
+        try:
+            pidfd = os.pidfd_open(beat.pid)
+        except ProcessLookupError:
+            raise NoAgent from None
+        undo.callback(os.close, pidfd)
+        try:
+            holds = _has_locked(proc / str(beat.pid), os.fstat(descriptor))
+        except PermissionError:
+            holds = os.geteuid() != 0 and _held(descriptor)
+        if not holds:
+            raise NoAgent
+        yield Living(beat.pid, pidfd)
+
+
+def _has_locked(process: pathlib.Path, file: os.stat_result) -> bool:
+    """Return whether a process has a file open, locked as an agent locks it (proc(5), fdinfo)."""
+    place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    for name in os.listdir(process / "fdinfo"):
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            for line in (process / "fdinfo" / name).read_text(encoding="ascii").splitlines():
+                words = line.split()
+                if words[0] == "lock:" and "OFDLCK" in words and place in words:
+                    return True
+    return False
 
 
 def _gone(beat: Beat | None) -> AgentNow:
@@ -219,20 +279,34 @@ def _alive(beat: Beat, now_s: float) -> AgentNow:
     return AgentNow(State.STALLED if overdue else State.RUNNING, beat.pid, age_s, beat.text)
 
 
-@contextlib.contextmanager
-def _locked(lock: pathlib.Path) -> Iterator[int]:
-    """Hold the lock, with a page reserved in its file."""
-    with contextlib.ExitStack() as undo:
+class _AgentLock:
+    """The lock of a state directory, with a page reserved in its file.
+
+    Raises `AlreadyRunning`, and `StateError` when the folder or the file cannot be used.
+    """
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._folder = OwnedFolder(path.parent)
         try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = files.open_own(lock, os.O_RDWR | os.O_CREAT)
-            undo.callback(os.close, descriptor)
-            _lock(descriptor, lock)
-            os.posix_fallocate(descriptor, 0, SIZE)
+            self.descriptor = self._locked()
         except OSError as error:
-            text = f"[iat] state_dir {lock.parent}: {lock}: {error.strerror}"
+            text = f"[iat] state_dir {path.parent}: {path}: {error.strerror}"
             raise StateError(text) from error
-        yield descriptor
+
+    def keep(self) -> None:
+        """Make and lock the file again where it is not at its path any more. Raises `OSError`."""
+        if not self._folder.holds(self._path.name, self.descriptor):
+            descriptor = self._locked()
+            os.close(self.descriptor)
+            self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Give the lock back."""
+        os.close(self.descriptor)
+
+    def _locked(self) -> int:
+        return self._folder.locked(self._path.name, lambda fd: _lock(fd, self._path))
 
 
 def _lock(descriptor: int, lock: pathlib.Path) -> None:
@@ -244,6 +318,7 @@ def _lock(descriptor: int, lock: pathlib.Path) -> None:
             f"another agent (PID {owner.pid if owner else 'unknown'}) is running with state "
             f"directory {lock.parent}"
         ) from None
+    os.posix_fallocate(descriptor, 0, SIZE)
 
 
 def _whole_file(kind: int) -> bytes:

@@ -19,6 +19,7 @@ goes on with anything that befalls the file:
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import logging
 import math
@@ -264,6 +265,14 @@ class _Writer:
         """Write everything that is queued, if it is due; False when that is not possible now."""
         if not at_once and not self._due():
             return True
+        try:
+            with db.as_owner(self._path):
+                return self._drain()
+        except db.HistoryError as error:
+            self._failed(error)
+            return False
+
+    def _drain(self) -> bool:
         begun_afresh = False
         while True:
             self._take()
@@ -299,6 +308,12 @@ class _Writer:
 
     def close(self) -> None:
         """Let the file go; SQLite folds the write-ahead log into it."""
+        with contextlib.ExitStack() as owner:
+            with contextlib.suppress(db.HistoryError):  # the folder is gone
+                owner.enter_context(db.as_owner(self._path))
+            self._close()
+
+    def _close(self) -> None:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             try:

@@ -215,11 +215,11 @@ class Qualify(unittest.TestCase):
 
     def test_refused(self):
         """While another process writes, or somebody else has a group, nothing is begun."""
-        lock = locks.acquire(WRITER_LOCK)
+        lock = locks.FileLock(WRITER_LOCK)
         try:
             status, said = self.qualify()
         finally:
-            os.close(lock)
+            lock.close()
         self.assertEqual(1, status)
         self.assertIn(f"process {os.getpid()} writes this host's cache masks, paused or not", said)
         theirs = DEFAULT_ROOT / "theirs"

@@ -500,6 +500,7 @@ class Restrained(MachineCase):
                 self.machine.inspect,
                 self.machine.unrestored,
                 self.machine.missing,
+                guard=self.machine.guard,
             ),
         )
         domain = self.machine.allocator.domains()[0]
@@ -670,6 +671,44 @@ class Restrained(MachineCase):
         self.assertEqual(0xC, self.enforce(0xC, 0x7C0).tenants["g/1"])
         self.interlock.restore()
         self.assert_as_found()
+
+    def test_the_lock_is_removed(self):
+        """It is made and locked again, and nothing else happens."""
+        enforced = self.tree.state()
+        self.lock.unlink()
+        self.interlock.check()
+        self.assertEqual(({}, enforced), (self.interlock.reasons, self.tree.state()))
+        with self.assertRaises(HardwareError):
+            self.hands.enter_context(wiring.machine(self.settings()).ours())
+
+    def test_another_writer(self):
+        """What another writer does is not undone: the agent only observes until its restart."""
+        self.lock.unlink()
+        with wiring.machine(self.settings()).ours():
+            self.interlock.check()
+            self.assertRegex(self.interlock.reasons["writer-lock"], "until restart.*process")
+            self.tree.write("schemata", "L3:0=f")
+            theirs = self.tree.state()
+            self.look()
+            self.interlock.restore()
+            with self.assertRaises(HardwareError):
+                self.hands.close()
+            self.assertEqual(theirs, self.tree.state())
+            self.tree.write("schemata", "L3:0=7ff")
+        self.interlock.check()
+        self.assertIn("writer-lock", self.interlock.reasons)
+        self.assert_as_found()
+
+    def test_a_lock_that_cannot_be_made_again(self):
+        """The host is restored, and written again once the lock is held."""
+        shutil.rmtree(self.lock.parent)
+        self.lock.parent.write_text("")
+        self.interlock.check()
+        self.assertRegex(self.interlock.reasons["writer-lock"], "is lost: .*writer.lock")
+        self.assert_as_found()
+        self.lock.parent.unlink()
+        self.interlock.check()
+        self.assertEqual({}, self.interlock.reasons)
 
     def test_unmounted_before_a_write(self):
         """The write fails; the reason is the mount, and no pause has begun."""

@@ -566,6 +566,46 @@ class OneWriter(Folder):
         with self.make().only_writer():
             pass
 
+    def test_a_removed_file(self):
+        """The writer makes and locks the file again; a second writer is still refused."""
+        keeper = self.make()
+        with keeper.only_writer():
+            self.lock.unlink()
+            keeper.keep_lock()
+            with self.assertRaises(HostTaken), self.make().only_writer():
+                self.fail("two writers")
+        with self.make().only_writer():
+            pass
+
+    def test_a_file_of_another_writer(self):
+        """Who lost the lock writes and restores nothing any more, also when it is free again."""
+        keeper = self.make()
+        with keeper.only_writer():
+            keeper.protect()
+            self.lock.unlink()
+            with self.make().only_writer(), self.assertRaises(HostTaken):
+                keeper.keep_lock()
+            before = self.snapshot.read_bytes()
+            for call in (
+                keeper.keep_lock, keeper.protect, keeper.extend, keeper.restore, keeper.finish
+            ):  # fmt: skip
+                with self.subTest(call.__name__), self.assertRaises(HostTaken):
+                    call()
+            self.assertEqual(before, self.snapshot.read_bytes())
+
+    def test_a_file_that_cannot_be_made_again(self):
+        """An error each time, until it can."""
+        keeper = self.make()
+        with keeper.only_writer():
+            shutil.rmtree(self.lock.parent)
+            self.lock.parent.write_text("a file in the way")
+            for _ in range(2):
+                with self.assertRaisesRegex(SnapshotError, "writer.lock"):
+                    keeper.keep_lock()
+            self.lock.parent.unlink()
+            keeper.keep_lock()
+            self.assertTrue(self.lock.exists())
+
     def test_something_else_in_its_place(self):
         """The folder is the service's: root follows no link there, and waits for no pipe."""
         other = self.folder / "other"

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether an agent runs: the kernel's lock and a page that no full disk and no clock changes."""
 
+import dataclasses
 import errno
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,6 +53,29 @@ class OnlyAgentTest(unittest.TestCase):
         with self.assertRaises(BlockingIOError), heartbeat.only_agent(self.lock):
             raise BlockingIOError
 
+    def test_a_removed_file(self) -> None:
+        """The agent makes and locks its file again at the next word; it is not locked twice."""
+        with heartbeat.only_agent(self.lock) as mine:
+            for remove in (self.lock.unlink, lambda: shutil.rmtree(self.lock.parent)):
+                remove()
+                mine.iteration(1.0, None)
+                self.assertIsNone(mine.problem)
+                self.assertEqual(State.RUNNING, heartbeat.look(self.lock).state)
+                with self.assertRaises(heartbeat.AlreadyRunning):
+                    self.enterContext(heartbeat.only_agent(self.lock))
+
+    def test_a_file_of_another_agent(self) -> None:
+        """The first agent says who has the lock now, and writes nothing into that one's file."""
+        with heartbeat.only_agent(self.lock) as mine:
+            self.lock.unlink()
+            with heartbeat.only_agent(self.lock) as other:
+                other.starting("the other's word")
+                mine.iteration(1.0, None)
+                self.assertRegex(mine.problem, "agent.lock was removed, and another agent")
+                self.assertEqual("the other's word", heartbeat.look(self.lock).text)
+            mine.iteration(1.0, None)
+            self.assertIsNone(mine.problem)
+
     def test_an_unusable_folder(self) -> None:
         """The option and the folder are named."""
         with self.assertRaisesRegex(heartbeat.StateError, "state_dir /proc/nowhere"):
@@ -61,6 +87,61 @@ class OnlyAgentTest(unittest.TestCase):
         full = mock.patch("os.posix_fallocate", side_effect=error)
         with full, self.assertRaisesRegex(heartbeat.StateError, "agent.lock: No space left"):
             self.enterContext(heartbeat.only_agent(self.lock))
+
+
+class LivingTest(unittest.TestCase):
+    """Which process is the agent: the kernel's word, not the file's."""
+
+    def setUp(self) -> None:
+        self.lock = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "agent.lock"
+
+    def test_the_agent(self) -> None:
+        """Found while it lives; its process number alone is not enough."""
+        with subprocess.Popen(
+            [sys.executable, "-c", HOLD, self.lock, "run"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as agent:
+            self.assertEqual(b"held\n", agent.stdout.readline())
+            with heartbeat.living(self.lock) as found:
+                self.assertEqual(agent.pid, found.pid)
+                agent.kill()
+                agent.wait()
+                with self.assertRaises(ProcessLookupError):
+                    signal.pidfd_send_signal(found.pidfd, 0)
+        with self.assertRaises(heartbeat.NoAgent), heartbeat.living(self.lock):
+            self.fail("it is dead")
+
+    def test_a_forged_process_number(self) -> None:
+        """Another process that the locked file names is not the agent."""
+        with heartbeat.only_agent(self.lock) as mine:
+            for pid in (os.getppid(), 1, 0, -1, 2**22 + 1):
+                mine._beat = dataclasses.replace(mine._beat, pid=pid)
+                mine.iteration(1.0, None)
+                with self.assertRaises(heartbeat.NoAgent), heartbeat.living(self.lock):
+                    self.fail(pid)
+
+    def test_no_file(self) -> None:
+        """Neither file nor folder."""
+        for lock in (self.lock, self.lock / "state" / "agent.lock"):
+            with self.assertRaises(heartbeat.NoAgent), heartbeat.living(lock):
+                self.fail("there is none")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make a process of another user")
+    def test_who_may_not_ask_the_kernel(self) -> None:
+        """A user of no rights takes the file's word where the file is locked."""
+        self.lock.parent.chmod(0o755)
+        with heartbeat.only_agent(self.lock) as mine:
+            mine.iteration(1.0, None)
+            child = os.fork()
+            if child == 0:
+                os.setresuid(64123, 64123, 64123)
+                try:
+                    with heartbeat.living(self.lock) as found:
+                        os._exit(0 if found.pid == os.getppid() else 1)
+                finally:
+                    os._exit(2)
+            self.assertEqual(0, os.waitpid(child, 0)[1])
 
 
 class StateTest(unittest.TestCase):
@@ -166,13 +247,9 @@ class StateTest(unittest.TestCase):
 
     def test_a_refused_write_is_a_problem_that_ends(self) -> None:
         """It is kept for the journal, not raised: the loop goes on."""
-        reader, writer = os.pipe()
-        self.addCleanup(os.close, reader)
-        self.addCleanup(os.close, writer)
-        mine = Heartbeat(writer, lambda: 1.0)  # a pipe has no places to write to
-        mine.iteration(1.0, None)
-        self.assertIn(os.strerror(errno.ESPIPE), mine.problem)
-        with open(self.lock, "w+b") as file:
-            mine._descriptor = file.fileno()
+        mine = self.holding()
+        with mock.patch("os.pwrite", side_effect=OSError(errno.ENOSPC, "No space left")):
             mine.iteration(1.0, None)
+        self.assertIn("No space left", mine.problem)
+        mine.iteration(1.0, None)
         self.assertIsNone(mine.problem)
