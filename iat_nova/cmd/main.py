@@ -56,7 +56,7 @@ COMMANDS = {
     "release": "iat_nova.cmd.hold:Release",
     "reload": "iat_nova.cmd.reload:Reload",
     "report": "iat_nova.cmd.report:Report",
-    "restore": "iat_nova.cmd.host:Restore",
+    "restore": "iat_nova.cmd.restore:Restore",
     "resume": "iat_nova.cmd.pause:Resume",
     "status": "iat_nova.cmd.status:StatusCommand",
     "tenants": "iat_nova.cmd.tenants:Tenants",

@@ -13,7 +13,8 @@ import select
 import signal
 import sys
 
-import iat_nova.cmd.host  # noqa: F401 - the command "restore", else imported when it is asked for
+import iat_nova.agent.restoring
+import iat_nova.cmd.restore  # noqa: F401 - both else imported when they are asked for
 from iat_nova.cmd import agent
 from iat_nova.cmd import main as program
 from iat_nova.conf import load

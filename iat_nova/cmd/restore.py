@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova restore: the host's hardware after an agent that could not restore it."""
+
+from __future__ import annotations
+
+import argparse
+
+from iat_nova import conf
+from iat_nova.agent import state_pointer
+from iat_nova.cmd.base import Command, Failure
+
+
+class Restore(Command):
+    """Restore the original hardware settings, from the snapshot before the agent's first write.
+
+    For after a crash; the agent does the same when it ends and before it starts. May be repeated:
+    without a snapshot of this boot nothing is done. Refuses while an agent runs. What an agent
+    handed over to the next is restored as well, and is not adopted then. No configuration is
+    needed: without --state-dir the snapshot is looked for where the last agent kept it.
+    """
+
+    _epilog = """
+examples:
+  iat-nova restore
+  iat-nova restore --state-dir /srv/iat-nova
+  iat-nova restore --unless-handed-over    (systemd: ExecStopPost)
+  iat-nova restore --note-state-dir        (systemd: ExecStartPre, as root)
+
+exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an agent runs
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options of the unit."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--unless-handed-over",
+            action="store_true",
+            help="do nothing, once, when the agent that ended has just left the host to the next",
+        )
+        parser.add_argument(
+            "--unless-taken",
+            action="store_true",
+            help="do nothing while an agent runs, which restores when it ends",
+        )
+        parser.add_argument(
+            "--note-state-dir",
+            action="store_true",
+            help="restore nothing; as root note the configured state directory for later restores, "
+            "which may find the configuration unreadable",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Restore and tell what was done, then what is wrong with the configuration."""
+        if parsed_args.note_state_dir:
+            state_pointer.write(self.settings(parsed_args).state_dir)
+            return
+        from iat_nova.agent import restoring  # noqa: PLC0415 - a start of the unit only notes
+        from iat_nova.hardware.api import HardwareError  # noqa: PLC0415
+
+        settings, unusable = self._settings(parsed_args)
+        alone = self.names_state(parsed_args)
+        done: list[str] = []
+        failed: list[str] = []
+        for place in (settings,) if alone else restoring.places(settings):
+            try:
+                done += restoring.restore(
+                    place,
+                    unless_handed_over=parsed_args.unless_handed_over,
+                    unless_taken=parsed_args.unless_taken,
+                )
+            except HardwareError as error:
+                failed.append(str(error))
+        for line in done:
+            self.app.stdout.write(f"{line}\n")
+        if unusable is not None:
+            self.note(f"done without the configuration, which cannot be used: {unusable}")
+        if failed:
+            raise Failure("; ".join(failed))
+        if not done:
+            self.app.stdout.write("nothing to restore\n")
+
+    def _settings(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[conf.Settings, conf.ConfigError | None]:
+        """Return the settings; the defaults, and the error, where the configuration is unusable."""
+        try:
+            return self.settings(parsed_args), None
+        except conf.ConfigError as error:
+            return conf.load(state_dir=self.named_state_dir(parsed_args)), error
