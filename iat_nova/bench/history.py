@@ -222,7 +222,6 @@ def _port(tenant: Tenant, packets: int) -> SwitchPort:
         tenant.uuid,
         tenant.uuid,
         "fa:16:3e:00:00:01",
-        f"/var/lib/vhost_sockets/vhu-{tenant.name}",
         packets=packets,
         drops=packets // 1000,
     )
