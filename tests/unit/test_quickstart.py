@@ -18,6 +18,7 @@ SUITES = ("unit", "functional", "openstack", "nova", "lab")
 STESTR = """#!/bin/bash
 suite=${TEST_PATH##*/}
 echo "ran $suite CI=${CI-unset} $*"
+[ "$1" = --repo-url ] && [ -d "$2" ] || { echo "FileNotFoundError: $2"; exit 1; }
 read -r passed failed skipped <"$TEST_PATH/counts"
 [ "$skipped" = 0 ] || echo "{0} tests.$suite.T.test_a ... SKIPPED: no $suite here"
 printf ' - Passed: %d\\n - Skipped: %d\\n - Failed: %d\\n' "$passed" "$skipped" "$failed"
