@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from iat_nova.common import files
+from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.untrusted import Unreadable, parse_json, shortened
 
 _MOST_SHOWN = 200  # characters of what is wrong
@@ -37,7 +38,9 @@ class FileKind:
 
     def read(self, path: str | Path) -> bytes:
         """Return a file's content. Raises `OSError`, also for a file that is too large."""
-        return files.read_bytes(path, self.most_bytes, follow=self.follow)
+        if self.follow:
+            return files.read_bytes(path, self.most_bytes)
+        return OwnedFolder(Path(path).parent).read(Path(path).name, self.most_bytes)
 
     def parse_object(self, content: bytes) -> dict[str, Any]:
         """Return the JSON object that is a file's content. Raises `Unreadable`."""

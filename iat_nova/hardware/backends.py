@@ -158,13 +158,17 @@ def _of_the_whole(control: BandwidthControl | None, gbps: float | None) -> Bandw
 
 def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> RootPorts:
     """Return an operator's root ports, looked at but unchanged. Raises `HardwareError`."""
-    if host.model is not events.SKYLAKE:
+    if not _has_port_dca(host):
         raise HardwareError(
             f"port_dca: {host.cpu_model.name} has no such switch; Skylake and Cascade Lake have it"
         )
     made = RootPorts(ports, host.roots.pci, switchable)
     made.check()
     return made
+
+
+def _has_port_dca(host: Host) -> bool:
+    return host.model is events.SKYLAKE
 
 
 def restorers(host: Host) -> dict[str, Restorable]:
@@ -179,7 +183,8 @@ def restorers(host: Host) -> dict[str, Restorable]:
     }
     parts["resctrl"] = Resctrl(host.fs, host.topology)
     parts["ddio msr"] = MsrDdio(host.msr, host.resctrl.domains, host.topology)
-    parts[PORT_DCA] = RootPorts((), host.roots.pci)
+    if _has_port_dca(host):  # else no agent saved any, and the register is another one
+        parts[PORT_DCA] = RootPorts((), host.roots.pci)
     parts["ddio io_alloc"] = IoAllocDdio(host.fs, host.resctrl.domains)
     if host.model is not None and host.model.core_registers:
         parts[CORE_COUNTERS] = MsrCounters(host.msr, host.model.core, host.topology, SystemClock())

@@ -15,7 +15,7 @@ from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.cha import counts, spread
 from iat_nova.hardware.events import ChaEvents, ChaRegisters
 from iat_nova.hardware.msr import (
-    REGISTERS,
+    CHA_REGISTERS,
     Msr,
     MsrError,
     SavedRegisters,
@@ -35,7 +35,7 @@ class ChaMsr:
     a box that does not count for us is absent.
     """
 
-    shape = REGISTERS
+    shape = CHA_REGISTERS
 
     def __init__(
         self,

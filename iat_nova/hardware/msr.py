@@ -16,7 +16,7 @@ from pathlib import Path
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rollback import OFFLINE, Reach, put_all_back
-from iat_nova.hardware.shape import INDEX, VALUE, listing, row
+from iat_nova.hardware.shape import INDEX, VALUE, Shape, listing, row
 
 IIO_LLC_WAYS = 0xC8B  # package: one bit a way that inbound I/O may fill
 PQR_ASSOC = 0xC8F  # thread: class of service in bits 63..32
@@ -142,13 +142,19 @@ def _check(register: int, allowed: Iterable[range]) -> None:
         raise ValueError(f"register {register:#x} is none of those this program may touch")
 
 
-_REGISTER = {
-    "title": "a register this program may write",
-    "type": "integer",
-    "anyOf": [{"minimum": numbers[0], "maximum": numbers[-1]} for numbers in _WRITABLE],
-}
-REGISTERS = listing(row(INDEX, _REGISTER, VALUE))
-"""The shape of `save_registers`' rows: key, register, value."""
+def _registers(title: str, *allowed: range) -> Shape:
+    """Return the shape of `save_registers`' rows: key, register of one of these ranges, value."""
+    bounds = [{"minimum": numbers[0], "maximum": numbers[-1]} for numbers in allowed]
+    return listing(row(INDEX, {"title": title, "type": "integer", "anyOf": bounds}, VALUE))
+
+
+CORE_REGISTERS = _registers(
+    "a register of a CPU's counters",
+    range(PMC, PMC + 4),
+    range(PERFEVTSEL, PERFEVTSEL + 4),
+    range(PERF_GLOBAL_CTRL, PERF_GLOBAL_CTRL + 1),
+)
+CHA_REGISTERS = _registers("a register of the CHAs' counters", _SKX_CHA, _SPR_CHA)
 
 
 def _text(path: Path) -> str:

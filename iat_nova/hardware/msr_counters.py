@@ -14,10 +14,10 @@ from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import CoreCounts, Counts, HardwareError
 from iat_nova.hardware.events import CoreEvents
 from iat_nova.hardware.msr import (
+    CORE_REGISTERS,
     PERF_GLOBAL_CTRL,
     PERFEVTSEL,
     PMC,
-    REGISTERS,
     Msr,
     MsrError,
     SavedRegisters,
@@ -42,7 +42,7 @@ class MsrCounters:
     `watch`. Totals never fall.
     """
 
-    shape = REGISTERS
+    shape = CORE_REGISTERS
 
     def __init__(
         self,

@@ -21,13 +21,14 @@ from typing import Any
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError, LastingRefusal
 from iat_nova.hardware.rollback import Reach, put_all_back
-from iat_nova.hardware.shape import mapping, text, whole
+from iat_nova.hardware.shape import mapping, one_of, text
 from iat_nova.model import CacheDomain, DcaPort
 
 DEVICES = Path("/sys/bus/pci/devices")
 PERFCTRLSTS_0 = 0x180
 _ALLOCATING, _NO_SNOOP = 1 << 7, 1 << 3
 _BITS = _ALLOCATING | _NO_SNOOP
+_SETTINGS = (0, _NO_SNOOP, _ALLOCATING, _BITS)  # what a register may have in the two bits
 _DWORD = struct.Struct("<I")
 _PCI_EXPRESS, _ROOT_PORT = 0x10, 4  # capability; device/port type, bits 7..4 of its flags
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -45,7 +46,7 @@ class RootPorts:
     removed in sysfs keeps its register: the bits are restored when a rescan has found it again.
     """
 
-    shape = mapping(text(_ADDRESS.pattern, "a PCI address"), whole(0, _BITS))
+    shape = mapping(text(_ADDRESS.pattern, "a PCI address"), one_of(_SETTINGS))
 
     def __init__(
         self,

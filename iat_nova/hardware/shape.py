@@ -7,7 +7,7 @@ A snapshot is applied to a production host's registers: every value in it is loo
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jsonschema
@@ -29,6 +29,12 @@ def whole(least: int, most: int) -> Shape:
     """Return the shape of a whole number within bounds."""
     title = f"a whole number from {least} to {most}"
     return {"type": "integer", "minimum": least, "maximum": most, "title": title}
+
+
+def one_of(values: Sequence[int]) -> Shape:
+    """Return the shape of a whole number that is one of these."""
+    title = f"one of {', '.join(map(str, values))}"
+    return {"type": "integer", "enum": list(values), "title": title}
 
 
 def record(needed: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iat_nova.common import files
+from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.untrusted import bounded_int, shortened
 from iat_nova.inventory import ovs_rpc, pmd, pmd_stats
 from iat_nova.inventory.ovsdb import Follower, Rows
@@ -232,7 +232,7 @@ def vswitchd_control(rundir: pathlib.Path) -> str:
     """
     pid_file = rundir / "ovs-vswitchd.pid"
     try:
-        pid = int(files.read_bytes(pid_file, _PID_BYTES, follow=False))
+        pid = int(OwnedFolder(rundir).read(pid_file.name, _PID_BYTES))
     except OSError as error:
         raise ovs_rpc.OvsUnavailableError(f"{pid_file}: {error.strerror}") from error
     except ValueError as error:

@@ -14,6 +14,7 @@ import contextlib
 import os
 import pathlib
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 
@@ -159,7 +160,8 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
     Raises `NoHistory` or `HistoryError`.
     """
     try:
-        path.stat()
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would hold the reader up
+            raise HistoryError(f"history {path} is not a regular file; move it away")
     except FileNotFoundError:
         raise NoHistory(f"there is no history at {path}") from None
     except OSError as error:

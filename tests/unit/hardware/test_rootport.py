@@ -9,6 +9,7 @@ from unittest import mock
 
 from iat_nova import conf
 from iat_nova.agent import wiring
+from iat_nova.enforcement.snapshot_file import SnapshotFile
 from iat_nova.hardware import events
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rootport import PERFCTRLSTS_0, RootPorts
@@ -294,6 +295,51 @@ class Wired(test_restore.MachineCase):
         RootPorts([PORT], self.roots.pci).off()
         self.assertEqual(0, self.run_it("restore")[0])
         self.assertEqual(FOUND, self.pci.register(PORT))
+
+    def test_a_forged_snapshot(self):
+        """Other devices, bits, CPUs and paths are refused, and nothing is written."""
+        device = "0000:3b:00.0"
+        self.pci.add(device, kind=0)
+        self.pci.add("0000:3c:00.0", vendor=0x15B3)
+        for saved, why in (
+            ({device: 8}, f"{device}: .*this is none; nothing was written"),
+            ({"0000:3c:00.0": 8}, "this is none"),
+            ({PORT: 0x7F}, "expected one of 0, 8, 128, 136, found 127"),
+            ({PORT: True}, "expected one of"),
+            ({f"../{PORT}": 8}, "expected a PCI address"),
+            ({f"{PORT}/": 8}, "expected a PCI address"),
+        ):
+            self.forge({"port dca": saved})
+            self.check_refused(why)
+        self.forge({"port dca": {PORT: 8}})
+        self.be("ice lake")
+        self.check_refused("port dca: no such part here")
+
+    def test_forged_registers(self):
+        """A part of the snapshot has the registers of that part alone."""
+        for part, register in (
+            ("counters", 0xC8B),
+            ("counters", 0xE00),
+            ("counters", 0x1A0),
+            ("cha", 0xC8B),
+            ("cha", 0x186),
+            ("ddio msr", 0x186),
+        ):
+            self.forge({part: [[0, register, 1]]})
+            self.check_refused("expected|not of type")
+
+    def forge(self, parts):
+        """Write a snapshot of this boot, with the checksum of its content."""
+        SnapshotFile(self.settings().snapshot_path, {}).write(parts)
+
+    def check_refused(self, why):
+        before = {one: one.read_bytes() for one in self.roots.pci.glob("*/config")}
+        registers = dict(self.msr.values)
+        status, _, said = self.run_it("restore")
+        self.assertNotEqual(0, status)
+        self.assertRegex(said, why)
+        self.assertEqual(before, {one: one.read_bytes() for one in before})
+        self.assertEqual(registers, self.msr.values)
 
     def test_processors_without_it(self):
         """Only Skylake and Cascade Lake have the register."""
