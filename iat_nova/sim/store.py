@@ -44,10 +44,10 @@ class Store:
     def _take(self, line: str) -> None:
         try:
             kept = json.loads(line)
-        except json.JSONDecodeError:
+            if kept["sources"] == self._sources:
+                self._rows[key(kept["point"])] = kept["row"]
+        except (ValueError, LookupError, TypeError, RecursionError):
             return  # the end of a run that was killed while it wrote
-        if kept["sources"] == self._sources:
-            self._rows[key(kept["point"])] = kept["row"]
 
 
 def key(point: Point) -> str:

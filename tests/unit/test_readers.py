@@ -4,6 +4,7 @@
 `CASES` has a case for each row of `readers.FILES`.
 """
 
+import ast
 import contextlib
 import io
 import json
@@ -458,6 +459,44 @@ for _kind in readers.FILES:
     for _test, _what in zip(_fuzz(_kind), ("raw_bytes", "mutated"), strict=True):
         _test.__doc__ = f"Of {_kind.name}: never an exception, always a reason."
         setattr(TestEveryFile, f"test_{_name}_{_what}", _test)
+
+
+class TestNoOtherReader(unittest.TestCase):
+    """JSON and YAML of files are parsed in one place."""
+
+    PARSERS = ("json.load", "json.loads", "yaml.load", "yaml.safe_load", "yaml.compose")
+    OTHERS = {
+        "agent/facts_file.py": "a value of ours, made plain",
+        "agent/hand_over.py": "a value of ours, made plain",
+        "agent/policy_file.py": "what our own child writes",
+        "agent/rights.py": "what our own child writes",
+        "cmd/base.py": "a value of ours, made plain",
+        "common/untrusted.py": "the one place",
+        "policy/schema.py": "a file of the package",
+        "policy/trials.py": "a file of the package",
+        "qualify/programs.py": "what a program that we start writes into a file of ours",
+        "qualify/record.py": "a file of the package",
+        "report/metrics.py": "a file of the package",
+        "sim/bound.py": "what the simulator has kept",
+        "sim/checked.py": "a file of the package",
+        "sim/figures/claims.py": "a file of the package",
+        "sim/figures/definition.py": "a file of the package",
+        "sim/figures/pages.py": "what the simulator has written",
+        "sim/machine.py": "a file of the package",
+        "sim/store.py": "what the simulator has kept",
+        "sim/workloads/profiles.py": "a file of the package",
+        "store/records.py": "the history, whose records have limits of their own",
+    }
+
+    def test_who_parses(self):
+        """A new module that parses a file by itself is found, and one that no longer does."""
+        package = ROOT / "iat_nova"
+        found = set()
+        for path in package.rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in self.PARSERS:
+                    found.add(str(path.relative_to(package)))
+        self.assertEqual(set(self.OTHERS), found)
 
 
 class TestHandOver(test_hand_over.HandOverCase):
