@@ -28,6 +28,7 @@ from iat_nova.model import (
 )
 from iat_nova.model.reasons import Code
 from tests.unit.enforcement import test_restore
+from tests.unit.hardware import test_sockets
 
 EMPTY = Facts(HostFacts("h", (), ()), (), None)
 
@@ -198,3 +199,17 @@ class Following(Case, unittest.TestCase):
             self.assertEqual(skipped, self.offline.skips(domain, facts))
             self.assertEqual(skipped, bool(self.journal.notices))
         self.assertEqual(["info", "info"], [level for level, _ in self.journal.logged])
+
+
+class Offering(test_restore.MachineCase, unittest.TestCase):
+    def test_the_offer_to_placement_with_a_socket_offline(self):
+        """The same as with all CPUs online, also where that socket was never seen."""
+        tables = (test_sockets.processor(test_sockets.ENABLED) * 2, test_sockets.END)
+        self.put(self.roots.dmi, "")
+        self.roots.dmi.write_bytes(b"".join(tables))
+        status, offered, _ = self.run_it("provider-config")
+        self.assertEqual(0, status)
+        for cpu in (2, 3):
+            self.tree.unplug(cpu)
+            self.msr.off.add(cpu)
+        self.assertEqual((0, offered), self.run_it("provider-config")[:2])
