@@ -3,7 +3,8 @@
 
 What Ansible's module asks is answered as systemd 252 does: show, is-enabled, enable, disable,
 start, stop, restart, reload, daemon-reload. Other units than the agent's are noted only. All that
-was asked for is in ``systemctl.log`` of the folder ($HOST_ROOT).
+was asked for is in ``systemctl.log`` of the folder ($HOST_ROOT). The agent runs as $HOST_USER, if
+that is set.
 """
 
 import contextlib
@@ -20,7 +21,8 @@ AGENT = "iat-nova-agent"
 PID, ENABLED = ROOT / "agent.pid", ROOT / "enabled"
 CONFIG = ROOT / "etc/iat-nova"
 ARGUMENTS = ["--config-file", CONFIG / "iat-nova.conf", "--config-dir", CONFIG / "iat-nova.conf.d"]
-READY_S = 120.0
+USER = os.environ.get("HOST_USER")
+READY_S = 300.0
 
 
 def running():
@@ -38,7 +40,14 @@ def start():
         return 0
     with (ROOT / "agent.log").open("a") as log:
         agent = subprocess.Popen(
-            [BIN / AGENT, *ARGUMENTS], stdout=log, stderr=log, start_new_session=True
+            [BIN / AGENT, *ARGUMENTS],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            user=USER,
+            group=USER,
+            extra_groups=[] if USER else None,
         )
     PID.write_text(str(agent.pid))
     end_s = time.monotonic() + READY_S
