@@ -63,7 +63,7 @@ class HostTests(GuestCase):
         used = {HERE: 0, THERE: 0, host: 2}
         if status == "VERIFY_RESIZE":  # Nova keeps the way back free
             used = {HERE: 2, THERE: 2}
-        until(lambda: used == self.used(), f"Placement counts {used}")
+        until(lambda: used == self.ways_used(), f"Placement counts {used}")
         files_of = {host, *files}
         until(lambda: files_of == self.spooled(uuid), f"the driver's files on {files_of}")
 
@@ -76,7 +76,7 @@ class HostTests(GuestCase):
         for picture in (self.seen, self.second.picture):
             until(lambda picture=picture: not traces(picture(), uuid), f"nothing left of {uuid}")
 
-    def used(self) -> dict[str, int]:
+    def ways_used(self) -> dict[str, int]:
         """Return how many ways Placement has given out, by host."""
         found = self.cloud.api.placement("/resource_providers")["resource_providers"]
         used = {}
