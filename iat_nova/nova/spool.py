@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import heapq
 import json
 import os
 import pathlib
-import tempfile
+import secrets
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -110,6 +111,8 @@ def _uuid(text: str) -> str | None:
 class SpoolFolder:
     """One file an instance, replaced whole; bounded in number and size.
 
+    The folder is opened once a call and used by its descriptor. A symbolic link in its place, or a
+    folder of another account, is refused: the account above it could lead writes elsewhere.
     Nothing is flushed to the disk: a host that lost its power has lost its guests as well, and a
     flush could hold nova-compute up. Callable from several threads and processes. All methods
     raise `OSError` and nothing else.
@@ -125,15 +128,18 @@ class SpoolFolder:
 
         Where it cannot be written the previous record goes: it is not true any more.
         """
-        target = self.path / f"{item.uuid}{_SUFFIX}"
+        name = f"{item.uuid}{_SUFFIX}"
         if item.extra_specs is None:
-            target.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError), self._opened() as folder:
+                os.unlink(name, dir_fd=folder)
             return True
         content = json.dumps({"extra_specs": item.extra_specs}, sort_keys=True).encode()
-        if len(content) > MOST_BYTES:
-            target.unlink(missing_ok=True)  # what it holds is out of date
-            return False
-        self._replace(target, content)
+        self.path.mkdir(mode=0o755, exist_ok=True)
+        with self._opened() as folder:
+            if len(content) > MOST_BYTES:
+                _unlink(name, folder)  # what it holds is out of date
+                return False
+            _replace(folder, name, content)
         if self._writes % _CHECK_EVERY == 0:
             self.clean_up()
         self._writes += 1
@@ -142,38 +148,53 @@ class SpoolFolder:
     def clean_up(self) -> None:
         """Remove what died processes left, and the oldest files beyond the most there may be."""
         abandoned_s = time.time() - _ABANDONED_S
-        files = []
-        for entry, modified_s in self._entries():
-            if entry.name.startswith(_TEMPORARY):
-                if modified_s < abandoned_s:
-                    pathlib.Path(entry).unlink(missing_ok=True)
-            elif entry.name.endswith(_SUFFIX):
-                files.append((modified_s, entry.name))
-        for _, name in heapq.nsmallest(len(files) - self._most_files, files):
-            (self.path / name).unlink(missing_ok=True)
+        records = []
+        with self._opened() as folder:
+            for name, modified_s in _entries(folder):
+                if name.startswith(_TEMPORARY):
+                    if modified_s < abandoned_s:
+                        _unlink(name, folder)
+                elif name.endswith(_SUFFIX):
+                    records.append((modified_s, name))
+            for _, name in heapq.nsmallest(len(records) - self._most_files, records):
+                _unlink(name, folder)
 
-    def _entries(self) -> Iterator[tuple[os.DirEntry[str], float]]:
-        """Yield the folder's files with the time of their last change."""
-        with os.scandir(self.path) as entries:
-            for entry in entries:
-                with contextlib.suppress(FileNotFoundError):  # another thread removed it
-                    yield entry, entry.stat(follow_symlinks=False).st_mtime
-
-    def _replace(self, target: pathlib.Path, content: bytes) -> None:
-        self.path.mkdir(mode=0o755, exist_ok=True)
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        """Yield a descriptor of the folder, which belongs to this account."""
+        folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=self.path)
-        except OSError:
+            if os.fstat(folder).st_uid not in (os.geteuid(), 0):
+                text = "belongs to another account; install -d -o nova"
+                raise PermissionError(errno.EPERM, text, str(self.path))
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _entries(folder: int) -> Iterator[tuple[str, float]]:
+    """Yield a folder's files with the time of their last change; links are not followed."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # another thread removed it
+                yield entry.name, entry.stat(follow_symlinks=False).st_mtime
+
+
+def _replace(folder: int, name: str, content: bytes) -> None:
+    temporary = f"{_TEMPORARY}{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
+            os.fchmod(file.fileno(), 0o644)  # the agent runs as another user
+            file.write(content)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        for leftover in (temporary, name):
             with contextlib.suppress(OSError):
-                target.unlink()
-            raise
-        try:
-            with open(descriptor, "wb") as file:
-                os.fchmod(descriptor, 0o644)  # the agent runs as another user
-                file.write(content)
-            os.replace(temporary, target)
-        except OSError:
-            for leftover in (temporary, target):
-                with contextlib.suppress(OSError):
-                    os.unlink(leftover)
-            raise
+                os.unlink(leftover, dir_fd=folder)
+        raise
+
+
+def _unlink(name: str, folder: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)

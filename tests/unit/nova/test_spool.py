@@ -124,6 +124,33 @@ class FolderTest(unittest.TestCase):
         self.assertFalse(folder.keep(News(ONE, {"a:b": "v" * MOST_BYTES})))
         self.assertEqual([], os.listdir(self.path))
 
+    def test_a_link_in_the_folders_place(self):
+        """The account above the folder could lead Nova's writes and removals elsewhere."""
+        elsewhere = self.path.parent / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / f"{ONE}.json").touch()
+        self.path.symlink_to(elsewhere)
+        folder = SpoolFolder(self.path, most_files=0)
+        for action in (
+            folder.clean_up,
+            lambda: folder.keep(News(ONE, {"iat:io": "true"})),
+            lambda: folder.keep(News(ONE, None)),
+        ):
+            with self.assertRaises(OSError):
+                action()
+        self.assertEqual(0, (elsewhere / f"{ONE}.json").stat().st_size)
+
+    @unittest.skipIf(os.geteuid(), "only root may be other users")
+    def test_a_folder_of_another_account(self):
+        """Nova's user writes into a folder of its own, or of root's, alone."""
+        self.path.mkdir(mode=0o777)
+        self.path.chmod(0o777)
+        self.path.parent.chmod(0o755)
+        os.chown(self.path, 61002, 61002)
+        keep = lambda: SpoolFolder(self.path).keep(News(ONE, {}))  # noqa: E731
+        self.assertFalse(self.as_user(61001, keep))
+        self.assertTrue(self.as_user(61002, keep))
+
     def test_bounded(self):
         """Beyond the most there may be the oldest go, the newest stay."""
         folder = SpoolFolder(self.path, most_files=3)
