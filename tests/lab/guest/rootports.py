@@ -18,6 +18,7 @@ from tests.lab.guest.machine import mount
 from tests.proofs import proves
 
 ALLOCATING, NO_SNOOP = 0x80, 0x08  # as the lab's ports begin, and DDIO off
+RESCAN = Path("/sys/bus/pci/rescan")
 SNAPSHOT, LOCK = Path("/run/iat-nova/snapshot.json"), Path("/run/iat-nova/writer.lock")
 
 
@@ -108,6 +109,23 @@ class Ports(unittest.TestCase):
         with keeper.only_writer():
             self.assertEqual((), keeper.restore().failed)
         self.assertEqual((ALLOCATING, ALLOCATING), self.seen())
+
+    def test_removed_and_rescanned(self):
+        """The kernel lets a port go; its register stays, and is restored after a rescan."""
+        keeper = self.guard(self.ports)
+        with keeper.only_writer():
+            keeper.protect()
+            self.ports.off()
+            (DEVICES / self.fixed / "remove").write_text("1")
+            self.addCleanup(RESCAN.write_text, "1")
+            restored = keeper.restore()
+            self.assertEqual((), restored.failed)
+            self.assertRegex(restored.left[0], f"root port {self.fixed}: it is not in sysfs")
+            RESCAN.write_text("1")
+            self.assertEqual(NO_SNOOP, register(self.fixed))
+            self.assertEqual(1, len(keeper.finish().done))
+        self.assertEqual((ALLOCATING, ALLOCATING), self.seen())
+        self.assertFalse(SNAPSHOT.exists())
 
     def test_without_the_right(self):
         """The service as shipped is refused before it writes, with what it needs."""

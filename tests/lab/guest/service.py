@@ -21,7 +21,7 @@ import time
 import unittest
 from pathlib import Path
 
-from iat_nova.agent import rights
+from iat_nova.agent import rights, state_pointer
 from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
 from tests.lab.guest.machine import Registers, unmount
@@ -40,6 +40,7 @@ exec $python -c "{RUN}" "$@"
 """
 UNITS, SEEN = Path("/run/systemd/system"), Path("/run/iat-nova-seen.json")
 LOG = Path("/run/iat-nova-agent.log")
+STATE, ELSEWHERE = Path("/var/lib/iat-nova"), Path("/var/lib/iat-nova-elsewhere")
 DEADLINE_S = 240.0
 CAPABILITIES = 1 << 17 | 1 << 38 | 1 << 1  # SYS_RAWIO, PERFMON, DAC_OVERRIDE
 SAFETY = PROJECT / "doc/source/operator/safety.rst"
@@ -65,7 +66,9 @@ TimeoutStartSec={DEADLINE_S:.0f}
 TimeoutStopSec=120
 StandardOutput=append:{LOG}
 StandardError=inherit
+StateDirectory={ELSEWHERE.name}
 """
+CONF, NOVA_CONF = Path("/etc/iat-nova/iat-nova.conf"), Path("/etc/nova/nova.conf")
 POLICY = Path("/etc/iat-nova/policy.yaml")
 WITH_POLICY = CONFIGURATION.replace("[iat]\n", f"[iat]\npolicy_file = {POLICY}\n")
 TEMPLATE = "parameters:\n  interval: {{ 500 * 2 }}ms\n"
@@ -258,6 +261,33 @@ def stopped():
     return [shown("Result"), found()]
 
 
+def snapshot_lost():
+    """Delete the snapshot, then stop the service; return its exit status, too."""
+    (STATE / "snapshot.json").unlink()
+    systemctl("stop", NAME)
+    return [shown("Result"), found(), shown("ExecMainStatus")]
+
+
+def state_lost():
+    """Delete the state directory, then end the agent at once; return its exit status, too."""
+    pid = enforcing()
+    shutil.rmtree(STATE)
+    return [*killed(pid, signal.SIGTERM), shown("ExecMainStatus")]
+
+
+def broken():
+    """Have another service's typo in nova.conf, then kill the agent, whose state is elsewhere."""
+    CONF.write_text(CONFIGURATION.replace("[iat]\n", f"[iat]\nstate_dir = {ELSEWHERE}\n"))
+    pid = enforcing()
+    noted = state_pointer.POINTER.read_text()
+    there = (ELSEWHERE / "snapshot.json").exists()
+    NOVA_CONF.parent.mkdir(exist_ok=True)
+    NOVA_CONF.write_text("[DEFAULT\ndebug = true\n")
+    seen = killed(pid, signal.SIGKILL)
+    NOVA_CONF.unlink()
+    return [*seen, noted, there, (ELSEWHERE / "snapshot.json").exists()]
+
+
 def renders(pid):
     """Tell whether the agent has a policy rendered now."""
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -314,6 +344,9 @@ PARTS = {
     "nobody came": nobody_came,
     "hung": lambda: killed(int(shown("MainPID")), signal.SIGSTOP),
     "stopped": stopped,
+    "snapshot lost": snapshot_lost,
+    "state lost": state_lost,
+    "broken": broken,
     "pqos": through_libpqos,
     "pauses": pauses,
 }
@@ -366,6 +399,15 @@ class Service(unittest.TestCase):
         seen = self.see("restarted", "stopped", "pauses")
         self.check_restarted(seen)
         self.assertEqual(["0", {"2": "sleep 5", "3": "sleep 15"}], seen["pauses"])
+
+    def test_lost(self):
+        """A lost snapshot, a lost state directory and a broken configuration change nothing."""
+        seen = self.see("snapshot lost", "state lost", "broken")
+        for part in ("snapshot lost", "state lost"):
+            self.assertEqual(["success", self.as_found, "0"], seen[part], f"{part}\n{said()}")
+        broken = ["signal", self.as_found, f"{ELSEWHERE}\n", True, False]
+        self.assertEqual(broken, seen["broken"], said())
+        self.assertRegex(LOG.read_text(), "without the configuration, which cannot be used: .*nova")
 
     def test_handed_over(self):
         """Who has adopted may be killed; what nobody adopts is restored by systemd."""
