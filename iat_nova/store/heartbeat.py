@@ -248,13 +248,17 @@ def living(lock: pathlib.Path, proc: pathlib.Path = pathlib.Path("/proc")) -> It
 
 
 def _has_locked(process: pathlib.Path, file: os.stat_result) -> bool:
-    """Return whether a process has a file open, locked as an agent locks it (proc(5), fdinfo)."""
-    place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
-    for name in os.listdir(process / "fdinfo"):
+    """Return whether a process has a file open, locked as an agent locks it (proc(5), fdinfo).
+
+    The open file is compared, not the device and inode that fdinfo shows: on overlayfs and btrfs
+    these are not the numbers of stat(2).
+    """
+    for name in os.listdir(process / "fd"):
         with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
-            for line in (process / "fdinfo" / name).read_text(encoding="ascii").splitlines():
-                words = line.split()
-                if words[0] == "lock:" and "OFDLCK" in words and place in words:
+            found = os.stat(process / "fd" / name)
+            if (found.st_dev, found.st_ino) == (file.st_dev, file.st_ino):
+                lines = (process / "fdinfo" / name).read_text(encoding="ascii").splitlines()
+                if any(line.startswith("lock:") and "OFDLCK" in line for line in lines):
                     return True
     return False
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether an agent runs: the kernel's lock and a page that no full disk and no clock changes."""
 
+import contextlib
 import dataclasses
 import errno
 import os
@@ -222,6 +223,22 @@ class StateTest(unittest.TestCase):
                 self.assertTrue(heartbeat.look(self.lock).alive)
                 agent.kill()
             self.assertEqual(AgentNow(State.UNCLEAN, agent.pid), heartbeat.look(self.lock))
+
+    def test_a_file_system_with_numbers_of_its_own(self) -> None:
+        """On overlayfs and btrfs the kernel's words on locks show another device and inode."""
+        self.holding().iteration(1.0, None)
+        process = self.lock.parent / "proc" / str(os.getpid())
+        for name in ("fd", "fdinfo"):
+            (process / name).mkdir(parents=True)
+        (process / "fd" / "5").symlink_to(self.lock)
+        for words, seen in (("OFDLCK", True), ("FLOCK", False)):
+            line = f"lock:\t1: {words}  ADVISORY  WRITE -1 00:99:1 0 EOF\n"
+            (process / "fdinfo" / "5").write_text(f"pos:\t0\n{line}")
+            with self.subTest(words), contextlib.ExitStack() as stack:
+                if not seen:
+                    stack.enter_context(self.assertRaises(heartbeat.NoAgent))
+                found = stack.enter_context(heartbeat.living(self.lock, process.parent))
+                self.assertEqual(os.getpid(), found.pid)
 
     def test_the_wall_clock_does_not_matter(self) -> None:
         """No time of day is written: what a step of the clock would change is not there."""
