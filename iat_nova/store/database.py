@@ -121,7 +121,7 @@ def as_owner(path: pathlib.Path) -> Iterator[None]:
         try:
             owner.enter_context(OwnedFolder(path.parent).acting_as_owner())
         except (FileNotFoundError, NotADirectoryError):
-            raise NoHistory(f"history {path}: {_MEANINGS[14]}") from None
+            raise NoHistory(f"there is no history at {path}: {_MEANINGS[14]}") from None
         except OSError as error:
             raise HistoryError(f"history {path}: {error.filename}: {error.strerror}") from error
         yield
