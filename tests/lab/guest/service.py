@@ -24,7 +24,7 @@ from pathlib import Path
 from iat_nova.agent import rights, state_pointer
 from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
-from tests.lab.guest.machine import Registers, unmount
+from tests.lab.guest.machine import Registers, mount, unmount
 from tests.proofs import proves
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -87,6 +87,13 @@ TimeoutStartSec={5 * DEADLINE_S:.0f}
 WorkingDirectory={PROJECT}
 ExecStart={sys.executable} -m tests.lab.guest.service PARTS
 """
+# Starts what `systemctl enable` put under multi-user.target, without the rest of a system.
+BOOT = """[Unit]
+DefaultDependencies=no
+Wants=story.service
+"""
+STATE = Path("/var/lib/iat-nova")
+DISK = Path("/mnt/state.tar")  # the state as a power cut leaves it; outlives the guest
 # A service that fails at once, with the unit's own restarts and pauses.
 FAILING = """[Service]
 Restart=on-failure
@@ -171,6 +178,11 @@ def enforcing():
     systemctl("start", NAME)
     if shown("Result") != "success":
         raise AssertionError(f"it did not start: {shown('Result')}")
+    return enforced()
+
+
+def enforced():
+    """Wait for the first masks of the service; return its process."""
     until(lambda: (DEFAULT_ROOT / "iat-nova.1").exists(), "a group of the agent")
     return int(shown("MainPID"))
 
@@ -184,12 +196,12 @@ def killed(pid, how):
 
 def story(*parts):
     """Start the service under this systemd, then do these parts; return what was seen of each."""
-    return first() | {part: PARTS[part]() for part in parts}
+    pid = enforced() if "booted" in parts else enforcing()
+    return first(pid) | {part: PARTS[part]() for part in parts}
 
 
-def first():
-    """Start the service and leave it running."""
-    pid = enforcing()
+def first(pid):
+    """Return what is seen of the running service."""
     status = Path(f"/proc/{pid}/status").read_text()
     return {
         "pid": pid,
@@ -337,7 +349,17 @@ def through_libpqos():
     return [text, shown("Result"), found()]
 
 
+def power_cut():
+    """Keep the state directory as it is in the midst of the agent's work."""
+    command = ["tar", "-C", STATE.parent, "-cf", DISK, STATE.name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode > 1:  # 1: the agent wrote meanwhile, as it does when the power goes
+        raise AssertionError(done.stderr)
+
+
 PARTS = {
+    "power cut": power_cut,
+    "booted": lambda: systemctl("is-enabled", NAME),
     "killed": lambda: killed(int(shown("MainPID")), signal.SIGKILL),
     "restarted": restarted,
     "in the gap": in_the_gap,
@@ -436,7 +458,31 @@ class Service(unittest.TestCase):
         self.assertTrue(text.startswith("enforcing"), text)
         self.assertEqual(["success", self.as_found], stopped, said())
 
-    def see(self, *parts):
+    @proves("a reboot of the host")
+    def test_before_a_reboot(self):
+        """The power goes while the agent enforces: its state is kept."""
+        self.see("power cut")
+        self.assertTrue(DISK.exists())
+
+    @proves("a reboot of the host")
+    def test_after_a_reboot(self):
+        """An enabled service enforces after a boot, and knows a snapshot of another boot for none.
+
+        What the firmware of this boot has set is what the host has again in the end.
+        """
+        subprocess.run(["tar", "-C", STATE.parent, "-xf", DISK], check=True)
+        self.assertTrue((STATE / "snapshot.json").exists())
+        enable = ["systemctl", "--root=/", "--runtime", "enable", NAME]
+        subprocess.run(enable, check=True, capture_output=True)
+        (UNITS / "boot.target").write_text(BOOT)
+        (UNITS / "multi-user.target.wants").rename(UNITS / "boot.target.wants")
+        mount()
+        (DEFAULT_ROOT / "schemata").write_text("L3:0=1ff\n")
+        seen = self.see("booted", "stopped", unit="boot.target")
+        self.assertEqual(("enabled-runtime", 0x1FF), (seen["booted"], self.as_found["default"][0]))
+        self.assertNotRegex(LOG.read_text(), "had not restored|adopted: |ERROR|Traceback")
+
+    def see(self, *parts, unit="story.service"):
         """Run the parts of the story; check what all ends have in common; return what was seen."""
         self.as_found = as_found = found()
         (UNITS / "story.service").write_text(
@@ -445,7 +491,7 @@ class Service(unittest.TestCase):
         unload_msr()
         systemd = [
             "unshare", "--fork", "--pid", "--mount", "--propagation", "shared", "--mount-proc",
-            "env", "container=lab", "/lib/systemd/systemd", "--system", "--unit=story.service",
+            "env", "container=lab", "/lib/systemd/systemd", "--system", f"--unit={unit}",
             "--log-target=kmsg", "--show-status=no",
         ]  # fmt: skip
         subprocess.run(systemd, timeout=6 * DEADLINE_S, check=False)
