@@ -83,6 +83,7 @@ class Interlock:
         self._lasting = False
         self._taken = False
         self._refusal = ""
+        self._cpus_moved = False  # during a restore: the loop has not seen that
         self._reasons = {Code.OBSERVE_CONFIGURED: OBSERVING} if observe else {}
 
     @property
@@ -100,7 +101,8 @@ class Interlock:
             self._only_observe(Code.RESCTRL_UNMOUNTED, missing)
             self.restore()
         self._try_again()
-        return not missing and Code.RESCTRL_UNMOUNTED in self._reasons
+        moved, self._cpus_moved = self._cpus_moved, False
+        return moved or (not missing and Code.RESCTRL_UNMOUNTED in self._reasons)
 
     def _guard(self) -> None:
         """Stay the host's only writer; leave the host alone where another process became that."""
@@ -198,14 +200,12 @@ class Interlock:
 
         The kernel resets the settings of what was offline; the next look writes them anew.
         """
-        first = self._changes()
-        if not first:
+        if not self._changes():
             return ()
         again = self._changes()
-        changes = tuple(change for change in first if change in again)
-        if changes and self.excuses("cannot compare settings with what was written"):
+        if again and self.excuses("cannot compare settings with what was written"):
             return ()
-        return changes
+        return again
 
     def _changes(self) -> tuple[str, ...]:
         return (*self._outside.changes(), *self._enforcer.foreign_ddio())
@@ -277,7 +277,7 @@ class Interlock:
             except HardwareError:
                 if not self.excuses("cannot restore all settings"):
                     raise
-                self._outside.cpus.begin()
+                self._cpus_moved = self._outside.cpus.begin() or self._cpus_moved
         return self._enforcer.restore()
 
     def _only_observe(self, code: Code, reason: str) -> None:

@@ -120,7 +120,8 @@ def _difference(before: dict[int, int | None], now: dict[int, int | None]) -> st
 
 def _under_way(topology: Topology) -> str | None:
     cpus = topology.in_transition()
-    return f"{_cpus(cpus)} {'is' if len(cpus) == 1 else 'are'} going or coming" if cpus else None
+    verb = "is" if len(cpus) == 1 else "are"
+    return f"{_cpus(cpus)} {verb} going offline or coming online" if cpus else None
 
 
 def _cpus(cpus: Iterable[int]) -> str:

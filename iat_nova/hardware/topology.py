@@ -128,12 +128,15 @@ class Topology:
     def in_transition(self) -> frozenset[int]:
         """Return the CPUs that the kernel is taking offline or bringing online.
 
-        Source: Linux, kernel/cpu.c: ``hotplug/state`` differs from ``hotplug/target`` then.
+        Source: Linux, kernel/cpu.c: ``hotplug/state`` differs from ``hotplug/target`` then. Before
+        Linux 6.2 they always differ at the boot CPU, whose target is 0. A CPU that can go and come
+        has a file ``online``; the boot CPU has none.
         """
         return frozenset(
             int(folder.parent.name.removeprefix("cpu"))
             for folder in self._root.glob("cpu[0-9]*/hotplug")
-            if _setting(folder / "state") != _setting(folder / "target")
+            if (folder.parent / "online").exists()
+            and _setting(folder / "state") != _setting(folder / "target")
         )
 
     def _l3(self, cpu: int) -> Path | None:

@@ -83,20 +83,22 @@ class Server(TcpWSGIServer):  # type: ignore[misc]  # waitress has no types
     def handle_accept(self) -> None:
         """Accept a connection; if there are too many, close the oldest, which is the slowest."""
         super().handle_accept()
-        staying = [channel for channel in self.active_channels.values() if not channel.will_close]
-        if len(staying) > CONNECTIONS:
-            staying.sort(key=lambda channel: channel.creation_time)
-            self._close(staying[0], Closed.LIMIT, staying[-1].creation_time)
+        channels = sorted(self.active_channels.values(), key=lambda one: one.creation_time)
+        if len(channels) > CONNECTIONS:
+            self._close(channels[0], Closed.LIMIT, channels[-1].creation_time)
 
     def maintenance(self, now: float) -> None:
         """Close connections that are past their deadline. waitress calls this each second."""
-        for channel in self.active_channels.values():
-            if now - channel.creation_time > DEADLINE_S and not channel.will_close:
+        for channel in tuple(self.active_channels.values()):
+            if now - channel.creation_time > DEADLINE_S:
                 self._close(channel, Closed.DEADLINE, now)
 
     def _close(self, channel: _Channel, why: Closed, now: float) -> None:
-        """Have a connection closed in the loop's next turn; count, and log the first of many."""
-        channel.will_close = True
+        """Close a connection at once, count it, and log the first of many.
+
+        waitress's own way, `will_close`, waits until the client takes another byte.
+        """
+        channel.handle_close()
         self._closed[why] += 1
         if now > self._logged_until_s:
             LOG.warning(

@@ -125,7 +125,11 @@ class Looking(Case, unittest.TestCase):
 
     def test_a_change_counts_when_it_is_found_twice(self):
         """What one reading alone found is none; what both found is a conflict."""
-        for readings, conflict in (((("a", "b"), ("b",)), "b"), ((("a",), ()), None)):
+        for readings, conflict in (
+            ((("a", "b"), ("b",)), "b"),
+            ((("a",), ()), None),
+            ((("0x3",), ("0x7",)), "0x7"),  # by a program that goes on changing it
+        ):
             interlock = self.interlock(changes=mock.Mock(side_effect=readings))
             interlock.look(EMPTY)
             found = interlock.reasons.get(Code.CONFLICTING_CHANGE)

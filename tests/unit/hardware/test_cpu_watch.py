@@ -40,15 +40,26 @@ class Watching(unittest.TestCase):
 
     def test_on_its_way(self):
         """The kernel takes its time: a CPU between two states is no ground for a conclusion."""
-        hotplug = self.cpus.root / "cpu3/hotplug"
-        hotplug.mkdir()
-        for name, text in (("state", "180\n"), ("target", "0\n")):
-            (hotplug / name).write_text(text)
+        hotplug = self.on_its_way(3)
+        (self.cpus.root / "cpu3/online").write_text("1\n")
         self.watch.begin()
-        self.assertEqual("CPU 3 is going or coming", self.watch.moved())
+        self.assertEqual("CPU 3 is going offline or coming online", self.watch.moved())
         (hotplug / "state").write_text("0\n")
         self.assertIsNone(self.watch.moved())
         self.assertTrue(self.watch.begin())  # what was seen meanwhile is looked at again
+
+    def on_its_way(self, cpu):
+        """Have a CPU that is online with the target offline; return its folder."""
+        hotplug = self.cpus.root / f"cpu{cpu}/hotplug"
+        hotplug.mkdir()
+        for name, text in (("state", "180\n"), ("target", "0\n")):
+            (hotplug / name).write_text(text)
+        return hotplug
+
+    def test_the_boot_cpu_of_older_kernels(self):
+        """Before Linux 6.2 its target is offline for ever; it has no file `online`."""
+        self.on_its_way(0)
+        self.assertEqual((False, None), (self.watch.begin(), self.watch.moved()))
 
     def test_a_domain_that_was_offline(self):
         """All of its CPUs went, at once or one after the other; else it was never lost."""

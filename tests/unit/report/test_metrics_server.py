@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 import unittest
+from unittest import mock
 
 from iat_nova.report.observed import Closed
 
@@ -80,6 +81,22 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(b"", client.recv(1))
         self.assertEqual({Closed.DEADLINE: 1}, self.closed)
         self.assertRegex(logged.output[0], "closed the connection of 127.0.0.1: .*within 10 s")
+
+    def test_a_client_that_does_not_read_its_answer(self) -> None:
+        """The connection is closed although the client takes no further byte."""
+        client = socket.socket()
+        self.addCleanup(client.close)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        client.connect(("127.0.0.1", self.port))
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: c1\r\n\r\n")
+        with mock.patch(f"{__name__}.ANSWER", b"x" * (8 << 20)):
+            for _ in range(20):
+                self.server.turn(WAIT_S)
+        self.assertEqual(1, len(self.server.active_channels))
+        with self.assertLogs("iat_nova", logging.WARNING):
+            self.server.maintenance(self.late())
+        self.assertEqual({}, self.server.active_channels)
+        self.assertEqual({Closed.DEADLINE: 1}, self.closed)
 
     def test_many_are_logged_once(self) -> None:
         """The log has the first, the counter all of them; after a quiet minute it is news again."""
