@@ -116,7 +116,10 @@ class Interlock:
             self._only_observe(Code.WRITER_LOCK, what)
         except HardwareError as error:
             if Code.WRITER_LOCK not in self._reasons:
-                self._only_observe(Code.WRITER_LOCK, f"the writer's lock is lost: {error}")
+                self._only_observe(
+                    Code.WRITER_LOCK,
+                    f"the writer's lock is lost: {error}",
+                )
                 self.restore()
         else:
             self._tell(Code.WRITER_LOCK, "", "the writer's lock is held again")

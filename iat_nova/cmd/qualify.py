@@ -274,7 +274,7 @@ def summary(data: Mapping[str, Any], width: int) -> str:
 class Ending:
     """Ends the program in order by the first signal; further signals are ignored.
 
-    The end waits while it is `deferred`: what is saved or restored then is so to its end.
+    While the end is `deferred`, the program first finishes what it saves or restores.
     """
 
     def __init__(self) -> None:

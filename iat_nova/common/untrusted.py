@@ -101,7 +101,7 @@ def compose_yaml(text: str) -> yaml.Node | None:
 
 
 def parse_yaml_texts(content: bytes) -> Any:
-    """Return the value of a YAML text in UTF-8, all scalars as texts and without merge keys.
+    """Parse YAML in UTF-8: every scalar is a string, and `<<` is an ordinary key.
 
     Values that aliases name are shared, not copied. Raises `Unreadable`.
     """

@@ -51,7 +51,10 @@ def is_silent(
 
 
 def emulator_policy(extra_specs: Mapping[str, str] | None) -> str | None:
-    """Return the policy for emulator threads; None: silent or unknown. Images have no say."""
+    """Return the flavor's policy for emulator threads; None: the flavor sets none, or is unknown.
+
+    Nova reads no image property for it.
+    """
     return (extra_specs or {}).get("hw:emulator_threads_policy")
 
 

@@ -63,8 +63,8 @@ MEANINGS = {
     Code.CONFLICTING_CHANGE: "Another program changed what the agent had set; until restart.",
     Code.REFUSED: "The hardware or the kernel refused a write; tried again after growing pauses.",
     Code.RESCTRL_UNMOUNTED: "resctrl is not mounted; ends when it is.",
-    Code.WRITER_LOCK: "``writer.lock`` was removed: another process locked it meanwhile (until "
-    "restart), or it cannot be made again (ends when it can).",
+    Code.WRITER_LOCK: "``writer.lock`` was removed. Another process locked it (until restart), or "
+    "the agent cannot make it again (until it can).",
     Code.PAUSED: "``iat-nova pause`` holds the present masks.",
     Code.NOT_RESTORED: "Could not restore the original hardware settings.",
     Code.SNAPSHOT_LOST: "The file with the original settings was lost or damaged, and was written "
