@@ -18,6 +18,9 @@ VERBATIM = "verbatim"
 Value: TypeAlias = "str | int | float | Message | tuple[str | Message, ...] | None"
 """A quantity in the unit that its name gives, a tenant's id, a cause, or several of the latter."""
 
+MOST_DEPTH = 16
+"""Levels of messages within messages; those of our strategies have up to five."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message:

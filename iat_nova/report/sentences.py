@@ -232,9 +232,27 @@ def text(message: Message, name: Name = str) -> str:
     """
     try:
         return _Sentence(name).vformat(SENTENCES[message.code], (), message.values)
-    except (LookupError, ValueError, TypeError, AttributeError):
-        values = ", ".join(f"{key}={value}" for key, value in message.values.items())
+    except _DOES_NOT_FIT:
+        values = ", ".join(f"{key}={_bare(value)}" for key, value in message.values.items())
         return f"{message.code}({values})"
+
+
+# RecursionError: messages are nested deeper than Python's stack is.
+_DOES_NOT_FIT = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def _bare(value: Any) -> str:
+    """Return a value without a sentence; of messages within it the codes alone."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_bare, value))}]"
+    return f"{value.code}(...)" if isinstance(value, Message) else str(value)
 
 
 class _Sentence(string.Formatter):

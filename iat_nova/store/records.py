@@ -35,7 +35,7 @@ from iat_nova.model import (
     WayMask,
     verbatim,
 )
-from iat_nova.model.message import Value
+from iat_nova.model.message import MOST_DEPTH, Value
 from iat_nova.model.reasons import Reason
 from iat_nova.strategies.api import Rule
 
@@ -243,20 +243,35 @@ def _plain(value: Value) -> Any:
     return _plain_message(value) if isinstance(value, Message) else value
 
 
-def _message(plain: Any) -> Message:
-    """Make a message from JSON types. Versions before messages had codes stored sentences."""
+def _message(plain: Any, depth: int = MOST_DEPTH) -> Message:
+    """Make a message from JSON types. Versions before messages had codes stored sentences.
+
+    Raises `ValueError` for messages nested more than `depth` levels deep: all that reads a message
+    later is recursive.
+    """
+    if depth == 0:
+        raise ValueError(f"messages are nested more than {MOST_DEPTH} levels deep")
     if isinstance(plain, str):
         return verbatim(plain)
-    values = {str(name): _value(value) for name, value in plain["values"].items()}
+    values = {str(name): _value(value, depth) for name, value in plain["values"].items()}
     return Message(str(plain["code"]), values)
 
 
-def _value(plain: Any) -> Value:
+def _value(plain: Any, depth: int) -> Value:
     if isinstance(plain, list):
-        return tuple(_message(one) if isinstance(one, dict) else str(one) for one in plain)
+        return tuple(
+            _message(one, depth - 1) if isinstance(one, dict) else _text(one) for one in plain
+        )
     if plain is None or isinstance(plain, (str, int, float)):
         return plain
-    return _message(plain)
+    return _message(plain, depth - 1)
+
+
+def _text(plain: Any) -> str:
+    """Return an item of a list as text. Raises `TypeError` for a list within the list."""
+    if isinstance(plain, list):
+        raise TypeError("a message's list holds a list")
+    return str(plain)
 
 
 # What values of other forms, or beyond the ranges of ours, make constructors raise.
@@ -265,6 +280,7 @@ _OTHER_FORMS = (
     ArithmeticError,
     AttributeError,
     LookupError,
+    RecursionError,
     TypeError,
     ValueError,
 )

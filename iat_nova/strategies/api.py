@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from iat_nova.model import Action, Change, Decision, DomainInventory, Layout, Message, Sample, Step
+from iat_nova.model.message import MOST_DEPTH
 
 Rule = tuple[int, str, str]
 """A numbered rule by which a strategy goes from one of its phases to another."""
@@ -57,6 +58,45 @@ def check_decision(decision: object, domain: int) -> None:
         if not isinstance(step.action, Action):
             raise TypeError(f"its decision has {step.action!r}, expected an Action")
     _check_numbers(decision)
+    for message in (*decision.why, *(step.reason for step in decision.steps)):
+        _check_message(message, MOST_DEPTH)
+
+
+def _check_message(message: Message, depth: int) -> None:
+    """Raise `TypeError` or `ValueError` for a message that cannot be recorded or worded.
+
+    Types are compared exactly: methods of a subclass may raise anything when a value is shown.
+    Messages may be nested `depth` levels deep.
+    """
+    if depth == 0:
+        raise ValueError(f"its decision has messages nested more than {MOST_DEPTH} levels deep")
+    if type(message.code) is not str:
+        found = type(message.code).__name__
+        raise TypeError(f"its decision has a message whose code is of type {found}, expected str")
+    where = f"the message {message.code[:60]!r}"
+    if type(message.values) is not dict or any(type(name) is not str for name in message.values):
+        raise TypeError(f"its decision has {where}, whose values are no dict of texts to values")
+    for name, value in message.values.items():
+        _check_value(value, f"{name[:60]!r} of {where}", depth)
+
+
+def _check_value(value: object, where: str, depth: int) -> None:
+    """Raise `TypeError` or `ValueError` for a value of a message; `where` names the value."""
+    several = value if type(value) is tuple else (value,)
+    for one in several:
+        if type(one) is Message:
+            _check_message(one, depth - 1)
+        elif type(one) is int and abs(one) > MOST:
+            raise ValueError(f"its decision has {where} beyond {MOST}, the largest number")
+        elif type(one) not in (_WITHIN if several is value else _ALONE):
+            raise TypeError(
+                f"its decision has {where} of type {type(one).__name__}, expected str, int, float, "
+                "bool, None, a Message, or a tuple of str and Message"
+            )
+
+
+_WITHIN = (str,)
+_ALONE = (str, bool, int, float, type(None))
 
 
 def _check_numbers(decision: Decision) -> None:

@@ -44,7 +44,7 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
-from iat_nova.model.message import message
+from iat_nova.model.message import Message, message
 from iat_nova.model.reasons import Code
 from iat_nova.policy import Classified, PolicyError, Problem
 from iat_nova.store.reader import HistoryReader
@@ -180,6 +180,18 @@ class Strategy:
             (), (), allocation, layout, tuple(tenant.id for tenant in inventory.tenants),
         )  # fmt: skip
         return dataclasses.replace(state, iteration=number, layout=layout), decision
+
+
+class _NoText(str):
+    """A text that cannot be shown."""
+
+    def __format__(self, spec):
+        raise ZeroDivisionError
+
+
+def _nested(levels):
+    """Return a message in so many levels of messages."""
+    return message("x") if levels == 1 else message("kept", move=_nested(levels - 1), cause="")
 
 
 def _changed(step, changes, *arguments):
@@ -680,6 +692,13 @@ class AgentTest(unittest.TestCase):
             ({"changes": (Change("ddio", Quantity.MISSES, None, 1.0),)}, "expected a number"),
             ({"steps": (Step("grow", "layout", message("x")),)}, "has 'grow', expected an Action"),
             ({"steps": (Step(Action.GROW, "layout", message("x"), 2**64),)}, "expected a number"),
+            ({"why": (message("speeds", gain=10**400),)}, "'gain' of the message 'speeds' beyond"),
+            ({"steps": (Step(Action.GROW, "layout", message("x", y=b"")),)}, "of type bytes"),
+            ({"why": (message("x", y=_NoText("z")),)}, "of type _NoText, expected str"),
+            ({"why": (message("x", y=("a", 1)),)}, "of type int, expected str"),
+            ({"why": (Message("x", None),)}, "'x', whose values are no dict"),
+            ({"why": (Message(_NoText("x")),)}, "whose code is of type _NoText"),
+            ({"why": (_nested(17),)}, "nested more than 16 levels deep"),
         ):
             with self.subTest(words):
                 self.setUp()

@@ -2,6 +2,7 @@
 """One sentence a message code; sentences change no decision."""
 
 import ast
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -63,6 +64,14 @@ class TestTable(unittest.TestCase):
         self.assertEqual("ddio-ways(way=3)", text(message("ddio-ways", way=3)))
         self.assertEqual("kept(move=1, cause=2)", text(message("kept", move=1, cause=2)))
 
+    def test_values_beyond_what_can_be_shown(self):
+        """Too large a number, and messages nested deeper than Python's stack."""
+        self.assertEqual("ddio-misses(change=1", text(message("ddio-misses", change=10**400))[:20])
+        deep = message("lend")
+        for _ in range(2000):
+            deep = message("several", causes=(deep,))
+        self.assertIn("several(", text(deep))
+
     def test_names(self):
         """Tenants' ids become names, also within causes; DDIO is no tenant."""
         inner = message("would-lose", tenant="uuid/1")
@@ -101,6 +110,20 @@ class TestRecords(unittest.TestCase):
         for plain in (3, {}, {"code": "a"}, {"code": "a", "values": 3}, {"code": 1, "values": [1]}):
             with self.subTest(plain=plain), self.assertRaises(records.RecordError):
                 records.structure(plain, Message)
+
+    def test_nested_too_deeply(self):
+        """Sixteen levels are read, more are an error of the reader's kind, however many."""
+        plain = {"code": "a", "values": {}}
+        for levels in range(1, 401):
+            if levels in (16, 17, 400):
+                with self.subTest(levels=levels), contextlib.ExitStack() as stack:
+                    if levels > 16:
+                        stack.enter_context(self.assertRaisesRegex(records.RecordError, "deep"))
+                    records.structure(plain, Message)
+            plain = {"code": "several", "values": {"causes": [plain]}}
+        lists = {"code": "a", "values": {"b": [[[]]]}}
+        with self.assertRaises(records.RecordError):
+            records.structure(lists, Message)
 
 
 class TestRewording(unittest.TestCase):
