@@ -24,7 +24,6 @@ class HoldCommand(Command):
     have at least, and what flavors promise, comes first: a hold that does not fit is refused.
     """
 
-    _as_owner = True
     _epilog = """
 GUEST is a UUID or its begin (8 digits), a name, or the name libvirt has (instance-0000002a);
 also vswitch, pool, host.
@@ -73,7 +72,6 @@ class Release(Command):
     The guest's bounds are again those of the policy, from the next iteration on.
     """
 
-    _as_owner = True
     _epilog = """
 examples:
   iat-nova release db

@@ -406,6 +406,28 @@ class TestHold(CliCase):
         status, out, _ = self.run_it("hold", "pc1", "--ways=4")
         self.assertEqual((0, True), (status, "one that starts there holds it" in out))
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give files to another account")
+    def test_a_folder_that_root_made(self):
+        """Root releases and holds also where an earlier version made ``holds`` as root."""
+        self.tell()
+        for path in (self.folder, *self.folder.iterdir()):
+            os.chown(path, 64123, 64123)
+        holds = self.folder / "holds"
+        holds.mkdir()
+        (holds / "u1.json").write_text('{"ways": 3}')
+        for arguments in (("release", "--all"), ("hold", "pc1", "--ways=4"), ("release", "pc1")):
+            child = os.fork()
+            if child == 0:  # a command may change this process's user for good
+                status = 99
+                try:
+                    status, _, err = self.run_it(*arguments)
+                    os.write(2, err.encode())
+                finally:
+                    os._exit(status)
+            self.assertEqual(0, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), arguments)
+            self.assertEqual(arguments[0] == "hold", any(holds.iterdir()))
+        self.assertEqual({64123}, {one.stat().st_uid for one in self.folder.glob("history*")})
+
 
 class TestDecisions(CliCase):
     def test_list_and_filters(self):
