@@ -141,7 +141,7 @@ class Snapshot:
         if not unsaved:
             return Restored()
         restored = Restored() if self._memory else self.put_back()
-        self._save({**self._memory, **{name: self._parts[name].save() for name in unsaved}})
+        self._save({**self._memory, **{name: self._found(name) for name in unsaved}})
         return restored
 
     def extend(self, names: Collection[str] | None = None) -> None:
@@ -153,7 +153,7 @@ class Snapshot:
         self._check_sole()
         wanted = self._memory.keys() if names is None else self._memory.keys() & names
         saved = self._memory | {
-            name: _extended(self._memory[name], self._parts[name].save()) for name in wanted
+            name: _extended(self._memory[name], self._found(name)) for name in wanted
         }
         if saved != self._memory:
             self._save(saved)
@@ -339,6 +339,15 @@ class Snapshot:
     def _all(self) -> dict[str, Any]:
         """Return memory and left as one, as the file has it."""
         return _merged(self._left, self._memory)
+
+    def _found(self, name: str) -> Any:
+        """Return a part's settings before any agent's first write. Raises `HardwareError`.
+
+        A left setting may be in reach again before `finish` restores it: the hardware then still
+        has an agent's value, and the left value is the original.
+        """
+        now = self._parts[name].save()
+        return _extended(self._left[name], now) if name in self._left else now
 
     def _save(self, memory: dict[str, Any]) -> None:
         """Have this memory on disk, with left settings, then take it for ours."""

@@ -385,6 +385,28 @@ class OutOfReach(Folder):
         self.assertEqual(("socket 0 = 6",), after.restore().done)
         self.assertFalse(self.snapshot.exists())
 
+    def test_online_again_before_it_is_restored(self):
+        """What an agent wrote there is not saved as original when a part is protected."""
+        self.writer.restore()
+        after = self.make()
+        after.protect(["masks"])
+        self.sockets.offline = set()
+        after.protect()
+        self.assertEqual(("socket 1 = 6",), after.finish().done)
+        self.sockets.values["s1"] = 9
+        self.assertEqual(("socket 1 = 6",), after.restore().done)
+
+    def test_online_again_before_it_is_restored_and_added(self):
+        """The same for settings that are added to a snapshot."""
+        self.writer.restore()
+        after = self.make()
+        after.protect()
+        self.sockets.offline = set()
+        after.extend()
+        self.assertEqual(("socket 1 = 6",), after.finish().done)
+        self.sockets.values["s1"] = 9
+        self.assertEqual(("socket 1 = 6",), after.restore().done)
+
     def test_the_file_is_lost_meanwhile(self):
         """What is out of reach is in memory as well, and is written again."""
         self.writer.restore()
