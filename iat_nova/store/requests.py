@@ -196,24 +196,30 @@ def _until_s(plain: Mapping[str, Any]) -> float:
     return math.inf if plain.get("until_s") is None else untrusted.moment(plain, "until_s")
 
 
+def _cut(plain: Mapping[str, Any], key: str) -> str:
+    """Return the text of a key, cut: earlier versions wrote longer ones. Raises `Unreadable`."""
+    value = plain.get(key)
+    return untrusted.storable(value) if isinstance(value, str) else untrusted.name(plain, key)
+
+
 def _pause(plain: Mapping[str, Any], changed_s: float) -> Pause:
     return Pause(
         since_s=_since_s(plain, changed_s),
         until_s=_until_s(plain),
-        reason=untrusted.name(plain, "reason"),
-        by=untrusted.name(plain, "by"),
+        reason=_cut(plain, "reason"),
+        by=_cut(plain, "by"),
     )
 
 
 def _hold(tenant: str, plain: Mapping[str, Any], changed_s: float) -> Hold:
     return Hold(
         tenant=tenant,
-        name=untrusted.name(plain, "name") or tenant,
+        name=_cut(plain, "name") or tenant,
         ways=untrusted.whole(plain, "ways", 1, WAYS_LIMIT),
         since_s=_since_s(plain, changed_s),
         until_s=_until_s(plain),
-        reason=untrusted.name(plain, "reason"),
-        by=untrusted.name(plain, "by"),
+        reason=_cut(plain, "reason"),
+        by=_cut(plain, "by"),
     )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pause and holds last until their time or their end, whatever their files hold."""
 
+import json
 import math
 import os
 import pathlib
@@ -148,3 +149,16 @@ class TestWhatIsWritten(unittest.TestCase):
         Holds(folder).write(Hold("u1", text, 64, 0.0, LAST_S, text, text))
         self.assertEqual(LAST_S, PauseFile(folder).current(1.0).until_s)
         self.assertEqual(64, Holds(folder).current(1.0)[0].ways)
+
+    def test_longer_texts_of_earlier_versions(self):
+        """What is only told is cut: the pause and the hold stay in force."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        texts = dict.fromkeys(("name", "reason", "by"), "x" * 500)
+        plain = json.dumps({"since_s": 0.0, "until_s": None, "ways": 3, **texts})
+        (folder / "holds").mkdir()
+        for name in ("pause.json", "holds/u1.json"):
+            (folder / name).write_text(plain)
+        cut = "x" * 397 + "..."
+        pause, (hold,) = PauseFile(folder).current(1.0), Holds(folder).current(1.0)
+        self.assertEqual((cut, cut), (pause.reason, pause.by))
+        self.assertEqual(Hold("u1", cut, 3, 0.0, math.inf, cut, cut), hold)
