@@ -220,8 +220,9 @@ def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None
 def living(lock: pathlib.Path, proc: pathlib.Path = pathlib.Path("/proc")) -> Iterator[Living]:
     """Yield the process that holds an agent's lock: root by the kernel's word (proc(5), fdinfo).
 
-    A user who may not ask the kernel, and cannot harm another user's process, is given the process
-    that the locked file names. Raises `NoAgent` where no process is seen, and `OSError`.
+    A user who may not ask the kernel is given the process that the locked file names, where it is
+    one of the folder's owner, whom the file is from. Raises `NoAgent` where no process is seen, and
+    `OSError`.
     """
     folder = OwnedFolder(lock.parent)
     try:
@@ -238,10 +239,14 @@ def living(lock: pathlib.Path, proc: pathlib.Path = pathlib.Path("/proc")) -> It
         except ProcessLookupError:
             raise NoAgent from None
         undo.callback(os.close, pidfd)
+        process = proc / str(beat.pid)
         try:
-            holds = _has_locked(proc / str(beat.pid), os.fstat(descriptor))
+            holds = _has_locked(process, os.fstat(descriptor))
         except PermissionError:
-            holds = os.geteuid() != 0 and _held(descriptor)
+            owner = os.stat(lock.parent).st_uid
+            holds = os.geteuid() != 0 and _held(descriptor) and _user(process) == owner
+        except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            holds = False
         if not holds:
             raise NoAgent
         yield Living(beat.pid, pidfd)
@@ -261,6 +266,15 @@ def _has_locked(process: pathlib.Path, file: os.stat_result) -> bool:
                 if any(line.startswith("lock:") and "OFDLCK" in line for line in lines):
                     return True
     return False
+
+
+def _user(process: pathlib.Path) -> int | None:
+    """Return the real user of a process (proc(5), status); None where it has ended."""
+    try:
+        lines = (process / "status").read_text(encoding="utf-8", errors="replace").splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("Uid:")), None)
 
 
 def _gone(beat: Beat | None) -> AgentNow:

@@ -128,21 +128,40 @@ class LivingTest(unittest.TestCase):
             with self.assertRaises(heartbeat.NoAgent), heartbeat.living(lock):
                 self.fail("there is none")
 
+    def test_a_process_that_ends_while_it_is_looked_at(self) -> None:
+        """There is no agent, whichever file of the process is the first that is missing."""
+        with heartbeat.only_agent(self.lock) as mine:
+            mine.iteration(1.0, None)
+            for error in (FileNotFoundError, ProcessLookupError):
+                with (
+                    self.subTest(error),
+                    mock.patch("os.listdir", side_effect=error),
+                    self.assertRaises(heartbeat.NoAgent),
+                    heartbeat.living(self.lock),
+                ):
+                    self.fail("it has ended")
+
     @unittest.skipUnless(os.geteuid() == 0, "only root can make a process of another user")
     def test_who_may_not_ask_the_kernel(self) -> None:
-        """A user of no rights takes the file's word where the file is locked."""
+        """A user of no rights takes the word of a locked file on its folder's owner's processes."""
         self.lock.parent.chmod(0o755)
         with heartbeat.only_agent(self.lock) as mine:
             mine.iteration(1.0, None)
-            child = os.fork()
-            if child == 0:
-                os.setresuid(64123, 64123, 64123)
-                try:
-                    with heartbeat.living(self.lock) as found:
-                        os._exit(0 if found.pid == os.getppid() else 1)
-                finally:
-                    os._exit(2)
-            self.assertEqual(0, os.waitpid(child, 0)[1])
+            for owner, status in ((0, 0), (64124, 3)):
+                os.chown(self.lock.parent, owner, owner)
+                child = os.fork()
+                if child == 0:
+                    os.setresuid(64123, 64123, 64123)
+                    try:
+                        with heartbeat.living(self.lock) as found:
+                            os._exit(0 if found.pid == os.getppid() else 1)
+                    except heartbeat.NoAgent:
+                        os._exit(3)
+                    finally:
+                        os._exit(2)
+                with self.subTest(owner=owner):
+                    ended = os.waitpid(child, 0)[1]
+                    self.assertEqual(status, os.waitstatus_to_exitcode(ended))
 
 
 class StateTest(unittest.TestCase):
