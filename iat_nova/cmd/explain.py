@@ -85,7 +85,7 @@ examples:
         if found.thinned is not None:
             text += f"\n\nThinned    {found.thinned}"
         if parsed_args.verify:
-            text += f"\n\nReplay     {found.difference or 'decided once more: the same'}"
+            text += f"\n\nReplay     {found.difference or found.same}"
         return text
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
@@ -133,31 +133,39 @@ examples:
                 )
             shown_for = not numbered and (parsed_args.exact or not iteration.eventful)
             thinned = _thinned(reader, recorded) if shown_for else None
-            difference = self._verify(reader, recorded) if parsed_args.verify else None
+            difference, same = self._verify(reader, recorded) if parsed_args.verify else (None, "")
             settings = reader.settings(recorded)
-            return _Found(
-                iteration, inventory.domains[iteration.domain], settings, thinned, difference
-            )
+            inventory_then = inventory.domains[iteration.domain]
+            return _Found(iteration, inventory_then, settings, thinned, difference, same)
 
-    def _verify(self, reader: HistoryReader, recorded: Recorded) -> str | None:
-        """Decide once more; return what differs, None when nothing does."""
-        from iat_nova.store.replay import Replay, ReplayError  # noqa: PLC0415 - only here
+    def _verify(self, reader: HistoryReader, recorded: Recorded) -> tuple[str | None, str]:
+        """Decide once more; return what differs, None when nothing does, and words for the latter.
+
+        Reasons that an earlier version recorded as sentences are not compared.
+        """
+        from iat_nova.store.replay import (  # noqa: PLC0415 - only here
+            Replay,
+            ReplayError,
+            with_sentences_of,
+        )
         from iat_nova.strategies.registry import StrategyError  # noqa: PLC0415
 
         was = recorded.iteration.decision
         try:
-            now = Replay(reader).decide(recorded)
+            decided = Replay(reader).decide(recorded)
         except (ReplayError, StrategyError, RecordError) as error:
             raise Failure(f"it cannot be verified: {error}") from error
+        now = with_sentences_of(was, decided)
         if now == was:
-            return None
+            older = "" if decided == was else "; an earlier version's reasons were not compared"
+            return None, f"decided once more: the same{older}"
         self._status = EXIT_FAILURE
         parts = [
             f"{name}: recorded {getattr(was, name)!r}, now {getattr(now, name)!r}"
             for name in was.__dataclass_fields__
             if getattr(was, name) != getattr(now, name)
         ]
-        return "DIFFERENT\n" + "\n".join(parts)
+        return "DIFFERENT\n" + "\n".join(parts), ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -169,6 +177,7 @@ class _Found:
     settings: Settings | None
     thinned: str | None
     difference: str | None
+    same: str  # in words, where a replay differs in nothing
 
 
 def _thinned(reader: HistoryReader, recorded: Recorded) -> str | None:

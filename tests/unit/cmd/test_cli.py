@@ -25,10 +25,11 @@ from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
 from iat_nova.cmd.explain import _in_force, moment
 from iat_nova.conf import LOCK
-from iat_nova.model import Hold, WayRequest
+from iat_nova.model import Hold, WayRequest, message
 from iat_nova.report import escape
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.records import Iteration
+from iat_nova.store.replay import Replay
 from iat_nova.store.requests import PauseFile
 from iat_nova.store.writer import History
 from tests.unit import stories
@@ -286,6 +287,25 @@ class TestExplain(CliCase):
         status, out, _ = self.run_it("explain", "--verify")
         self.assertEqual(1, status)
         self.assertIn("DIFFERENT", out)
+
+    def test_verify_what_an_earlier_version_recorded(self):
+        """Sentences in the place of reasons are not compared with codes; all else is."""
+        self.tell()
+
+        def decide(changes, _, recorded):
+            was = recorded.iteration.decision
+            steps = tuple(dataclasses.replace(one, reason=message("x")) for one in was.steps)
+            return dataclasses.replace(was, steps=steps, **changes)
+
+        same = "the same; an earlier version's reasons were not compared"
+        for changes, status, words in (({}, 0, same), ({"why": (message("y"),)}, 1, "why: rec")):
+            with mock.patch.object(
+                Replay, "decide", lambda *both, changes=changes: decide(changes, *both)
+            ):
+                found, out, err = self.run_it("explain", "--verify")
+            self.assertEqual((status, ""), (found, err), out)
+            self.assertIn(words, " ".join(out.split()))
+            self.assertNotIn("steps: recorded", out)
 
     def test_moment(self):
         """Times are read as people mean them, in local time."""
