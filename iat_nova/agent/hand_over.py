@@ -114,26 +114,30 @@ class HandOverFiles:
 
     def read(self) -> Left | None:
         """Return what was left lately, None: nothing. Raises `SnapshotError`, `RecordError`."""
-        return self._read(self.within_s)
+        content = self._content()
+        if content is None:
+            return None
+        try:
+            left = records.structure(content, Left)
+        except records.RecordError as error:
+            raise records.RecordError(f"{self.path}: {error}") from error
+        return left if self._fresh(left.at_s, self.within_s) else None
 
     def snapshot(self) -> Mapping[str, Any]:
         """Return the copy of the snapshot, should that be lost; empty where there is none.
 
         It is good for twice the time in which an agent may adopt: systemd restores right after that
-        time. Later an agent may have come and gone. Raises `SnapshotError`, `RecordError`.
+        time. Later an agent may have come and gone. The other content is not looked at: another
+        release may write it in another form. Raises `SnapshotError`.
         """
-        left = self._read(2 * self.within_s)
-        return {} if left is None else left.saved
+        content = self._content() or {}
+        at_s, saved = content.get("at_s"), content.get("saved")
+        good = isinstance(at_s, float) and self._fresh(at_s, 2 * self.within_s)
+        return saved if good and isinstance(saved, dict) else {}
 
-    def _read(self, within_s: float) -> Left | None:
-        content = self._file.read()
-        if content is None or _PART not in content:
-            return None
-        try:
-            left = records.structure(content[_PART], Left)
-        except records.RecordError as error:
-            raise records.RecordError(f"{self.path}: {error}") from error
-        return left if self._fresh(left.at_s, within_s) else None
+    def _content(self) -> dict[str, Any] | None:
+        content: dict[str, Any] | None = (self._file.read() or {}).get(_PART)
+        return content
 
     @property
     def lately(self) -> bool:
@@ -256,12 +260,11 @@ class Succession:
     def take(self) -> Left | None:
         """Take over what the last agent left; None: there is nothing.
 
-        Call it as the only writer. The file is removed first. Raises `HardwareError` where
-        something is not as it was left: then nothing is taken over.
+        Call it as the only writer, after `recover`. The file is removed first. Raises
+        `HardwareError` where something is not as it was left: then nothing is taken over.
         """
         try:
             left = self._files.read()
-            recover(self._snapshot, self._files)
         except records.RecordError as error:
             self._files.remove()
             raise HardwareError(str(error)) from error
@@ -313,7 +316,8 @@ class Succession:
 def recover(snapshot: Snapshot, files: HandOverFiles) -> None:
     """Write a snapshot that was lost since a hand-over again.
 
-    Raises `SnapshotError`, `RecordError`.
+    Raises `SnapshotError`. What was handed over may be the only copy on disk then: it must not be
+    removed before a restore.
     """
     if lost := snapshot.recover(files.snapshot()):
         LOG.warning("%s", lost)

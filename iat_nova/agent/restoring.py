@@ -27,7 +27,6 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.rollback import Restorable
-from iat_nova.store.records import RecordError
 
 LOG = logging.getLogger("iat_nova")
 
@@ -143,13 +142,15 @@ def restore(
         return ()
     try:
         with keeper.only_writer():
-            problem = _taken(left, keeper)
+            recovered = _recovered(left, keeper)
+            problem = _removed(left) if recovered else ""
             known = keeper.pending
             restored = settled(CpuWatch(host.topology), lambda: all_back(keeper))
             waits = out_of_reach(restored.left)
             if waits and not (unless_handed_over or unless_taken):
                 raise RestoreError("not restored: " + "; ".join(waits))
             groups = host.resctrl.remove_left_over()
+            problem = problem if recovered else _removed(left)
     except HostTaken:
         if unless_taken and not left.pending:  # else that writer is about to end without restoring
             return left.discard()
@@ -161,15 +162,21 @@ def restore(
     return done
 
 
-def _taken(left: HandOverFiles, keeper: Snapshot) -> str:
-    """Take the copy of a lost snapshot from what was handed over, and remove that.
+def _recovered(left: HandOverFiles, keeper: Snapshot) -> bool:
+    """Take the copy of a lost snapshot from what was handed over; return whether nothing failed.
 
-    Returns what stands against it, or "": that must not stop a restore.
+    A failure must not stop a restore: the copy is in memory, and on disk in what was handed over.
     """
     try:
         recover(keeper, left)
-    except (SnapshotError, RecordError) as error:
+    except SnapshotError as error:
         LOG.info("%s", error)
+        return False
+    return True
+
+
+def _removed(left: HandOverFiles) -> str:
+    """Remove what was handed over; return what stands against it, or ""."""
     try:
         left.remove()
     except SnapshotError as error:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from iat_nova import policy
 from iat_nova.agent import policy_file, restoring
 from iat_nova.agent.freshness import Freshness
-from iat_nova.agent.hand_over import HandOverFiles, Left, Succession
+from iat_nova.agent.hand_over import HandOverFiles, Left, Succession, recover
 from iat_nova.agent.interlock import Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, FactsSource
@@ -127,7 +127,7 @@ class Machine:
             yield None
             return
         with self.snapshot.only_writer():
-            adopted = self._adopted() if adopt else None
+            adopted = self._adopted() if self._recovered() and adopt else None
             if adopted is None:
                 for line in settled(self.watch(), self.snapshot.put_back).done:
                     LOG.warning("an earlier agent had not restored the host; now: %s", line)
@@ -144,6 +144,16 @@ class Machine:
                         LOG.info("restored: %s", line)
                     for line in restoring.out_of_reach(restored.left):
                         LOG.info("not restored yet: %s", line)
+
+    def _recovered(self) -> bool:
+        """Write a lost snapshot again from what was handed over; return whether nothing failed."""
+        if self.snapshot is not None and self.left_files is not None:
+            try:
+                recover(self.snapshot, self.left_files)
+            except HardwareError as error:
+                LOG.warning("what the last agent handed over is not adopted: %s", error)
+                return False
+        return True
 
     def _remove_hand_over(self) -> None:
         """Remove a file that this agent cannot adopt: the host was restored from the snapshot."""

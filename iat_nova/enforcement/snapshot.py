@@ -236,13 +236,13 @@ class Snapshot:
         if not saved or not saved.keys() <= self._parts.keys():
             have = ", ".join(sorted(saved)) or "nothing"
             raise SnapshotError(f"the snapshot is of {have}, we use {', '.join(self._parts)}")
-        self._memory, self._begun = saved, True
+        self._memory, self._left, self._begun = saved, {}, True
 
     def recover(self, copy: Mapping[str, Any]) -> str:
         """Write a lost or damaged file again from another process's copy; return why, or "".
 
-        Call it as the only writer, before the file is read. Raises `SnapshotError` for a copy that
-        is none, and where it cannot be written.
+        Call it as the only writer, before the file is read. Raises `SnapshotError` for a damaged
+        copy, and where the file cannot be written: a restore has the copy in memory then.
         """
         if not copy or self._begun:
             return ""
@@ -256,6 +256,7 @@ class Snapshot:
             self._file.check_parts(copy)
         except (ValueError, RecursionError) as error:
             raise SnapshotError(f"{why}; the copy of it is damaged: {error}") from error
+        self._left, self._begun = dict(copy), True
         self._file.write(copy)
         return f"{why}: written again from what was handed over"
 

@@ -15,8 +15,9 @@ from unittest import mock
 from iat_nova.agent import hand_over, restoring, wiring
 from iat_nova.agent.interlock import Outside
 from iat_nova.agent.loop import Agent, ThreadDied
+from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.conf import STATE_DIR_VARIABLE
-from iat_nova.hardware.api import CoreCounts, Counts
+from iat_nova.hardware.api import CoreCounts, Counts, HardwareError
 from iat_nova.model import (
     DomainInventory,
     Facts,
@@ -665,6 +666,61 @@ class Ends(HandOverCase):
         self.settings().snapshot_path.unlink()
         self.tree.mkdir("iat-nova.7")
         self.assert_begun_anew("the groups left were")
+
+    def full(self):
+        """Have no space left for a snapshot."""
+        full = OSError(errno.ENOSPC, "No space left on device", "snapshot.json")
+        return mock.patch.object(OwnedFolder, "replace", side_effect=full)
+
+    def test_a_snapshot_that_is_gone_and_a_full_disk(self):
+        """The host is restored from the copy, by the next agent and by the command."""
+        self.hand_over()
+        self.settings().snapshot_path.unlink()
+        hands = wiring.machine(self.settings())
+        ours = hands.ours(adopt=True)
+        with self.full(), self.assertLogs("iat_nova", "WARNING") as logs, ours as left:
+            self.assertIsNone(left)
+        self.assertRegex("\n".join(logs.output), "not adopted: .*No space left")
+        self.assert_gone()
+        self.hand_over()
+        self.settings().snapshot_path.unlink()
+        with self.full():
+            self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_gone()
+
+    def test_a_full_disk_and_a_restore_that_is_refused(self):
+        """The copy stays on disk, in what was handed over, for the next."""
+        self.hand_over()
+        self.settings().snapshot_path.unlink()
+        self.tree.fail_at, self.tree.dead = 0, True
+        with self.full():
+            self.assertEqual(1, self.run_it("restore")[0])
+            with self.assertRaises(HardwareError):
+                self.enterContext(wiring.machine(self.settings()).ours(adopt=True))
+        self.tree.fail_at, self.tree.dead = None, False
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_gone()
+
+    def test_a_snapshot_that_is_gone_and_another_form(self):
+        """The copy is read whatever the rest of the content is."""
+        self.hand_over()
+        self.settings().snapshot_path.unlink()
+        self.age(states={0: {"iteration": "none"}}, fixed=("none",))
+        self.msr.set(0, 0xC8B, 0x700)
+        with self.assertLogs("iat_nova", "WARNING") as logs:
+            self.life()
+        self.assertRegex("\n".join(logs.output), "(?s)written again from .*another form")
+        self.assert_gone()
+
+    def test_a_snapshot_that_is_gone_and_another_interface(self):
+        """An agent that cannot adopt restores from the copy."""
+        self.hand_over()
+        self.settings().snapshot_path.unlink()
+        self.msr.set(0, 0xC8B, 0x700)
+        pqos = dataclasses.replace(wiring.machine(self.settings()), succession=None)
+        with self.assertLogs("iat_nova", "WARNING"), pqos.ours(adopt=True) as left:
+            self.assertIsNone(left)
+        self.assert_gone()
 
     def test_a_copy_that_is_none(self):
         """Nothing of it is written: nobody knows how the host was, and that is said."""
