@@ -22,7 +22,7 @@ from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.pqos_lib import load
 from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.hardware.resctrl_fs import PREFIX, ResctrlFs
+from iat_nova.hardware.resctrl_fs import PREFIX, Limits, ResctrlFs
 from iat_nova.hardware.topology import Topology
 from iat_nova.model import CacheDomain
 
@@ -163,14 +163,14 @@ def _resctrl(host: Host) -> list[Finding]:
         state = "mounted with cdp: code and data get the same mask, of half as many classes"
         remedy = f"umount {root}; mount -t resctrl resctrl {root}"
         found.append(Finding("cdp", Level.NOTE, state, remedy))
-    control, words = host.fs.bandwidth_control()
-    if control is not None:
+    _, words, limits = host.fs.bandwidth_control()
+    if limits is Limits.POSSIBLE:
         found.append(Finding("memory bandwidth", Level.OK, f"can be limited by class: {words}"))
-    elif (host.fs.root / "info/MB").is_dir():
-        again = f"umount {root}; mount -t resctrl resctrl {root}" if "mba_MBps" in words else None
-        found.append(Finding("memory bandwidth", Level.NOTE, f"not limited: {words}", again))
     else:
-        found.append(Finding("memory bandwidth", Level.OK, f"not limited: {words}"))
+        level = Level.OK if limits is Limits.ABSENT else Level.NOTE
+        steered = limits is Limits.STEERED
+        again = f"umount {root}; mount -t resctrl resctrl {root}" if steered else None
+        found.append(Finding("memory bandwidth", level, f"not limited: {words}", again))
     found += [_foreign(host, name) for name in foreign]
     held = {d.id: d.reserved_ways for d in domains if d.reserved_ways}
     if held:

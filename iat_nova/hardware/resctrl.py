@@ -114,7 +114,7 @@ class Resctrl(AllReachable):
         """
         info = self._info = self._fs.info()
         exclusive = self._fs.in_use_exclusively(info)
-        bandwidth, _ = self._fs.bandwidth_control()
+        bandwidth = self._fs.bandwidth_control().control
         classes = info.closids - len(self.foreign_groups()) - int(info.io_alloc)
         present = self._fs.masks(DEFAULT_GROUP, info.resources[0])
         for cache in self._topology.caches():

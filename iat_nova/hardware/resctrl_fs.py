@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError
@@ -46,6 +48,26 @@ class ResctrlError(HardwareError):
     def __init__(self, text: str, code: int | None = None) -> None:
         super().__init__(text)
         self.code = code
+
+
+class Limits(enum.Enum):
+    """Whether memory bandwidth can be limited by class, and if not, why not."""
+
+    POSSIBLE = enum.auto()
+    ABSENT = enum.auto()  # the CPU or the kernel has no memory bandwidth allocation
+    STEERED = enum.auto()  # mounted with mba_MBps: the kernel steers it itself
+    UNREADABLE = enum.auto()  # the kernel shows too little
+
+
+class Bandwidth(NamedTuple):
+    """How memory bandwidth can be limited; `control` is None where it cannot.
+
+    `words` say how, or why not, for people.
+    """
+
+    control: BandwidthControl | None
+    words: str
+    limits: Limits
 
 
 Assignment = tuple[str, int]
@@ -168,34 +190,35 @@ class ResctrlFs:
             if name.strip() not in _L3
         }
 
-    def bandwidth_control(self) -> tuple[BandwidthControl | None, str]:
-        """Return how memory bandwidth can be limited, and in words how or why not.
+    def bandwidth_control(self) -> Bandwidth:
+        """Return how memory bandwidth can be limited, or why not.
 
         Mounted with ``mba_MBps`` the kernel takes MB/s and steers by itself: we then keep off. Nor
         are limits set where the kernel shows too little of them: masks need none of this.
         """
         if not (self.root / "info" / _BANDWIDTH).is_dir():
-            return None, "this CPU, or its kernel, has no memory bandwidth allocation (info/MB)"
+            words = "this CPU, or its kernel, has no memory bandwidth allocation (info/MB)"
+            return Bandwidth(None, words, Limits.ABSENT)
         if "mba_MBps" in self._mount_options():
-            return (
-                None,
-                "resctrl is mounted with mba_MBps: the kernel steers memory bandwidth itself",
-            )
+            words = "resctrl is mounted with mba_MBps: the kernel steers memory bandwidth itself"
+            return Bandwidth(None, words, Limits.STEERED)
         try:
             least, step, linear = (
                 int(self._get(f"info/{_BANDWIDTH}/{name}"))
                 for name in ("min_bandwidth", "bandwidth_gran", "delay_linear")
             )
         except (ResctrlError, ValueError) as error:
-            return None, f"the limits cannot be read: {error}"
+            return Bandwidth(None, f"the limits cannot be read: {error}", Limits.UNREADABLE)
         if step <= 0:
-            return None, f"info/{_BANDWIDTH}/bandwidth_gran is {step}"
+            words = f"info/{_BANDWIDTH}/bandwidth_gran is {step}"
+            return Bandwidth(None, words, Limits.UNREADABLE)
         if linear:
             control = BandwidthControl(least, step, 100, percent=True)
-            return control, f"{least} to 100 %, in steps of {step} %"
+            return Bandwidth(control, f"{least} to 100 %, in steps of {step} %", Limits.POSSIBLE)
         most = max(_UNLIMITED_AMD, *self.bandwidth(DEFAULT_GROUP).values())
         control = BandwidthControl(max(least, step), step, most, percent=False)
-        return control, f"absolute, in eighths of a GB/s, up to {most}, which limits nothing"
+        words = f"absolute, in eighths of a GB/s, up to {most}, which limits nothing"
+        return Bandwidth(control, words, Limits.POSSIBLE)
 
     def _mount_options(self) -> frozenset[str]:
         try:

@@ -273,6 +273,13 @@ class Findings(HostCase):
         self.check("memory bandwidth", Level.NOTE, "limits cannot be read: .*linear")
         self.assertEqual(Level.OK, self.findings()["resctrl"].level)
 
+    def test_a_remedy_depends_on_no_words(self):
+        """The name of the mount option in an unreadable file is no such mount."""
+        (self.roots.resctrl / "info/MB/min_bandwidth").write_text("mba_MBps\n")
+        found = self.findings()["memory bandwidth"]
+        self.assertIn("'mba_MBps'", found.state)
+        self.assertEqual((Level.NOTE, None), (found.level, found.remedy))
+
     def test_lock_of_libpqos(self):
         """A process that holds libpqos's lock is found without disturbing it."""
         self.put(self.roots.pqos_lock, "")

@@ -90,7 +90,7 @@ class Files(Case):
                 (domain,) = made.domains()
                 self.assertEqual((11, None), (domain.ways, domain.bandwidth))
                 self.assertIn("cannot be read" if text != "0" else "bandwidth_gran is 0",
-                              self.tree.bandwidth_control()[1])  # fmt: skip
+                              self.tree.bandwidth_control().words)  # fmt: skip
                 path.write_text(before)
 
     def test_size_unknown(self):
