@@ -135,8 +135,10 @@ class Snapshot:
         restoring: the host is restored from it first. Raises `SnapshotError` when that fails or
         nothing can be saved: then nothing must be written.
         """
-        self._check_sole()
         wanted = self._parts if names is None else self._parts.keys() & names
+        if not wanted:  # nothing is written, also by an agent that only observes
+            return Restored()
+        self._check_sole()
         unsaved = [name for name in wanted if name not in self._memory]
         if not unsaved:
             return Restored()
@@ -209,7 +211,8 @@ class Snapshot:
 
     def finish(self) -> Restored:
         """Restore settings that an earlier restore left changed and that are in reach now."""
-        self._check_sole()
+        if not self._left or self._taken is not None:  # then the host is another writer's
+            return Restored()
         before = self._left
         restored = self._put_back_left()
         if before != self._left:

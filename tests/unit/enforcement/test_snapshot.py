@@ -12,7 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 from iat_nova.enforcement import snapshot as snapshot
-from iat_nova.enforcement.snapshot import HostTaken, Snapshot, SnapshotError
+from iat_nova.enforcement.snapshot import HostTaken, Restored, Snapshot, SnapshotError
 from iat_nova.enforcement.snapshot_file import SnapshotFile
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rollback import Reach
@@ -608,11 +608,11 @@ class OneWriter(Folder):
             with self.make().only_writer(), self.assertRaises(HostTaken):
                 keeper.keep_lock()
             before = self.snapshot.read_bytes()
-            for call in (
-                keeper.keep_lock, keeper.protect, keeper.extend, keeper.restore, keeper.finish
-            ):  # fmt: skip
+            for call in (keeper.keep_lock, keeper.protect, keeper.extend, keeper.restore):
                 with self.subTest(call.__name__), self.assertRaises(HostTaken):
                     call()
+            # The loop asks for these at each look, and goes on observing.
+            self.assertEqual((Restored(), Restored()), (keeper.finish(), keeper.protect(())))
             self.assertEqual(before, self.snapshot.read_bytes())
 
     def test_a_file_that_cannot_be_made_again(self):
