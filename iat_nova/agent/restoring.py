@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from collections.abc import Iterable, Mapping
 
 from iat_nova.agent import state_pointer
 from iat_nova.agent.hand_over import HandOverFiles, recover
-from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.conf import WRITER_LOCK, Settings
 from iat_nova.enforcement.snapshot import (
     HostTaken,
@@ -94,26 +94,38 @@ def out_of_reach(left: Iterable[str]) -> tuple[str, ...]:
 def places(settings: Settings) -> tuple[Settings, ...]:
     """Return the settings with each state directory in which an agent may have left a snapshot.
 
-    The directory that root has noted is that of the last agent: the configuration may have changed
-    since, or cannot be read.
+    The directories that root has noted are those of the last agents: the configuration may have
+    changed since, or cannot be read. The last comes first: earlier snapshots have older settings.
     """
-    noted = state_pointer.read()
-    found = tuple(
+    folders = dict.fromkeys((*state_pointer.read(), settings.state_dir))
+    return tuple(
         dataclasses.replace(settings, state_dir=folder)
-        for folder in dict.fromkeys((noted or settings.state_dir, settings.state_dir))
-    )
-    return tuple(place for place in found if _left_in(place)) or (settings,)
+        for folder in folders
+        if state_pointer.holds_snapshot(folder)
+    ) or (settings,)
 
 
-def _left_in(settings: Settings) -> bool:
-    """Whether an agent left something in the state directory; also where nobody may look."""
-    try:
-        folder = OwnedFolder(settings.state_dir)
-        return any(
-            folder.status(path.name) for path in (settings.snapshot_path, settings.hand_over_path)
-        )
-    except OSError:
-        return True
+def restore_earlier(settings: Settings) -> tuple[str, ...]:
+    """Restore what agents with other state directories left; return what was done.
+
+    Call it before anything of the hardware is read or saved: else their masks count as original.
+    Raises `HostTaken` while another agent runs, and `RestoreError` where a setting stays changed.
+    """
+    done: list[str] = []
+    own = os.path.abspath(settings.state_dir)
+    for folder in state_pointer.read():
+        if os.fspath(folder) == own or not state_pointer.holds_snapshot(folder):
+            continue
+        try:
+            done += restore(dataclasses.replace(settings, state_dir=folder))
+        except HostTaken:
+            raise
+        except HardwareError as error:
+            raise RestoreError(
+                f"an earlier agent left the host changed, with the state directory {folder}: "
+                f"{error}; the agent starts after: iat-nova restore --state-dir {folder}"
+            ) from error
+    return tuple(done)
 
 
 def restore(

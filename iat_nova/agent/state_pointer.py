@@ -3,6 +3,8 @@
 
 The note lies in ``/run``, where root alone makes files: root's restore works in the folder that the
 note names. The unit has root write it before each start, and so does an agent that runs as root.
+A folder that was noted earlier stays in the note while it holds a snapshot: the configured state
+directory may change before the host is restored.
 """
 
 from __future__ import annotations
@@ -17,25 +19,46 @@ POINTER = Path("/run/iat-nova.state-dir")
 OWNER = 0
 """The user whose note counts."""
 
+LEFT = ("snapshot.json", "hand-over.json")
+"""The files of a state directory from which a host is restored."""
+
 _MOST_BYTES = 4096  # PATH_MAX
+_MOST_FOLDERS = 8  # an agent does not start before the earlier folders are restored from
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def write(state_dir: Path) -> None:
     """Note a state directory; the note is there until a reboot. Raises `OSError`."""
-    OwnedFolder(POINTER.parent).replace(POINTER.name, f"{os.path.abspath(state_dir)}\n")
+    folder = Path(os.path.abspath(state_dir))
+    earlier = [one for one in read() if one != folder and holds_snapshot(one)]
+    lines = "".join(f"{one}\n" for one in (folder, *earlier)[:_MOST_FOLDERS])
+    OwnedFolder(POINTER.parent).replace(POINTER.name, lines)
 
 
-def read() -> Path | None:
-    """Return the state directory that was noted; None without a note that root wrote."""
+def read() -> tuple[Path, ...]:
+    """Return the state directories that were noted, the last first; none that root did not note."""
+    most = _MOST_BYTES * _MOST_FOLDERS
     try:
         with open(OwnedFolder(POINTER.parent).open(POINTER.name), "rb") as file:
             status = os.fstat(file.fileno())
-            content = os.fsdecode(file.read(_MOST_BYTES + 1))
+            content = os.fsdecode(file.read(most + 1))
     except OSError:
-        return None
+        return ()
     if status.st_uid != OWNER or status.st_mode & _OTHERS_WRITE:
-        return None
-    path = content.removesuffix("\n")
-    sound = path.startswith("/") and len(path) < _MOST_BYTES and not {"\n", "\0"} & set(path)
-    return Path(path) if sound else None
+        return ()
+    paths = content.removesuffix("\n").split("\n")
+    sound = len(content) <= most and len(paths) <= _MOST_FOLDERS and all(map(_sound, paths))
+    return tuple(map(Path, paths)) if sound else ()
+
+
+def holds_snapshot(state_dir: Path) -> bool:
+    """Whether an agent left something to restore from in a folder; True where nobody may look."""
+    try:
+        folder = OwnedFolder(state_dir)
+        return any(folder.status(name) for name in LEFT)
+    except OSError:
+        return True
+
+
+def _sound(path: str) -> bool:
+    return path.startswith("/") and len(path) < _MOST_BYTES and "\0" not in path

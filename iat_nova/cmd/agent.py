@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from iat_nova.agent import state_pointer, wiring
+from iat_nova.agent import restoring, state_pointer, wiring
 from iat_nova.agent.endings import Endings, blocked, watch
 from iat_nova.agent.loop import ThreadDied
 from iat_nova.agent.on_disk import OnDisk
@@ -119,6 +119,9 @@ def _run(
 ) -> None:
     """Start the sources and the loop; end both."""
     heartbeat.starting(OPENING[settings.hardware == "emulated"])
+    if settings.hardware == "auto":
+        for line in restoring.restore_earlier(settings):
+            LOG.warning("an agent with another state directory had not restored: %s", line)
     with endings.at_once():
         hands = wiring.machine(settings)
     for one in hands.about:

@@ -309,6 +309,49 @@ class WithoutConfiguration(MachineCase):
         self.assertIn("IIO_LLC_WAYS = 0x600", out)
         self.assertFalse((self.folder / "state/snapshot.json").exists())
 
+    def moved(self):
+        """Have the configuration name another directory, and have it noted, as a start does."""
+        state_pointer.write(self.folder / "state")
+        self.config.write_text(f"[iat]\nstate_dir = {self.folder / 'new'}\n")
+        self.assertEqual(0, self.run_it("restore", "--note-state-dir")[0])
+
+    def test_an_earlier_directory_stays_noted(self):
+        """While it holds a snapshot; a restore finds the snapshot there."""
+        self.moved()
+        noted = (self.folder / "new", self.folder / "state")
+        self.assertEqual(noted, state_pointer.read())
+        status, out, err = self.run_it("restore")
+        self.assertEqual((0, ""), (status, err))
+        self.assertIn("IIO_LLC_WAYS = 0x600", out)
+        self.assertFalse((self.folder / "state/snapshot.json").exists())
+        state_pointer.write(self.folder / "new")
+        self.assertEqual(noted[:1], state_pointer.read())
+
+    def start(self):
+        """Start an agent up to where it opens the hardware."""
+        err = io.StringIO()
+        opened = mock.patch.object(wiring, "machine", side_effect=HardwareError("opened"))
+        with opened, mock.patch("sys.stderr", err), mock.patch.object(agent.logs, "setup"):
+            status = agent.main(["--config-file", str(self.config)])
+        return status, err.getvalue()
+
+    def test_a_start_with_another_directory(self):
+        """The agent restores from the earlier directory first."""
+        self.moved()
+        self.assertEqual((1, "iat-nova-agent: opened\n"), self.start())
+        self.assertFalse((self.folder / "state/snapshot.json").exists())
+        self.assertEqual(self.found, self.tree.state())
+        self.assertEqual(0x600, self.msr.get(0, 0xC8B))
+
+    def test_a_start_with_another_directory_that_is_refused(self):
+        """The agent does not start, and names the command; the snapshot stays."""
+        self.moved()
+        self.msr.refuse = errno.EIO
+        status, err = self.start()
+        self.assertEqual(os.EX_OSERR, status)
+        self.assertIn(f"iat-nova restore --state-dir {self.folder / 'state'}", err)
+        self.assertTrue((self.folder / "state/snapshot.json").exists())
+
     def test_a_note_that_is_not_roots(self):
         """It counts for nothing: the configured directory does."""
         elsewhere = self.folder / "elsewhere"
@@ -327,26 +370,27 @@ class WithoutConfiguration(MachineCase):
             others,
             a_link,
             lambda: note.write_text("elsewhere\n"),
-            lambda: note.write_text(f"{elsewhere}\n{elsewhere}\n"),
+            lambda: note.write_text(f"{elsewhere}\nelsewhere\n"),
+            lambda: note.write_text(f"{elsewhere}\n" * 9),
             lambda: note.write_bytes(b"/" * 9000),
             lambda: note.write_bytes(b"\0"),
         ):
             note.unlink(missing_ok=True)
             state_pointer.write(elsewhere)
-            self.assertEqual(elsewhere, state_pointer.read())
+            self.assertEqual((elsewhere,), state_pointer.read())
             spoil()
-            self.assertIsNone(state_pointer.read())
+            self.assertEqual((), state_pointer.read())
         state_pointer.write(elsewhere)
         with mock.patch.object(state_pointer, "OWNER", os.getuid() + 1):
-            self.assertIsNone(state_pointer.read())
+            self.assertEqual((), state_pointer.read())
 
     def test_noting(self):
         """The unit's step writes the configured directory; without a configuration it fails."""
         self.assertEqual(0, self.run_it("restore", "--note-state-dir")[0])
-        self.assertEqual(self.folder / "state", state_pointer.read())
+        self.assertEqual((self.folder / "state",), state_pointer.read())
         state_pointer.POINTER.unlink()
         self.assertEqual(1, self.restore("--note-state-dir")[0])
-        self.assertIsNone(state_pointer.read())
+        self.assertEqual((), state_pointer.read())
         self.assertTrue(self.settings().snapshot_path.exists())
 
 
