@@ -20,10 +20,11 @@ from iat_nova.common.clock import SystemClock
 from iat_nova.common.config_files import may_read
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.conf import ConfigError, Settings
-from iat_nova.hardware import backends, probe
+from iat_nova.hardware import probe
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.backends import Backends
+from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.monitor import offered
+from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.probe import Finding, Host, Level
 from iat_nova.inventory.host import read_host
 from iat_nova.model import CacheDomain, Facts
@@ -58,16 +59,16 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
 
 def examine(settings: Settings, host: Host) -> list[Finding]:
     """Look at everything, in the order in which a person would mend it; the last is the verdict."""
-    hands, interfaces = _choose(settings, host)
+    machine, interfaces = _choose(settings, host)
     agent = restoring.writer(host)
     found = probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
     found += _left_behind(settings, host, agent)
-    found += _tenants(settings, host, hands)
+    found += _tenants(settings, host, machine)
     found += _configuration(settings)
     found += interfaces
-    if hands is not None:
+    if machine is not None:
         found += [
-            Finding(one.role, Level.CHOSEN, f"{one.chosen}: {one.why}") for one in hands.choices
+            Finding(one.role, Level.CHOSEN, f"{one.chosen}: {one.why}") for one in machine.choices
         ]
     return [*found, _verdict(found, settings)]
 
@@ -77,22 +78,21 @@ def can_enforce(found: list[Finding]) -> bool:
     return not any(one.level in (Level.IMPOSSIBLE, Level.OBSERVE) for one in found)
 
 
-def _choose(settings: Settings, host: Host) -> tuple[Backends | None, list[Finding]]:
+def _choose(settings: Settings, host: Host) -> tuple[Machine | None, list[Finding]]:
     """Choose the interfaces as the agent would; without them tell why it could not start.
 
     Also root ports that it may switch, and what it monitors.
     """
     found = []
     try:
-        hands = wiring.hardware(settings, host)
-        if settings.port_dca:
-            ports = backends.root_ports(host, settings.dca_off_ports, settings.dca_ports)
-            found.append(Finding("root ports", Level.OK, str(ports)))
-        if wiring.tenant_monitor(settings, host, hands) is not None:
+        machine = wiring.host_machine(settings, host)
+        if machine.ports is not None:
+            found.append(Finding("root ports", Level.OK, str(machine.ports)))
+        if machine.monitor is not None:
             found.append(Finding("monitoring", Level.OK, str(offered(host.fs))))
     except HardwareError as error:
         return None, [probe.refusal("interfaces", error, Level.IMPOSSIBLE)]
-    return hands, found
+    return machine, found
 
 
 def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Finding]:
@@ -155,13 +155,18 @@ def _configuration(settings: Settings) -> list[Finding]:
 # --------------------------------------------------------------------------- who runs here
 
 
-def _tenants(settings: Settings, host: Host, hands: Backends | None) -> list[Finding]:
+def _tenants(settings: Settings, host: Host, machine: Machine | None) -> list[Finding]:
     """Look at guests, virtual switch and policy."""
     found: list[Finding] = []
     domains: tuple[CacheDomain, ...] = ()
-    if hands is not None:
+    if machine is not None:
+        allocator = machine.allocator
+        # libpqos takes its lock to tell the domains, which would disturb an agent.
         try:
-            domains = hands.look()
+            if isinstance(allocator, PqosAllocator):
+                domains = allocator.look()
+            else:
+                domains = allocator.domains()
         except HardwareError as error:
             found.append(probe.refusal("cache domains", error))
     try:

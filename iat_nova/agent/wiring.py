@@ -3,24 +3,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import importlib.metadata
-import logging
-import math
 import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from iat_nova import policy
-from iat_nova.agent import policy_file, restoring
+from iat_nova.agent import policy_file
 from iat_nova.agent.freshness import Freshness
-from iat_nova.agent.hand_over import HandOverFiles, Left, Succession, recover
-from iat_nova.agent.interlock import Outside
+from iat_nova.agent.hand_over import Left
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, FactsSource
-from iat_nova.agent.monitoring import TenantMonitor
+from iat_nova.agent.ownership import Ownership
 from iat_nova.agent.provider import ProviderFiles
 from iat_nova.agent.shadow import Shadow
 from iat_nova.agent.shadow_policy import ShadowPolicy
@@ -30,14 +26,10 @@ from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.conf import ConfigError, Settings
 from iat_nova.enforcement.enforcer import Enforcer, Keeper
 from iat_nova.enforcement.saved_first import PortsOff, SavedFirst
-from iat_nova.enforcement.snapshot import Snapshot
 from iat_nova.hardware import backends, probe
-from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError, PortDca
-from iat_nova.hardware.cpu_watch import FIXED, Cpus, CpuWatch, settled
-from iat_nova.hardware.monitor import Monitor, offered
-from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.hardware.rootport import RootPorts
-from iat_nova.hardware.sockets import Sockets
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cpu_watch import settled
+from iat_nova.hardware.machine import Machine
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.host import read_host
 from iat_nova.inventory.libvirt import ANSWER_S, LibvirtSource
@@ -45,7 +37,7 @@ from iat_nova.inventory.ovs import OvsSource
 from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.reconcile import Inventory
 from iat_nova.inventory.spool import Spool
-from iat_nova.model import CacheDomain, HostFacts, Parameters
+from iat_nova.model import HostFacts, Parameters
 from iat_nova.model.reasons import Reason
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
@@ -55,195 +47,26 @@ from iat_nova.store.writer import History
 from iat_nova.strategies import registry as strategies
 from iat_nova.strategies.api import Strategy
 
-LOG = logging.getLogger("iat_nova")
-
-
-@dataclasses.dataclass(frozen=True)
-class Machine:
-    """The hands on one machine, and its clock.
-
-    `ends_s`: when, on that clock, its time is over. `snapshot` keeps the promise that the host ends
-    as it was found; the emulated server needs none. `owners` names who else allocates cache now,
-    `inspect` what another program did to our classes and to `ports`, `about` which interfaces were
-    chosen and why. DDIO goes off on `ports` with the first layout. `remove_left_over` removes what
-    carries our name although no snapshot names it, `missing` names what is not there to be written
-    to, `monitor` counts what tenants have in the LLC, where that is asked for. `succession` hands
-    the machine to the next agent, where that can be. `watch` makes what notices CPUs that come and
-    go. `left_files`: where an earlier agent may have left something for the next; removed where
-    this agent cannot adopt. `unseen` counts the cache domains beyond those given, whose CPUs are
-    offline.
-    """
-
-    counters: Counters
-    allocator: CacheAllocator
-    ddio: DdioWays
-    clock: Clock
-    ends_s: float = math.inf
-    snapshot: Snapshot | None = None
-    owners: Callable[[], tuple[str, ...]] = tuple
-    inspect: Callable[[], tuple[str, ...]] = tuple
-    about: tuple[backends.Choice, ...] = ()
-    ports: RootPorts | None = None  # off for as long as the agent enforces
-    dca: PortDca | None = None  # what strategies may switch
-    remove_left_over: Callable[[], tuple[str, ...]] = tuple
-    missing: Callable[[], tuple[str, ...]] = tuple
-    monitor: TenantMonitor | None = None
-    succession: Succession | None = None
-    watch: Callable[[], Cpus] = lambda: FIXED
-    left_files: HandOverFiles | None = None
-    unseen: Callable[[tuple[CacheDomain, ...]], int] = lambda domains: 0
-
-    def finish(self) -> None:
-        """Restore settings that an earlier restore could not reach and that are in reach now."""
-        if self.snapshot is not None:
-            watch = self.watch()
-            watch.begin()
-            restored = self.snapshot.finish()
-            for line in restored.done:
-                LOG.info("in reach again and restored: %s", line)
-            level = logging.WARNING if watch.moved() is None else logging.INFO
-            for line in restored.not_done:
-                LOG.log(level, "not restored: %s", line)
-
-    def guard(self) -> None:
-        """Keep the lock of the host's one writer. Raises `HardwareError`."""
-        if self.snapshot is not None:
-            self.snapshot.keep_lock()
-
-    def unrestored(self) -> tuple[str, ...]:
-        """Tell what nobody could restore yet, because it is offline."""
-        return () if self.snapshot is None else restoring.out_of_reach(self.snapshot.unreached)
-
-    @contextlib.contextmanager
-    def ours(self, *, adopt: bool = False) -> Iterator[Left | None]:
-        """Be the machine's only writer, after restoring what a crash may have left.
-
-        `adopt`: go on instead with what the last agent left, which is given then. Nothing is saved
-        before something is to be written: who only observes has nothing to undo.
-        Raises `HardwareError` when somebody else writes, or the host cannot be restored. Settings
-        of CPUs that are offline at the end stay in the snapshot.
-        """
-        if self.snapshot is None:
-            yield None
-            return
-        with self.snapshot.only_writer():
-            adopted = self._adopted() if self._recovered() and adopt else None
-            if adopted is None:
-                for line in settled(self.watch(), self.snapshot.put_back).done:
-                    LOG.warning("an earlier agent had not restored the host; now: %s", line)
-                if groups := self.remove_left_over():
-                    LOG.warning("%s; %s", "; ".join(groups), restoring.NO_SNAPSHOT)
-                self._remove_hand_over()
-            try:
-                yield adopted
-            finally:
-                if not self.snapshot.handed_over:  # the agent did so when it ended, if it could
-                    keeper = self.snapshot
-                    restored = settled(self.watch(), lambda: restoring.all_back(keeper))
-                    for line in restored.done:
-                        LOG.info("restored: %s", line)
-                    for line in restoring.out_of_reach(restored.left):
-                        LOG.info("not restored yet: %s", line)
-
-    def _recovered(self) -> bool:
-        """Write a lost snapshot again from what was handed over; return whether nothing failed."""
-        if self.snapshot is not None and self.left_files is not None:
-            try:
-                recover(self.snapshot, self.left_files)
-            except HardwareError as error:
-                LOG.warning("what the last agent handed over is not adopted: %s", error)
-                return False
-        return True
-
-    def _remove_hand_over(self) -> None:
-        """Remove a file that this agent cannot adopt: the host was restored from the snapshot."""
-        if self.left_files is None or not self.left_files.there:
-            return
-        self.left_files.remove()
-        LOG.warning("%s: this agent cannot take over; removed", self.left_files.path)
-
-    def _adopted(self) -> Left | None:
-        """Take over what the last agent left, None where there is nothing or that cannot be."""
-        if self.succession is None:
-            return None
-        try:
-            return self.succession.take()
-        except HardwareError as error:
-            LOG.warning("what the last agent handed over is not adopted: %s", error)
-            return None
-
 
 def machine(settings: Settings) -> Machine:
     """Open the machine the settings name. Raises `ConfigError`, `HardwareError`."""
     if settings.hardware != "auto":
         return _platform(settings)
-    host = probe.Host()
-    hands = hardware(settings, host)
-    parts = dict(hands.parts)
-    ports = None
-    inspect_ports: Callable[[], tuple[str, ...]] = tuple
-    if settings.port_dca:
-        ports = parts[backends.PORT_DCA] = backends.root_ports(
-            host, settings.dca_off_ports, settings.dca_ports
-        )
-        inspect_ports = ports.inspect
-    keeper = restoring.snapshot(settings, host, parts)
-    succession = None
-    left_files = restoring.hand_over_files(settings)
-    if isinstance(hands.allocator, Resctrl):
-        succession = Succession(
-            left_files,
-            keeper,
-            hands.allocator,
-            hands.ddio,
-            settings.strategy,
-            importlib.metadata.version("iat-nova"),
-            hands.forget,
-        )
-    return Machine(
-        hands.counters,
-        hands.allocator,
-        hands.ddio,
-        SystemClock(),
-        snapshot=keeper,
-        ports=ports,
-        dca=ports,
-        owners=lambda: probe.owners(host, ours=restoring.groups_of_libpqos(keeper, host)),
-        inspect=lambda: (*hands.inspect().foreign, *inspect_ports()),
-        about=hands.choices,
-        remove_left_over=host.resctrl.remove_left_over,
-        missing=hands.missing,
-        monitor=tenant_monitor(settings, host, hands),
-        succession=succession,
-        watch=lambda: CpuWatch(host.topology),
-        left_files=left_files,
-        unseen=Sockets(host.topology, host.roots.dmi).unseen,
-    )
+    return host_machine(settings, probe.Host())
 
 
-def tenant_monitor(
-    settings: Settings, host: probe.Host, hands: backends.Backends
-) -> Monitor | None:
-    """Return what monitors tenants, None where nobody asks. Raises `HardwareError` without it."""
-    if not settings.monitor_tenants:
-        return None
-    offer = offered(host.fs) if "resctrl" in hands.parts else None
-    if offer is None or not offer.events:
-        raise HardwareError(
-            "monitor_tenants: this CPU or kernel monitors no cache, or resctrl is not used; "
-            "[iat] monitor_tenants = false"
-        )
-    return Monitor(host.fs, host.topology)
-
-
-def hardware(settings: Settings, host: probe.Host) -> backends.Backends:
+def host_machine(settings: Settings, host: probe.Host) -> Machine:
     """Choose the interfaces of a real host; nothing is written. Raises `HardwareError`."""
     wanted = backends.Preferences(
-        settings.cat_interface,
-        settings.ddio_interface,
-        settings.counters_interface,
-        settings.cha_slices,
-        settings.memory_bandwidth_gbps,
+        cat=settings.cat_interface,
+        ddio=settings.ddio_interface,
+        counters=settings.counters_interface,
+        cha_slices=settings.cha_slices,
+        memory_bandwidth_gbps=settings.memory_bandwidth_gbps,
+        port_dca=settings.port_dca,
+        dca_off_ports=settings.dca_off_ports,
+        dca_ports=settings.dca_ports,
+        monitor=settings.monitor_tenants,
     )
     return backends.choose(host, SystemClock(), wanted)
 
@@ -298,17 +121,18 @@ def inventory(
     )
 
 
-def enforcer(hands: Machine) -> Enforcer:
-    """Make the one owner of what is on the machine."""
-    keeper: Keeper | None = hands.snapshot
-    if hands.snapshot is not None and hands.ports is not None:
-        keeper = PortsOff(hands.snapshot, hands.ports)
-    return Enforcer(hands.allocator, hands.ddio, keeper, hands.dca)
+def enforcer(owned: Ownership) -> Enforcer:
+    """Make the only writer of masks and DDIO's ways of a machine."""
+    machine = owned.machine
+    keeper: Keeper | None = owned.snapshot
+    if owned.snapshot is not None and machine.ports is not None:
+        keeper = PortsOff(owned.snapshot, machine.ports)
+    return Enforcer(machine.allocator, machine.ddio, keeper, machine.dca)
 
 
 def agent(
     settings: Settings,
-    hands: Machine,
+    owned: Ownership,
     source: FactsSource,
     host: Callable[[], HostFacts],
     observer: Observer | None = None,
@@ -323,6 +147,10 @@ def agent(
 
     Raises `PolicyError` and `StrategyError`: what is invalid does not start.
     """
+
+    machine, counters = owned.machine, owned.machine.counters
+    if owned.snapshot is not None:
+        counters = SavedFirst(counters, owned.snapshot)
 
     def read(path: pathlib.Path | None) -> policy.Policy:
         try:
@@ -346,7 +174,7 @@ def agent(
         whole_s=settings.history_whole_hours * 3600,
         max_age_s=settings.history_days * 86400,
         max_bytes=settings.history_mib << 20,
-        clock=hands.clock,
+        clock=machine.clock,
     )
     status = Status(
         mode=settings.mode,
@@ -354,7 +182,7 @@ def agent(
         version=importlib.metadata.version("iat-nova"),
         strategy=settings.strategy,
         interval_s=parameters.interval_s,
-        started_s=hands.clock.wall(),
+        started_s=machine.clock.wall(),
         parameters=parameters,
         policy=first.effective,
         policy_source=first.source
@@ -366,7 +194,7 @@ def agent(
     journal = Journal(
         history,
         status,
-        hands.clock,
+        machine.clock,
         observer,
         Watchdog(),
         heartbeat,
@@ -384,7 +212,7 @@ def agent(
         )
     if settings.shadow is not None or shadow_policy is not None:
         name = settings.shadow or settings.strategy
-        shadow = Shadow(name, make_shadow, parameters, hands.clock.wall(), shadow_policy)
+        shadow = Shadow(name, make_shadow, parameters, machine.clock.wall(), shadow_policy)
     pause, holds = PauseFile(settings.state_dir), Holds(settings.state_dir)
     return Agent(
         inventory=source,
@@ -392,51 +220,38 @@ def agent(
         policy=first,
         render_policy=policy_file.again,
         make_strategy=make_strategy,
-        counters=SavedFirst(hands.counters, hands.snapshot) if hands.snapshot else hands.counters,
-        enforcer=enforcer(hands),
+        counters=counters,
+        enforcer=enforcer(owned),
         journal=journal,
-        clock=hands.clock,
-        paused=lambda: pause.current(hands.clock.wall()),
-        holds=lambda: holds.current(hands.clock.wall()),
+        clock=machine.clock,
+        paused=lambda: pause.current(machine.clock.wall()),
+        holds=lambda: holds.current(machine.clock.wall()),
         placement=ProviderFiles(settings).compare,
         drift=drift,
         observe=settings.mode == "observe",
-        outside=Outside(
-            hands.owners,
-            hands.inspect,
-            hands.unrestored,
-            hands.missing,
-            hands.watch(),
-            guard=hands.guard,
-        ),
+        outside=owned.outside(),
         shadow=shadow,
-        monitor=hands.monitor,
-        succession=hands.succession,
+        monitor=machine.monitor,
+        succession=owned.succession,
         left=left,
     )
 
 
 def host_reader(
     settings: Settings,
-    allocator: CacheAllocator,
+    machine: Machine,
     first: Callable[[], object] = tuple,
-    ports: RootPorts | None = None,
-    clock: Clock | None = None,
     left: Left | None = None,
-    cpus: Cpus = FIXED,
-    unseen: Callable[[tuple[CacheDomain, ...]], int] = lambda domains: 0,
 ) -> Callable[[], HostFacts]:
-    """Return what reads the host's own facts, whenever it is called: CPUs come and go.
+    """Return a function that reads the host's own facts at each call: CPUs come and go.
 
-    `first` is called before each reading: what was left of an earlier agent must not be taken for
-    what this one found. `clock` gives the time of day, `ports` are the root
-    ports that strategies may switch. `left`: what was adopted, with DDIO's ways as they were found
-    before it. `cpus`, for this reader alone: which CPUs came or went during a reading.
-    `unseen` counts the cache domains beyond those given, whose CPUs are offline.
+    `first` is called before each reading: settings of an earlier agent must not be taken for
+    original settings. `left`: the adopted state of the last agent, with the original DDIO ways.
 
-    Raises `HardwareError` where the cache domains cannot be read now; what it returns raises
-    `OSError` where they cannot be read later.
+    Raises `HardwareError` if the cache domains cannot be read now. The function raises `OSError`
+    if they cannot be read later.
     """
+    allocator, ports, cpus = machine.allocator, machine.ports, machine.watch()
     domains = settled(cpus, allocator.domains) if left is None else left.domains
     found = {domain.id: domain.ddio_found for domain in domains}
 
@@ -454,8 +269,8 @@ def host_reader(
         return read_host(
             tuple(as_found),
             settings.sysfs_root,
-            wall_s=(clock or SystemClock()).wall(),
-            unseen_domains=unseen(domains),
+            wall_s=machine.clock.wall(),
+            unseen_domains=machine.unseen(domains),
         )
 
     return read

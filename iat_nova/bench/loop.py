@@ -8,8 +8,9 @@ Sampling, decision, layout, enforcement and recording are the agent's own; masks
 hardware in memory. The *floor* is the bare cost of the same reads on the same descriptors in the
 same run; the *overhead* is everything in an iteration that is neither the floor nor a mask write.
 
-On this host's own hardware (`rows` with a `Machine`) the counters are those the agent would take,
-and masks and DDIO's ways are really written, on one cache domain, under the agent's snapshot.
+On this host's own hardware (`rows` with an `Ownership`) the counters are those that the agent
+would take. Masks and DDIO's ways are really written, on one cache domain, under the agent's
+snapshot.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from iat_nova import conf
 from iat_nova.agent import wiring
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent
+from iat_nova.agent.ownership import Ownership, ownership
 from iat_nova.bench import fake
 from iat_nova.common.clock import SystemClock
 from iat_nova.enforcement.enforcer import Enforcer
@@ -94,40 +96,41 @@ def rows(
     phases: Iterable[str] = PHASES,
     iterations: int = ITERATIONS,
     progress: Callable[[str], None] = lambda text: None,
-    machine: wiring.Machine | None = None,
+    owned: Ownership | None = None,
     strategy: str = registry.DEFAULT,
 ) -> Iterator[Row]:
     """Measure every combination. Raises `HardwareError` where perf cannot be opened at all,
     `StrategyError` where there is no such strategy.
 
-    With a `machine`, which the caller holds as its only writer, combinations that need more
-    CPUs than its first cache domain has are left out.
+    On a machine that the caller has `owned` and holds, combinations that need more CPUs than its
+    first cache domain has are left out.
     """
     for count in tenants:
         for width in cores:
-            hands = _Memory(count * width) if machine is None else _Real(machine)
-            if count * width > len(hands.domain.cpus):
+            hardware = _Memory(count * width) if owned is None else _Real(owned)
+            if count * width > len(hardware.domain.cpus):
                 progress(f"{count} tenants, {width} cores each: more than the cache domain has")
                 continue
             for phase in phases:
                 progress(f"{count} tenants, {width} cores each, {phase}")
                 with tempfile.TemporaryDirectory(prefix="iat-nova-bench-") as folder:
-                    case = _Case(strategy, count, width, phase, folder, hands)
+                    case = _Case(strategy, count, width, phase, folder, hardware)
                     yield case.measure(iterations)
 
 
-def real_machine(settings: conf.Settings) -> wiring.Machine:
+def real_machine(settings: conf.Settings) -> Ownership:
     """Open this host's hardware as the agent would. Raises `HardwareError`.
 
     It is refused where the agent would only observe: somebody else allocates cache.
     """
-    machine = wiring.machine(dataclasses.replace(settings, hardware="auto"))
-    if not isinstance(machine.counters, PerfCounters):
+    settings = dataclasses.replace(settings, hardware="auto")
+    owned = ownership(settings, wiring.machine(settings))
+    if not isinstance(owned.machine.counters, PerfCounters):
         raise HardwareError("the bench reads perf's counters: unset [iat] counters_interface")
-    owners = machine.owners()
+    owners = owned.owners()
     if owners:
         raise HardwareError("; ".join(owners))
-    return machine
+    return owned
 
 
 class VirtualClock:
@@ -223,12 +226,13 @@ class _Memory:
 class _Real:
     """The first cache domain of this host, and what drives it."""
 
-    def __init__(self, machine: wiring.Machine) -> None:
+    def __init__(self, owned: Ownership) -> None:
+        machine = owned.machine
         assert isinstance(machine.counters, PerfCounters)  # `real_machine` has seen to it
         self.domain = machine.allocator.domains()[0]
         self.allocator = machine.allocator
         self.ddio = machine.ddio
-        self.snapshot = machine.snapshot
+        self.snapshot = owned.snapshot
         self.perf = machine.counters
 
 
@@ -260,14 +264,14 @@ class _Case:
         cores: int,
         phase: str,
         folder: str,
-        hands: _Memory | _Real,
+        hardware: _Memory | _Real,
     ) -> None:
         self.strategy = strategy
         self.tenants, self.cores, self.phase = tenants, cores, phase
-        self.hands = hands
-        self.inventory = _inventory(hands.domain, tenants, cores)
+        self.hardware = hardware
+        self.inventory = _inventory(hardware.domain, tenants, cores)
         self.clock = VirtualClock()
-        self.counters = _Counters(hands.perf)
+        self.counters = _Counters(hardware.perf)
         self.read, self.step, self.layout, self.write, self.record = (
             _Stopwatch() for _ in range(5)
         )
@@ -285,7 +289,7 @@ class _Case:
         journal.iteration = self.record.wrap(journal.iteration)  # type: ignore[method-assign]
         journal.status = self.record.wrap(journal.status)  # type: ignore[method-assign]
         agent = Agent(
-            inventory=SteadyInventory(self.hands.domain),
+            inventory=SteadyInventory(self.hardware.domain),
             read_policy=lambda: policy,  # type: ignore[arg-type,return-value]
             make_strategy=lambda parameters: strategy,
             counters=self.counters,
@@ -299,11 +303,12 @@ class _Case:
 
     def _enforcer(self) -> Enforcer:
         """Have the enforcer's calls of the hardware timed."""
-        allocator: Any = types.SimpleNamespace(apply=self.write.wrap(self.hands.allocator.apply))
+        allocator: Any = types.SimpleNamespace(apply=self.write.wrap(self.hardware.allocator.apply))
         ddio: Any = types.SimpleNamespace(
-            read=self.write.wrap(self.hands.ddio.read), write=self.write.wrap(self.hands.ddio.write)
+            read=self.write.wrap(self.hardware.ddio.read),
+            write=self.write.wrap(self.hardware.ddio.write),
         )
-        return Enforcer(allocator, ddio, self.hands.snapshot)
+        return Enforcer(allocator, ddio, self.hardware.snapshot)
 
     def measure(self, iterations: int) -> Row:
         """Run the iterations and take the medians."""

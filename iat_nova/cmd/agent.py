@@ -18,6 +18,7 @@ from iat_nova.agent import restoring, state_pointer, wiring
 from iat_nova.agent.endings import Endings, blocked, watch
 from iat_nova.agent.loop import ThreadDied
 from iat_nova.agent.on_disk import OnDisk
+from iat_nova.agent.ownership import ownership
 from iat_nova.cmd import logs
 from iat_nova.common import config_files
 from iat_nova.conf import ConfigError, Settings, add_arguments, load
@@ -123,24 +124,16 @@ def _run(
         for line in restoring.restore_earlier(settings):
             LOG.warning("an agent with another state directory had not restored: %s", line)
     with endings.at_once():
-        hands = wiring.machine(settings)
-    for one in hands.about:
+        machine = wiring.machine(settings)
+    for one in machine.choices:
         level = logging.WARNING if one.denied else logging.INFO
         LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.why)
-    with hands.ours(adopt=True) as left:
-        host = wiring.host_reader(
-            settings,
-            hands.allocator,
-            hands.finish,
-            hands.ports,
-            hands.clock,
-            left,
-            hands.watch(),
-            hands.unseen,
-        )
-        source = wiring.inventory(settings, host, hands.clock)
+    owned = ownership(settings, machine)
+    with owned.held(adopt=True) as left:
+        host = wiring.host_reader(settings, machine, owned.finish, left)
+        source = wiring.inventory(settings, host, machine.clock)
         agent = wiring.agent(
-            settings, hands, source, host, observer, heartbeat, on_disk.drift, left
+            settings, owned, source, host, observer, heartbeat, on_disk.drift, left
         )
         endings.attach(agent)
         LOG.info("configuration: %s", ", ".join(settings.read_files) or "no file: all defaults")
@@ -153,7 +146,7 @@ def _run(
             # Programs and tables are here to stay. Looked at in every full collection they would
             # hold the loop up for tens of milliseconds every few minutes.
             gc.freeze()
-            agent.run(hands.ends_s)
+            agent.run(machine.ends_s)
 
 
 def _note_state_dir(settings: Settings) -> None:

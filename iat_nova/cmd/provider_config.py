@@ -118,10 +118,7 @@ examples:
                 "used. The host is asked itself, which does not show on which cores Open vSwitch "
                 "polls: start iat-nova-agent and do this again to have them counted exactly"
             )
-        hands = wiring.machine(settings)
-        read = wiring.host_reader(
-            settings, hands.allocator, cpus=hands.watch(), unseen=hands.unseen
-        )
+        read = wiring.host_reader(settings, wiring.machine(settings))
         return Facts(read(), (), None)
 
     def _recorded(self, parsed_args: argparse.Namespace) -> tuple[Inventory | None, float]:

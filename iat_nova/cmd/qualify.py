@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from iat_nova.agent import restoring, wiring
+from iat_nova.agent.ownership import Ownership, ownership
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
 from iat_nova.cmd.host import DEFAULT_WIDTH, wrapped
 from iat_nova.common.clock import SystemClock
@@ -27,6 +28,7 @@ from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.common.owned_folder import write_named
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.probe import Host
 from iat_nova.model import CacheDomain
 from iat_nova.qualify import record
@@ -147,12 +149,13 @@ examples:
             return self._described(host, none(parsed_args.only, error), None, None)
         try:
             domain, cpus = self._place(parsed_args, settings, host, domains)
-            self._check(machine, host, domain)
+            owned = ownership(settings, machine)
+            self._check(owned, host, domain)
             self._ask(parsed_args, cpus)
             bench = self._bench(parsed_args, host, machine, domain, cpus)
-            with ending.deferred(), machine.ours(), contextlib.closing(machine.counters):
-                if machine.snapshot is not None:
-                    machine.snapshot.protect()
+            with ending.deferred(), owned.held(), contextlib.closing(machine.counters):
+                if owned.snapshot is not None:
+                    owned.snapshot.protect()
                 with ending.at_once():
                     outcomes = run(parsed_args.only, bench, self.note)
         except HardwareError as error:
@@ -176,14 +179,14 @@ examples:
         except NoCpus as error:
             raise Failure(str(error)) from error
 
-    def _check(self, machine: wiring.Machine, host: Host, domain: CacheDomain) -> None:
+    def _check(self, owned: Ownership, host: Host, domain: CacheDomain) -> None:
         """Raise `Failure` where the cache is somebody else's."""
         if agent := restoring.writer(host):
             raise Failure(
                 f"process {agent} writes this host's cache masks, paused or not: it would write "
                 "over what is measured; systemctl stop iat-nova-agent"
             )
-        if others := machine.owners():
+        if others := owned.owners():
             raise Failure(
                 "somebody else allocates cache here: "
                 + "; ".join(others)
@@ -213,11 +216,11 @@ examples:
         self,
         parsed_args: argparse.Namespace,
         host: Host,
-        machine: wiring.Machine,
+        machine: Machine,
         domain: CacheDomain,
         cpus: tuple[int, ...],
     ) -> Bench:
-        chosen = {one.role: one for one in machine.about}
+        chosen = {one.role: one for one in machine.choices}
         caches = {cache.id: cache for cache in host.topology.caches()}
         fixed = chosen["ddio"].chosen == "none"
         disk = parsed_args.disk
@@ -241,7 +244,7 @@ examples:
         self,
         host: Host,
         outcomes: tuple[Outcome, ...],
-        machine: wiring.Machine | None,
+        machine: Machine | None,
         domain: CacheDomain | None,
     ) -> dict[str, Any]:
         return record.as_data(
@@ -250,7 +253,7 @@ examples:
             at_s=time.time(),
             kernel=platform.release(),
             cpu=record.cpu_and_microcode(host.roots.proc / "cpuinfo"),
-            choices=machine.about if machine else (),
+            choices=machine.choices if machine else (),
             domain=domain,
         )
 

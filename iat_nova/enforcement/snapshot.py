@@ -209,9 +209,14 @@ class Snapshot:
             stale=self._updated_file(),
         )
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether `finish` has settings to restore; not on a host that is another writer's."""
+        return bool(self._left) and self._taken is None
+
     def finish(self) -> Restored:
         """Restore settings that an earlier restore left changed and that are in reach now."""
-        if not self._left or self._taken is not None:  # then the host is another writer's
+        if not self.unfinished:
             return Restored()
         before = self._left
         restored = self._put_back_left()

@@ -4,24 +4,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.hardware import events, perf_event
-from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, HardwareError
+from iat_nova.hardware.api import Counters, HardwareError
 from iat_nova.hardware.cha import ChaPerf, cha_pmus
 from iat_nova.hardware.cha_msr import ChaMsr
 from iat_nova.hardware.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.ddio import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.events import SOFTWARE, Model
 from iat_nova.hardware.fabric import FabricPerf, fabric_pmu
+from iat_nova.hardware.machine import Choice, Machine
+from iat_nova.hardware.monitor import Monitor, offered
 from iat_nova.hardware.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.msr_counters import MsrCounters
 from iat_nova.hardware.perf import DomainReader, PerfCounters
 from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.pqos_lib import Interface, load
 from iat_nova.hardware.probe import Host, text_of
-from iat_nova.hardware.resctrl import Inspection, Resctrl
+from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.rollback import Restorable
 from iat_nova.hardware.rootport import RootPorts
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, WayMask
@@ -39,6 +41,8 @@ class Preferences:
     perf, msr, software (counts nothing real, for measuring the loop). `cha_slices`: LLC slices
     counted in every package, None for all; one of each cluster of sub-NUMA clustering at least.
     `memory_bandwidth_gbps`: what a cache domain can move, where limits are no percentage.
+    `port_dca`: the root ports in `dca_off_ports` and `dca_ports` are switched. `monitor`: the LLC
+    is monitored by tenant.
     """
 
     cat: str = "auto"
@@ -46,44 +50,14 @@ class Preferences:
     counters: str = "auto"
     cha_slices: int | None = 1
     memory_bandwidth_gbps: float | None = None
+    port_dca: bool = False
+    dca_off_ports: tuple[str, ...] = ()
+    dca_ports: tuple[str, ...] = ()
+    monitor: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
-    """One role (cat, ddio, counters, ddio counters), what fills it, and why no other does.
-
-    `denied`: this CPU has better, and something that can be mended keeps it from being used.
-    """
-
-    role: str
-    chosen: str
-    why: str
-    denied: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Backends:
-    """The hands on this host. `parts` go to the snapshot, in this order.
-
-    `look` gives the cache domains like the allocator, but for one who must not disturb the agent.
-    `inspect` compares what the allocator wrote with what is there, and puts CPUs that were
-    offline back into their classes. `missing` says what the allocator writes to and is not there.
-    `forget`: DDIO's ways were found while an earlier agent's lay there; they are looked at anew.
-    """
-
-    counters: Counters
-    allocator: CacheAllocator
-    ddio: DdioWays
-    choices: tuple[Choice, ...]
-    parts: Mapping[str, Restorable]
-    inspect: Callable[[], Inspection]
-    look: Callable[[], tuple[CacheDomain, ...]]
-    missing: Callable[[], tuple[str, ...]]
-    forget: Callable[[], None]
-
-
-def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Backends:
-    """Choose and make the back ends; nothing is written yet.
+def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Machine:
+    """Choose and open the interfaces of a host; nothing is written yet.
 
     The choice holds for the life of an agent, so it is made anew if a CPU came or went meanwhile.
     Raises `HardwareError` with the reasons when a role that must be filled cannot be.
@@ -101,7 +75,7 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Bac
     return _choose(host, clock, wanted)
 
 
-def _choose(host: Host, clock: Clock, wanted: Preferences) -> Backends:
+def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
     cat_choice = _cat(host, wanted.cat)
 
     def domains() -> tuple[CacheDomain, ...]:  # DDIO asks the allocator, which asks it
@@ -135,18 +109,38 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Backends:
         parts[CORE_COUNTERS] = counters
     if isinstance(reader, ChaMsr):
         parts[CHA_COUNTERS] = reader
-    choices = (cat_choice, ddio_choice, counters_choice, reader_choice)
-    look = allocator.look if isinstance(allocator, PqosAllocator) else allocator.domains
+    ports = None
+    if wanted.port_dca:
+        ports = parts[PORT_DCA] = root_ports(host, wanted.dca_off_ports, wanted.dca_ports)
 
-    def missing() -> tuple[str, ...]:
-        if cat_choice.chosen == "pqos-msr" or host.resctrl.mounted():
-            return ()
-        root = host.fs.root
-        return (f"resctrl is not mounted; mount -t resctrl resctrl {root}",)
+    def inspect() -> tuple[str, ...]:
+        return (*allocator.inspect().foreign, *(ports.inspect() if ports else ()))
 
-    return Backends(
-        counters, allocator, ddio, choices, parts, allocator.inspect, look, missing, found.clear
+    return Machine(
+        counters,
+        allocator,
+        ddio,
+        clock,
+        dca=ports,
+        host=host,
+        choices=(cat_choice, ddio_choice, counters_choice, reader_choice),
+        parts=parts,
+        inspect=inspect,
+        forget=found.clear,
+        ports=ports,
+        monitor=_monitor(host, cat_choice) if wanted.monitor else None,
     )
+
+
+def _monitor(host: Host, cat: Choice) -> Monitor:
+    """Return a monitor of tenants. Raises `HardwareError` where the host has no monitoring."""
+    offer = offered(host.fs) if cat.chosen == "resctrl" else None
+    if offer is None or not offer.events:
+        raise HardwareError(
+            "monitor_tenants: this CPU or kernel monitors no cache, or resctrl is not used; "
+            "[iat] monitor_tenants = false"
+        )
+    return Monitor(host.fs, host.topology)
 
 
 def _of_the_whole(control: BandwidthControl | None, gbps: float | None) -> BandwidthControl | None:

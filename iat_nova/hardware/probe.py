@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.hardware import events, perf_event, sockets
+from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha import cha_pmus
 from iat_nova.hardware.ddio import IoAllocDdio
@@ -23,6 +24,7 @@ from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.pqos_lib import load
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.resctrl_fs import PREFIX, Limits, ResctrlFs
+from iat_nova.hardware.sockets import TABLE, Sockets
 from iat_nova.hardware.topology import Topology
 from iat_nova.model import CacheDomain
 
@@ -61,11 +63,11 @@ class Roots:
     proc: Path = Path("/proc")
     pqos_lock: Path = PQOS_LOCK
     pci: Path = Path("/sys/bus/pci/devices")
-    dmi: Path = sockets.TABLE
+    dmi: Path = TABLE
 
 
 class Host:
-    """The machine behind the roots: one object of each kind, shared by probe and back ends."""
+    """A host's files and registers: one reader of each kind, shared by all interfaces."""
 
     def __init__(
         self, roots: Roots = Roots(), *, fs: ResctrlFs | None = None, msr: Msr | None = None
@@ -78,6 +80,11 @@ class Host:
         self.resctrl = Resctrl(
             self.fs, self.topology, coupled=self.cpu_model.known is events.SKYLAKE
         )
+
+    @functools.cached_property
+    def sockets(self) -> Sockets:
+        """The host's sockets by its firmware, which counts those that are offline, too."""
+        return Sockets(self.topology, self.roots.dmi)
 
     @property
     def model(self) -> events.Model | None:

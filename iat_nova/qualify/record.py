@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from iat_nova.hardware.backends import Choice
+from iat_nova.hardware.machine import Choice
 from iat_nova.model import CacheDomain
 from iat_nova.qualify.api import Outcome, Verdict
 

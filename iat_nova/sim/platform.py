@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import time
 
-from iat_nova.agent.wiring import Machine
 from iat_nova.conf import ConfigError, Settings
+from iat_nova.hardware.machine import Machine
 from iat_nova.sim import warm
 from iat_nova.sim.reader import load_scenario
 from iat_nova.sim.scenario import ScenarioError

@@ -316,6 +316,8 @@ WITHOUT_SIMULATOR = """
 import re, sys, threading
 from iat_nova import conf
 from iat_nova.agent import wiring
+from iat_nova.agent.ownership import Ownership
+from iat_nova.hardware.machine import Machine
 from iat_nova.bench import fake
 from iat_nova.common.clock import SystemClock
 from iat_nova.hardware import events
@@ -324,10 +326,10 @@ from iat_nova.hardware.perf import PerfCounters
 settings = conf.load([sys.argv[1]])
 clock = SystemClock()
 counters = PerfCounters(events.SOFTWARE, clock, real_cpu=lambda cpu: 0)
-hands = wiring.Machine(counters, fake.FakeAllocator(), fake.FakeDdio(), clock)
-host = wiring.host_reader(settings, hands.allocator)
+machine = Machine(counters, fake.FakeAllocator(), fake.FakeDdio(), clock)
+host = wiring.host_reader(settings, machine)
 source = wiring.inventory(settings, host, clock)
-agent = wiring.agent(settings, hands, source, host)
+agent = wiring.agent(settings, Ownership(machine), source, host)
 source.start()
 agent.run(clock.now() + 5)
 source.close()

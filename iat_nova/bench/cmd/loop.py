@@ -70,17 +70,17 @@ examples:
 
         try:
             with contextlib.ExitStack() as stack:
-                machine = None
+                owned = None
                 if parsed_args.hardware:
-                    machine = bench.real_machine(self.settings(parsed_args))
-                    stack.enter_context(machine.ours())
+                    owned = bench.real_machine(self.settings(parsed_args))
+                    stack.enter_context(owned.held())
                 for row in bench.rows(
                     tenants=parsed_args.tenants or bench.TENANTS,
                     cores=parsed_args.cores or bench.CORES,
                     phases=(parsed_args.phase,) if parsed_args.phase else bench.PHASES,
                     iterations=parsed_args.iterations or bench.ITERATIONS,
                     progress=self.note,
-                    machine=machine,
+                    owned=owned,
                     strategy=parsed_args.strategy,
                 ):
                     yield tuple(

@@ -2,13 +2,14 @@
 """CPUs that go and come while the agent looks, writes or restores: an event, and tried again."""
 
 import contextlib
+import dataclasses
 import errno
 import logging
 import unittest
 from unittest import mock
 
 from iat_nova.agent import wiring
-from iat_nova.agent.interlock import Interlock, Outside
+from iat_nova.agent.interlock import Interlock
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.offline import OfflineCpus
 from iat_nova.hardware.api import HardwareError
@@ -59,19 +60,14 @@ class Case(test_restore.MachineCase):
         super().setUp()
         logging.getLogger("iat_nova").setLevel(logging.CRITICAL)
         self.addCleanup(logging.getLogger("iat_nova").setLevel, logging.NOTSET)
-        self.machine = wiring.machine(self.settings())
-        self.hands = self.enterContext(contextlib.ExitStack())
-        self.hands.enter_context(self.machine.ours())
-        self.enforcer = wiring.enforcer(self.machine)
+        self.ownership = self.owned()
+        self.machine = self.ownership.machine
+        self.stack = self.enterContext(contextlib.ExitStack())
+        self.stack.enter_context(self.ownership.held())
+        self.enforcer = wiring.enforcer(self.ownership)
         self.journal = Logged()
-        self.cpus = self.machine.watch()
-        self.outside = {
-            "owners": self.machine.owners,
-            "changes": self.machine.inspect,
-            "unrestored": self.machine.unrestored,
-            "missing": self.machine.missing,
-            "cpus": self.cpus,
-        }
+        self.outside = self.ownership.outside()
+        self.cpus = self.outside.cpus
         self.domains = self.machine.allocator.domains()
         for domain in self.domains:
             cpu = domain.cpus[-1]
@@ -83,7 +79,9 @@ class Case(test_restore.MachineCase):
 
     def interlock(self, **outside):
         clock = mock.Mock(**{"now.return_value": 0.0, "wall.return_value": 0.0})
-        return Interlock(self.enforcer, self.journal, clock, Outside(**(self.outside | outside)))
+        return Interlock(
+            self.enforcer, self.journal, clock, dataclasses.replace(self.outside, **outside)
+        )
 
     def toggle(self, *cpus):
         for change in (self.tree.unplug, self.tree.plug):
@@ -163,7 +161,7 @@ class Choosing(test_restore.MachineCase, unittest.TestCase):
             return read(cpu, register)
 
         self.msr.pread = disturbed
-        chosen = {one.role: one.chosen for one in wiring.machine(self.settings()).about}
+        chosen = {one.role: one.chosen for one in self.owned().machine.choices}
         self.assertEqual("msr", chosen["ddio"])
 
 

@@ -264,8 +264,8 @@ class Around(DoctorCase):
         files = restoring.hand_over_files(self.settings())
         files.request.parent.mkdir(exist_ok=True)
         files.ask()
-        hands = wiring.machine(self.settings())
-        memory = (wiring.enforcer(hands).memory, hands.allocator.memory)
+        owned = self.owned()
+        memory = (wiring.enforcer(owned).memory, owned.machine.allocator.memory)
         files.write(Left(time.monotonic(), "1", "iat", (), {}, (), *memory))
         self.check("hand-over", "note", "within 60 s the next one may adopt it", "iat-nova restore")
         with mock.patch.object(restoring, "writer", return_value=7):

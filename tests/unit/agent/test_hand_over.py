@@ -13,7 +13,6 @@ import time
 from unittest import mock
 
 from iat_nova.agent import hand_over, restoring, wiring
-from iat_nova.agent.interlock import Outside
 from iat_nova.agent.loop import Agent, ThreadDied
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.conf import STATE_DIR_VARIABLE
@@ -142,11 +141,11 @@ class HandOverCase(test_restore.MachineCase):
 
     def life(self, *planned, seconds=1.2, policy=Policy(), **changes):
         """Let an agent live so long, and do what is planned, one a wait; its end is in order."""
-        hands = wiring.machine(self.settings(**changes))
+        owned = self.owned(**changes)
         clock = Clock()
         clock.planned = list(planned)
-        with hands.ours(adopt=True) as left:
-            read = wiring.host_reader(self.settings(), hands.allocator, left=left)
+        with owned.held(adopt=True) as left:
+            read = wiring.host_reader(self.settings(), owned.machine, left=left)
 
             def host():
                 return HostFacts("h", read_domains(), tuple(sorted(self.cpus.on)))
@@ -160,12 +159,12 @@ class HandOverCase(test_restore.MachineCase):
                 read_policy=lambda: policy,
                 make_strategy=lambda parameters: registry.make(self.strategy, parameters),
                 counters=Counters(clock),
-                enforcer=wiring.enforcer(hands),
+                enforcer=wiring.enforcer(owned),
                 journal=Told(self.told, self.decided, self.noted),
                 clock=clock,
                 paused=lambda: self.pause,
-                outside=Outside(hands.owners, hands.inspect, hands.unrestored, hands.missing),
-                succession=hands.succession,
+                outside=owned.outside(),
+                succession=owned.succession,
                 left=left,
             )
             self.first_found = host().domains[0].ddio_found
@@ -456,9 +455,9 @@ class Ends(HandOverCase):
     def test_killed_after_it_took_the_file(self):
         """Nothing is left that a later end could take for a hand-over."""
         self.hand_over()
-        hands = wiring.machine(self.settings())
-        with hands.snapshot.only_writer():
-            self.assertIsNotNone(hands.succession.take())
+        owned = self.owned()
+        with owned.snapshot.only_writer():
+            self.assertIsNotNone(owned.succession.take())
         self.assertFalse(self.settings().hand_over_path.exists())
         self.assertEqual(0, self.run_it("restore", "--unless-handed-over")[0])
         self.assert_gone()
@@ -466,9 +465,9 @@ class Ends(HandOverCase):
     def test_killed_after_it_took_the_file_and_started_again_at_once(self):
         """Without systemd the next start restores."""
         self.hand_over()
-        hands = wiring.machine(self.settings())
-        with hands.snapshot.only_writer():
-            hands.succession.take()
+        owned = self.owned()
+        with owned.snapshot.only_writer():
+            owned.succession.take()
         self.life()
         self.assertFalse(any("adopted:" in one for one in self.told))
         self.assert_gone()
@@ -476,18 +475,18 @@ class Ends(HandOverCase):
     def test_ended_before_its_loop(self):
         """Who has adopted restores, whatever ends it."""
         self.hand_over()
-        with self.assertRaises(ZeroDivisionError), wiring.machine(self.settings()).ours(adopt=True):
+        with self.assertRaises(ZeroDivisionError), self.owned().held(adopt=True):
             raise ZeroDivisionError
         self.assert_gone()
 
     def test_nobody_comes(self):
         """What systemd runs then restores, unless an agent runs: that is responsible."""
         self.hand_over()
-        hands = wiring.machine(self.settings())
-        with hands.snapshot.only_writer():
+        owned = self.owned()
+        with owned.snapshot.only_writer():
             # It may be the agent that ends: systemd asks again.
             self.assertEqual(1, self.run_it("restore", "--unless-taken")[0])
-            self.assertIsNotNone(hands.succession.take())
+            self.assertIsNotNone(owned.succession.take())
             self.assertEqual(
                 (0, "nothing to restore\n", ""), self.run_it("restore", "--unless-taken")
             )
@@ -514,7 +513,7 @@ class Ends(HandOverCase):
         self.hand_over()
         with (
             self.assertLogs("iat_nova", "WARNING") as logs,
-            wiring.machine(self.settings()).ours(),
+            self.owned().held(),
         ):
             self.assertEqual(self.found, self.tree.state())
         self.assertIn("hand-over.json: this agent cannot take over; removed", logs.output[-1])
@@ -524,10 +523,10 @@ class Ends(HandOverCase):
 
     def nobody_takes_it(self):
         """Leave a file beside an agent that does not adopt; return how a timer's restore ends."""
-        hands = wiring.machine(self.settings())
-        with hands.ours():
-            hands.snapshot.protect()
-            self.change_all(hands)
+        owned = self.owned()
+        with owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
             self.settings().hand_over_path.write_bytes(self.abandoned)
             enforced = self.tree.state()
             ends = [self.run_it("restore", "--unless-taken") for _ in range(2)]
@@ -547,8 +546,8 @@ class Ends(HandOverCase):
             self.assertEqual(0, first[0])
             self.assertIn("no agent took over what was handed over; removed", first[1])
             self.assertEqual((0, "nothing to restore\n", ""), second)
-        hands = wiring.machine(self.settings())
-        with hands.ours():
+        owned = self.owned()
+        with owned.held():
             self.settings().hand_over_path.write_bytes(fresh)  # the next agent may take it yet
             self.assertEqual(1, self.run_it("restore", "--unless-taken")[0])
             self.assertEqual(fresh, self.settings().hand_over_path.read_bytes())
@@ -568,9 +567,9 @@ class Ends(HandOverCase):
     def test_an_agent_with_another_interface(self):
         """It restores, and removes the file that it cannot adopt."""
         self.hand_over()
-        hands = wiring.machine(self.settings())
-        pqos = dataclasses.replace(hands, succession=None)
-        with self.assertLogs("iat_nova", "WARNING") as logs, pqos.ours(adopt=True) as left:
+        owned = self.owned()
+        pqos = dataclasses.replace(owned, succession=None)
+        with self.assertLogs("iat_nova", "WARNING") as logs, pqos.held(adopt=True) as left:
             self.assertIsNone(left)
             self.assertEqual(self.found, self.tree.state())
         self.assertIn("hand-over.json: this agent cannot take over; removed", logs.output[-1])
@@ -676,8 +675,8 @@ class Ends(HandOverCase):
         """The host is restored from the copy, by the next agent and by the command."""
         self.hand_over()
         self.settings().snapshot_path.unlink()
-        hands = wiring.machine(self.settings())
-        ours = hands.ours(adopt=True)
+        owned = self.owned()
+        ours = owned.held(adopt=True)
         with self.full(), self.assertLogs("iat_nova", "WARNING") as logs, ours as left:
             self.assertIsNone(left)
         self.assertRegex("\n".join(logs.output), "not adopted: .*No space left")
@@ -696,7 +695,7 @@ class Ends(HandOverCase):
         with self.full():
             self.assertEqual(1, self.run_it("restore")[0])
             with self.assertRaises(HardwareError):
-                self.enterContext(wiring.machine(self.settings()).ours(adopt=True))
+                self.enterContext(self.owned().held(adopt=True))
         self.tree.fail_at, self.tree.dead = None, False
         self.assertEqual(0, self.run_it("restore")[0])
         self.assert_gone()
@@ -717,8 +716,8 @@ class Ends(HandOverCase):
         self.hand_over()
         self.settings().snapshot_path.unlink()
         self.msr.set(0, 0xC8B, 0x700)
-        pqos = dataclasses.replace(wiring.machine(self.settings()), succession=None)
-        with self.assertLogs("iat_nova", "WARNING"), pqos.ours(adopt=True) as left:
+        pqos = dataclasses.replace(self.owned(), succession=None)
+        with self.assertLogs("iat_nova", "WARNING"), pqos.held(adopt=True) as left:
             self.assertIsNone(left)
         self.assert_gone()
 

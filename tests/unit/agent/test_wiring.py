@@ -4,9 +4,12 @@
 import dataclasses
 import shutil
 import unittest
+from unittest import mock
 
 from iat_nova import conf
 from iat_nova.agent import wiring
+from iat_nova.common.clock import SystemClock
+from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.model import WayMask
 from tests.unit.hardware import trees
@@ -27,7 +30,9 @@ class HostReaderTest(unittest.TestCase):
             self.cpus.topology,
             complete=lambda domain: dataclasses.replace(domain, ddio_found=next(masks)),
         )
-        self.read = wiring.host_reader(settings, allocator)
+        self.read = wiring.host_reader(
+            settings, Machine(mock.Mock(), allocator, mock.Mock(), SystemClock())
+        )
 
     def test_processors_that_come_later(self) -> None:
         """Whoever was offline at the start is in the domain once it is online."""

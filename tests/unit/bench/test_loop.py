@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop's bench: its cases in memory, and on a machine's own hands."""
+"""The loop's bench: its cases in memory, and on a machine's own hardware."""
 
-import dataclasses
 import io
 import os
 import unittest
@@ -10,12 +9,14 @@ from unittest import mock
 
 from iat_nova import conf
 from iat_nova.agent import wiring
+from iat_nova.agent.ownership import Ownership
 from iat_nova.bench import fake
 from iat_nova.bench import loop as bench
 from iat_nova.cmd import main as program
 from iat_nova.common.clock import SystemClock
 from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.perf import PerfCounters
 from iat_nova.model import CacheDomain, WayMask
 
@@ -26,11 +27,13 @@ def machine(processors=4):
     domain = CacheDomain(
         id=3, cpus=tuple(range(processors)), ways=11, classes=8, ddio_found=WayMask(0x600)
     )
-    return wiring.Machine(
-        PerfCounters(events.SOFTWARE, SystemClock(), real_cpu=lambda cpu: here),
-        fake.FakeAllocator((domain,)),
-        fake.FakeDdio((domain,)),
-        SystemClock(),
+    return Ownership(
+        Machine(
+            PerfCounters(events.SOFTWARE, SystemClock(), real_cpu=lambda cpu: here),
+            fake.FakeAllocator((domain,)),
+            fake.FakeDdio((domain,)),
+            SystemClock(),
+        )
     )
 
 
@@ -39,16 +42,16 @@ class Loop(unittest.TestCase):
 
     def test_on_a_machine(self):
         """Masks are written on the machine's own domain and given back; too many do not fit."""
-        one, notes = machine(), []
+        owned, notes = machine(), []
         rows = list(
-            bench.rows((2, 4), (1, 2), ("unstable",), 3, notes.append, machine=one, strategy="iat")
+            bench.rows((2, 4), (1, 2), ("unstable",), 3, notes.append, owned=owned, strategy="iat")
         )
         self.assertEqual([(2, 1), (2, 2), (4, 1)], [(r.tenants, r.cores_per_tenant) for r in rows])
         self.assertIn("4 tenants, 2 cores each: more than the cache domain has", notes)
         self.assertTrue(all(row.write_us > 0 and row.floor_us > 0 for row in rows), rows)
-        self.assertTrue(one.allocator.writes)
-        self.assertEqual({}, one.allocator.effective(3))
-        self.assertEqual(0x600, one.ddio.read(3))
+        self.assertTrue(owned.machine.allocator.writes)
+        self.assertEqual({}, owned.machine.allocator.effective(3))
+        self.assertEqual(0x600, owned.machine.ddio.read(3))
 
     def test_in_memory(self):
         """Without a machine nothing bounds the CPUs."""
@@ -69,19 +72,19 @@ class Loop(unittest.TestCase):
 
     def test_without_ddio_counters(self):
         """A host without DDIO's counters is measured on its CPUs'."""
-        one = machine()
+        owned = machine()
         uncore = mock.Mock(
             **{"watch.side_effect": HardwareError("no uncore"), "read.return_value": {}}
         )
-        one.counters._domains = uncore
-        (row,) = bench.rows((2,), (1,), ("stable",), 3, machine=one)
+        owned.machine.counters._domains = uncore
+        (row,) = bench.rows((2,), (1,), ("stable",), 3, owned=owned)
         self.assertGreater(row.floor_us, 0)
 
     def test_others_allocate_cache(self):
         """Where the agent would only observe, the bench does not write either."""
-        taken = dataclasses.replace(machine(), owners=lambda: ("group x: theirs",))
         with (
-            mock.patch.object(wiring, "machine", return_value=taken),
+            mock.patch.object(wiring, "machine", return_value=machine().machine),
+            mock.patch.object(Ownership, "owners", return_value=("group x: theirs",)),
             self.assertRaisesRegex(HardwareError, "group x: theirs"),
         ):
             bench.real_machine(conf.load([]))

@@ -14,7 +14,7 @@ from iat_nova import conf
 from iat_nova.cmd import agent
 from iat_nova.enforcement import snapshot as snapshot
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.backends import Choice
+from iat_nova.hardware.machine import Choice
 from iat_nova.policy import PolicyError, Problem
 from iat_nova.store import heartbeat
 from iat_nova.strategies.registry import StrategyError
@@ -65,12 +65,13 @@ class ExitStatus(unittest.TestCase):
 class Start(unittest.TestCase):
     def test_a_knob_that_is_denied_is_a_warning(self) -> None:
         """What else was chosen is for information."""
-        hands = mock.Mock(
-            about=(Choice("cat", "resctrl", "mounted"), Choice("ddio", "none", "msr: no", True)),
-            ours=mock.Mock(side_effect=HardwareError("no further")),
+        machine = mock.Mock(
+            choices=(Choice("cat", "resctrl", "mounted"), Choice("ddio", "none", "msr: no", True)),
         )
+        further = HardwareError("no further")
         with (
-            mock.patch("iat_nova.agent.wiring.machine", return_value=hands),
+            mock.patch("iat_nova.agent.wiring.machine", return_value=machine),
+            mock.patch("iat_nova.cmd.agent.ownership", side_effect=further),
             self.assertLogs("iat_nova", logging.INFO) as logs,
             contextlib.suppress(HardwareError),
         ):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's hands on a whole host in a folder: guarded and restored."""
+"""The agent's ownership of a whole host in a folder: guarded and restored."""
 
 import contextlib
 import dataclasses
@@ -12,8 +12,9 @@ from unittest import mock
 
 from iat_nova import conf
 from iat_nova.agent import doctor, restoring, state_pointer, wiring
-from iat_nova.agent.interlock import Interlock, Outside
+from iat_nova.agent.interlock import Interlock
 from iat_nova.agent.journal import Journal
+from iat_nova.agent.ownership import ownership
 from iat_nova.cmd import agent
 from iat_nova.cmd import main as program
 from iat_nova.common.owned_folder import OwnedFolder
@@ -63,9 +64,14 @@ class MachineCase(test_probe.HostCase):
     def settings(self, **changes):
         return dataclasses.replace(conf.load([self.config]), **changes)
 
-    def change_all(self, hands):
-        hands.allocator.apply(0, (ClassMask("a", (1,), WayMask(0x3)),))
-        hands.ddio.write(0, WayMask(0x7C0))
+    def owned(self, **changes):
+        """Return what an agent with these settings would own."""
+        settings = self.settings(**changes)
+        return ownership(settings, wiring.machine(settings))
+
+    def change_all(self, owned):
+        owned.machine.allocator.apply(0, (ClassMask("a", (1,), WayMask(0x3)),))
+        owned.machine.ddio.write(0, WayMask(0x7C0))
 
     def assert_as_found(self):
         self.assertEqual(self.found, self.tree.state())
@@ -74,9 +80,9 @@ class MachineCase(test_probe.HostCase):
 
     def crash(self):
         """Leave the host as an agent that was killed leaves it."""
-        hands = wiring.machine(self.settings())
-        hands.snapshot.protect()
-        self.change_all(hands)
+        owned = self.owned()
+        owned.snapshot.protect()
+        self.change_all(owned)
         self.assertNotEqual(self.found, self.tree.state())
 
     def run_it(self, *arguments):
@@ -92,20 +98,20 @@ class Ours(MachineCase):
 
     def test_saved_before_and_back_afterwards(self):
         """Whatever happens after the first write, the host is as found."""
-        hands = wiring.machine(self.settings())
-        with self.assertRaises(ZeroDivisionError), hands.ours():
-            hands.snapshot.protect()
-            self.change_all(hands)
+        owned = self.owned()
+        with self.assertRaises(ZeroDivisionError), owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
             raise ZeroDivisionError
         self.assert_as_found()
 
     def test_a_register_that_does_not_stay(self):
         """It takes the write and reads otherwise: that is no restore, for nobody."""
-        hands = wiring.machine(self.settings())
+        owned = self.owned()
         reason = "not restored: ddio msr: did not keep its .*domain 0: IIO_LLC_WAYS = 0x600"
-        with self.assertRaisesRegex(RestoreError, reason) as caught, hands.ours():
-            hands.snapshot.protect()
-            self.change_all(hands)
+        with self.assertRaisesRegex(RestoreError, reason) as caught, owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
             self.msr.stuck.add(0xC8B)
         self.assertEqual(os.EX_OSERR, agent._status(caught.exception))
         status, _, err = self.run_it("restore")
@@ -117,24 +123,24 @@ class Ours(MachineCase):
 
     def test_who_only_observes_undoes_nothing(self):
         """What an operator changes while an agent watches stays when that agent ends."""
-        hands = wiring.machine(self.settings())
-        with hands.ours():
-            SavedFirst(mock.Mock(), hands.snapshot).watch((0,))
+        owned = self.owned()
+        with owned.held():
+            SavedFirst(mock.Mock(), owned.snapshot).watch((0,))
             self.assertFalse(self.settings().snapshot_path.exists())
-            self.change_all(hands)
+            self.change_all(owned)
         self.assertNotEqual(self.found, self.tree.state())
         self.assertEqual(0x7C0, self.msr.get(0, 0xC8B))
 
     def test_an_agent_that_never_began_leaves_no_snapshot(self):
         """Else the next start would undo what an operator did in between."""
-        with wiring.machine(self.settings()).ours():
+        with self.owned().held():
             pass
         self.assert_as_found()
 
     def test_what_a_crash_left_is_put_back_first(self):
         """The new snapshot is of the untouched host."""
         self.crash()
-        with wiring.machine(self.settings()).ours():
+        with self.owned().held():
             self.assertEqual(self.found, self.tree.state())
         self.assert_as_found()
 
@@ -146,7 +152,7 @@ class Ours(MachineCase):
         for number in (1, 2):
             self.tree.mkdir(f"iat-nova.{number}")
             self.tree.write(f"iat-nova.{number}/cpus_list", "1")
-        with self.assertLogs("iat_nova", "WARNING") as logs, wiring.machine(self.settings()).ours():
+        with self.assertLogs("iat_nova", "WARNING") as logs, self.owned().held():
             self.assertEqual(self.found, self.tree.state())
         self.assertIn("DDIO's ways may still be an agent's", logs.output[0])
         self.tree.mkdir("iat-nova.1")
@@ -158,8 +164,8 @@ class Ours(MachineCase):
 
     def test_a_group_left_over_of_an_agent_that_runs(self):
         """Its groups are no left-overs: restore is refused, and they stay."""
-        first = wiring.machine(self.settings())
-        with first.ours():
+        first = self.owned()
+        with first.held():
             first.snapshot.protect()
             self.change_all(first)
             self.settings().snapshot_path.unlink()
@@ -168,18 +174,18 @@ class Ours(MachineCase):
 
     def test_a_second_writer_is_refused(self):
         """Named, with the way out."""
-        first, second = (wiring.machine(self.settings()) for _ in range(2))
-        with first.ours(), self.assertRaisesRegex(HardwareError, "end it first"), second.ours():
+        first, second = (self.owned() for _ in range(2))
+        with first.held(), self.assertRaisesRegex(HardwareError, "end it first"), second.held():
             self.fail("two writers")
 
     def test_owners(self):
         """A foreign group is seen by the running agent; its own groups are not foreign."""
-        hands = wiring.machine(self.settings())
-        with hands.ours():
-            self.change_all(hands)
-            self.assertEqual(((), ()), (hands.owners(), hands.inspect()))
+        owned = self.owned()
+        with owned.held():
+            self.change_all(owned)
+            self.assertEqual(((), ()), (owned.owners(), owned.machine.inspect()))
             self.tree.mkdir("theirs")
-            self.assertIn("theirs", hands.owners()[0])
+            self.assertIn("theirs", owned.owners()[0])
             self.tree.rmdir("theirs")
 
 
@@ -215,7 +221,7 @@ class Restore(MachineCase):
         self.assertTrue(self.settings().snapshot_path.exists())
         with (
             self.assertRaisesRegex(HardwareError, "could not restore the original"),
-            wiring.machine(self.settings()).ours(),
+            self.owned().held(),
         ):
             self.fail("started")
         self.msr.refuse = None
@@ -232,10 +238,10 @@ class Restore(MachineCase):
 
     def test_while_an_agent_runs(self):
         """Refused: the agent's own end restores."""
-        hands = wiring.machine(self.settings())
-        with hands.ours():
-            hands.snapshot.protect()
-            self.change_all(hands)
+        owned = self.owned()
+        with owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
             status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
         self.assertIn("end it first", err)
@@ -399,7 +405,7 @@ class SocketOffline(MachineCase):
 
     def setUp(self):
         super().setUp()
-        self.hands = wiring.machine(self.settings(counters_interface="msr"))
+        self.ownership = self.owned(counters_interface="msr")
 
     def unplug(self):
         for cpu in (2, 3):
@@ -413,11 +419,11 @@ class SocketOffline(MachineCase):
 
     def end_with_a_socket_offline(self):
         """Write to all, lose a socket, and end in order; return what was told at the end."""
-        with self.assertLogs("iat_nova", "INFO") as told, self.hands.ours():
-            self.hands.snapshot.protect()
+        with self.assertLogs("iat_nova", "INFO") as told, self.ownership.held():
+            self.ownership.snapshot.protect()
             for domain in (0, 1):
-                self.hands.ddio.write(domain, WayMask(0x700))
-            self.hands.counters.watch((0, 1, 2, 3))
+                self.ownership.machine.ddio.write(domain, WayMask(0x700))
+            self.ownership.machine.counters.watch((0, 1, 2, 3))
             self.unplug()
         self.assertEqual([0x600, 0x700], [self.msr.get(cpu, 0xC8B) for cpu in (0, 2)])
         self.assertEqual(0, self.msr.get(0, 0x186))
@@ -455,32 +461,44 @@ class SocketOffline(MachineCase):
     def test_the_next_agent_restores_when_it_is_back(self):
         """It starts without the socket; what the old agent left is not what the new one found."""
         self.end_with_a_socket_offline()
-        after = wiring.machine(self.settings())
-        with after.ours():
-            (told,) = (one for one in after.unrestored() if "IIO_LLC_WAYS" in one)
+        after = self.owned()
+        with after.held():
+            (told,) = (one for one in after.outside().unrestored() if "IIO_LLC_WAYS" in one)
             self.assertIn("cache domain 1: its CPUs are offline", told)
-            read = wiring.host_reader(self.settings(), after.allocator, after.finish)
+            read = wiring.host_reader(self.settings(), after.machine, after.finish)
             self.assertEqual([0x600], [one.ddio_found for one in read().domains])
             after.snapshot.protect()
-            after.ddio.write(0, WayMask(0x7C0))
+            after.machine.ddio.write(0, WayMask(0x7C0))
             self.plug()
             self.assertEqual([0x600, 0x600], [one.ddio_found for one in read().domains])
             self.assertEqual(0x7C0, self.msr.get(0, 0xC8B))
-            self.assertEqual((), after.unrestored())
+            self.assertEqual((), after.outside().unrestored())
             after.snapshot.extend()
-            after.ddio.write(1, WayMask(0x7C0))
+            after.machine.ddio.write(1, WayMask(0x7C0))
         self.assert_as_found()
+
+    def test_nothing_is_left_to_restore(self):
+        """Each look at the host calls `finish`: it reads no CPU's state for nothing."""
+        owned = self.owned()
+        with owned.held(), mock.patch("iat_nova.hardware.machine.CpuWatch") as watch:
+            owned.finish()
+            watch.assert_not_called()
+            owned.snapshot.protect()
+            self.change_all(owned)
+            owned.finish()
+            watch.assert_not_called()
+            self.assertEqual(0x7C0, self.msr.get(0, 0xC8B))
 
     def test_counted_as_before_while_another_socket_is_restored(self):
         """What counts on the first socket goes on."""
         self.end_with_a_socket_offline()
-        after = wiring.machine(self.settings(counters_interface="msr"))
-        with after.ours():
+        after = self.owned(counters_interface="msr")
+        with after.held():
             after.snapshot.protect()
-            after.counters.watch((0, 1))
+            after.machine.counters.watch((0, 1))
             self.plug()
             after.finish()
-            self.assertEqual({0, 1}, after.counters.read().cores.keys())
+            self.assertEqual({0, 1}, after.machine.counters.read().cores.keys())
         self.assert_as_found()
 
 
@@ -530,24 +548,18 @@ class Restrained(MachineCase):
 
     def setUp(self):
         super().setUp()
-        self.hands = self.enterContext(contextlib.ExitStack())
-        self.machine = wiring.machine(self.settings())
-        self.hands.enter_context(self.machine.ours())
-        self.enforcer = wiring.enforcer(self.machine)
+        self.stack = self.enterContext(contextlib.ExitStack())
+        self.ownership = self.owned()
+        self.stack.enter_context(self.ownership.held())
+        self.enforcer = wiring.enforcer(self.ownership)
         self.journal, self.clock = Told(), Clock()
         self.interlock = Interlock(
             self.enforcer,
             self.journal,
             self.clock,
-            Outside(
-                self.machine.owners,
-                self.machine.inspect,
-                self.machine.unrestored,
-                self.machine.missing,
-                guard=self.machine.guard,
-            ),
+            self.ownership.outside(),
         )
-        domain = self.machine.allocator.domains()[0]
+        domain = self.ownership.machine.allocator.domains()[0]
         guest = Tenant("g/1", "g", TenantKind.GUEST, Priority.BE, False, (1,), WayRequest())
         self.inventory = DomainInventory(domain, (guest,))
         self.enforce(0x3, 0x7C0)
@@ -559,7 +571,7 @@ class Restrained(MachineCase):
 
     def watch(self):
         """Do what the loop does after each look: that must not save, nor restore, anything else."""
-        SavedFirst(mock.Mock(), self.machine.snapshot).watch((0,))
+        SavedFirst(mock.Mock(), self.ownership.snapshot).watch((0,))
 
     def look(self, warnings=()):
         self.interlock.look(Facts(HostFacts("h", (), ()), (), None, warnings))
@@ -711,7 +723,7 @@ class Restrained(MachineCase):
         self.assertTrue(self.interlock.check())
         self.look()
         self.assertEqual(({}, {}), (self.interlock.reasons, self.journal.problems))
-        self.machine.allocator.domains()  # as each look at the host does
+        self.ownership.machine.allocator.domains()  # as each look at the host does
         self.assertEqual(0xC, self.enforce(0xC, 0x7C0).tenants["g/1"])
         self.interlock.restore()
         self.assert_as_found()
@@ -723,12 +735,12 @@ class Restrained(MachineCase):
         self.interlock.check()
         self.assertEqual(({}, enforced), (self.interlock.reasons, self.tree.state()))
         with self.assertRaises(HardwareError):
-            self.hands.enter_context(wiring.machine(self.settings()).ours())
+            self.stack.enter_context(self.owned().held())
 
     def test_another_writer(self):
         """What another writer does is not undone: the agent only observes until its restart."""
         self.lock.unlink()
-        with wiring.machine(self.settings()).ours():
+        with self.owned().held():
             self.interlock.check()
             self.assertRegex(self.interlock.reasons["writer-lock"], "until restart.*process")
             self.tree.write("schemata", "L3:0=f")
@@ -736,7 +748,7 @@ class Restrained(MachineCase):
             self.look()
             self.interlock.restore()
             with self.assertRaises(HardwareError):
-                self.hands.close()
+                self.stack.close()
             self.assertEqual(theirs, self.tree.state())
             self.tree.write("schemata", "L3:0=7ff")
         self.interlock.check()
@@ -774,7 +786,7 @@ class Restrained(MachineCase):
         self.msr.off.clear()
         for cpu in (0, 1):
             self.tree.plug(cpu)
-        self.machine.finish()
+        self.ownership.finish()
         self.look()
         self.assertEqual(({}, {}), (self.journal.notices, self.journal.problems))
         self.assert_as_found()
@@ -795,7 +807,7 @@ class Restrained(MachineCase):
         self.msr.set(0, 0xC8B, 0x700)
         self.look()
         self.watch()
-        self.hands.close()
+        self.stack.close()
         self.assertEqual(0x700, self.msr.get(0, 0xC8B))
         self.assertEqual(0, self.run_it("restore")[0])
         self.assertEqual(0x700, self.msr.get(0, 0xC8B))

@@ -412,7 +412,7 @@ class Choosing(HostCase):
         with mock.patch("iat_nova.hardware.backends.load"):
             made = self.choose(cat="pqos-msr", ddio="none")
         self.assertEqual([(0x600, False)] * 2, [
-            (domain.ddio_found, domain.ddio_resizable) for domain in made.look()
+            (domain.ddio_found, domain.ddio_resizable) for domain in made.allocator.look()
         ])  # fmt: skip
 
     def test_settings_that_only_root_reads(self):

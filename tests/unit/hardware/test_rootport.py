@@ -250,22 +250,19 @@ class Wired(test_restore.MachineCase):
         self.pci = Tree(self.roots.pci)
         self.pci.add(PORT)
 
-    def with_port(self):
-        return self.settings(port_dca=True, dca_off_ports=(PORT,))
-
     def test_off_with_the_first_layout_and_back_at_the_end(self):
         """Not before the snapshot; again after the agent had to yield in between."""
-        hands = wiring.machine(self.with_port())
-        domain = hands.allocator.domains()[0]
-        enforcer = wiring.enforcer(hands)
-        with hands.ours():
+        owned = self.owned(port_dca=True, dca_off_ports=(PORT,))
+        domain = owned.machine.allocator.domains()[0]
+        enforcer = wiring.enforcer(owned)
+        with owned.held():
             self.assertEqual(FOUND, self.pci.register(PORT))
             for _ in range(2):
                 enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
                 self.assertNotEqual(FOUND, self.pci.register(PORT))
-                self.assertEqual((), hands.inspect())
+                self.assertEqual((), owned.machine.inspect())
                 self.pci.add(PORT)
-                self.assertEqual(1, len(hands.inspect()))
+                self.assertEqual(1, len(owned.machine.inspect()))
                 enforcer.restore()
                 self.assertEqual(FOUND, self.pci.register(PORT))
             enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
@@ -274,13 +271,12 @@ class Wired(test_restore.MachineCase):
     def test_a_layout_switches(self):
         """What the strategy chose lies on the port, with the snapshot on disk, until the end."""
         (self.pci.root / PORT / "local_cpulist").write_text("0-3\n")
-        settings = self.settings(port_dca=True, dca_ports=(PORT,))
-        hands = wiring.machine(settings)
-        read = wiring.host_reader(settings, hands.allocator, hands.finish, hands.ports)
+        owned = self.owned(port_dca=True, dca_ports=(PORT,))
+        read = wiring.host_reader(self.settings(), owned.machine, owned.finish)
         (domain, *_) = read().domains
         self.assertEqual((DcaPort(PORT, ()),), domain.dca_ports)
-        enforcer = wiring.enforcer(hands)
-        with hands.ours():
+        enforcer = wiring.enforcer(owned)
+        with owned.held():
             enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
             self.assertEqual(FOUND, self.pci.register(PORT))
             off = Layout(WayMask(0x600), (), dca_off=(PORT,))
@@ -290,8 +286,8 @@ class Wired(test_restore.MachineCase):
 
     def test_restored_after_a_crash(self):
         """Also by a configuration that knows nothing of ports."""
-        hands = wiring.machine(self.with_port())
-        hands.snapshot.protect()
+        owned = self.owned(port_dca=True, dca_off_ports=(PORT,))
+        owned.snapshot.protect()
         RootPorts([PORT], self.roots.pci).off()
         self.assertEqual(0, self.run_it("restore")[0])
         self.assertEqual(FOUND, self.pci.register(PORT))
@@ -345,7 +341,7 @@ class Wired(test_restore.MachineCase):
         """Only Skylake and Cascade Lake have the register."""
         self.be("ice lake")
         with self.assertRaisesRegex(HardwareError, "port_dca: .*Skylake"):
-            wiring.machine(self.with_port())
+            self.owned(port_dca=True)
 
     def test_options(self):
         """Ports without the switch, and words that are no address, are mistakes."""

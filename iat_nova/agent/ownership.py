@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ownership of one machine: the only writer, from the first look at the host to its restore.
+
+An agent that takes a host adopts, or restores, the settings of the last agent. An agent that ends
+restores the original settings, unless the next agent adopts its settings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import logging
+from collections.abc import Iterator
+
+from iat_nova.agent import restoring
+from iat_nova.agent.hand_over import HandOverFiles, Left, Succession, recover
+from iat_nova.agent.interlock import Outside
+from iat_nova.conf import Settings
+from iat_nova.enforcement.snapshot import Snapshot
+from iat_nova.hardware import probe
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cpu_watch import settled
+from iat_nova.hardware.machine import Machine
+from iat_nova.hardware.resctrl import Resctrl
+
+LOG = logging.getLogger("iat_nova")
+
+
+@dataclasses.dataclass(frozen=True)
+class Ownership:
+    """An agent's ownership of a machine.
+
+    `snapshot` has the original settings; None for a machine in memory, which needs none.
+    `left_files`: files in which an agent leaves its state to the next. `succession` hands the
+    machine over; None for interfaces that cannot be handed over.
+    """
+
+    machine: Machine
+    snapshot: Snapshot | None = None
+    left_files: HandOverFiles | None = None
+    succession: Succession | None = None
+
+    @contextlib.contextmanager
+    def held(self, *, adopt: bool = False) -> Iterator[Left | None]:
+        """Be the machine's only writer, after restoring what a crash may have left.
+
+        `adopt`: go on instead with the state of the last agent, which is returned then. Nothing is
+        saved before the first write: an agent that only observes has nothing to restore.
+        Raises `HardwareError` while another process writes, or if the host cannot be restored.
+        Settings of CPUs that are offline at the end stay in the snapshot.
+        """
+        if self.snapshot is None:
+            yield None
+            return
+        with self.snapshot.only_writer():
+            adopted = self._adopted() if self._recovered() and adopt else None
+            if adopted is None:
+                self._restore_left(self.snapshot)
+            try:
+                yield adopted
+            finally:
+                if not self.snapshot.handed_over:  # the agent did so when it ended, if it could
+                    self._restore(self.snapshot)
+
+    def finish(self) -> None:
+        """Restore settings that an earlier restore could not reach and that are in reach now."""
+        if self.snapshot is None or not self.snapshot.unfinished:
+            return
+        watch = self.machine.watch()
+        watch.begin()
+        restored = self.snapshot.finish()
+        for line in restored.done:
+            LOG.info("in reach again and restored: %s", line)
+        if restored.not_done:
+            level = logging.WARNING if watch.moved() is None else logging.INFO
+            for line in restored.not_done:
+                LOG.log(level, "not restored: %s", line)
+
+    def outside(self) -> Outside:
+        """Return the questions about other programs and the host that the interlock asks."""
+        return Outside(
+            owners=self.owners,
+            changes=self.machine.inspect,
+            unrestored=self._unrestored,
+            missing=self.machine.missing,
+            cpus=self.machine.watch(),
+            guard=self._guard,
+        )
+
+    def owners(self) -> tuple[str, ...]:
+        """Return the other programs that allocate cache now. Raises `HardwareError`."""
+        host = self.machine.host
+        if host is None or self.snapshot is None:
+            return ()
+        return probe.owners(host, ours=restoring.groups_of_libpqos(self.snapshot, host))
+
+    def _guard(self) -> None:
+        """Keep the lock of the host's one writer. Raises `HardwareError`."""
+        if self.snapshot is not None:
+            self.snapshot.keep_lock()
+
+    def _unrestored(self) -> tuple[str, ...]:
+        """Return settings that no restore could reach yet, because their CPUs are offline."""
+        return () if self.snapshot is None else restoring.out_of_reach(self.snapshot.unreached)
+
+    def _restore_left(self, snapshot: Snapshot) -> None:
+        """Restore the settings of an earlier agent, and remove its groups and its hand-over."""
+        for line in settled(self.machine.watch(), snapshot.put_back).done:
+            LOG.warning("an earlier agent had not restored the host; now: %s", line)
+        host = self.machine.host
+        if host is not None and (groups := host.resctrl.remove_left_over()):
+            LOG.warning("%s; %s", "; ".join(groups), restoring.NO_SNAPSHOT)
+        if self.left_files is not None and self.left_files.there:
+            self.left_files.remove()
+            LOG.warning("%s: this agent cannot take over; removed", self.left_files.path)
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        """Restore the original settings at the end."""
+        restored = settled(self.machine.watch(), lambda: restoring.all_back(snapshot))
+        for line in restored.done:
+            LOG.info("restored: %s", line)
+        for line in restoring.out_of_reach(restored.left):
+            LOG.info("not restored yet: %s", line)
+
+    def _recovered(self) -> bool:
+        """Write a lost snapshot again from the hand-over; return whether nothing failed."""
+        if self.snapshot is not None and self.left_files is not None:
+            try:
+                recover(self.snapshot, self.left_files)
+            except HardwareError as error:
+                LOG.warning("what the last agent handed over is not adopted: %s", error)
+                return False
+        return True
+
+    def _adopted(self) -> Left | None:
+        """Adopt the state of the last agent; return None if there is none, or it does not fit."""
+        if self.succession is None:
+            return None
+        try:
+            return self.succession.take()
+        except HardwareError as error:
+            LOG.warning("what the last agent handed over is not adopted: %s", error)
+            return None
+
+
+def ownership(settings: Settings, machine: Machine) -> Ownership:
+    """Return the ownership of a machine, before anything is locked or written."""
+    if machine.host is None:
+        return Ownership(machine)
+    snapshot = restoring.snapshot(settings, machine.host, machine.parts)
+    left_files = restoring.hand_over_files(settings)
+    succession = None
+    if isinstance(machine.allocator, Resctrl):
+        succession = Succession(
+            left_files,
+            snapshot,
+            machine.allocator,
+            machine.ddio,
+            settings.strategy,
+            importlib.metadata.version("iat-nova"),
+            machine.forget,
+        )
+    return Ownership(machine, snapshot, left_files, succession)
