@@ -15,39 +15,32 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from iat_nova.agent.hand_over import Left, Succession
+from iat_nova.agent.hand_over import Left
 from iat_nova.agent.holding import Holding
-from iat_nova.agent.interlock import ALONE, Interlock, Outside
-from iat_nova.agent.journal import Journal
-from iat_nova.agent.monitoring import Following, Monitored, TenantMonitor
+from iat_nova.agent.interlock import Interlock
+from iat_nova.agent.monitoring import Following, Monitored
 from iat_nova.agent.offline import OfflineCpus
-from iat_nova.agent.policy_keeper import PolicyKeeper, Render
+from iat_nova.agent.parts import Parts
 from iat_nova.agent.sampling import Sampler
-from iat_nova.agent.shadow import Shadow, decide
-from iat_nova.common.clock import Clock
+from iat_nova.agent.shadow import decide
 from iat_nova.common.last_good import LastGood
 from iat_nova.common.untrusted import worded
 from iat_nova.enforcement.ddio_check import DdioCheck
-from iat_nova.enforcement.enforcer import Effective, Enforcer
-from iat_nova.hardware.api import Counters, DomainOffline, HardwareError
+from iat_nova.enforcement.enforcer import Effective
+from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.layout.plan import LayoutError
 from iat_nova.model import (
     CacheDomain,
     Decision,
     DomainInventory,
     Facts,
-    Hold,
     Parameters,
-    Pause,
     Sample,
 )
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy
-from iat_nova.store.records import Placement
-from iat_nova.strategies.api import Strategy
 
 FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
 LEAST_SAMPLE_S = 0.05  # rates over less than this are noise, however often we are woken
@@ -57,74 +50,27 @@ class ThreadDied(Exception):
     """A thread the loop relies on ended by an error nobody expected; the host is restored."""
 
 
-Comparison = Callable[[Policy, Facts], tuple[Placement | None, str | None]]
-"""Returns what Placement is offered beside what the host can keep, and how they differ."""
-
-
-class FactsSource(Protocol):
-    """What the loop needs of an inventory: `changed` is set whenever `facts` are worth a look."""
-
-    changed: threading.Event
-
-    def facts(self) -> Facts:
-        """Return a full picture of the host; never raises."""
-
-
 class Agent:
     """Joins the parts and holds the controller's state of every cache domain.
 
-    `holds` returns the tenants a person holds, and at how many ways.
-    `placement` says what Placement is offered, what the host can keep, and how they differ;
-    `drift` in what the files of policy and configuration differ from what runs.
-    `read_policy` reads the policy anew and raises `PolicyError`; `policy` is what it has returned
-    already; `render_policy` renders it for other facts of the host,
-    None: never; `make_strategy` makes the strategy for its parameters; `paused` says whether an
-    operator holds the present masks.
-    `observe` forbids every write from the start; `outside` says what others do. `monitor` counts
-    what tenants have in the LLC; None: nobody does. `succession` hands over to the next agent;
-    None: every end restores. `left`: what was adopted of the last one.
-    `tenants` is the last picture by cache domain.
+    `tenants` is the latest inventory of tenants by cache domain.
     """
 
-    def __init__(
-        self,
-        *,
-        inventory: FactsSource,
-        read_policy: Callable[[], Policy],
-        policy: Policy | None = None,
-        render_policy: Render | None = None,
-        make_strategy: Callable[[Parameters], Strategy],
-        counters: Counters,
-        enforcer: Enforcer,
-        journal: Journal,
-        clock: Clock,
-        paused: Callable[[], Pause | None],
-        holds: Callable[[], tuple[Hold, ...]] = tuple,
-        placement: Comparison = lambda policy, facts: (None, None),
-        drift: Callable[[Policy], tuple[Reason, ...]] = lambda running: (),
-        observe: bool = False,
-        outside: Outside = ALONE,
-        shadow: Shadow | None = None,
-        monitor: TenantMonitor | None = None,
-        succession: Succession | None = None,
-        left: Left | None = None,
-    ) -> None:
-        self.inventory = inventory
-        self.make_strategy = make_strategy
-        self.counters = counters if monitor is None else Monitored(counters, monitor)
+    def __init__(self, parts: Parts) -> None:
+        monitor, cpus = parts.monitor, parts.outside.cpus
+        self.inventory, self.policies = parts.inventory, parts.policies
+        self.enforcer, self.journal, self.clock = parts.enforcer, parts.journal, parts.clock
+        self.counters = parts.counters if monitor is None else Monitored(parts.counters, monitor)
         self._following = (
-            None if monitor is None else Following(monitor, journal, clock, outside.cpus)
+            None if monitor is None else Following(monitor, self.journal, self.clock, cpus)
         )
-        self.enforcer = enforcer
-        self.journal = journal
-        self.clock = clock
-        self.paused = paused
-        self.holding = Holding(holds, journal)
-        self.placement = placement
-        self.drift = drift
-        self.shadow = shadow
-        self.interlock = Interlock(enforcer, journal, clock, outside, observe=observe)
-        self._offline = OfflineCpus(outside.cpus, enforcer, journal)
+        self.make_strategy, self.shadow = parts.make_strategy, parts.shadow
+        self.paused, self.placement, self.drift = parts.paused, parts.placement, parts.drift
+        self.holding = Holding(parts.holds, self.journal)
+        self.interlock = Interlock(
+            self.enforcer, self.journal, self.clock, parts.outside, observe=parts.observe
+        )
+        self._offline = OfflineCpus(cpus, self.enforcer, self.journal)
         self._stop = threading.Event()
         self._failure: str | None = None
         self._sampler = Sampler()
@@ -136,12 +82,10 @@ class Agent:
         self._fixed: set[int] = set()  # domains whose DDIO register was found without effect
         self._polled_s = -math.inf
         self._domains: tuple[CacheDomain, ...] = ()  # as they are, whoever is in them
-        self._succession = succession
-        if left is not None:
-            self._adopt(left)
-        first = policy or read_policy()
-        self.policies = PolicyKeeper(first, read_policy, render_policy, journal, inventory.changed)
-        self._take(first.parameters)
+        self._succession = parts.succession
+        if parts.left is not None:
+            self._adopt(parts.left)
+        self._take(self.policy.parameters)
 
     @property
     def policy(self) -> Policy:

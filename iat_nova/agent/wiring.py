@@ -15,8 +15,10 @@ from iat_nova.agent import policy_file
 from iat_nova.agent.freshness import Freshness
 from iat_nova.agent.hand_over import Left
 from iat_nova.agent.journal import Journal
-from iat_nova.agent.loop import Agent, FactsSource
+from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership
+from iat_nova.agent.parts import FactsSource, Parts
+from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.agent.provider import ProviderFiles
 from iat_nova.agent.shadow import Shadow
 from iat_nova.agent.shadow_policy import ShadowPolicy
@@ -214,11 +216,9 @@ def agent(
         name = settings.shadow or settings.strategy
         shadow = Shadow(name, make_shadow, parameters, machine.clock.wall(), shadow_policy)
     pause, holds = PauseFile(settings.state_dir), Holds(settings.state_dir)
-    return Agent(
+    parts = Parts(
         inventory=source,
-        read_policy=read_policy,
-        policy=first,
-        render_policy=policy_file.again,
+        policies=PolicyKeeper(first, read_policy, policy_file.again, journal, source.changed),
         make_strategy=make_strategy,
         counters=counters,
         enforcer=enforcer(owned),
@@ -235,6 +235,7 @@ def agent(
         succession=owned.succession,
         left=left,
     )
+    return Agent(parts)
 
 
 def host_reader(

@@ -20,12 +20,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent
+from iat_nova.agent.parts import Parts
 from iat_nova.bench import fake
 from iat_nova.bench.loop import (
     SteadyPolicy,
     VirtualClock,
     emulated_status,
     emulated_tenant,
+    steady,
 )
 from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts
@@ -266,16 +268,18 @@ def _measure(
     )
     with contextlib.closing(history):
         policy = SteadyPolicy(parameters, *inventories)
-        agent = Agent(
-            inventory=_BusyInventory(inventories, clock),
-            read_policy=lambda: policy,  # type: ignore[arg-type,return-value]
+        inventory = _BusyInventory(inventories, clock)
+        journal = Journal(history, emulated_status(strategy, parameters), clock)
+        parts = Parts(
+            inventory=inventory,
+            policies=steady(policy, journal, inventory.changed),
             make_strategy=lambda parameters: registry.make(strategy, parameters),
             counters=_Counters(inventories, clock, change_s),
             enforcer=Enforcer(fake.FakeAllocator(domains), fake.FakeDdio(domains), None),
-            journal=Journal(history, emulated_status(strategy, parameters), clock),
+            journal=journal,
             clock=clock,
-            paused=lambda: None,
         )
+        agent = Agent(parts)
         agent.get_tenant_info()
         agent.poll()
         history.flush()

@@ -33,6 +33,8 @@ from iat_nova.agent import wiring
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership, ownership
+from iat_nova.agent.parts import Parts
+from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.bench import fake
 from iat_nova.common.clock import SystemClock
 from iat_nova.enforcement.enforcer import Enforcer
@@ -180,6 +182,11 @@ class SteadyPolicy:
         return Classified(self._inventories, {}, (), {})
 
 
+def steady(policy: Any, journal: Journal, changed: threading.Event) -> PolicyKeeper:
+    """Keep the bench's own policy in force."""
+    return PolicyKeeper(policy, lambda: policy, None, journal, changed)
+
+
 class _Stopwatch:
     """Adds up the time spent in wrapped calls since the last `take`."""
 
@@ -288,16 +295,17 @@ class _Case:
         journal = Journal(self.history, emulated_status(self.strategy, parameters), self.clock)
         journal.iteration = self.record.wrap(journal.iteration)  # type: ignore[method-assign]
         journal.status = self.record.wrap(journal.status)  # type: ignore[method-assign]
-        agent = Agent(
-            inventory=SteadyInventory(self.hardware.domain),
-            read_policy=lambda: policy,  # type: ignore[arg-type,return-value]
+        inventory = SteadyInventory(self.hardware.domain)
+        parts = Parts(
+            inventory=inventory,
+            policies=steady(policy, journal, inventory.changed),
             make_strategy=lambda parameters: strategy,
             counters=self.counters,
             enforcer=self._enforcer(),
             journal=journal,
             clock=self.clock,
-            paused=lambda: None,
         )
+        agent = Agent(parts)
         agent.poll = self.read.wrap(agent.poll)  # type: ignore[method-assign]
         return agent
 

@@ -17,6 +17,8 @@ from typing import Any
 from iat_nova import policy
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent
+from iat_nova.agent.parts import Parts
+from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.common.clock import Clock
 from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.api import DomainCounts
@@ -290,18 +292,19 @@ def _agent(
 
     unmasked = dataclasses.replace(scenario, masks={})
     history = History(history_path, max_age_s=1e12, max_bytes=1 << 40, clock=server)
-    return Agent(
-        inventory=_Tenants(server),
-        read_policy=lambda: chosen,
+    tenants, journal = _Tenants(server), Journal(history, status, server)
+    parts = Parts(
+        inventory=tenants,
+        policies=PolicyKeeper(chosen, lambda: chosen, None, journal, tenants.changed),
         make_strategy=lambda numbers: _Found(
             strategies.make(name, numbers, options), scenario if first else unmasked
         ),
         counters=server,
         enforcer=_Enforcer(server, server, ports=server),
-        journal=Journal(history, status, server),
+        journal=journal,
         clock=clock,
-        paused=lambda: None,
     )
+    return Agent(parts)
 
 
 class _Found:

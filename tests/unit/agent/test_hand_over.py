@@ -14,6 +14,8 @@ from unittest import mock
 
 from iat_nova.agent import hand_over, restoring, wiring
 from iat_nova.agent.loop import Agent, ThreadDied
+from iat_nova.agent.parts import Parts
+from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.conf import STATE_DIR_VARIABLE
 from iat_nova.hardware.api import CoreCounts, Counts, HardwareError
@@ -154,19 +156,21 @@ class HandOverCase(test_restore.MachineCase):
                 with mock.patch("iat_nova.agent.wiring.read_host", lambda found, *a, **k: found):
                     return read()
 
-            self.agent = Agent(
-                inventory=Source(host),
-                read_policy=lambda: policy,
+            source, journal = Source(host), Told(self.told, self.decided, self.noted)
+            parts = Parts(
+                inventory=source,
+                policies=PolicyKeeper(policy, lambda: policy, None, journal, source.changed),
                 make_strategy=lambda parameters: registry.make(self.strategy, parameters),
                 counters=Counters(clock),
                 enforcer=wiring.enforcer(owned),
-                journal=Told(self.told, self.decided, self.noted),
+                journal=journal,
                 clock=clock,
                 paused=lambda: self.pause,
                 outside=owned.outside(),
                 succession=owned.succession,
                 left=left,
             )
+            self.agent = Agent(parts)
             self.first_found = host().domains[0].ddio_found
             self.agent.run(clock.now_s + seconds)
 

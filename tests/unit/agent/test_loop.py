@@ -17,6 +17,8 @@ from iat_nova.agent.endings import Endings
 from iat_nova.agent.interlock import Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent, ThreadDied
+from iat_nova.agent.parts import Parts
+from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.bench.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.enforcement.enforcer import Enforcer
@@ -227,17 +229,22 @@ class AgentTest(unittest.TestCase):
         history = History(self.path, max_age_s=1e9, max_bytes=1 << 24, clock=self.clock)
         self.addCleanup(history.close)
         status = Status("enforce", 1, "0", "iat", 1.0, 0.0, Parameters())
-        self.agent = Agent(
+        journal = Journal(history, status, self.clock, watchdog=self.watchdog)
+        policies = PolicyKeeper(
+            self.read_policy(), lambda: self.read_policy(), None, journal, self.inventory.changed
+        )
+        parts = Parts(
             inventory=self.inventory,
-            read_policy=self.read_policy,
+            policies=policies,
             make_strategy=lambda parameters: self.strategy,
             counters=self.counters,
             enforcer=Enforcer(self.allocator, self.ddio),
-            journal=Journal(history, status, self.clock, watchdog=self.watchdog),
+            journal=journal,
             clock=self.clock,
             paused=lambda: self.pause,
             **options,
         )
+        self.agent = Agent(parts)
         return self.agent
 
     def run_for(self, seconds: float, *planned, **options) -> Agent:
@@ -738,17 +745,6 @@ class AgentTest(unittest.TestCase):
         self.run_for(4.0, lambda: None, reload)
         self.assertEqual(5, len(self.decisions()))
         self.assertIn("does not load", self.status().status.problems[0].text)
-
-    def test_a_policy_that_was_read_before_the_start_is_not_read_again(self) -> None:
-        """To render one may take a process of its own."""
-        first, self.policy = self.policy, AssertionError("read again")
-        self.assertIs(first, self.make(policy=first).policy)
-
-    def test_a_broken_policy_at_start_is_no_start(self) -> None:
-        """The error reaches whoever starts the agent."""
-        self.policy = PolicyError([Problem("classes", 3, "not a list")], "p.yaml")
-        with self.assertRaises(PolicyError):
-            self.make()
 
     def test_a_broken_policy_at_a_reload_leaves_the_old_one(self) -> None:
         """The error is shown in the status; a mended one takes its place."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One agent a state directory, and a start that says why it cannot be."""
+"""The reader of a host's facts, and the policy of an agent that starts."""
 
 import dataclasses
 import shutil
@@ -7,11 +7,16 @@ import unittest
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import wiring
+from iat_nova.agent import policy_file, wiring
+from iat_nova.agent.loop import Agent
+from iat_nova.agent.ownership import Ownership
+from iat_nova.bench import fake
+from iat_nova.bench.loop import SteadyInventory
 from iat_nova.common.clock import SystemClock
 from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.model import WayMask
+from iat_nova.policy import PolicyError, Problem
 from tests.unit.hardware import trees
 
 
@@ -47,3 +52,28 @@ class HostReaderTest(unittest.TestCase):
         shutil.rmtree(self.tree.root)
         with self.assertRaisesRegex(OSError, "no L3 cache allocation there"):
             self.read()
+
+
+class FirstPolicy(unittest.TestCase):
+    def start(self) -> Agent:
+        """Make an agent on a machine in memory."""
+        folder = trees.folder(self)
+        settings = dataclasses.replace(conf.load([]), state_dir=folder)
+        machine = Machine(mock.Mock(), fake.FakeAllocator(), fake.FakeDdio(), SystemClock())
+        source = SteadyInventory(fake.SKYLAKE)
+        agent = wiring.agent(settings, Ownership(machine), source, lambda: source.facts().host)
+        self.addCleanup(agent.journal.close)
+        return agent
+
+    def test_it_is_read_once(self) -> None:
+        """To render a policy may take a process of its own."""
+        with mock.patch.object(policy_file, "load", wraps=policy_file.load) as load:
+            self.start()
+        load.assert_called_once()
+
+    def test_a_broken_policy_is_no_start(self) -> None:
+        """The error reaches the command that starts the agent."""
+        error = PolicyError([Problem("classes", 3, "not a list")], "p.yaml")
+        broken = mock.patch.object(policy_file, "load", side_effect=error)
+        with broken, self.assertRaises(PolicyError):
+            self.start()

@@ -10,6 +10,9 @@ import sys
 from prometheus_client import exposition
 
 from iat_nova.agent.journal import Journal
+from iat_nova.agent.loop import Agent
+from iat_nova.agent.parts import Parts
+from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.model import Parameters, WayMask
 from iat_nova.report import exporter
 from iat_nova.report.observed import Observer
@@ -67,16 +70,18 @@ class ConfineTest(CliCase):
             counters.ddio_per_s = (1e6, 400e6)
 
         clock.planned = [lambda: None, lambda: None, look, burst, lambda: None, lambda: None, look]
-        test_agent.Agent(
-            inventory=test_agent.Inventory(),
-            read_policy=test_agent.Policy,
+        inventory, policy = test_agent.Inventory(), test_agent.Policy()
+        journal = Journal(history, status, clock, self.observer)
+        parts = Parts(
+            inventory=inventory,
+            policies=PolicyKeeper(policy, lambda: policy, None, journal, inventory.changed),
             make_strategy=lambda parameters: registry.make("confine", parameters),
             counters=counters,
             enforcer=test_agent.Enforcer(allocator, test_agent.FakeDdio()),
-            journal=Journal(history, status, clock, self.observer),
+            journal=journal,
             clock=clock,
-            paused=lambda: None,
-        ).run(clock.now() + 7.0)
+        )
+        Agent(parts).run(clock.now() + 7.0)
 
     def test_its_masks_are_on_the_hardware(self) -> None:
         """Everything first, the lowest two ways during the burst."""
