@@ -22,7 +22,7 @@ from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.parts import Parts
 from iat_nova.bench import fake
-from iat_nova.bench.loop import (
+from iat_nova.bench.steady import (
     SteadyPolicy,
     VirtualClock,
     emulated_status,

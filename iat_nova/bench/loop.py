@@ -21,10 +21,9 @@ import gc
 import os
 import statistics
 import tempfile
-import threading
 import time
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -34,8 +33,15 @@ from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership, ownership
 from iat_nova.agent.parts import Parts
-from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.bench import fake
+from iat_nova.bench.steady import (
+    SteadyInventory,
+    SteadyPolicy,
+    VirtualClock,
+    emulated_status,
+    emulated_tenant,
+    steady,
+)
 from iat_nova.common.clock import SystemClock
 from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware import events
@@ -44,18 +50,9 @@ from iat_nova.hardware.perf import PerfCounters
 from iat_nova.layout import plan as layout
 from iat_nova.model import (
     CacheDomain,
-    DeviceModel,
     DomainInventory,
-    Facts,
-    HostFacts,
     Parameters,
-    Priority,
-    Tenant,
-    TenantKind,
-    WayRequest,
 )
-from iat_nova.policy import Classified
-from iat_nova.store.records import Status
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 
@@ -133,58 +130,6 @@ def real_machine(settings: conf.Settings) -> Ownership:
     if owners:
         raise HardwareError("; ".join(owners))
     return owned
-
-
-class VirtualClock:
-    """Virtual time: a second an iteration."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def now(self) -> float:
-        """Return the virtual seconds."""
-        return self.now_s
-
-    def wall(self) -> float:
-        """Return the time of day."""
-        return time.time()
-
-    def wait(self, wake: threading.Event, seconds: float) -> bool:
-        """Let time pass at once."""
-        self.now_s += seconds
-        return wake.is_set()
-
-
-class SteadyInventory:
-    """A host whose tenants never change."""
-
-    def __init__(self, *domains: CacheDomain) -> None:
-        self.changed = threading.Event()
-        cpus = tuple(cpu for domain in domains for cpu in domain.cpus)
-        self._facts = Facts(HostFacts("bench", domains, cpus), (), None)
-
-    def facts(self) -> Facts:
-        """Return the host without its guests."""
-        return self._facts
-
-
-class SteadyPolicy:
-    """The bench's tenants, the same for all facts."""
-
-    warnings = ()
-
-    def __init__(self, parameters: Parameters, *inventories: DomainInventory) -> None:
-        self._inventories = {one.domain.id: one for one in inventories}
-        self.parameters = parameters
-
-    def classify(self, facts: Facts, io_before: Mapping[str, bool]) -> Classified:
-        """Return the tenants."""
-        return Classified(self._inventories, {}, (), {})
-
-
-def steady(policy: Any, journal: Journal, changed: threading.Event) -> PolicyKeeper:
-    """Keep the bench's own policy in force."""
-    return PolicyKeeper(policy, lambda: policy, None, journal, changed)
 
 
 class _Stopwatch:
@@ -427,33 +372,3 @@ def _inventory(domain: CacheDomain, tenants: int, cores: int) -> DomainInventory
     """A stack and guests, PC and BE in turn, every other one with I/O, in one cache domain."""
     places = [domain.cpus[number * cores : (number + 1) * cores] for number in range(tenants)]
     return DomainInventory(domain, tuple(emulated_tenant(n, cpus) for n, cpus in enumerate(places)))
-
-
-def emulated_tenant(number: int, cpus: tuple[int, ...]) -> Tenant:
-    """Return the stack (0) or a guest."""
-    stack = number == 0
-    io = stack or number % 4 in (1, 2)
-    priority = Priority.PC if number % 4 in (1, 3) else Priority.BE
-    return Tenant(
-        id="stack" if stack else f"00000000-0000-4000-8000-{number:012d}/{number}",
-        name="vswitch" if stack else f"guest{number}",
-        kind=TenantKind.STACK if stack else TenantKind.GUEST,
-        priority=Priority.STACK if stack else priority,
-        io=io,
-        cpus=cpus,
-        ways=WayRequest(1, 2 if stack else 1, 11),
-        model=DeviceModel.SLICING if io and not stack else DeviceModel.NONE,
-    )
-
-
-def emulated_status(strategy: str, parameters: Parameters) -> Status:
-    """Return what the agent of a bench says of itself."""
-    return Status(
-        mode="enforce",
-        pid=os.getpid(),
-        version="bench",
-        strategy=strategy,
-        interval_s=parameters.interval_s,
-        started_s=0.0,
-        parameters=parameters,
-    )
