@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from iat_nova.agent.loop import Agent
+from iat_nova.model.message import message
 
 LOG = logging.getLogger("iat_nova")
 
@@ -67,8 +68,8 @@ class Endings:
         """
         name = died.thread.name if died.thread else "unknown"
         LOG.error("thread %s", name, exc_info=died.exc_value)
-        text = f"thread {name} ended by an error nobody expected: {died.exc_value!r}"
-        self._do(lambda agent: agent.fail(text))
+        said = message("thread-died", thread=name, error=repr(died.exc_value))
+        self._do(lambda agent: agent.fail(said))
 
     def _do(self, action: Callable[[Agent], None]) -> None:
         with self._lock:

@@ -11,6 +11,8 @@ import math
 import time
 from collections.abc import Callable
 
+from iat_nova.model.message import Message, message
+
 OVERDUE_PERIODS = 2  # one may be missed: a look that was under way, a process that was stopped
 
 
@@ -32,11 +34,8 @@ class Freshness:
         self._looked_s = self._now()
 
     @property
-    def problem(self) -> str | None:
-        """That no look came for too long; None while all is well. Worded the same as it ages."""
+    def problem(self) -> Message | None:
+        """Warning that the inventory is overdue, or None. Constant, so that it is logged once."""
         if self._now() - self._looked_s <= self._overdue_s:
             return None
-        return (
-            f"libvirt and Open vSwitch were not looked at for {self._overdue_s:g} s, twice "
-            "reconcile_s: guests that come or go are not seen; restart the agent"
-        )
+        return message("inventory-old", overdue_s=self._overdue_s)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from iat_nova.agent.journal import Journal
 from iat_nova.model import DomainInventory, Hold, Layout
+from iat_nova.model.message import message
 from iat_nova.model.reasons import Code
 from iat_nova.policy import holds
 
@@ -34,11 +35,13 @@ class Holding:
         here = {one.key for seen in held.values() for one in seen.tenants if one.ways.held}
         for hold in former:
             if all(hold.tenant != one.tenant for one in self.known):
-                text = f"{hold.name} is not asked to be held any more"
-                self._journal.solved(Code.HOLD_NOT_KEPT, text, hold.tenant)
+                over = message("hold-asked-no-more", name=hold.name)
+                self._journal.solved(Code.HOLD_NOT_KEPT, over, hold.tenant)
         for hold, why in refused.items():
-            text = f"{hold.name} cannot be held at {hold.ways} ways: {why}" if hold.ways else why
-            self._journal.problem(Code.HOLD_NOT_KEPT, text, hold.tenant)
+            problem = message("hold-unreadable", error=why)
+            if hold.ways:
+                problem = message("hold-refused", name=hold.name, ways=hold.ways, cause=why)
+            self._journal.problem(Code.HOLD_NOT_KEPT, problem, hold.tenant)
         self._journal.holds(tuple(one for one in self.known if one.tenant in here))
         return held
 
@@ -51,8 +54,8 @@ class Holding:
                 continue
             problem = holds.kept(tenant, layout)
             if problem is not None:
-                problem = f"{tenant.name} does not have the ways at which it is held: {problem}"
-            over = f"{tenant.name} has the ways at which it is held"
+                problem = message("hold-not-kept", name=tenant.name, cause=problem)
+            over = message("hold-kept", name=tenant.name)
             self._journal.note(Code.HOLD_NOT_KEPT, problem, over, tenant.key)
 
     def _now(self) -> tuple[Hold, ...]:

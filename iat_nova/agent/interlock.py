@@ -26,15 +26,11 @@ from iat_nova.enforcement.snapshot import HostTaken, Restored
 from iat_nova.hardware.api import HardwareError, LastingRefusal
 from iat_nova.hardware.cpu_watch import FIXED, TRIES, Cpus
 from iat_nova.model import Facts
+from iat_nova.model.message import Message, Value, as_message, message
 from iat_nova.model.reasons import Code
-from iat_nova.report import words
 
-OBSERVING = (
-    "mode = observe; to have masks written set [iat] mode = enforce and restart iat-nova-agent"
-)
-
-Tell = Callable[[], tuple[str, ...]]
-"""Looks, and returns what it found, one sentence each. May raise `HardwareError`."""
+Tell = Callable[[], tuple[str | Message, ...]]
+"""Looks, and returns what it found, one message each. May raise `HardwareError`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,13 +78,15 @@ class Interlock:
         self._retry = Retry()
         self._lasting = False
         self._taken = False
-        self._refusal = ""
+        self._refusal = message("several", causes=())
         self._cpus_moved = False  # during a restore: the loop has not seen that
-        self._reasons = {Code.OBSERVE_CONFIGURED: OBSERVING} if observe else {}
+        self._reasons: dict[Code, Message] = {}
+        if observe:
+            self._reasons[Code.OBSERVE_CONFIGURED] = message("observe-configured")
 
     @property
-    def reasons(self) -> Mapping[Code, str]:
-        """Why nothing may be written, in words; empty when it may."""
+    def reasons(self) -> Mapping[Code, Message]:
+        """Why nothing may be written; empty when it may."""
         return self._reasons
 
     def check(self) -> bool:
@@ -96,13 +94,13 @@ class Interlock:
         self._guard()
         if not self._taken:
             self._keep_snapshot()
-        missing = "; ".join(self._outside.missing())
-        if missing and Code.RESCTRL_UNMOUNTED not in self._reasons:
+        missing = self._missing()
+        if missing is not None and Code.RESCTRL_UNMOUNTED not in self._reasons:
             self._only_observe(Code.RESCTRL_UNMOUNTED, missing)
             self.restore()
         self._try_again()
         moved, self._cpus_moved = self._cpus_moved, False
-        return moved or (not missing and Code.RESCTRL_UNMOUNTED in self._reasons)
+        return moved or (missing is None and Code.RESCTRL_UNMOUNTED in self._reasons)
 
     def _guard(self) -> None:
         """Stay the host's only writer; leave the host alone where another process became that."""
@@ -112,17 +110,17 @@ class Interlock:
             self._outside.guard()
         except HostTaken as error:
             self._taken = True
-            what = f"another writer took over this host (enforcement off until restart): {error}"
-            self._only_observe(Code.WRITER_LOCK, what)
+            taken = message("other-writer", error=as_message(error))
+            self._only_observe(Code.WRITER_LOCK, taken)
         except HardwareError as error:
             if Code.WRITER_LOCK not in self._reasons:
                 self._only_observe(
                     Code.WRITER_LOCK,
-                    f"the writer's lock is lost: {error}",
+                    message("writer-lock-lost", error=as_message(error)),
                 )
                 self.restore()
         else:
-            self._tell(Code.WRITER_LOCK, "", "the writer's lock is held again")
+            self._tell(Code.WRITER_LOCK, None, message("writer-lock-held"))
 
     def _keep_snapshot(self) -> None:
         """Have the original settings on disk; without them, restore and only observe.
@@ -136,9 +134,10 @@ class Interlock:
                 self.refused(error)
             return
         if lost:
-            self._journal.problem(Code.SNAPSHOT_LOST, f"snapshot written again from memory: {lost}")
+            problem = message("snapshot-rewritten", error=as_message(lost))
+            self._journal.problem(Code.SNAPSHOT_LOST, problem)
         else:
-            self._journal.solved(Code.SNAPSHOT_LOST, "the snapshot is on disk")
+            self._journal.solved(Code.SNAPSHOT_LOST, message("snapshot-kept"))
 
     def _try_again(self) -> None:
         """Allow writes again when a refusal's pause is over and nothing of ours is left."""
@@ -153,11 +152,11 @@ class Interlock:
             self._wait(self._refusal)
             return
         del self._reasons[Code.REFUSED]
-        self._journal.tell("the write that was refused is tried again")
+        self._journal.tell(message("write-tried-again"))
 
     def accepted(self) -> None:
         """A write was taken."""
-        self._journal.solved(Code.REFUSED, "writes are taken again")
+        self._journal.solved(Code.REFUSED, message("writes-accepted"))
 
     def look(self, facts: Facts) -> None:
         """Look for other owners and foreign hands; put the host back where there are."""
@@ -167,38 +166,46 @@ class Interlock:
         try:
             self._look(facts)
         except HardwareError as error:
-            if self.excuses("cannot check for other cache users"):
+            if self.excuses("cpus-moved-checking"):
                 return
-            problem = f"cannot check for other cache users: {error}"
-        over = "other cache users can be checked for again"
-        self._journal.note(Code.OWNERS_UNKNOWN, problem, over)
+            problem = message("owners-unknown", error=as_message(error))
+        self._journal.note(Code.OWNERS_UNKNOWN, problem, message("owners-known"))
 
-    def excuses(self, failure: str) -> bool:
-        """Whether CPUs came or went, so that a failure means nothing; logged as an event."""
+    def excuses(self, failure: str, **values: Value) -> bool:
+        """Whether CPUs came or went, so that a failure means nothing; logged as an event.
+
+        `failure` is the code of that event, `values` are its values beside the CPUs.
+        """
         event = self._outside.cpus.moved()
         if event is not None:
-            self._journal.tell(f"{failure}: {event} meanwhile; retrying")
+            self._journal.tell(message(failure, event=as_message(event), **values))
         return event is not None
 
     def _wait_for(self, sources: tuple[str, ...]) -> None:
         """Observe until each source has answered once: whose CPUs are whose is not known before."""
-        text = f"waiting for the first answer of {' and of '.join(sources)}" if sources else ""
-        self._tell(Code.SOURCE_UNANSWERED, text, "every source has answered")
+        waits = message("sources-unanswered", sources=sources) if sources else None
+        self._tell(Code.SOURCE_UNANSWERED, waits, message("sources-answered"))
 
     def _look(self, facts: Facts) -> None:
-        guests = ", ".join(sorted(guest.name for guest in facts.guests if guest.cachetune))
-        missing = "; ".join(self._outside.missing())
-        gone = "the other owner of cache has gone"
-        tuned = f"libvirt allocates cache to {guests} (cachetune)" if guests else ""
-        self._tell(Code.RESCTRL_UNMOUNTED, missing, "resctrl is mounted again")
+        guests = tuple(sorted(guest.name for guest in facts.guests if guest.cachetune))
+        missing, gone = self._missing(), message("other-owners-gone")
+        tuned = message("guests-tuned", guests=guests) if guests else None
+        self._tell(Code.RESCTRL_UNMOUNTED, missing, message("resctrl-mounted"))
         self._tell(Code.CACHETUNE, tuned, gone)
-        self._tell(Code.OTHER_OWNER, "" if missing else "; ".join(self._outside.owners()), gone)
+        owners = () if missing is not None else self._outside.owners()
+        self._tell(
+            Code.OTHER_OWNER, message("other-owners", owners=owners) if owners else None, gone
+        )
         if not self._reasons and (changes := self._conflicts()):
-            self._yield_to_hand("; ".join(changes))
+            self._yield_to_hand(changes)
         if self._reasons and self._enforcer.wrote:
             self.restore()  # tried again at each look while it fails
 
-    def _conflicts(self) -> tuple[str, ...]:
+    def _missing(self) -> Message | None:
+        missing = self._outside.missing()
+        return message("resctrl-missing", missing=missing) if missing else None
+
+    def _conflicts(self) -> tuple[str | Message, ...]:
         """Return the changes by other programs: found by two readings, with the same CPUs online.
 
         The kernel resets the settings of what was offline; the next look writes them anew.
@@ -206,48 +213,48 @@ class Interlock:
         if not self._changes():
             return ()
         again = self._changes()
-        if again and self.excuses("cannot compare settings with what was written"):
+        if again and self.excuses("cpus-moved-comparing"):
             return ()
         return again
 
-    def _changes(self) -> tuple[str, ...]:
+    def _changes(self) -> tuple[str | Message, ...]:
         return (*self._outside.changes(), *self._enforcer.foreign_ddio())
 
-    def _tell(self, code: Code, reason: str, over: str) -> None:
+    def _tell(self, code: Code, reason: Message | None, over: Message) -> None:
         """Only observe for a reason that ends by itself, or no longer."""
-        if reason:
+        if reason is not None:
             self._only_observe(code, reason)
         elif self._reasons.pop(code, None):
             self._journal.solved(code, over)
 
     def _tell_unrestored(self) -> None:
-        left = "; ".join(self._outside.unrestored()) or None
-        over = "settings that were out of reach at a restore are restored, too"
-        self._journal.notice(Code.RESTORE_WAITS, left, over)
+        left = self._outside.unrestored()
+        waits = message("restore-waits", settings=left) if left else None
+        self._journal.notice(Code.RESTORE_WAITS, waits, message("restore-complete"))
 
     def refused(self, error: HardwareError) -> None:
         """Put the host back and only observe from now on: a write was refused, or came between."""
         if isinstance(error, ForeignHand):
-            self._yield_to_hand(str(error))
-        elif missing := self._outside.missing():
-            self._only_observe(Code.RESCTRL_UNMOUNTED, "; ".join(missing))
+            self._yield_to_hand((as_message(error),))
+        elif (missing := self._missing()) is not None:
+            self._only_observe(Code.RESCTRL_UNMOUNTED, missing)
         elif isinstance(error, LastingRefusal):
             self._lasting = True
-            self._only_observe(Code.REFUSED, f"a write was refused (until the next start): {error}")
+            refused = message("write-refused-for-good", error=as_message(error))
+            self._only_observe(Code.REFUSED, refused)
         else:
-            self._refusal = str(error)
+            self._refusal = as_message(error)
             self._wait(self._refusal)
         self.restore()
 
-    def _wait(self, why: str) -> None:
+    def _wait(self, error: Message) -> None:
         """Only observe until the next try; say when that is."""
         at_s = self._clock.wall() + self._retry.failed(self._clock.now())
-        text = f"a write was refused (tried again at {words.moment(at_s)}): {why}"
-        self._only_observe(Code.REFUSED, text)
+        self._only_observe(Code.REFUSED, message("write-refused", at_s=at_s, error=error))
 
-    def _yield_to_hand(self, what: str) -> None:
-        text = f"conflicting change by another program (enforcement off until restart): {what}"
-        self._only_observe(Code.CONFLICTING_CHANGE, text)
+    def _yield_to_hand(self, changes: tuple[str | Message, ...]) -> None:
+        conflict = message("conflicting-changes", changes=changes)
+        self._only_observe(Code.CONFLICTING_CHANGE, conflict)
 
     def restore(self) -> bool:
         """Restore the original settings; return whether that succeeded, and say what to do if not.
@@ -261,16 +268,14 @@ class Interlock:
         try:
             restored = self._restore()
         except HardwareError as error:
-            text = f"the hardware could not be restored: {error}; run `iat-nova restore`"
-            self._journal.problem(Code.NOT_RESTORED, text)
+            problem = message("not-restored", error=as_message(error))
+            self._journal.problem(Code.NOT_RESTORED, problem)
             return False
-        over = "the hardware could be restored"
-        self._journal.note(Code.NOT_RESTORED, restored.stale or None, over)
+        stale = as_message(restored.stale) if restored.stale else None
+        self._journal.note(Code.NOT_RESTORED, stale, message("restorable"))
         self._tell_unrestored()
         if wrote and restored.agreed and not restored.left:
-            self._journal.tell(
-                f"original settings restored and read back: {', '.join(restored.agreed)}"
-            )
+            self._journal.tell(message("restored", parts=restored.agreed))
         return True
 
     def _restore(self) -> Restored:
@@ -278,11 +283,11 @@ class Interlock:
             try:
                 return self._enforcer.restore()
             except HardwareError:
-                if not self.excuses("cannot restore all settings"):
+                if not self.excuses("cpus-moved-restoring"):
                     raise
                 self._cpus_moved = self._outside.cpus.begin() or self._cpus_moved
         return self._enforcer.restore()
 
-    def _only_observe(self, code: Code, reason: str) -> None:
+    def _only_observe(self, code: Code, reason: Message) -> None:
         self._reasons[code] = reason
-        self._journal.problem(code, f"only observing: {reason}")
+        self._journal.problem(code, message("only-observing", reason=reason))

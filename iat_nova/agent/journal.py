@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from iat_nova.agent.freshness import Freshness
 from iat_nova.agent.watchdog import Watchdog
@@ -29,8 +29,9 @@ from iat_nova.model import (
     Sample,
     WayMask,
 )
+from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.report import escape, words
+from iat_nova.policy.holds import begun
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
 from iat_nova.store.records import Iteration, Placement, Shadow, Status
@@ -43,12 +44,23 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 _NO_STATE = object()
 
 
+class Language(Protocol):
+    """Makes text for a log of the agent's messages and decisions, harmless for a terminal."""
+
+    def sentence(self, said: Message) -> str:
+        """Return the sentence of a message."""
+
+    def line(self, iteration: Iteration, inventory: DomainInventory) -> str:
+        """Return an iteration in one line."""
+
+
 class Journal:
     """The loop's one voice; called from its thread only.
 
-    `status` is what stays the same. `observer` keeps the latest of everything for the metrics,
-    `watchdog` notifies the service manager, `heartbeat` informs who asks whether the agent is
-    alive; `freshness` says when no new picture of the host has come for too long.
+    `status` is what stays the same, `language` makes sentences for the log. `observer` keeps the
+    latest of everything for the metrics, `watchdog` notifies the service manager, `heartbeat`
+    informs who asks whether the agent is alive; `freshness` says when no new picture of the host
+    has come for too long.
     """
 
     def __init__(
@@ -56,6 +68,7 @@ class Journal:
         history: History,
         status: Status,
         clock: Clock,
+        language: Language,
         observer: Observer | None = None,
         watchdog: Watchdog | None = None,
         heartbeat: Heartbeat | None = None,
@@ -64,6 +77,7 @@ class Journal:
         self._watchdog = watchdog or Watchdog({})
         self._heartbeat = heartbeat or Heartbeat()
         self._freshness = freshness or Freshness()
+        self._language = language
         self._told_manager: str | None = None
         self._history = history
         self._clock = clock
@@ -74,8 +88,8 @@ class Journal:
         self._inventory_id = 0
         self._last_look: tuple[object, ...] = ()  # all that was seen
         self._last_picture: tuple[object, ...] = ()  # what of it does not change by itself
-        self._problems: dict[tuple[Code, str], str] = {}
-        self._notices: dict[tuple[Code, str], str] = {}
+        self._problems: dict[tuple[Code, str], Message] = {}
+        self._notices: dict[tuple[Code, str], Message] = {}
         self._warnings: tuple[Reason, ...] = ()
         self._layouts: dict[int, Layout] = {}  # the last decided, by cache domain
         self._states: dict[int, Any] = {}  # after the last decision, by cache domain
@@ -145,7 +159,7 @@ class Journal:
         self._observer.iteration(iteration)
         level = logging.INFO if iteration.eventful else logging.DEBUG
         if LOG.isEnabledFor(level):
-            LOG.log(level, "%s", words.line(iteration, self._inventories[decision.domain]))
+            LOG.log(level, "%s", self._language.line(iteration, self._inventories[decision.domain]))
 
     def _gone(self, decision: Decision) -> dict[str, str]:
         """Return the names of those the decision is about who have left."""
@@ -157,46 +171,48 @@ class Journal:
         subjects = {step.subject for step in decision.steps} - here
         return {one: name for one, name in before.names.items() if one in subjects}
 
-    def note(self, code: Code, problem: str | None, over: str, subject: object = "") -> None:
+    def note(
+        self, code: Code, problem: Message | None, over: Message, subject: object = ""
+    ) -> None:
         """Tell what is wrong now, or when nothing is (any more), that it is `over`."""
-        if problem:
+        if problem is not None:
             self.problem(code, problem, subject)
         else:
             self.solved(code, over, subject)
 
-    def problem(self, code: Code, text: str, subject: object = "") -> None:
-        """Tell that something is wrong: once, until it is `solved` or worded otherwise.
+    def problem(self, code: Code, said: Message, subject: object = "") -> None:
+        """Tell that something is wrong: once, until it is `solved` or another message.
 
         `subject` distinguishes what may be wrong more than once, such as cache domains.
         """
         key = (code, str(subject))
-        if self._problems.get(key) != text:
-            self._problems[key] = text
-            self._tell("error", text)
+        if self._problems.get(key) != said:
+            self._problems[key] = said
+            self._tell("error", said)
 
-    def notice(self, code: Code, text: str | None, over: str, subject: object = "") -> None:
+    def notice(self, code: Code, said: Message | None, over: Message, subject: object = "") -> None:
         """Report an expected state of the host: when it begins, and that it is `over`."""
         key = (code, str(subject))
         before = self._notices.pop(key, None)
-        if text is not None:
-            self._notices[key] = text
-        if text != before:
-            self._tell("info", over if text is None else text)
+        if said is not None:
+            self._notices[key] = said
+        if said != before:
+            self._tell("info", over if said is None else said)
 
-    def failed(self, code: Code, text: str, subject: object = "") -> None:
+    def failed(self, code: Code, said: Message, subject: object = "") -> None:
         """Tell of the exception that is being handled, its traceback once in the log."""
-        if self._problems.get((code, str(subject))) != text:
-            LOG.error("%s", escape.plain(text), exc_info=True)
-        self.problem(code, text, subject)
+        if self._problems.get((code, str(subject))) != said:
+            LOG.error("%s", self._language.sentence(said), exc_info=True)
+        self.problem(code, said, subject)
 
-    def solved(self, code: Code, text: str, subject: object = "") -> None:
+    def solved(self, code: Code, said: Message, subject: object = "") -> None:
         """Tell that a problem is over; nothing when there was none."""
         if self._problems.pop((code, str(subject)), None) is not None:
-            self._tell("info", text)
+            self._tell("info", said)
 
-    def tell(self, text: str) -> None:
+    def tell(self, said: Message) -> None:
         """Tell something that is not a problem: started, policy reloaded, paused."""
-        self._tell("info", text)
+        self._tell("info", said)
 
     def adopted(self) -> None:
         """Note that masks and decisions of the agent before were adopted."""
@@ -223,10 +239,10 @@ class Journal:
         before = self._status.holds
         for hold in holds:
             if hold not in before:
-                self._tell("info", f"held: {words.held(hold)}")
+                self._tell("info", begun(hold))
         for hold in before:
             if all(hold.tenant != one.tenant for one in holds):
-                self._tell("info", f"no longer held: {hold.name}")
+                self._tell("info", message("hold-ended", name=hold.name))
         self._status = dataclasses.replace(self._status, holds=holds)
 
     def shadow(self, now: Shadow) -> None:
@@ -238,19 +254,22 @@ class Journal:
         """Note what Placement is offered, and what this host can offer."""
         self._status = dataclasses.replace(self._status, placement=now)
 
-    def status(self, observing: Mapping[Code, str], pause: Pause | None) -> None:
+    def status(self, observing: Mapping[Code, Message], pause: Pause | None) -> None:
         """Refresh what the agent says of itself: every iteration, so that its age is known."""
         self._own_problems()
-        problems = [Reason(code, text) for (code, _), text in self._problems.items()]
+        problems = [Reason(code, said) for (code, _), said in self._problems.items()]
         problems += self._warnings
         self._latest = dataclasses.replace(
             self._status,
             mode="observe" if observing else "enforce",
-            reasons=tuple(Reason(code, text) for code, text in observing.items()),
+            reasons=tuple(Reason(code, said) for code, said in observing.items()),
             paused_until_s=pause.until_s if pause else None,
             paused_reason=pause.reason if pause else None,
             problems=tuple(problems),
-            notices=tuple(Reason(code, text) for (code, _), text in sorted(self._notices.items())),
+            notices=tuple(
+                Reason(code, self._notices[code, subject])
+                for code, subject in sorted(self._notices)
+            ),
         )
         self._observer.status(self._latest)
         self._heartbeat.iteration(self._latest.interval_s, self._history.problem)
@@ -259,20 +278,32 @@ class Journal:
 
     def _own_problems(self) -> None:
         """Tell what keeps us from recording, or from seeing the host; the loop goes on."""
-        problem = self._history.problem
-        self.note(Code.HISTORY_UNWRITABLE, problem, "the history is recorded again")
-        problem = self._heartbeat.problem
-        self.note(Code.HEARTBEAT_UNWRITABLE, problem, "agent.lock is written again")
-        self.note(Code.INVENTORY_OLD, self._freshness.problem, "the host is looked at again")
+        for code, name, error, over in (
+            (
+                Code.HISTORY_UNWRITABLE,
+                "history-unwritable",
+                self._history.problem,
+                "history-writable",
+            ),
+            (
+                Code.HEARTBEAT_UNWRITABLE,
+                "heartbeat-unwritable",
+                self._heartbeat.problem,
+                "heartbeat-writable",
+            ),
+        ):
+            problem = message(name, error=as_message(error)) if error else None
+            self.note(code, problem, message(over))
+        self.note(Code.INVENTORY_OLD, self._freshness.problem, message("inventory-fresh"))
 
     def _tell_manager(self) -> None:
         """Tell the service manager: ready after the first iteration, then alive after each."""
         latest = self._latest
-        text = "enforcing" if latest.mode == "enforce" else f"only observing: {latest.reason}"
+        text = "enforcing" if latest.mode == "enforce" else self._observing()
         if latest.paused_reason is not None or latest.paused_until_s is not None:
             text += ", paused"
-        if latest.degraded:
-            text += f"; degraded: {latest.degraded[0]}"
+        if latest.problems:
+            text += f"; degraded: {self._language.sentence(latest.problems[0].message)}"
         if self._told_manager is None:
             self._watchdog.expect_every(latest.interval_s)
             self._watchdog.ready(text)
@@ -280,6 +311,11 @@ class Journal:
             self._watchdog.status(text)
         self._told_manager = text
         self._watchdog.alive()
+
+    def _observing(self) -> str:
+        causes = tuple(reason.message for reason in self._latest.reasons)
+        reason = message("several", causes=causes)
+        return self._language.sentence(message("only-observing", reason=reason))
 
     @property
     def latest(self) -> Status:
@@ -293,7 +329,7 @@ class Journal:
 
     def close(self) -> None:
         """Say that the agent stopped, and write what is left."""
-        self._tell("info", "agent stopped")
+        self._tell("info", message("agent-stopped"))
         said = self._status
         self._history.status(
             dataclasses.replace(
@@ -310,15 +346,16 @@ class Journal:
         """Tell the warnings that are new and keep all of them for the status."""
         for warning in warnings:
             if warning not in self._warnings:
-                self._tell("warning", warning.text)
+                self._tell("warning", warning.message)
         self._warnings = warnings
 
-    def _tell(self, severity: str, text: str) -> None:
-        LOG.log(_LEVELS[severity], "%s", escape.plain(text))  # guests choose their names
-        self._history.event(self._clock.wall(), severity, text)
+    def _tell(self, severity: str, said: Message) -> None:
+        if LOG.isEnabledFor(_LEVELS[severity]):
+            LOG.log(_LEVELS[severity], "%s", self._language.sentence(said))
+        self._history.event(self._clock.wall(), severity, said)
         self._observer.event(severity)
         if severity == "error":
-            self._status = dataclasses.replace(self._status, last_error=text)
+            self._status = dataclasses.replace(self._status, last_error=said)
 
 
 def _masks(effective: Effective | None) -> dict[str, WayMask] | None:

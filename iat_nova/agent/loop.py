@@ -39,6 +39,7 @@ from iat_nova.model import (
     Parameters,
     Sample,
 )
+from iat_nova.model.message import Message, as_message, message, verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy
 
@@ -48,6 +49,10 @@ LEAST_SAMPLE_S = 0.05  # rates over less than this are noise, however often we a
 
 class ThreadDied(Exception):
     """A thread the loop relies on ended by an error nobody expected; the host is restored."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said)
+        self.message = said
 
 
 class Agent:
@@ -72,7 +77,7 @@ class Agent:
         )
         self._offline = OfflineCpus(cpus, self.enforcer, self.journal)
         self._stop = threading.Event()
-        self._failure: str | None = None
+        self._failure: Message | None = None
         self._sampler = Sampler()
         self.tenants: dict[int, DomainInventory] = {}
         self._states: dict[int, Any] = {}
@@ -124,9 +129,9 @@ class Agent:
         self._stop.set()
         self.inventory.changed.set()
 
-    def fail(self, text: str) -> None:
+    def fail(self, said: Message) -> None:
         """End the loop as `stop` does, and have `run` raise `ThreadDied`; from any thread."""
-        self._failure = text
+        self._failure = said
         self.stop()
 
     def reload_policy(self) -> None:
@@ -179,16 +184,19 @@ class Agent:
         """Apply the policy; after an error what it made of the last picture stays."""
         last = self._classified
         classified = last.update(lambda: self.policy.classify(facts, self._io))
-        self.journal.note(Code.CLASSIFICATION_FAILED, last.problem, "the policy is applied again")
+        problem = None
+        if last.error is not None:
+            problem = message("last-good-kept", what=last.what, error=last.error)
+        self.journal.note(Code.CLASSIFICATION_FAILED, problem, message("classified-again"))
         self._io = dict(classified.io)
         return classified
 
     def _warnings(self, facts: Facts, classified: Classified) -> tuple[Reason, ...]:
         """Return what the policy, the host and the files have to complain of, each once."""
         of_sources = {*facts.warnings, *(facts.switch.warnings if facts.switch else ())}
-        found = [Reason(Code.POLICY_WARNING, str(text)) for text in self.policy.warnings]
+        found = [Reason(Code.POLICY_WARNING, verbatim(str(one))) for one in self.policy.warnings]
         found += [
-            Reason(Code.SOURCE if text in of_sources else Code.TENANTS, text)
+            Reason(Code.SOURCE if text in of_sources else Code.TENANTS, verbatim(text))
             for text in classified.warnings
         ]
         drift = self.drift(self.policy)
@@ -203,7 +211,7 @@ class Agent:
             return  # a source is silent: what the host can offer is not known now
         found, problem = self.placement(self.policy, facts)
         self.journal.placement(found)
-        self.journal.note(Code.PLACEMENT_OFFER, problem, "provider.yaml agrees with this host")
+        self.journal.note(Code.PLACEMENT_OFFER, problem, message("placement-agrees"))
 
     def _watch(self) -> None:
         """Count on the CPUs of all tenants; what cannot be counted stays without rates."""
@@ -212,10 +220,10 @@ class Agent:
         try:
             self.counters.watch({cpu for tenant in tenants for cpu in tenant.counted_cpus})
         except HardwareError as error:
-            if self.interlock.excuses("cannot count on all CPUs"):
+            if self.interlock.excuses("cpus-moved-counting"):
                 return
-            problem = f"counters unavailable for some CPUs: {error}"
-        self.journal.note(Code.NOT_ALL_COUNTED, problem, "counters available again")
+            problem = message("not-all-counted", error=as_message(error))
+        self.journal.note(Code.NOT_ALL_COUNTED, problem, message("all-counted"))
 
     def poll(self) -> dict[int, Sample]:
         """Read the counters; empty when they cannot be read or at the first reading."""
@@ -223,10 +231,11 @@ class Agent:
         try:
             samples = self._sampler.update(self.counters.read(), self.tenants)
         except HardwareError as error:
-            if not self.interlock.excuses("cannot read the counters"):
-                self.journal.problem(Code.COUNTERS_UNREADABLE, str(error))
+            if not self.interlock.excuses("cpus-moved-reading"):
+                problem = message("counters-unreadable", error=as_message(error))
+                self.journal.problem(Code.COUNTERS_UNREADABLE, problem)
             return {}
-        self.journal.solved(Code.COUNTERS_UNREADABLE, "the counters can be read again")
+        self.journal.solved(Code.COUNTERS_UNREADABLE, message("counters-readable"))
         return samples
 
     def _decide(self, inventory: DomainInventory, sample: Sample, read_s: float) -> None:
@@ -254,7 +263,7 @@ class Agent:
         """Have the shadow make its own tenants of the picture, if it has a policy of its own."""
         if self.shadow is not None:
             problem = self.shadow.see(facts, self.holding.known, self.clock.wall())
-            over = "the shadow policy is applied again"
+            over = message("shadow-classified")
             self.journal.note(Code.SHADOW_FAILED, problem, over, "policy")
 
     def _look_at_shadow(
@@ -265,7 +274,7 @@ class Agent:
             return
         problem = self.shadow.look(inventory, sample, decision, self.clock.now())
         domain = inventory.domain.id
-        over = f"cache domain {domain}: the shadow strategy decides again"
+        over = message("shadow-decides-again", domain=domain)
         self.journal.note(Code.SHADOW_FAILED, problem, over, domain)
         self.journal.shadow(self.shadow.now)
 
@@ -286,17 +295,16 @@ class Agent:
                 self.clock.now(),
             )
         except LayoutError as error:
-            text = f"cache domain {domain}: {error}; keeping previous masks"
-            self.journal.problem(Code.LAYOUT_IMPOSSIBLE, text, domain)
+            problem = message("layout-impossible", domain=domain, error=as_message(error))
+            self.journal.problem(Code.LAYOUT_IMPOSSIBLE, problem, domain)
             return None
         except (Exception, SystemExit) as error:  # noqa: BLE001 - see above
-            why = worded(error)
-            text = f"cache domain {domain}: the strategy failed, keeping previous masks: {why}"
-            self.journal.failed(Code.STRATEGY_FAILED, text, domain)
+            problem = message("strategy-failed", domain=domain, error=worded(error))
+            self.journal.failed(Code.STRATEGY_FAILED, problem, domain)
             return None
         self._states[domain] = after
         for code in (Code.LAYOUT_IMPOSSIBLE, Code.STRATEGY_FAILED):
-            self.journal.solved(code, f"cache domain {domain}: decided again", domain)
+            self.journal.solved(code, message("decided-again", domain=domain), domain)
         return state, decision
 
     def _verify_ddio(self, sample: Sample, effective: Effective | None) -> None:
@@ -308,8 +316,9 @@ class Agent:
         if verdict is not None:
             self._fixed.add(sample.domain)
             self.tenants[sample.domain] = _ddio_fixed(self.tenants[sample.domain])
-            text = f"cache domain {sample.domain}: {verdict}"
-            self.journal.problem(Code.DDIO_NO_EFFECT, text, sample.domain)
+            said = as_message(str(verdict))
+            problem = message("ddio-no-effect", domain=sample.domain, verdict=said)
+            self.journal.problem(Code.DDIO_NO_EFFECT, problem, sample.domain)
 
     def _write(self, inventory: DomainInventory, decision: Decision) -> Effective | None:
         """Put the layout on the hardware; None while only observing."""
@@ -321,7 +330,7 @@ class Agent:
             self.inventory.changed.set()  # it went since we looked: look again
             return None
         except HardwareError as error:
-            if self.interlock.excuses(f"cannot write masks of cache domain {decision.domain}"):
+            if self.interlock.excuses("cpus-moved-writing", domain=decision.domain):
                 self.enforcer.forget(decision.domain)
                 self.inventory.changed.set()
             else:
@@ -350,9 +359,9 @@ class Agent:
         try:
             succession.leave(self._states, self._fixed, self._domains, self.enforcer.memory)
         except HardwareError as error:
-            self.journal.tell(f"not handed over to the next agent: {error}")
+            self.journal.tell(message("not-handed-over", error=as_message(error)))
             return False
-        self.journal.tell("handed over: masks and decisions are left to the next agent")
+        self.journal.tell(message("handed-over"))
         self.journal.handed_over()
         return True
 
@@ -362,10 +371,7 @@ class Agent:
         self._states = dict(left.states)
         self._fixed = set(left.fixed)
         age_s = self.clock.now() - left.at_s
-        self.journal.tell(
-            f"adopted: masks and decisions of the last agent (version {left.version}), "
-            f"which it left {age_s:.1f} s ago"
-        )
+        self.journal.tell(message("adopted", version=left.version, age_s=age_s))
         self.journal.adopted()
 
     def _take(self, parameters: Parameters) -> None:
@@ -381,8 +387,8 @@ class Agent:
         self._take(policy.parameters)
         self._effects.clear()
         for domain in self._fixed:
-            text = f"cache domain {domain}: DDIO is tried"
-            self.journal.solved(Code.DDIO_NO_EFFECT, text, domain)
+            over = message("ddio-tried-again", domain=domain)
+            self.journal.solved(Code.DDIO_NO_EFFECT, over, domain)
         self._fixed.clear()
         self.journal.settings(policy.parameters, policy.effective)
 

@@ -17,6 +17,7 @@ from iat_nova.common.retry import Retry
 from iat_nova.hardware.api import Counters, Counts, HardwareError, TenantCounts
 from iat_nova.hardware.cpu_watch import FIXED, Cpus
 from iat_nova.model import DomainInventory
+from iat_nova.model.message import as_message, message
 from iat_nova.model.reasons import Code
 
 
@@ -84,10 +85,10 @@ class Following:
                 self._monitor.close()
         except HardwareError as error:
             if event := self._cpus.moved():
-                self._journal.tell(f"cannot monitor all tenants: {event} meanwhile; retrying")
+                self._journal.tell(message("cpus-moved-monitoring", event=as_message(event)))
                 return
             self._retry.failed(self._clock.now())
-            self._tell(str(error))
+            self._tell(error)
         else:
             self._seen = now
             if self._monitor.full:
@@ -95,6 +96,6 @@ class Following:
                 self._retry.failed(self._clock.now())
             self._tell(self._monitor.full)
 
-    def _tell(self, problem: str | None) -> None:
-        text = f"not all tenants are monitored: {problem}" if problem else None
-        self._journal.note(Code.NOT_MONITORED, text, "tenants are monitored again")
+    def _tell(self, error: str | HardwareError | None) -> None:
+        problem = message("not-monitored", error=as_message(error)) if error else None
+        self._journal.note(Code.NOT_MONITORED, problem, message("monitored"))

@@ -13,6 +13,7 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.cpu_watch import Cpus
 from iat_nova.model import CacheDomain, Facts
+from iat_nova.model.message import message
 from iat_nova.model.reasons import Code
 
 
@@ -40,29 +41,29 @@ class OfflineCpus:
     def skips(self, domain: CacheDomain, facts: Facts) -> bool:
         """Whether a whole domain is offline: it is skipped until one of its CPUs is back."""
         gone = set(domain.cpus).isdisjoint(facts.host.online_cpus)
-        text = f"cache domain {domain.id}: all CPUs offline; cache domain skipped"
-        over = f"cache domain {domain.id}: CPUs are online again"
-        self._journal.notice(Code.DOMAIN_OFFLINE, text if gone else None, over, domain.id)
+        said = message("domain-offline", domain=domain.id) if gone else None
+        over = message("domain-online", domain=domain.id)
+        self._journal.notice(Code.DOMAIN_OFFLINE, said, over, domain.id)
         return gone
 
     def notice_unseen(self, facts: Facts) -> None:
         """Log how many cache domains have been offline since the agent started."""
         count = facts.host.unseen_domains
-        text = f"cache domains whose CPUs have been offline since the start: {count}"
-        over = "every cache domain has been online"
-        self._journal.notice(Code.DOMAIN_OFFLINE, text if count else None, over, "unseen")
+        said = message("domains-unseen", count=count) if count else None
+        self._journal.notice(Code.DOMAIN_OFFLINE, said, message("domains-seen"), "unseen")
 
     def notice_guests(self, facts: Facts) -> None:
         """Log which guests run with CPUs offline."""
         offline = {f"{one.uuid}/{one.run}": one for one in facts.guests if one.offline_cpus}
         running = {f"{one.uuid}/{one.run}" for one in facts.guests}
         for key, guest in offline.items():
-            many = len(guest.offline_cpus) > 1
-            cpus = f"CPU{'s' if many else ''} {format_cpus(guest.offline_cpus)}"
-            text = f"{cpus} of {guest.display_name} {'are' if many else 'is'} offline"
-            self._journal.notice(Code.CPUS_OFFLINE, text, "", key)
+            code = "guest-cpus-offline" if len(guest.offline_cpus) > 1 else "guest-cpu-offline"
+            cpus = format_cpus(guest.offline_cpus)
+            said = message(code, guest=guest.display_name, cpus=cpus)
+            over = message("guest-cpus-online", guest=guest.display_name)
+            self._journal.notice(Code.CPUS_OFFLINE, said, over, key)
         for key in self._guests.keys() - offline.keys():
-            what = "all CPUs are online again" if key in running else "has ended"
-            over = f"{self._guests[key]}: {what}"
+            code = "guest-cpus-online" if key in running else "guest-ended"
+            over = message(code, guest=self._guests[key])
             self._journal.notice(Code.CPUS_OFFLINE, None, over, key)
         self._guests = {key: guest.display_name for key, guest in offline.items()}

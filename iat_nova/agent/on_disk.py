@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from iat_nova.agent import policy_file
 from iat_nova.conf import ConfigError, Settings, load
+from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Policy, PolicyError
 
@@ -44,10 +45,9 @@ class OnDisk:
             if policy_file.read(path) == running.text:
                 return None
         except PolicyError as error:
-            text = "the policy that runs can no longer be read, the agent would not start with it"
-            return Reason(Code.POLICY_UNREAD, f"{text}: {error}")
-        text = f"{path} is not the policy that runs; have it read: iat-nova reload"
-        return Reason(Code.POLICY_UNREAD, text)
+            unreadable = message("policy-unreadable", error=as_message(error))
+            return Reason(Code.POLICY_UNREAD, unreadable)
+        return Reason(Code.POLICY_UNREAD, message("policy-unread", path=str(path)))
 
     def _config(self) -> Reason | None:
         """Read the configuration again where a file of it was touched, came or went."""
@@ -57,24 +57,22 @@ class OnDisk:
             if stamp != self._stamp:
                 self._stamp, self._config_unread = stamp, self._compare(load(names))
         except (ConfigError, OSError) as error:
-            text = f"the configuration is invalid now, the agent would not start with it: {error}"
-            return Reason(Code.CONFIG_UNREAD, text)
+            return Reason(Code.CONFIG_UNREAD, message("config-invalid", error=as_message(error)))
         return self._config_unread
 
     def _compare(self, now: Settings) -> Reason | None:
-        others = "; ".join(_others(self._settings, now))
-        if not others:
+        options = tuple(_others(self._settings, now))
+        if not options:
             return None
-        text = f"the configuration is not what runs ({others}); restart iat-nova-agent"
-        return Reason(Code.CONFIG_UNREAD, text)
+        return Reason(Code.CONFIG_UNREAD, message("config-unread", options=options))
 
 
-def _others(running: Settings, now: Settings) -> Iterator[str]:
+def _others(running: Settings, now: Settings) -> Iterator[Message]:
     """Yield each option that differs."""
     for field in dataclasses.fields(running):
         was, is_now = getattr(running, field.name), getattr(now, field.name)
         if field.compare and was != is_now:
-            yield f"{field.name} is {is_now}, {was} runs"
+            yield message("option-differs", option=field.name, now=str(is_now), running=str(was))
 
 
 def _touched(name: str) -> tuple[int, int, int] | None:

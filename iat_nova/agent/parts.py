@@ -17,7 +17,7 @@ from iat_nova.agent.shadow import Shadow
 from iat_nova.common.clock import Clock
 from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.api import Counters
-from iat_nova.model import Facts, Hold, Parameters, Pause
+from iat_nova.model import Facts, Hold, Message, Parameters, Pause
 from iat_nova.model.reasons import Reason
 from iat_nova.policy import Policy
 from iat_nova.store.records import Placement
@@ -58,7 +58,7 @@ class Parts:
     holds: Callable[[], tuple[Hold, ...]] = tuple
     outside: Outside = ALONE
     observe: bool = False
-    placement: Callable[[Policy, Facts], tuple[Placement | None, str | None]] = (
+    placement: Callable[[Policy, Facts], tuple[Placement | None, Message | None]] = (
         lambda policy, facts: (None, None)
     )
     drift: Callable[[Policy], tuple[Reason, ...]] = lambda running: ()

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from iat_nova.agent.journal import Journal
 from iat_nova.common.deadline import Deadline
 from iat_nova.model import HostFacts
+from iat_nova.model.message import as_message, message
 from iat_nova.model.reasons import Code
 from iat_nova.policy import Policy, PolicyError
 from iat_nova.strategies.registry import StrategyError
@@ -90,20 +91,20 @@ class PolicyKeeper:
         if self._reading:
             self.refused = True
             self._journal.policy_read()
-            text = f"policy reload failed, keeping previous policy: {error}"
+            problem = message("policy-reload-failed", error=as_message(error))
         else:
             self._refused_for = host
-            names = ", ".join(self.policy.changed_facts(host))
-            text = f"the host's facts changed ({names}), keeping previous policy: {error}"
-        self._journal.problem(Code.POLICY_INVALID, text)
+            facts = self.policy.changed_facts(host)
+            problem = message("policy-facts-refused", facts=facts, error=as_message(error))
+        self._journal.problem(Code.POLICY_INVALID, problem)
 
     def _take(self, host: HostFacts, policy: Policy) -> None:
         before = self.policy
         self.policy, self.refused, self._refused_for = policy, False, None
-        self._journal.solved(Code.POLICY_INVALID, "the policy is valid again")
+        self._journal.solved(Code.POLICY_INVALID, message("policy-valid"))
         if self._reading:
             self._journal.policy_read()
-            self._journal.tell("policy reloaded")
+            self._journal.tell(message("policy-reloaded"))
         elif not policy.same(before):
-            names = ", ".join(before.changed_facts(host))
-            self._journal.tell(f"policy rendered again: the host's facts changed ({names})")
+            facts = before.changed_facts(host)
+            self._journal.tell(message("policy-rendered-again", facts=facts))

@@ -9,7 +9,8 @@ import pathlib
 from iat_nova.agent import provider_config
 from iat_nova.agent.provider_config import Offer, ProviderConfigError
 from iat_nova.conf import Settings
-from iat_nova.model import Facts
+from iat_nova.model import Facts, Message, message
+from iat_nova.model.message import as_message
 from iat_nova.policy import Policy, guarantee
 from iat_nova.store.records import Placement
 
@@ -42,7 +43,7 @@ class ProviderFiles:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def compare(self, policy: Policy, facts: Facts) -> tuple[Placement, str | None]:
+    def compare(self, policy: Policy, facts: Facts) -> tuple[Placement, Message | None]:
         """Tell what Nova reads and what this host can offer, and how they differ; None: not at all.
 
         A host without a file of ours offers nothing, which is not a disagreement.
@@ -53,7 +54,7 @@ class ProviderFiles:
             try:
                 said = provider_config.offered(path)
             except ProviderConfigError as error:
-                return found, f"{error}: nova-compute may not start with it"
+                return found, message("placement-unreadable", error=as_message(error))
             if said is not None:
                 found = dataclasses.replace(
                     found, offered_ways=_ways(said), offered_traits=said.traits
@@ -73,10 +74,12 @@ def _same(said: Offer, able: Offer) -> bool:
     return (said.total, said.max_unit, said.traits) == (able.total, able.max_unit, able.traits)
 
 
-def _difference(path: pathlib.Path, said: Offer, able: Offer) -> str:
-    withdraw = "" if able.withdrawn or able.total else " --withdraw"
-    can = str(able) if able.withdrawn or able.total else "nothing"
-    return (
-        f"{path} offers Placement {said}; this host can offer {can} ({'; '.join(able.reasons)}): "
-        f"run iat-nova provider-config{withdraw} -o {path}, then restart nova-compute"
+def _difference(path: pathlib.Path, said: Offer, able: Offer) -> Message:
+    some = able.withdrawn or able.total
+    return message(
+        "placement-differs" if some else "placement-withdraw",
+        path=str(path),
+        offered=str(said),
+        able=str(able) if some else "nothing",
+        reasons=able.reasons,
     )

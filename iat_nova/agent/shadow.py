@@ -16,6 +16,7 @@ from iat_nova.common.last_good import LastGood
 from iat_nova.common.untrusted import worded
 from iat_nova.layout import check
 from iat_nova.model import Decision, DomainInventory, Facts, Hold, Parameters, Sample
+from iat_nova.model.message import Message, message
 from iat_nova.policy import Classified, Policy, holds
 from iat_nova.store import records
 from iat_nova.store.records import ShadowDomain
@@ -75,7 +76,7 @@ class Shadow:
         if self._policy is not None:
             self._policy.ask()
 
-    def see(self, facts: Facts, asked: Iterable[Hold], wall_s: float) -> str | None:
+    def see(self, facts: Facts, asked: Iterable[Hold], wall_s: float) -> Message | None:
         """Make tenants of a new picture by its own policy; return what went wrong."""
         if self._policy is None:
             return None
@@ -88,11 +89,14 @@ class Shadow:
         for number, seen in domains.items():
             if self._inventories.get(number) != seen:
                 self._inventories[number] = seen
-        return self._classified.problem
+        last = self._classified
+        if last.error is None:
+            return None
+        return message("last-good-kept", what=last.what, error=last.error)
 
     def look(
         self, inventory: DomainInventory, sample: Sample, actual: Decision, now_s: float
-    ) -> str | None:
+    ) -> Message | None:
         """Decide on a sample beside what was decided; return what went wrong.
 
         The boundary beyond which nothing of this strategy ends the loop, as in `Agent`.
@@ -108,7 +112,7 @@ class Shadow:
             strategy = self._own.get(number, self._strategy)
             _, after, decision = decide(strategy, before, inventory, sample, now_s)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - see above
-            return f"cache domain {number}: the shadow strategy failed: {worded(error)}"
+            return message("shadow-failed", domain=number, error=worded(error))
         self._states[number] = after
         known = self.now.domains.get(number)
         if known is None or decision.moved or actual.moved or known.layout != decision.layout:

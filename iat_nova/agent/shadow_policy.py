@@ -9,6 +9,7 @@ from collections.abc import Callable
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.policy_keeper import PolicyKeeper, Render
 from iat_nova.model import HostFacts
+from iat_nova.model.message import as_message, message
 from iat_nova.model.reasons import Code
 from iat_nova.policy import Policy
 
@@ -38,11 +39,10 @@ class ShadowPolicy(PolicyKeeper):
 
     def _refuse(self, host: HostFacts, error: Exception) -> None:
         self._refused_for = host
-        text = f"the shadow policy cannot be used: {error}"
-        if self.known:
-            text = f"the shadow policy cannot be used, keeping previous shadow policy: {error}"
-        self._journal.problem(Code.SHADOW_POLICY_INVALID, text)
+        code = "shadow-policy-kept" if self.known else "shadow-policy-unusable"
+        problem = message(code, error=as_message(error))
+        self._journal.problem(Code.SHADOW_POLICY_INVALID, problem)
 
     def _take(self, host: HostFacts, policy: Policy) -> None:
         self.policy, self.known, self._refused_for = policy, True, None
-        self._journal.solved(Code.SHADOW_POLICY_INVALID, "the shadow policy is valid again")
+        self._journal.solved(Code.SHADOW_POLICY_INVALID, message("shadow-policy-valid"))

@@ -41,6 +41,8 @@ from iat_nova.inventory.reconcile import Inventory
 from iat_nova.inventory.spool import Spool
 from iat_nova.model import HostFacts, Parameters
 from iat_nova.model.reasons import Reason
+from iat_nova.report import sentences
+from iat_nova.report.log import LogLanguage
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
 from iat_nova.store.records import Status
@@ -177,6 +179,7 @@ def agent(
         max_age_s=settings.history_days * 86400,
         max_bytes=settings.history_mib << 20,
         clock=machine.clock,
+        sentence=sentences.text,
     )
     status = Status(
         mode=settings.mode,
@@ -197,6 +200,7 @@ def agent(
         history,
         status,
         machine.clock,
+        LogLanguage(),
         observer,
         Watchdog(),
         heartbeat,

@@ -45,6 +45,7 @@ from iat_nova.model import (
     Tenant,
     VirtualSwitch,
 )
+from iat_nova.report.log import LogLanguage
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 
@@ -269,7 +270,7 @@ def _measure(
     with contextlib.closing(history):
         policy = SteadyPolicy(parameters, *inventories)
         inventory = _BusyInventory(inventories, clock)
-        journal = Journal(history, emulated_status(strategy, parameters), clock)
+        journal = Journal(history, emulated_status(strategy, parameters), clock, LogLanguage())
         parts = Parts(
             inventory=inventory,
             policies=steady(policy, journal, inventory.changed),

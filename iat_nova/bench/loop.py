@@ -53,6 +53,7 @@ from iat_nova.model import (
     DomainInventory,
     Parameters,
 )
+from iat_nova.report.log import LogLanguage
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 
@@ -237,7 +238,8 @@ class _Case:
         policy = SteadyPolicy(parameters, self.inventory)
         strategy = registry.make(self.strategy, parameters)
         strategy.step = self.step.wrap(strategy.step)  # type: ignore[method-assign]
-        journal = Journal(self.history, emulated_status(self.strategy, parameters), self.clock)
+        status = emulated_status(self.strategy, parameters)
+        journal = Journal(self.history, status, self.clock, LogLanguage())
         journal.iteration = self.record.wrap(journal.iteration)  # type: ignore[method-assign]
         journal.status = self.record.wrap(journal.status)  # type: ignore[method-assign]
         inventory = SteadyInventory(self.hardware.domain)

@@ -24,8 +24,9 @@ from iat_nova.common import config_files
 from iat_nova.conf import ConfigError, Settings, add_arguments, load
 from iat_nova.enforcement.snapshot import HostTaken, RestoreError
 from iat_nova.hardware.api import HardwareError
+from iat_nova.model.message import as_message
 from iat_nova.policy import PolicyError
-from iat_nova.report import exporter
+from iat_nova.report import exporter, sentences
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import AlreadyRunning, Heartbeat, StateError, only_agent
 from iat_nova.strategies.registry import StrategyError
@@ -79,9 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         ThreadDied,
         OSError,
     ) as error:
-        print(f"iat-nova-agent: {error}", file=sys.stderr)
+        told = sentences.text(as_message(error))
+        print(f"iat-nova-agent: {told}", file=sys.stderr)
         if not logs.on_stderr():
-            LOG.error("%s", error)
+            LOG.error("%s", told)
         return _status(error)
     return EXIT_OK
 

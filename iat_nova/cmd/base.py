@@ -23,7 +23,7 @@ from iat_nova import conf
 from iat_nova.common import config_files
 from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
-from iat_nova.report import escape, words
+from iat_nova.report import escape, times
 from iat_nova.report.view import View, agent_words, gather
 from iat_nova.store.database import HistoryError, NoHistory, as_owner
 from iat_nova.store.heartbeat import State, look
@@ -184,7 +184,7 @@ class Command(command.Command):  # type: ignore[misc]
     def warn_if_stale(self, view: View) -> None:
         """Tell on standard error that what is shown is not the present."""
         if not view.running:
-            age = f", {words.duration(view.now.age_s)} old" if view.now else ""
+            age = f", {times.duration(view.now.age_s)} old" if view.now else ""
             told = escape.plain(agent_words(view))
             self.note(f"the agent is {told}; this is the last it recorded{age}")
 

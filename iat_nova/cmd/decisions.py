@@ -14,7 +14,7 @@ from typing import Any
 from iat_nova.cmd import arguments, guests
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.explain import moment
-from iat_nova.report import escape, words
+from iat_nova.report import escape, times
 from iat_nova.report.subjects import Subject
 from iat_nova.report.turns import KINDS, MOVE, Turn, Turns, concerns
 from iat_nova.store.reader import HistoryReader
@@ -196,7 +196,7 @@ def _after(
 def _values(turn: Turn) -> dict[str, object]:
     """Return a turn under the names of columns."""
     return {
-        "time": words.moment(turn.wall_s),
+        "time": times.moment(turn.wall_s),
         "wall_s": turn.wall_s,
         "domain": turn.domain,
         "iteration": turn.iteration,

@@ -15,7 +15,7 @@ from typing import Any
 from iat_nova.cmd import arguments, guests
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
 from iat_nova.model import DomainInventory
-from iat_nova.report import account, words
+from iat_nova.report import account, times, words
 from iat_nova.report.account import Account
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration, RecordError, Settings
@@ -189,7 +189,7 @@ def _thinned(reader: HistoryReader, recorded: Recorded) -> str | None:
     last = following.iteration
     return (
         f"{count} iterations after this one did nothing and are not kept any more; the next that "
-        f"is kept is #{last.decision.iteration}, {words.moment(last.wall_s)}"
+        f"is kept is #{last.decision.iteration}, {times.moment(last.wall_s)}"
     )
 
 
@@ -251,7 +251,7 @@ def _nothing(reader: HistoryReader, when: str | None, domain: int | None) -> str
     between = reader.around(int(numbered[1]), domain) if numbered else None
     if between is not None:
         first, second = (
-            f"#{one.iteration.decision.iteration}, {words.moment(one.iteration.wall_s)}"
+            f"#{one.iteration.decision.iteration}, {times.moment(one.iteration.wall_s)}"
             for one in between
         )
         return (
@@ -261,6 +261,6 @@ def _nothing(reader: HistoryReader, when: str | None, domain: int | None) -> str
     what = f"no iteration {when}" if when else "no iteration"
     where = f" of domain {domain}" if domain is not None else ""
     return (
-        f"{what}{where} is recorded; the history reaches from {words.moment(span[0])} "
-        f"to {words.moment(span[1])}"
+        f"{what}{where} is recorded; the history reaches from {times.moment(span[0])} "
+        f"to {times.moment(span[1])}"
     )

@@ -12,7 +12,7 @@ from iat_nova.cmd.base import Command, Failure
 from iat_nova.cmd.pause import agent_runs, end_s, existing, take_while, who
 from iat_nova.model import Hold
 from iat_nova.policy import holds
-from iat_nova.report import escape, words
+from iat_nova.report import escape, sentences, times, words
 from iat_nova.store.requests import Holds
 
 
@@ -58,7 +58,9 @@ examples:
         reason, ways = parsed_args.reason, parsed_args.ways
         hold = Hold(subject.key, subject.name, ways, now_s, until_s, reason, who())
         if (why := holds.why_not(hold, subject.tenants)) is not None:
-            raise Failure(f"{subject.title} cannot be held at {ways}: {escape.plain(why)}")
+            raise Failure(
+                f"{subject.title} cannot be held at {ways}: {escape.plain(sentences.text(why))}"
+            )
         Holds(folder).write(hold)
         self.app.stdout.write(f"Held: {escape.plain(words.held(hold))}.\n")
         if not agent_runs(self, folder):
@@ -96,7 +98,7 @@ examples:
         for hold in found:
             if not parsed_args.all:
                 folder.clear(hold.tenant)
-            since = words.duration(time.time() - hold.since_s)
+            since = times.duration(time.time() - hold.since_s)
             by = f" by {escape.plain(hold.by)}" if hold.by else ""
             name = escape.plain(hold.name)
             self.app.stdout.write(f"Released: {name}. It was held{by} for {since}.\n")

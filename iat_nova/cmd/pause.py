@@ -15,7 +15,7 @@ from iat_nova.cmd.base import Command, Failure
 from iat_nova.common.untrusted import MOST_TEXT
 from iat_nova.conf import LOCK
 from iat_nova.model import Pause
-from iat_nova.report import escape, words
+from iat_nova.report import escape, times
 from iat_nova.store.heartbeat import look
 from iat_nova.store.requests import PauseFile
 
@@ -49,7 +49,7 @@ examples:
         until_s = end_s(parsed_args, now_s)
         folder = existing(self.state_dir(parsed_args))
         PauseFile(folder).write(Pause(now_s, until_s, parsed_args.reason, who()))
-        end = "until `iat-nova resume`" if math.isinf(until_s) else f"until {words.moment(until_s)}"
+        end = "until `iat-nova resume`" if math.isinf(until_s) else f"until {times.moment(until_s)}"
         if agent_runs(self, folder):
             self.app.stdout.write(f"The masks are held {end}.\n")
         else:
@@ -74,7 +74,7 @@ example:
         if pause is None:
             self.app.stdout.write("It was not paused.\n")
         else:
-            since = words.duration(time.time() - pause.since_s)
+            since = times.duration(time.time() - pause.since_s)
             by = f" by {escape.plain(pause.by)}" if pause.by else ""
             self.app.stdout.write(f"Resumed. It was paused{by} for {since}.\n")
         return 0

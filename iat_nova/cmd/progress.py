@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import time
 
-from iat_nova.report import words
+from iat_nova.report import times
 
 
 class Progress:
@@ -30,7 +30,7 @@ class Progress:
         if self._first is None:
             self._first = done - 1  # what was done before counts for no time
         pace_s = (time.monotonic() - self._started_s) / (done - self._first)
-        left = words.duration(pace_s * (total - done))
+        left = times.duration(pace_s * (total - done))
         text = f"{self._form.format(done=done, total=total)}, about {left} left"
         if self._live:
             sys.stderr.write(f"\r\x1b[K{text}")

@@ -16,7 +16,7 @@ from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.model import Facts
 from iat_nova.policy import PolicyError
-from iat_nova.report import escape, words
+from iat_nova.report import escape, times
 from iat_nova.store.database import HistoryError
 from iat_nova.store.records import Inventory
 
@@ -114,7 +114,7 @@ examples:
             return recorded.facts
         if recorded is not None:
             self.note(
-                f"what the agent recorded of this host is {words.duration(age_s)} old and is not "
+                f"what the agent recorded of this host is {times.duration(age_s)} old and is not "
                 "used. The host is asked itself, which does not show on which cores Open vSwitch "
                 "polls: start iat-nova-agent and do this again to have them counted exactly"
             )

@@ -43,7 +43,7 @@ from iat_nova.qualify.programs import DiskReads, PresentTraffic, stream
 from iat_nova.qualify.registry import TESTS
 from iat_nova.qualify.run import none, run
 from iat_nova.qualify.walker import Chase
-from iat_nova.report import words
+from iat_nova.report import times
 
 _LOOK_S = 1.0  # in which CPUs are seen to be idle
 _ENDED_BY = 128  # and the signal's number: the status of a shell
@@ -200,7 +200,7 @@ examples:
         about_s = sum(one.about_s for one in parsed_args.only)
         load = "reads of the disk by fio" if parsed_args.disk else "the traffic that is there"
         self.note(
-            f"{', '.join(one.name for one in parsed_args.only)}: about {words.duration(about_s)}; "
+            f"{', '.join(one.name for one in parsed_args.only)}: about {times.duration(about_s)}; "
             f"CPUs {format_cpus(cpus)} get a class of service of their own, DDIO's ways go to and "
             f"fro, I/O is {load}. Guests may be slower meanwhile; all is restored at the end."
         )

@@ -13,7 +13,7 @@ from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
 from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
 from iat_nova.model.reasons import Code
-from iat_nova.report import escape
+from iat_nova.report import escape, words
 from iat_nova.store.database import NoHistory
 from iat_nova.store.heartbeat import Living, NoAgent, living
 from iat_nova.store.records import Status
@@ -55,13 +55,13 @@ example:
             why = f"{error.strerror}; run as root, or as the agent's user"
             raise Failure(f"process {agent.pid} cannot be signalled: {why}") from error
         said = self._answer(parsed_args, agent.pid, before.policy_reads if before else 0)
-        refused = [one.text for one in said.problems if one.code == Code.POLICY_INVALID]
+        refused = words.texts(one for one in said.problems if one.code == Code.POLICY_INVALID)
         if refused:
             raise Failure(escape.lines("\n".join(refused)))
         self.app.stdout.write("The policy is reloaded.\n")
-        for one in said.problems:
-            if one.code == Code.SHADOW_POLICY_INVALID:
-                self.note(escape.lines(one.text))
+        invalid = (one for one in said.problems if one.code == Code.SHADOW_POLICY_INVALID)
+        for text in words.texts(invalid):
+            self.note(escape.lines(text))
         return 0
 
     def _answer(self, parsed_args: argparse.Namespace, pid: int, reads: int) -> Status:

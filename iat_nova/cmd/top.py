@@ -24,7 +24,7 @@ from iat_nova.cmd.base import EXIT_OK, EXIT_USAGE, EXITS, Command, Failure
 from iat_nova.cmd.pause import who
 from iat_nova.conf import LOCK
 from iat_nova.model import Pause
-from iat_nova.report import account, escape, top, words
+from iat_nova.report import account, escape, times, top, words
 from iat_nova.report.top_screen import Act, Mode, Screen, press
 from iat_nova.report.view import NOBODY, DomainView, View, gather, then
 from iat_nova.store.database import HistoryError, NoHistory
@@ -212,7 +212,7 @@ class Scene:
         shown_s = domain.latest.iteration.wall_s
         if there_s - shown_s < 1.0:
             return ""
-        return f"as of {words.moment(shown_s)}: what followed did nothing and is not kept any more"
+        return f"as of {times.moment(shown_s)}: what followed did nothing and is not kept any more"
 
     def _gather(self, reader: HistoryReader) -> View:
         now_s = time.time()

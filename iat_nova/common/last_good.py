@@ -20,15 +20,16 @@ _SHOWN = 200  # characters of an error; the log has all of it
 
 
 class LastGood(Generic[T]):
-    """The last value of one part that could be had; `problem` says why it is not today's.
+    """The last value of one part that could be had.
 
-    `what` names the part in messages. Each error is logged with its traceback once in a row.
+    `what` names the part in messages. `error`: why the value is not today's, or None. Each error
+    is logged with its traceback once in a row.
     """
 
     def __init__(self, what: str, first: T) -> None:
         self.value = first
-        self.problem: str | None = None
-        self._what = what
+        self.error: str | None = None
+        self.what = what
 
     def update(self, read: Callable[[], T]) -> T:
         """Return what `read` returns; after an error of any kind what it returned last."""
@@ -36,10 +37,9 @@ class LastGood(Generic[T]):
             self.value = read()
         except Exception as error:
             why = f"{type(error).__name__}: {worded(error, _SHOWN, str)}"
-            problem = f"{self._what} cannot be read ({why}); what was known last stays"
-            if problem != self.problem:
-                LOG.exception("%s", problem)
-            self.problem = problem
+            if why != self.error:
+                LOG.exception("%s cannot be read (%s); what was known last stays", self.what, why)
+            self.error = why
         else:
-            self.problem = None
+            self.error = None
         return self.value

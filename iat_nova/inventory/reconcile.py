@@ -129,7 +129,11 @@ class Inventory:
             warnings=(
                 *host_warnings,
                 *(text for source in sources for text in source.warnings),
-                *(part.problem for part in parts if part.problem is not None),
+                *(
+                    f"{part.what} cannot be read ({part.error}); what was known last stays"
+                    for part in parts
+                    if part.error is not None
+                ),
             ),
             waiting_for=tuple(source.waiting_for for source in sources if source.waiting_for),
         )

@@ -33,6 +33,12 @@ class Message:
     code: str
     values: Mapping[str, Value] = dataclasses.field(default_factory=dict, hash=False)
 
+    def __str__(self) -> str:
+        """Return code and values without a sentence; of messages among the values the codes."""
+        return (
+            f"{self.code}({', '.join(f'{key}={_bare(one)}' for key, one in self.values.items())})"
+        )
+
 
 def message(code: str, **values: Value) -> Message:
     """Return a message. A relative change from zero is infinite and becomes None."""
@@ -42,6 +48,19 @@ def message(code: str, **values: Value) -> Message:
 def verbatim(text: str) -> Message:
     """Return a message that carries its own sentence."""
     return Message(VERBATIM, {"text": text})
+
+
+def as_message(said: str | Message | Exception) -> Message:
+    """Return what a part says as a message: an error's own `message`, else the text verbatim."""
+    if isinstance(said, Exception):
+        said = getattr(said, "message", None) or str(said)
+    return said if isinstance(said, Message) else verbatim(said)
+
+
+def _bare(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_bare, value))}]"
+    return f"{value.code}(...)" if isinstance(value, Message) else str(value)
 
 
 def _finite(value: Value) -> Value:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why the agent only observes, and what is wrong with it: a code for programs, a text for people.
+"""Why the agent only observes, and what is wrong with it: a code for programs, and a message.
 
-Texts may be worded anew in any version; codes stay. A rule, an alert or a script goes by the code.
+Sentences may be worded anew in any version; codes stay. A rule, an alert or a script goes by the
+code.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+
+from iat_nova.model.message import Message
 
 
 class Code(enum.StrEnum):
@@ -138,7 +141,10 @@ def about(code: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something is as it is. `code` is one of `Code`; histories of later versions have more."""
+    """Why something is as it is. `code` is one of `Code`; histories of later versions have more.
+
+    `message` says it in detail: its code names a sentence, and several may belong to one `code`.
+    """
 
     code: str
-    text: str
+    message: Message

@@ -10,19 +10,29 @@ held at, and as many ways to share as the one of them that asks for most at leas
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 
-from iat_nova.model import DomainInventory, Hold, Layout, Tenant, WayRequest
+from iat_nova.model import (
+    DomainInventory,
+    Hold,
+    Layout,
+    Message,
+    Tenant,
+    WayRequest,
+    message,
+    verbatim,
+)
 
 
 def apply(
     domains: Mapping[int, DomainInventory], holds: Iterable[Hold]
-) -> tuple[dict[int, DomainInventory], dict[Hold, str]]:
+) -> tuple[dict[int, DomainInventory], dict[Hold, Message]]:
     """Return the tenants with their holds, and why those that are not applied are not.
 
     A hold of somebody who is not here is neither. One of earlier comes first.
     """
-    held, refused = dict(domains), {}
+    held, refused = dict(domains), dict[Hold, Message]()
     for hold in sorted(holds, key=lambda one: (one.since_s, one.tenant)):
         found = of_tenant(held, hold.tenant)
         problem = why_not(hold, found)
@@ -49,21 +59,21 @@ def of_tenant(
     ]
 
 
-def why_not(hold: Hold, found: Iterable[tuple[DomainInventory, Tenant]]) -> str | None:
+def why_not(hold: Hold, found: Iterable[tuple[DomainInventory, Tenant]]) -> Message | None:
     """Tell why a tenant cannot be held at so many ways; None when it can."""
     if not hold.ways:
-        return hold.reason
+        return verbatim(hold.reason)
     faults = (_fault(inventory, tenant, hold.ways) for inventory, tenant in found)
     return next((fault for fault in faults if fault is not None), None)
 
 
-def _fault(inventory: DomainInventory, tenant: Tenant, ways: int) -> str | None:
+def _fault(inventory: DomainInventory, tenant: Tenant, ways: int) -> Message | None:
     domain = inventory.domain
     usable = domain.ways - domain.reserved_ways.count
     if ways < tenant.ways.promised:
-        return f"its flavor promises it {tenant.ways.promised} (iat:llc_ways)"
+        return message("hold-below-guarantee", ways=tenant.ways.promised)
     if ways < domain.min_ways:
-        return f"cache domain {domain.id} wants masks of {domain.min_ways} ways at least"
+        return message("hold-below-least", domain=domain.id, ways=domain.min_ways)
     others = [one for one in inventory.tenants if one.id != tenant.id]
     least = {one.id: max(one.ways.min, domain.min_ways) for one in others}
     shared = 0
@@ -74,21 +84,32 @@ def _fault(inventory: DomainInventory, tenant: Tenant, ways: int) -> str | None:
     left = usable - sum(least.values()) - shared
     if ways <= left:
         return None
-    keep = [f"{inventory.names[one]} {count}" for one, count in least.items()]
-    keep += [f"{shared} to share"] if shared else []
-    can = f"{left} can be held" if left > 0 else "none can be held before a hold or guest ends"
-    return (
-        f"cache domain {domain.id} has {usable} ways for tenants; the others keep "
-        f"{', '.join(keep)}: {can}"
-    )
+    names = inventory.names
+    keep = [message("hold-keeps", name=names[one], ways=count) for one, count in least.items()]
+    keep += [message("hold-keeps-shared", ways=shared)] if shared else []
+    code = "hold-no-room" if left > 0 else "hold-no-room-at-all"
+    return message(code, domain=domain.id, usable=usable, keep=tuple(keep), left=left)
 
 
-def kept(tenant: Tenant, layout: Layout) -> str | None:
+def kept(tenant: Tenant, layout: Layout) -> Message | None:
     """Tell what a held tenant has instead of its ways; None when it has them for itself."""
     mask = layout.mask_of(tenant.id)
     if mask is None or mask.count != tenant.ways.min:
-        return f"the strategy gives it {mask.count if mask is not None else 0}"
+        return message("hold-given", ways=mask.count if mask is not None else 0)
     shares = any(
         mask.overlaps(group.mask) and group.tenants != (tenant.id,) for group in layout.groups
     )
-    return "the strategy lets others fill them" if shares else None
+    return message("hold-shared") if shares else None
+
+
+def begun(hold: Hold) -> Message:
+    """Return that a tenant is held, until when, by whom and why."""
+    if math.isinf(hold.until_s):
+        terms = message("hold-until-release")
+    else:
+        terms = message("hold-until", until_s=hold.until_s)
+    if hold.by:
+        terms = message("hold-by", terms=terms, by=hold.by)
+    if hold.reason:
+        terms = message("hold-because", terms=terms, reason=hold.reason)
+    return message("hold-begun", name=hold.name, ways=hold.ways, terms=terms)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from iat_nova.common import amounts
 from iat_nova.qualify.registry import TESTS
-from iat_nova.report import charts, page, words
+from iat_nova.report import charts, page, times
 
 _TEMPLATE = "qualify.html.j2"
 _HEIGHT = 220.0
@@ -41,11 +41,11 @@ def write(record: Mapping[str, Any]) -> str:
         .get_template(_TEMPLATE)
         .render(
             record=record,
-            taken=words.moment(record["taken_at_s"]),
+            taken=times.moment(record["taken_at_s"]),
             questions={name: one.question for name, one in TESTS.items()},
             drawn={one["name"]: _drawn(one["chart"]) for one in record["tests"] if one["chart"]},
             size=amounts.size,
-            duration=words.duration,
+            duration=times.duration,
         )
     )
 

@@ -14,7 +14,7 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED, Action, Hold, Priority, Tenant, TenantKind, WayMask
 from iat_nova.policy import holds
 from iat_nova.policy.owners import guest_id
-from iat_nova.report import escape, view, waymap, words
+from iat_nova.report import escape, sentences, times, view, waymap, words
 from iat_nova.report.subjects import Subject
 from iat_nova.report.turns import Turn, Turns, concerns
 from iat_nova.report.view import DomainView, View
@@ -141,13 +141,13 @@ def _why(account: Account, part: Part) -> Iterator[str]:
         yield f"a person holds it at {figures.ways(tenant.ways.min)}"
     elif mask.count >= tenant.ways.max:
         yield f"{tenant.ways.max} is the most it may have"
-    if said is not None and said.status.reason:
-        yield f"the agent only observes: {said.status.reason}"
+    if said is not None and said.status.reasons:
+        yield f"the agent only observes: {words.observing(said.status)}"
     if view.pause(account.view) is not None:
         yield "the masks are held (iat-nova pause)"
     if part.refused is not None:
         turn = part.refused
-        yield f"{words.moment(turn.wall_s)}: {turn.kind}: {turn.reason}"
+        yield f"{times.moment(turn.wall_s)}: {turn.kind}: {turn.reason}"
     if mates := _mates(part):
         names = part.seen.inventory.names
         yield f"it shares ways with {figures.names(names.get(one, one) for one in mates)}"
@@ -272,7 +272,7 @@ def _help(account: Account, part: Part) -> Iterator[str]:
     if why is None:
         yield f"{command}: to see what it brings"
     elif not overlap:
-        yield f"no hold at {wanted}: {why}"
+        yield f"no hold at {wanted}: {sentences.text(why)}"
     if len(part.seen.inventory.tenants) > min(domain.ways, domain.classes - 1):
         yield "fewer guests on this host: there are more than ways, or classes of service"
 
@@ -288,7 +288,7 @@ def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = Fal
         owner = f", project {subject.guest.project}" if subject.guest.project else ""
         lines.append(escape.plain(f"           flavor {subject.guest.flavor or 'unknown'}{owner}"))
     if not account.here:
-        lines.append(f"           not here now; last seen {words.moment(account.seen_s)}")
+        lines.append(f"           not here now; last seen {times.moment(account.seen_s)}")
     lines.append(f"Class      {escape.plain(account.reason or 'the reason is not recorded')}")
     if account.hold is not None:
         told = words.held(account.hold, wall_s)
@@ -345,7 +345,7 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
         also = "; ".join(f"{one.kind} {one.name} {one.ways}" for one in others)
         text += f" (with: {also})" if also else ""
         first, *rest = escape.wrap(escape.plain(text), width - 23, 4)
-        yield f"  {words.moment(turn.wall_s)}  {first}"
+        yield f"  {times.moment(turn.wall_s)}  {first}"
         yield from (f"{'':23}{line}" for line in rest)
 
 

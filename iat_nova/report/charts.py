@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import DomainInventory, Layout
 from iat_nova.report import escape as terminal
-from iat_nova.report import waymap, words
+from iat_nova.report import times, waymap
 
 WIDTH, LEFT, RIGHT = 1000.0, 64.0, 12.0  # in the drawing's own units
 LETTER_PX = 8.0  # of a bold 12 px name, in the widest of usual fonts (DejaVu Sans)
@@ -46,7 +46,7 @@ class Axis:
         form = "%H:%M:%S" if step < 60 else "%H:%M" if span < 86400 else "%d %b %H:%M"
         count = int((self.end_s - first) // step) + 1 if first <= self.end_s else 0
         moments = [first + number * step for number in range(count)]
-        return [(moment, words.local_time(moment, form)) for moment in moments]
+        return [(moment, times.local_time(moment, form)) for moment in moments]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -260,4 +260,4 @@ def _nice(value: float) -> float:
 
 
 def _clock(wall_s: float) -> str:
-    return words.local_time(wall_s, "%H:%M:%S")
+    return times.local_time(wall_s, "%H:%M:%S")

@@ -12,7 +12,7 @@ from typing import Any
 from iat_nova.common import amounts as figures
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import DDIO, DomainInventory, Rates
-from iat_nova.report import charts, page, view, words
+from iat_nova.report import charts, escape, page, sentences, times, view, words
 from iat_nova.report.charts import Axis, Curve, Span
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
@@ -65,9 +65,9 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
         .get_template("report.html.j2")
         .render(
             host=seen.hostname,
-            period=(words.moment(axis.begin_s), words.moment(axis.end_s)),
-            length=words.duration(axis.end_s - axis.begin_s),
-            made=words.moment(time.time()),
+            period=(times.moment(axis.begin_s), times.moment(axis.end_s)),
+            length=times.duration(axis.end_s - axis.begin_s),
+            made=times.moment(time.time()),
             status=status,
             domains=[
                 _section(story, axis, _low(seen, story.domain), status.phases if status else ())
@@ -82,7 +82,9 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             events=reader.events(EVENTS, axis.begin_s),
             whole_since=_whole_since(reader, axis),
             damage=reader.damage,  # after all else was read
-            moment=words.moment,
+            moment=times.moment,
+            sentence=lambda said: escape.plain(sentences.text(said)),
+            texts=words.texts,
             held=words.held,
             cpu_ranges=format_cpus,
         )
@@ -92,7 +94,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
 def _whole_since(reader: HistoryReader, axis: Axis) -> str | None:
     """Return from when on every iteration is there; None where that is so of the whole period."""
     since_s = reader.whole_since()
-    return None if since_s is None or since_s <= axis.begin_s else words.moment(since_s)
+    return None if since_s is None or since_s <= axis.begin_s else times.moment(since_s)
 
 
 def _story(reader: HistoryReader, domain: int, axis: Axis, interval_s: float) -> _Story | None:
@@ -270,7 +272,7 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
     names = {DDIO: "DDIO", **iteration.former, **inventory.names}
     within = words.Names(inventory, iteration.former).within
     return {
-        "when": words.moment(iteration.wall_s),
+        "when": times.moment(iteration.wall_s),
         "number": decision.iteration,
         "state": words.state_change(decision).replace("->", "→"),
         "steps": [

@@ -20,9 +20,10 @@ from iat_nova.model import (
     Tenant,
     VirtualSwitch,
     WayMask,
+    verbatim,
 )
 from iat_nova.model.reasons import Code, Reason, about
-from iat_nova.report import escape
+from iat_nova.report import escape, sentences
 from iat_nova.report.observed import Closed, Observed, Totals
 from iat_nova.store.records import Iteration, Placement, Status
 
@@ -81,7 +82,7 @@ def paused(status: Status) -> bool:
 
 def degraded(status: Status) -> int:
     """Count what is wrong at present and does not stop the agent."""
-    return len(status.degraded)
+    return len(status.problems)
 
 
 def looked(seen: Observed) -> Iterator[Sample]:
@@ -97,13 +98,14 @@ def reasons(seen: Observed) -> Iterator[Sample]:
         return
     told = [("observe", reason) for reason in status.reasons]
     if status.paused_reason:
-        told.append(("paused", Reason(Code.PAUSED, status.paused_reason)))
+        told.append(("paused", Reason(Code.PAUSED, verbatim(status.paused_reason))))
     told += [
         ("drift" if about(problem.code) == "drift" else "degraded", problem)
         for problem in status.problems
     ]
     short = [
-        (of, str(one.code), escape.cut(escape.plain(one.text), REASON_MAX)) for of, one in told
+        (of, str(one.code), escape.cut(escape.plain(sentences.text(one.message)), REASON_MAX))
+        for of, one in told
     ]
     for labels in list(dict.fromkeys(short))[:REASONS_MAX]:
         yield labels, 1

@@ -7,9 +7,9 @@ import dataclasses
 import math
 from typing import Any
 
-from iat_nova.model import UNLIMITED, Hold
+from iat_nova.model import UNLIMITED, Hold, verbatim
 from iat_nova.model.reasons import Code, Reason, about
-from iat_nova.report import escape, waymap, words
+from iat_nova.report import escape, sentences, times, waymap, words
 from iat_nova.report.view import (
     DomainView,
     View,
@@ -28,7 +28,7 @@ def page(view: View, wall_s: float, *, width: int = 80, colour: bool = False) ->
     """Return the status in lines for a terminal; `wall_s` is the present."""
     lines = [
         _field("agent", _agent(view, wall_s)),
-        _field("data", f"{words.duration(view.now.age_s)} old" if view.now else "none"),
+        _field("data", f"{times.duration(view.now.age_s)} old" if view.now else "none"),
         _field("paused", escape.plain(pause_words(view, wall_s))),
     ]
     for number, hold in enumerate(view.holds):
@@ -38,9 +38,11 @@ def page(view: View, wall_s: float, *, width: int = 80, colour: bool = False) ->
     for number, text in enumerate(degraded or ("nothing",)):
         lines.append(_field("degraded" if not number else "", escape.plain(text)))
     for number, notice in enumerate(view.now.status.notices if view.now else ()):
-        lines.append(_field("notice" if not number else "", escape.plain(notice.text)))
+        lines.append(
+            _field("notice" if not number else "", escape.plain(sentences.text(notice.message)))
+        )
     if view.now is not None and view.now.status.last_error:
-        lines.append(_field("last error", escape.plain(view.now.status.last_error)))
+        lines.append(_field("last error", escape.plain(sentences.text(view.now.status.last_error))))
     for domain in view.domains:
         lines += ["", *_domain(domain, wall_s, width, colour)]
         lines += _shadow(view, domain, wall_s, width, colour)
@@ -57,7 +59,7 @@ def record(view: View) -> dict[str, Any]:
     return {
         "host": view.hostname or None,
         "mode": mode(view),
-        "reason": said.reason if said else None,
+        "reason": words.observing(said) if said else None,
         "reasons": _plain(said.reasons) if said else [],
         "running": view.running,
         "state": view.agent.state.value,
@@ -74,7 +76,7 @@ def record(view: View) -> dict[str, Any]:
         "unreadable": view.damage,
         "problems": _plain(_problems(view)),
         "notices": _plain(said.notices) if said else [],
-        "last_error": said.last_error if said else None,
+        "last_error": sentences.text(said.last_error) if said and said.last_error else None,
         "pid": view.agent.pid or (said.pid if said else None),
         "version": said.version if said else None,
         "strategy": said.strategy if said else None,
@@ -99,15 +101,15 @@ def _problems(view: View) -> tuple[Reason, ...]:
     if not view.running or not view.agent.text:
         return said
     others = (one for one in said if one.code != Code.HISTORY_UNWRITABLE)
-    return (Reason(Code.HISTORY_UNWRITABLE, view.agent.text), *others)
+    return (Reason(Code.HISTORY_UNWRITABLE, verbatim(view.agent.text)), *others)
 
 
 def _degraded(view: View) -> tuple[str, ...]:
-    return tuple(problem.text for problem in _problems(view))
+    return words.texts(_problems(view))
 
 
 def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, str]]:
-    return [{"code": reason.code, "text": reason.text} for reason in reasons]
+    return [{"code": reason.code, "text": sentences.text(reason.message)} for reason in reasons]
 
 
 def pause_words(view: View, wall_s: float) -> str:
@@ -135,9 +137,10 @@ def _agent(view: View, wall_s: float) -> str:
     said = view.now.status
     parts = [said.mode, f"strategy {escape.plain(said.strategy)}", f"every {said.interval_s:g} s"]
     since = " since a hand-over" if said.adopted_s is not None else ""
-    parts += [f"pid {said.pid}", f"up {words.duration(wall_s - said.started_s)}{since}"]
+    parts += [f"pid {said.pid}", f"up {times.duration(wall_s - said.started_s)}{since}"]
     text = ", ".join(parts)
-    return f"{text}\n{said.mode}s only: {escape.plain(said.reason)}" if said.reason else text
+    reason = words.observing(said)
+    return f"{text}\n{said.mode}s only: {escape.plain(reason)}" if reason else text
 
 
 def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list[str]:
@@ -165,8 +168,8 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
     lines += [_field("", text) for text in words.limited(domain.layout, domain.inventory, names)]
     if domain.decision is not None:
         last = domain.decision.iteration
-        ago = words.duration(wall_s - last.wall_s)
-        lines.append(_field("", f"last decision {words.moment(last.wall_s)}, {ago} ago:"))
+        ago = times.duration(wall_s - last.wall_s)
+        lines.append(_field("", f"last decision {times.moment(last.wall_s)}, {ago} ago:"))
         lines.append(_field("", words.line(last, domain.inventory)))
     return lines
 
@@ -177,7 +180,7 @@ def _shadow(view: View, domain: DomainView, wall_s: float, width: int, colour: b
     seen = domain.shadow
     if shadow is None or seen is None:
         return []
-    since = words.duration(wall_s - shadow.since_s)
+    since = times.duration(wall_s - shadow.since_s)
     by = shadow.strategy if shadow.policy is None else f"{shadow.strategy} by {shadow.policy}"
     text = f"{by}, nothing written; masks moved in {since}: {seen.moved}"
     text += f", by strategy {view.now.status.strategy} {seen.moved_meanwhile}" if view.now else ""

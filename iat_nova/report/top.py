@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from iat_nova.common import amounts as figures
 from iat_nova.model import DomainInventory, Layout, Rates, Tenant, WayMask
-from iat_nova.report import escape, status, view, waymap, words
+from iat_nova.report import escape, status, times, view, waymap, words
 from iat_nova.report.top_screen import HELP, Mode, Screen
 from iat_nova.report.view import DomainView, View
 from iat_nova.store.reader import HistoryReader, Recorded
@@ -174,11 +174,11 @@ def _bar(value: float | None, highest: float) -> str:
 
 def _header(seen: View, screen: Screen) -> list[str]:
     """Who, how, how old; and below it what is wrong or held."""
-    age = f"data {words.duration(seen.now.age_s)} old" if seen.now else "no data"
+    age = f"data {times.duration(seen.now.age_s)} old" if seen.now else "no data"
     left = f" iat-nova   {escape.plain(seen.hostname)}   {view.mode(seen)}   {age}"
     if screen.past_s is not None:
-        ago = words.duration(max(0.0, time.time() - screen.past_s))
-        then = f"AT {words.moment(screen.past_s)}, {ago} ago"
+        ago = times.duration(max(0.0, time.time() - screen.past_s))
+        then = f"AT {times.moment(screen.past_s)}, {ago} ago"
         left = f" iat-nova   {escape.plain(seen.hostname)}   {then}"
     clock = time.strftime("%H:%M:%S ")
     title = escape.fit(left, screen.width - len(clock)) + clock
@@ -189,8 +189,7 @@ def _header(seen: View, screen: Screen) -> list[str]:
     alarms += [f"held: {status.hold_words(seen, hold, time.time())}" for hold in seen.holds]
     if seen.now is not None and seen.running:
         said = seen.now.status
-        alarms += [said.reason] if said.reason else []
-        alarms += said.degraded
+        alarms += words.texts((*said.reasons, *said.problems))
     alarms += [seen.damage] if seen.damage else []
     for alarm in alarms[:3]:
         wrapped = escape.wrap(escape.plain(alarm), screen.width - 2, 2)
@@ -388,7 +387,7 @@ def _turn_lines(turn: Turn, screen: Screen, most: int) -> list[str]:
     map_width, plain = min(screen.width - 11, 76), dataclasses.replace(screen, colour=False)
     drawn = _map(turn.layout, turn.inventory, map_width, screen)
     taken = 10 + escape.width(_map(turn.layout, turn.inventory, map_width, plain))
-    moment = words.local_time(turn.wall_s, "%H:%M:%S")
+    moment = times.local_time(turn.wall_s, "%H:%M:%S")
     if taken + 2 + escape.width(turn.text) <= screen.width:
         return [f" {moment} {drawn}  {turn.text}"]
     reason = escape.wrap(turn.text, screen.width - 11, most)

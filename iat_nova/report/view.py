@@ -17,7 +17,7 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
 )
-from iat_nova.report import words
+from iat_nova.report import times
 from iat_nova.store.heartbeat import AgentNow, State
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
 from iat_nova.store.records import Event, Shadow, ShadowDomain
@@ -164,7 +164,7 @@ def agent_words(view: View) -> str:
     """Tell what is known of an agent whose present is not in the history."""
     agent, age = view.agent, ""
     if agent.age_s is not None:
-        age = words.duration(agent.age_s)
+        age = times.duration(agent.age_s)
     waits = f": {agent.text}" if agent.text else ""
     if agent.state is State.STARTING:
         since = f" (process {agent.pid}, for {age})" if age else ""
@@ -190,7 +190,7 @@ def _ended(view: View) -> str:
         return "unclean shutdown"
     left_s = view.now.status.handed_over_s if view.now is not None else None
     if left_s is not None:
-        return f"it handed over to the next agent at {words.moment(left_s)}"
+        return f"it handed over to the next agent at {times.moment(left_s)}"
     return "it ended properly"
 
 

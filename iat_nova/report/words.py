@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from iat_nova.common import amounts as figures
-from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import (
     DDIO,
     UNLIMITED,
@@ -29,8 +27,9 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
 )
-from iat_nova.report import escape, sentences, waymap
-from iat_nova.store.records import Iteration, Settings
+from iat_nova.model.reasons import Reason
+from iat_nova.report import escape, sentences, times, waymap
+from iat_nova.store.records import Iteration, Settings, Status
 
 QUANTITY_NAMES: Mapping[Quantity, str] = {
     Quantity.IPC: "IPC",
@@ -108,34 +107,14 @@ class Names:
         return escape.cut(name.removesuffix(end), columns - len(end)) + end
 
 
-def moment(wall_s: float) -> str:
-    """Return local date and time."""
-    return local_time(wall_s, "%Y-%m-%d %H:%M:%S")
+def observing(status: Status) -> str | None:
+    """Return why the agent only observes; None while it does not."""
+    return "; ".join(texts(status.reasons)) or None
 
 
-def local_time(wall_s: float, form: str) -> str:
-    """Return a time of the wall clock in a form of `time.strftime`, also where there is no date."""
-    if not 0 <= wall_s <= LAST_S:
-        return "a time before 1970" if wall_s < 0 else "a time after 9999"
-    return time.strftime(form, time.localtime(wall_s))
-
-
-def duration(seconds: float) -> str:
-    """Return ``0.4 s``, ``4 min 10 s``, ``2 h 5 min`` or ``3 d 4 h``."""
-    if not math.isfinite(seconds) or seconds > LAST_S:
-        return "for ever"
-    if 0 < seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = max(0, round(seconds))
-    for size, name, small_size, small_name in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "min"),
-        (60, "min", 1, "s"),
-    ):
-        if whole >= size:
-            rest = whole % size // small_size
-            return f"{whole // size} {name}" + (f" {rest} {small_name}" if rest else "")
-    return f"{whole} s"
+def texts(reasons: Iterable[Reason]) -> tuple[str, ...]:
+    """Return the sentences of reasons."""
+    return tuple(sentences.text(reason.message) for reason in reasons)
 
 
 def held(hold: Hold, wall_s: float | None = None) -> str:
@@ -156,8 +135,8 @@ def until(one: Hold | Pause, command: str, wall_s: float | None = None) -> str:
     if math.isinf(one.until_s):
         text = f"until `iat-nova {command}`"
     else:
-        text = f"until {moment(one.until_s)}"
-        text += f" ({duration(one.until_s - wall_s)} left)" if wall_s is not None else ""
+        text = f"until {times.moment(one.until_s)}"
+        text += f" ({times.duration(one.until_s - wall_s)} left)" if wall_s is not None else ""
     text += f" by {one.by}" if one.by else ""
     return f"{text}: {one.reason}" if one.reason else text
 
@@ -183,7 +162,7 @@ def explain(
     blocks = [
         [
             f"Iteration #{decision.iteration} of cache domain {decision.domain}, "
-            f"{moment(iteration.wall_s)}, {written}"
+            f"{times.moment(iteration.wall_s)}, {written}"
         ],
         _state_block(decision, names),
         _changes_block(decision, iteration, names, parameters),
@@ -246,7 +225,7 @@ def _changes_block(
         return ["Changes: none"] if decision.stable else []
     since = ""
     if decision.since_s is not None:
-        since = f" since {moment(iteration.wall_s - (iteration.at_s - decision.since_s))}"
+        since = f" since {times.moment(iteration.wall_s - (iteration.at_s - decision.since_s))}"
     lines = [f"Changes{since}"]
     rows = [_change_row(change, names, parameters) for change in decision.changes]
     return lines + columns(rows, "lrrrl")

@@ -23,6 +23,7 @@ from iat_nova.common.clock import Clock
 from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.api import DomainCounts
 from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout
+from iat_nova.report.log import LogLanguage
 from iat_nova.sim import nic
 from iat_nova.sim.reader import load_scenario
 from iat_nova.sim.scenario import Scenario
@@ -292,7 +293,7 @@ def _agent(
 
     unmasked = dataclasses.replace(scenario, masks={})
     history = History(history_path, max_age_s=1e12, max_bytes=1 << 40, clock=server)
-    tenants, journal = _Tenants(server), Journal(history, status, server)
+    tenants, journal = _Tenants(server), Journal(history, status, server, LogLanguage())
     parts = Parts(
         inventory=tenants,
         policies=PolicyKeeper(chosen, lambda: chosen, None, journal, tenants.changed),

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 from iat_nova.common.untrusted import LAST_S
+from iat_nova.model import Message, verbatim
 from iat_nova.store import database as db
 from iat_nova.store import records
 from iat_nova.store.records import Event, Inventory, Iteration, RecordError, Settings, Status
@@ -246,11 +247,7 @@ class HistoryReader:
         except _Damaged as error:
             self._leave_out("event", 0, error)
             return []
-        return [
-            Event(*row)
-            for row in rows
-            if tuple(map(type, row)) == (float, str, str) and 0 <= row[0] <= LAST_S
-        ]
+        return [event for row in rows if (event := _event(*row)) is not None]
 
     def inventory(self, row: int) -> Inventory | None:
         """Return an inventory by the id an iteration refers to."""
@@ -402,6 +399,21 @@ class HistoryReader:
         except sqlite3.Error as error:
             kind = _Damaged if db.is_damage(error) else db.HistoryError
             raise kind(db.explain(self._path, error)) from error
+
+
+def _event(wall_s: object, severity: object, said: object) -> Event | None:
+    """Make an event of a row, None of a damaged one. Earlier versions stored sentences as text."""
+    if not isinstance(wall_s, float) or not isinstance(severity, str) or not 0 <= wall_s <= LAST_S:
+        return None
+    if isinstance(said, str):
+        return Event(wall_s, severity, verbatim(said))
+    try:
+        message = (
+            records.structure(records.parse(said), Message) if isinstance(said, bytes) else None
+        )
+    except records.RecordError:
+        return None
+    return None if message is None else Event(wall_s, severity, message)
 
 
 class _Damaged(db.HistoryError):

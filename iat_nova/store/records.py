@@ -33,6 +33,7 @@ from iat_nova.model import (
     Rates,
     Sample,
     WayMask,
+    message,
     verbatim,
 )
 from iat_nova.model.message import MOST_DEPTH, Value
@@ -170,20 +171,10 @@ class Status:
     policy_reads: int = 0  # since the start, as somebody asked; refused ones count
     problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on
     notices: tuple[Reason, ...] = ()  # expected states of the host: CPUs offline
-    last_error: str | None = None
+    last_error: Message | None = None
     stopped: bool = False  # it said that it stopped
     adopted_s: float | None = None  # wall clock, since when it goes on from the agent before
     handed_over_s: float | None = None  # wall clock, when it left the masks to the next agent
-
-    @property
-    def reason(self) -> str | None:
-        """Why it only observes, in words; None while it does not."""
-        return "; ".join(reason.text for reason in self.reasons) or None
-
-    @property
-    def degraded(self) -> tuple[str, ...]:
-        """What is wrong, in words."""
-        return tuple(problem.text for problem in self.problems)
 
     @property
     def settings(self) -> Settings:
@@ -220,7 +211,7 @@ class Event:
 
     wall_s: float
     severity: str  # info, warning or error
-    text: str
+    message: Message
 
 
 @functools.cache
@@ -230,6 +221,7 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook(WayMask, lambda value, _: WayMask(value))
     converter.register_unstructure_hook(Message, _plain_message)
     converter.register_structure_hook(Message, lambda value, _: _message(value))
+    converter.register_structure_hook(Reason, lambda value, _: _reason(value))
     return converter
 
 
@@ -255,6 +247,12 @@ def _message(plain: Any, depth: int = MOST_DEPTH) -> Message:
         return verbatim(plain)
     values = {str(name): _value(value, depth) for name, value in plain["values"].items()}
     return Message(str(plain["code"]), values)
+
+
+def _reason(plain: Any) -> Reason:
+    """Make a reason from JSON types. Versions before messages had codes stored a ``text``."""
+    said = plain["message"] if "message" in plain else plain["text"]
+    return Reason(str(plain["code"]), _message(said))
 
 
 def _value(plain: Any, depth: int) -> Value:
@@ -351,12 +349,12 @@ def expand(blob: bytes, base: bytes = b"") -> bytes:
 class Packed:
     """An iteration as text: what was seen and decided, and the state; neither has a column.
 
-    `lost`: what could not be recorded, in words, and why.
+    `lost`: what could not be recorded, and the error of each.
     """
 
     seen: bytes | None  # None: not even the decision can be recorded
     state: bytes | None
-    lost: Mapping[str, Exception]
+    lost: Mapping[Message, Exception]
 
 
 def pack_iteration(iteration: Iteration, *, whole: bool) -> Packed:
@@ -365,18 +363,18 @@ def pack_iteration(iteration: Iteration, *, whole: bool) -> Packed:
     The boundary beyond which nothing of a strategy ends the history: its state may be anything,
     and packing it may raise anything.
     """
-    lost: dict[str, Exception] = {}
+    lost: dict[Message, Exception] = {}
     state = None
     if whole and iteration.state_lost is None:
         try:
             state = text(unstructure(iteration.state))
         except Exception as error:  # noqa: BLE001 - see above
-            lost[f"states of this strategy cannot be recorded: {worded(error)}"] = error
+            lost[message("state-not-recorded", error=worded(error))] = error
             iteration = dataclasses.replace(iteration, state=None, state_lost=worded(error))
     try:
         return Packed(text(_seen(iteration)), state, lost)
     except Exception as error:  # noqa: BLE001 - see above
-        lost[f"decisions of this strategy cannot be recorded: {worded(error)}"] = error
+        lost[message("decision-not-recorded", error=worded(error))] = error
         return Packed(None, None, lost)
 
 

@@ -28,10 +28,10 @@ import pathlib
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from iat_nova.common.clock import Clock
-from iat_nova.model import DomainInventory, Facts
+from iat_nova.model import DomainInventory, Facts, Message, message
 from iat_nova.store import database as db
 from iat_nova.store import records
 from iat_nova.store.reader import HistoryReader
@@ -99,7 +99,7 @@ class History:
     `max_bytes` bounds the database file (at least 1 MiB; the write-ahead log may take some
     4 MiB more), `max_age_s` the age of what is in it; what is older than `whole_s` is thinned out
     (`retention`). `clock.wall()` is the time by which age is measured, `clock.now()` bounds what a
-    wrong one costs.
+    wrong one costs. `sentence` makes the history's own lines of the log.
     """
 
     def __init__(
@@ -111,7 +111,9 @@ class History:
         clock: Clock,
         whole_s: float = 86400.0,
         queue_iterations: int = QUEUE_ITERATIONS,
+        sentence: Callable[[Message], str] = str,
     ) -> None:
+        self.sentence = sentence
         self._iterations: collections.deque[_Queued] = collections.deque(maxlen=queue_iterations)
         self._events: collections.deque[Event] = collections.deque(maxlen=QUEUE_EVENTS)
         self._status: Status | None = None
@@ -177,13 +179,9 @@ class History:
         number, last = self._inventory
         self._inventory = (number, Inventory(wall_s, facts, last.domains, dict(reasons)))
 
-    def event(self, wall_s: float, severity: str, text: str) -> None:
-        """Queue something to tell; `severity` is info, warning or error.
-
-        What is not Unicode text (half a surrogate pair, as guests may be named) becomes an escape.
-        """
-        storable = text.encode("utf-8", "backslashreplace").decode("utf-8")
-        self._events.append(Event(wall_s, severity, storable))
+    def event(self, wall_s: float, severity: str, said: Message) -> None:
+        """Queue something to tell; `severity` is info, warning or error."""
+        self._events.append(Event(wall_s, severity, said))
 
     def status(self, status: Status) -> None:
         """Queue what the agent says of itself; iterations queued later were decided by it.
@@ -255,7 +253,7 @@ class _Writer:
         self._batch: list[_Queued] = []  # taken and not yet written
         self._events: list[Event] = []
         self._told_dropped = 0
-        self._unstorable: set[str] = set()  # what was reported already
+        self._unstorable: set[Message] = set()  # what was reported already
         self._since_trim = 0
         self._written_s = -math.inf  # on the loop's clock
         self._retention = Retention(bounds, clock)
@@ -407,18 +405,16 @@ class _Writer:
             self.problem = f"{self.problem}; it cannot be set aside: {refused}"
             return False
         if older is not None:
-            text = (
-                f"the history was of an earlier version; it lies at {aside}, a fresh one is begun"
-            )
+            said = message("history-older", path=str(aside))
         else:
-            text = f"the history was damaged ({error}); it lies at {aside}, a fresh one is begun"
-        self._events.append(Event(self._clock.wall(), "error" if older is None else "info", text))
-        LOG.log(logging.ERROR if older is None else logging.WARNING, "%s", text)
+            said = message("history-damaged", error=str(error), path=str(aside))
+        self._events.append(Event(self._clock.wall(), "error" if older is None else "info", said))
+        level = logging.ERROR if older is None else logging.WARNING
+        LOG.log(level, "%s", self._history.sentence(said))
         return True
 
     def _loss(self, count: int) -> Event:
-        text = f"{count} iterations were not recorded: the history could not be written"
-        return Event(self._clock.wall(), "warning", text)
+        return Event(self._clock.wall(), "warning", message("iterations-lost", count=count))
 
     def _insert(self, connection: sqlite3.Connection, queued: _Queued) -> None:
         """Insert a row; an iteration that cannot be stored at all is left out and reported."""
@@ -428,11 +424,11 @@ class _Writer:
         minute = iteration.wall_s // MINUTE_S
         kept = iteration.eventful or not follows or last is None or last.minute != minute
         packed = records.pack_iteration(iteration, whole=kept)
-        for text, error in packed.lost.items():
-            if text not in self._unstorable:
-                self._unstorable.add(text)
-                LOG.error("history: %s", text, exc_info=error)
-                self._insert_event(connection, Event(iteration.wall_s, "error", text))
+        for said, error in packed.lost.items():
+            if said not in self._unstorable:
+                self._unstorable.add(said)
+                LOG.error("history: %s", self._history.sentence(said), exc_info=error)
+                self._insert_event(connection, Event(iteration.wall_s, "error", said))
         if packed.seen is None:
             return
         if last is None or _outdated(last, queued.inventory[0], packed):
@@ -503,7 +499,7 @@ class _Writer:
     def _insert_event(connection: sqlite3.Connection, event: Event) -> None:
         connection.execute(
             "INSERT INTO event (wall_s, severity, text) VALUES (?, ?, ?)",
-            (event.wall_s, event.severity, event.text),
+            (event.wall_s, event.severity, records.text(records.unstructure(event.message))),
         )
 
     def _beat(self, connection: sqlite3.Connection, status: Status | None) -> float:

@@ -21,7 +21,7 @@ import urllib.request
 import yaml
 from prometheus_client import exposition
 
-from iat_nova.model import DDIO
+from iat_nova.model import DDIO, verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import exporter
 from iat_nova.report.observed import Observer
@@ -64,15 +64,15 @@ def told(number, now_s):
     status = stories.status(placement=Placement(4, TRAITS, 4, TRAITS))
     changes = {}
     if number in OBSERVE:
-        reasons = (Reason(Code.OBSERVE_CONFIGURED, "mode = observe"),)
+        reasons = (Reason(Code.OBSERVE_CONFIGURED, verbatim("mode = observe")),)
         changes = {"mode": "observe", "reasons": reasons, "placement": Placement(0, ())}
     elif number in REFUSED:
-        problem = Reason(Code.REFUSED, "a write was refused")
+        problem = Reason(Code.REFUSED, verbatim("a write was refused"))
         changes = {"mode": "observe", "reasons": (problem,), "problems": (problem,)}
     elif number in UNREAD:
-        changes = {"problems": (Reason(Code.POLICY_UNREAD, "not the policy that runs"),)}
+        changes = {"problems": (Reason(Code.POLICY_UNREAD, verbatim("not the policy that runs")),)}
     elif number in OFFER:
-        problem = Reason(Code.PLACEMENT_OFFER, "offers 6 ways")
+        problem = Reason(Code.PLACEMENT_OFFER, verbatim("offers 6 ways"))
         changes = {"problems": (problem,), "placement": Placement(4, TRAITS, 6, TRAITS)}
     version = "1.1" if number in NEWER else "1.0"
     seen = Observer()

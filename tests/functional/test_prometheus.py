@@ -21,6 +21,7 @@ import yaml
 from prometheus_client import exposition
 from prometheus_client.parser import text_string_to_metric_families
 
+from iat_nova.model import verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import exporter, metrics, metrics_server
 from iat_nova.report.observed import Observer
@@ -281,7 +282,10 @@ class PromtoolTest(unittest.TestCase):
         """Prometheus' linter has nothing to say of what the agent serves."""
         seen = Observer()
         seen.status(
-            stories.status(reasons=(Reason("refused", "so"),), problems=(Reason("source", "a"),))
+            stories.status(
+                reasons=(Reason("refused", verbatim("so")),),
+                problems=(Reason("source", verbatim("a")),),
+            )
         )
         seen.inventory({0: stories.inventory('a "name"\nwith\\all')})
         seen.iteration(stories.burst(1, stories.NIGHT))

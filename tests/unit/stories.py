@@ -47,7 +47,7 @@ from iat_nova.strategies.iat.fsm import NUMBERED
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant, State
 
 NIGHT = 1_795_230_000.0  # a moment on the wall clock
-REASON = Reason(Code.OTHER_OWNER, "because")
+REASON = Reason(Code.OTHER_OWNER, verbatim("because"))
 
 PC = "6f9619ff-8b86-d011-b42d-00cf4fc964ff/3"
 BE = "0b6b2c1a-4b0e-4c8e-9a51-2c8d8e8f0a11/4"
@@ -269,7 +269,7 @@ def tell(
     """Write a small story: quiet, a burst that lets DDIO grow three times, quiet again."""
     history.status(agent or status())
     row = history.inventory(clock.wall(), facts(), {0: inventory(be_name)})
-    history.event(clock.wall(), "info", "agent started")
+    history.event(clock.wall(), "info", verbatim("agent started"))
     ways = itertools.chain([2, 2, 2, 2, 3, 4], itertools.repeat(5))
     for number, ddio_ways in zip(range(1, seconds + 1), ways, strict=False):
         clock.wall_s += 1

@@ -9,6 +9,7 @@ import pathlib
 import re
 import unittest
 
+from iat_nova.report.sentences import SENTENCES
 from tests.unit import pages
 from tests.unit.test_docs import QUOTED
 
@@ -49,6 +50,10 @@ def template(node, names):
     if isinstance(node, ast.BinOp):
         sides = [template(side, names) for side in (node.left, node.right)]
         return None if sides == [None, None] else "".join(side or "\0" for side in sides)
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "message":
+        (code, *_) = node.args
+        codes = [one.value for one in ast.walk(code) if isinstance(one, ast.Constant)]
+        return re.sub(r"{.*?}", "\0", SENTENCES[codes[0]]) if codes else None
     return names.get(node.id) if isinstance(node, ast.Name) else None
 
 

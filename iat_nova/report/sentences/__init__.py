@@ -4,7 +4,9 @@
 A sentence names the values of its message in braces. Behind a colon stands how the value is shown:
 
 * ``name``, ``names``, ``all``: tenants' ids as their names; ``names`` shows four at most
-* ``also``: a message, or several, as sentences
+* ``also``: a message or a text, or several, as sentences; ``and``: sources, between "and of";
+  ``lines``: a line each
+* ``moment``: seconds since 1970 as local date and time
 * ``rate``: events a second; ``gbps``: bytes a second; ``ways``, ``last``: a count of ways
 * ``share``, ``share1``: a fraction in percent
 * ``gain0``, ``gain1``, ``change``: a relative change, signed; None: it was from zero
@@ -19,12 +21,14 @@ from typing import Any
 
 from iat_nova.common import amounts
 from iat_nova.model import DDIO, VERBATIM, Message
-from iat_nova.report.sentences import strategies
+from iat_nova.report import times
+from iat_nova.report.sentences import agent, strategies
 
 SENTENCES: Mapping[str, str] = {
     VERBATIM: "{text}",
     "several": "{causes:also}",
     **strategies.SENTENCES,
+    **agent.SENTENCES,
 }
 """One sentence a code, by subject: to add or to reword a message, change one table alone."""
 
@@ -41,8 +45,7 @@ def text(message: Message, name: Name = str) -> str:
     try:
         return _Sentence(name).vformat(SENTENCES[message.code], (), message.values)
     except _DOES_NOT_FIT:
-        values = ", ".join(f"{key}={_bare(value)}" for key, value in message.values.items())
-        return f"{message.code}({values})"
+        return str(message)
 
 
 # RecursionError: messages are nested deeper than Python's stack is.
@@ -54,13 +57,6 @@ _DOES_NOT_FIT = (
     TypeError,
     ValueError,
 )
-
-
-def _bare(value: Any) -> str:
-    """Return a value without a sentence; of messages within it the codes alone."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_bare, value))}]"
-    return f"{value.code}(...)" if isinstance(value, Message) else str(value)
 
 
 class _Sentence(string.Formatter):
@@ -77,21 +73,24 @@ class _Sentence(string.Formatter):
             return amounts.names(map(self._of, value))
         if format_spec == "all":
             return ", ".join(map(self._of, value))
-        if format_spec == "also":
-            return "; ".join(text(one, self._name) for one in _several(value))
-        if format_spec == "list":
-            texts = (text(one, self._name) if isinstance(one, Message) else one for one in value)
-            return ", ".join(texts)
+        if format_spec in _BETWEEN:
+            return _BETWEEN[format_spec].join(map(self._worded, _several(value)))
         shown = _SHOWN.get(format_spec)
         return format(value, format_spec) if shown is None else shown(value)
+
+    def _worded(self, said: Message | str) -> str:
+        return text(said, self._name) if isinstance(said, Message) else said
 
     def _of(self, tenant: str) -> str:
         return "DDIO" if tenant == DDIO else self._name(tenant)
 
 
-def _several(value: Any) -> Iterable[Message]:
-    return (value,) if isinstance(value, Message) else value
+def _several(value: Any) -> Iterable[Message | str]:
+    return (value,) if isinstance(value, (Message, str)) else value
 
+
+_BETWEEN: Mapping[str, str] = {"also": "; ", "and": " and of ", "list": ", ", "lines": "\n"}
+"""What stands between several messages or texts."""
 
 _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "change": lambda value: amounts.percent(float("inf") if value is None else value),
@@ -99,6 +98,7 @@ _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "gain1": "{:+.1%}".format,
     "gbps": lambda value: f"{value / 1e9:.1f} GB/s",
     "last": lambda count: "the last way" if count == 1 else f"the last {amounts.ways(count)}",
+    "moment": times.moment,
     "rate": lambda value: "unknown" if value is None else amounts.rate(value),
     "share": "{:.0%}".format,
     "share1": "{:.1%}".format,

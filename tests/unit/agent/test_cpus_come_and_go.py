@@ -28,6 +28,7 @@ from iat_nova.model import (
     WayRequest,
 )
 from iat_nova.model.reasons import Code
+from iat_nova.report import sentences
 from tests.unit.enforcement import test_restore
 from tests.unit.hardware import test_sockets
 
@@ -41,16 +42,16 @@ class Logged(Journal):
         self._problems, self._notices = {}, {}
         self.logged = []
 
-    def _tell(self, severity, text):
-        self.logged.append((severity, text))
+    def _tell(self, severity, said):
+        self.logged.append((severity, sentences.text(said)))
 
     @property
     def problems(self):
-        return list(self._problems.values())
+        return list(map(sentences.text, self._problems.values()))
 
     @property
     def notices(self):
-        return list(self._notices.values())
+        return list(map(sentences.text, self._notices.values()))
 
 
 class Case(test_restore.MachineCase):
@@ -124,14 +125,14 @@ class Looking(Case, unittest.TestCase):
     def test_a_change_counts_when_it_is_found_twice(self):
         """What one reading alone found is none; what both found is a conflict."""
         for readings, conflict in (
-            ((("a", "b"), ("b",)), "b"),
+            ((("a", "b"), ("b",)), ("b",)),
             ((("a",), ()), None),
-            ((("0x3",), ("0x7",)), "0x7"),  # by a program that goes on changing it
+            ((("0x3",), ("0x7",)), ("0x7",)),  # by a program that goes on changing it
         ):
             interlock = self.interlock(changes=mock.Mock(side_effect=readings))
             interlock.look(EMPTY)
             found = interlock.reasons.get(Code.CONFLICTING_CHANGE)
-            self.assertEqual(conflict, found and found.rpartition(": ")[2])
+            self.assertEqual(conflict, found and found.values["changes"])
 
     def test_a_restore_that_a_cpu_disturbs(self):
         """It is done again; nothing is told of a failure."""

@@ -32,6 +32,7 @@ from iat_nova.model import (
     WayRequest,
 )
 from iat_nova.policy import Classified
+from iat_nova.report.sentences import text
 from iat_nova.strategies import registry
 from tests.unit.enforcement import test_restore
 
@@ -105,7 +106,7 @@ class Told:
     """The journal, of which decisions, what is told and what the status has are kept."""
 
     def __init__(self, told, decided, noted):
-        self.tell = told.append
+        self.tell = lambda said: told.append(text(said))
         self.adopted = lambda: noted.append("adopted")
         self.handed_over = lambda: noted.append("handed over")
         self.iteration = lambda state, sample, decision, *_others: decided.append(decision)
@@ -234,7 +235,7 @@ class LostSnapshot(HandOverCase):
         self.life(*NOTHING, lose, *NOTHING, lambda: seen.append(self.tree.state()), seconds=9.0)
         self.assertEqual([self.found], seen)
         self.assertRegex(
-            self.agent.interlock.reasons["refused"], "state: is not a folder; without a"
+            text(self.agent.interlock.reasons["refused"]), "state: is not a folder; without a"
         )
 
     def test_lost_before_a_hand_over(self):

@@ -26,10 +26,13 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
     WayRequest,
+    verbatim,
 )
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import words
+from iat_nova.report.log import LogLanguage
 from iat_nova.report.observed import Observer
+from iat_nova.report.sentences import text
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Status
 from iat_nova.store.writer import History
@@ -40,6 +43,7 @@ from tests.unit import stories
 GUEST = Tenant("u/1", "web", TenantKind.GUEST, Priority.PC, True, (4,), WayRequest())
 INVENTORY = DomainInventory(SKYLAKE, (GUEST,))
 FACTS = Facts(HostFacts("h", (SKYLAKE,), (4,)), (), None)
+WARNING = (Reason(Code.SOURCE, verbatim("libvirtd does not answer")),)
 STATUS = Status("enforce", 1, "0", "iat", 1.0, 0.0, Parameters())
 
 
@@ -51,7 +55,7 @@ class JournalTest(unittest.TestCase):
         self.history = History(self.path, max_age_s=1e12, max_bytes=1 << 24, clock=SystemClock())
         self.addCleanup(self.history.close)
         self.clock = stories.SetClock(1.0)
-        self.journal = Journal(self.history, STATUS, self.clock)
+        self.journal = Journal(self.history, STATUS, self.clock, LogLanguage())
 
     def read(self, question):
         self.assertTrue(self.history.flush())
@@ -118,7 +122,7 @@ class JournalTest(unittest.TestCase):
     def test_traffic_makes_no_new_picture(self) -> None:
         """Counts of each look take the place of the last ones; whoever is in it, a new picture."""
         observer = Observer()
-        journal = Journal(self.history, STATUS, self.clock, observer)
+        journal = Journal(self.history, STATUS, self.clock, LogLanguage(), observer)
         pictures = []
         for packets in range(3):
             self.clock.wall_s = float(packets)
@@ -140,37 +144,36 @@ class JournalTest(unittest.TestCase):
         """Not at each iteration; while it lasts it is part of the status."""
         with self.assertLogs("iat_nova", "INFO") as log:
             for _ in range(3):
-                self.journal.problem(Code.COUNTERS_UNREADABLE, "CPU 4: gone")
+                self.journal.problem(Code.COUNTERS_UNREADABLE, verbatim("CPU 4: gone"))
                 self.journal.status({}, None)
-            self.assertEqual(("CPU 4: gone",), self.read(lambda r: r.status()).status.degraded)
-            self.journal.solved(Code.COUNTERS_UNREADABLE, "CPU 4 is back")
-            self.journal.solved(Code.COUNTERS_UNREADABLE, "CPU 4 is back")
+            (problem,) = self.read(lambda r: r.status()).status.problems
+            self.assertEqual(verbatim("CPU 4: gone"), problem.message)
+            self.journal.solved(Code.COUNTERS_UNREADABLE, verbatim("CPU 4 is back"))
+            self.journal.solved(Code.COUNTERS_UNREADABLE, verbatim("CPU 4 is back"))
             self.journal.status({}, None)
         self.assertEqual(2, len(log.output))
-        self.assertEqual((), self.read(lambda r: r.status()).status.degraded)
+        self.assertEqual((), self.read(lambda r: r.status()).status.problems)
 
     def test_a_warning_is_told_once_and_stays_in_the_status(self) -> None:
         """Until the next picture is without it."""
         with self.assertLogs("iat_nova", "WARNING") as log:
-            self.journal.inventory(
-                FACTS, {0: INVENTORY}, (Reason(Code.SOURCE, "libvirtd does not answer"),)
-            )
-            self.journal.inventory(
-                FACTS, {0: INVENTORY}, (Reason(Code.SOURCE, "libvirtd does not answer"),)
-            )
+            self.journal.inventory(FACTS, {0: INVENTORY}, WARNING)
+            self.journal.inventory(FACTS, {0: INVENTORY}, WARNING)
         self.assertEqual(1, len(log.output))
         self.journal.status({}, None)
-        self.assertIn("libvirtd", self.read(lambda r: r.status()).status.degraded[0])
+        self.assertEqual(WARNING, self.read(lambda r: r.status()).status.problems)
         self.journal.inventory(FACTS, {0: INVENTORY}, ())
         self.journal.status({}, None)
-        self.assertEqual((), self.read(lambda r: r.status()).status.degraded)
+        self.assertEqual((), self.read(lambda r: r.status()).status.problems)
 
     def test_a_picture_too_old_is_a_problem_until_the_next(self) -> None:
         """Told once, with a code, after twice the period; looking again ends it."""
         self.now_s = 100.0
         freshness = Freshness(60.0, now=lambda: self.now_s)
         observer = Observer()
-        journal = Journal(self.history, STATUS, self.clock, observer, freshness=freshness)
+        journal = Journal(
+            self.history, STATUS, self.clock, LogLanguage(), observer, freshness=freshness
+        )
         journal.inventory(FACTS, {0: INVENTORY}, ())
         self.now_s += 120.0
         journal.status({}, None)
@@ -182,7 +185,7 @@ class JournalTest(unittest.TestCase):
         self.assertEqual(1, len(log.output))
         (problem,) = journal.latest.problems
         self.assertEqual(Code.INVENTORY_OLD, problem.code)
-        self.assertIn("not looked at for 120 s", problem.text)
+        self.assertIn("not looked at for 120 s", text(problem.message))
         self.assertEqual(1.0, observer.now.looked_s)
         self.clock.wall_s = 4.0
         journal.inventory(FACTS, {0: INVENTORY}, ())
@@ -193,28 +196,32 @@ class JournalTest(unittest.TestCase):
     def test_names_cannot_forge_lines(self) -> None:
         """A guest's name with a line break stays in its line."""
         with self.assertLogs("iat_nova", "WARNING") as log:
-            self.journal.inventory(FACTS, {}, (Reason(Code.TENANTS, "guest x\nERROR all is lost"),))
+            self.journal.inventory(
+                FACTS, {}, (Reason(Code.TENANTS, verbatim("guest x\nERROR all is lost")),)
+            )
         self.assertNotIn("\n", log.output[0])
 
     def test_why_nothing_is_written_is_in_the_status(self) -> None:
         """Observing and pausing give their reasons."""
         self.journal.status(
-            {Code.OBSERVE_CONFIGURED: "mode = observe"}, Pause(0.0, 99.0, "firmware")
+            {Code.OBSERVE_CONFIGURED: verbatim("mode = observe")}, Pause(0.0, 99.0, "firmware")
         )
         status = self.read(lambda r: r.status()).status
-        self.assertEqual(("observe", "mode = observe"), (status.mode, status.reason))
-        self.assertEqual((Reason("observe-configured", "mode = observe"),), status.reasons)
+        self.assertEqual("observe", status.mode)
+        self.assertEqual(
+            (Reason("observe-configured", verbatim("mode = observe")),), status.reasons
+        )
         self.assertEqual((99.0, "firmware"), (status.paused_until_s, status.paused_reason))
 
     def test_goodbye(self) -> None:
         """The last word says that the agent stopped, and keeps the last error."""
         with self.assertLogs("iat_nova", "INFO"):
-            self.journal.problem(Code.REFUSED, "refused")
+            self.journal.problem(Code.REFUSED, verbatim("refused"))
             self.journal.close()
         with HistoryReader(self.path) as reader:
             status = reader.status().status
         self.assertTrue(status.stopped)
-        self.assertEqual("refused", status.last_error)
+        self.assertEqual(verbatim("refused"), status.last_error)
         self.assertIsNone(status.handed_over_s)
 
     def test_from_one_agent_to_the_next(self) -> None:

@@ -49,6 +49,9 @@ from iat_nova.model import (
 from iat_nova.model.message import Message, message
 from iat_nova.model.reasons import Code
 from iat_nova.policy import Classified, PolicyError, Problem
+from iat_nova.report import sentences
+from iat_nova.report import words as words_of
+from iat_nova.report.log import LogLanguage
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Status
 from iat_nova.store.replay import Replay
@@ -229,7 +232,7 @@ class AgentTest(unittest.TestCase):
         history = History(self.path, max_age_s=1e9, max_bytes=1 << 24, clock=self.clock)
         self.addCleanup(history.close)
         status = Status("enforce", 1, "0", "iat", 1.0, 0.0, Parameters())
-        journal = Journal(history, status, self.clock, watchdog=self.watchdog)
+        journal = Journal(history, status, self.clock, LogLanguage(), watchdog=self.watchdog)
         policies = PolicyKeeper(
             self.read_policy(), lambda: self.read_policy(), None, journal, self.inventory.changed
         )
@@ -295,10 +298,10 @@ class AgentTest(unittest.TestCase):
             endings.attach(self.agent)
             self.die(endings)
 
-        with self.assertRaisesRegex(ThreadDied, "thread inventory-hints .*ZeroDivisionError"):
+        with self.assertRaisesRegex(ThreadDied, "thread=inventory-hints, .*ZeroDivisionError"):
             self.run_for(5.0, lambda: None, lambda: None, die)
         self.assertEqual({}, self.allocator.effective(0))
-        self.assertIn("inventory-hints", self.status().status.last_error)
+        self.assertIn("inventory-hints", sentences.text(self.status().status.last_error))
 
     def test_what_ends_it_before_it_is_there(self) -> None:
         """A thread that died, a signal: kept for the agent, which ends before it decides."""
@@ -390,7 +393,7 @@ class AgentTest(unittest.TestCase):
         self.assertEqual((2, False), self.held()[-1])
         self.assertEqual([2, 7, 2], [mask.count for mask in self.masks()[:-1]])
         with contextlib.closing(HistoryReader(self.path)) as reader:
-            told = [event.text for event in reader.events(100)]
+            told = [sentences.text(event.message) for event in reader.events(100)]
             replay = Replay(reader)
             for one in reader.between(0.0, 1e12, 0):
                 self.assertEqual(one.iteration.decision, replay.decide(one))
@@ -412,13 +415,15 @@ class AgentTest(unittest.TestCase):
             self.run_for(
                 4.0,
                 lambda: None,
-                lambda shown=shown: shown.extend(self.agent.journal.latest.degraded),
+                lambda shown=shown: shown.extend(
+                    words_of.texts(self.agent.journal.latest.problems)
+                ),
                 asked.clear,
                 holds=lambda asked=asked: tuple(asked),
             )
             self.assertEqual(1, len(shown), shown)
             self.assertIn(words, shown[0])
-            self.assertEqual((), self.status().status.degraded)
+            self.assertEqual((), self.status().status.problems)
             self.clock.now_s += 100
 
     def test_a_domain_may_have_parameters_of_its_own(self) -> None:
@@ -459,7 +464,9 @@ class AgentTest(unittest.TestCase):
         self.assertEqual([], self.allocator.writes)
         self.assertEqual(4, len(self.decisions()))
         self.assertEqual("observe", self.status().status.mode)
-        self.assertIn("set [iat] mode = enforce and restart", self.status().status.reason)
+        self.assertIn(
+            "set [iat] mode = enforce and restart", words_of.observing(self.status().status)
+        )
 
     def test_an_offer_that_disagrees_is_shown_until_it_is_mended(self) -> None:
         """What Placement is offered is compared at each look; a silent source settles nothing."""
@@ -492,7 +499,7 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(({}, SKYLAKE.ddio_found), self.seen)
         self.assertEqual(6, len(self.decisions()))
         self.assertEqual(2, len(self.masks()))  # one good one, and its end
-        self.assertIn("refused for a test", self.status().status.reason)
+        self.assertIn("refused for a test", words_of.observing(self.status().status))
 
     def test_a_refused_write_is_tried_again(self) -> None:
         """After a pause; then the masks are there again."""
@@ -507,7 +514,7 @@ class AgentTest(unittest.TestCase):
         def look() -> None:
             self.later = dict(self.allocator.effective(0))
             self.reasons = dict(self.agent.interlock.reasons)
-            self.problems = self.agent.journal.latest.degraded
+            self.problems = words_of.texts(self.agent.journal.latest.problems)
 
         nothing = lambda: None  # noqa: E731
         self.run_for(20.0, nothing, refuse, nothing, allow, *[nothing] * 10, look)
@@ -549,7 +556,10 @@ class AgentTest(unittest.TestCase):
         self.assertEqual([], writes)
         (reason,) = status.reasons
         self.assertEqual(Code.SOURCE_UNANSWERED, reason.code)
-        self.assertIn("waiting for the first answer of libvirt at qemu:///sytem", reason.text)
+        self.assertIn(
+            "waiting for the first answer of libvirt at qemu:///sytem",
+            sentences.text(reason.message),
+        )
         self.assertEqual("enforce", self.status().status.mode)
         self.assertTrue(self.masks())
 
@@ -600,8 +610,8 @@ class AgentTest(unittest.TestCase):
 
         self.run_for(6.0, lambda: None, fail, lambda: None, mend)
         self.assertEqual(5, len(self.decisions()))
-        self.assertEqual((), self.status().status.degraded)
-        self.assertIn("no such device", self.status().status.last_error)
+        self.assertEqual((), self.status().status.problems)
+        self.assertIn("no such device", sentences.text(self.status().status.last_error))
 
     def test_tenants_that_cannot_be_laid_out_do_not_end_the_loop(self) -> None:
         """The last masks stay, the reason is told; the loop goes on when it fits again."""
@@ -617,7 +627,7 @@ class AgentTest(unittest.TestCase):
             self.strategy.step = step
 
         self.run_for(6.0, lambda: None, fail, mend)
-        self.assertIn("12 tenants", self.status().status.last_error)
+        self.assertIn("12 tenants", sentences.text(self.status().status.last_error))
         self.assertEqual(6, len(self.decisions()))
 
     def _fails_for_a_second(self, method, broken) -> None:
@@ -648,7 +658,7 @@ class AgentTest(unittest.TestCase):
         logging.getLogger("iat_nova").setLevel(logging.ERROR)
         with self.assertLogs("iat_nova", "ERROR") as caught:
             self._fails_for_a_second("step", broken)
-        self.assertIn("KeyError('no such')", self.told.problems[0].text)
+        self.assertIn("KeyError('no such')", sentences.text(self.told.problems[0].message))
         self.assertEqual(1, sum("Traceback" in text for text in caught.output))
 
     def test_exceptions_that_cannot_be_told_do_not_end_the_loop(self) -> None:
@@ -665,7 +675,7 @@ class AgentTest(unittest.TestCase):
                 self.setUp()
                 step = mock.Mock(side_effect=error)
                 self._fails_for_a_second("step", step)
-                self.assertIn(words, self.told.problems[0].text)
+                self.assertIn(words, sentences.text(self.told.problems[0].message))
 
     def test_a_layout_that_cannot_be_is_not_written(self) -> None:
         """A tenant forgotten, a mask with a gap: named, and nothing of it reaches the hardware."""
@@ -677,7 +687,7 @@ class AgentTest(unittest.TestCase):
             return after, dataclasses.replace(decision, layout=layout)
 
         self._fails_for_a_second("step", broken)
-        text = self.told.problems[0].text
+        text = sentences.text(self.told.problems[0].message)
         self.assertIn("gone has 1 masks, expected 0", text)
         self.assertIn("mask 0x5 is not contiguous", text)
 
@@ -711,12 +721,14 @@ class AgentTest(unittest.TestCase):
                 self.setUp()
                 step = functools.partial(_changed, self.strategy.step, wrong)
                 self._fails_for_a_second("step", step)
-                self.assertIn(words, self.told.problems[0].text)
+                self.assertIn(words, sentences.text(self.told.problems[0].message))
 
     def test_a_step_that_returns_something_else(self) -> None:
         """Not even a decision."""
         self._fails_for_a_second("step", lambda state, inventory, sample: (state, None))
-        self.assertIn("returned NoneType, expected a Decision", self.told.problems[0].text)
+        self.assertIn(
+            "returned NoneType, expected a Decision", sentences.text(self.told.problems[0].message)
+        )
 
     def test_a_strategy_that_cannot_begin_is_asked_again(self) -> None:
         """An error in `initial` is like one in `step`."""
@@ -744,7 +756,7 @@ class AgentTest(unittest.TestCase):
 
         self.run_for(4.0, lambda: None, reload)
         self.assertEqual(5, len(self.decisions()))
-        self.assertIn("does not load", self.status().status.problems[0].text)
+        self.assertIn("does not load", sentences.text(self.status().status.problems[0].message))
 
     def test_a_broken_policy_at_a_reload_leaves_the_old_one(self) -> None:
         """The error is shown in the status; a mended one takes its place."""
@@ -762,8 +774,8 @@ class AgentTest(unittest.TestCase):
         agent = self.run_for(6.0, lambda: None, break_it, look)
         self.assertIs(old, self.meanwhile)
         self.assertEqual(2.0, agent.policy.parameters.interval_s)
-        self.assertIn("not a list", self.status().status.last_error)
-        self.assertEqual((), self.status().status.degraded)
+        self.assertIn("not a list", sentences.text(self.status().status.last_error))
+        self.assertEqual((), self.status().status.problems)
 
     def test_a_policy_that_takes_long_does_not_hold_up_the_loop(self) -> None:
         """Iterations go on while it is read, SIGTERM is heard, and it counts when it is there."""
@@ -799,7 +811,7 @@ class AgentTest(unittest.TestCase):
             self.allocator.apply = self._refuse
 
         self.run_for(3.0, lambda: None, jam)
-        self.assertIn("iat-nova restore", self.status().status.last_error)
+        self.assertIn("iat-nova restore", sentences.text(self.status().status.last_error))
 
     def test_an_owner_who_comes_and_goes(self) -> None:
         """Our classes are given back, we only observe; then we enforce again."""
@@ -821,8 +833,8 @@ class AgentTest(unittest.TestCase):
 
         planned = [lambda: None, come, look, look_again]
         self.run_for(6.0, *planned, outside=Outside(lambda: tuple(owners)))
-        self.assertEqual(({}, {"other-owner": "theirs: somebody else allocates cache"}),
-                         (self.seen, self.reasons))  # fmt: skip
+        others = message("other-owners", owners=("theirs: somebody else allocates cache",))
+        self.assertEqual(({}, {"other-owner": others}), (self.seen, self.reasons))
         self.assertIn("first", self.later)
         self.assertEqual({}, self.later_reasons)
 
@@ -837,13 +849,13 @@ class AgentTest(unittest.TestCase):
 
         def mend() -> None:
             self.masks_before = dict(self.allocator.effective(0))
-            self.told = self.agent.journal.latest.degraded
+            self.told = words_of.texts(self.agent.journal.latest.problems)
             del self.allocator.apply
             self.inventory.changed.set()
 
         def look() -> None:
             self.masks_after = dict(self.allocator.effective(0))
-            self.told_after = self.agent.journal.latest.degraded
+            self.told_after = words_of.texts(self.agent.journal.latest.problems)
 
         planned = [lambda: None, come, mend, look]
         self.run_for(6.0, *planned, outside=Outside(lambda: tuple(owners)))
@@ -873,7 +885,7 @@ class AgentTest(unittest.TestCase):
         self.run_for(8.0, *planned, outside=Outside(changes=lambda: tuple(changes)))
         self.assertEqual({}, self.seen)
         self.assertEqual(self.before, self.after)
-        self.assertIn("we wrote 0xc", self.status().status.reason)
+        self.assertIn("we wrote 0xc", words_of.observing(self.status().status))
 
     def test_ddio_moved_by_another_hand(self) -> None:
         """Found by reading what we left there, put back once, and left alone from then on."""
@@ -889,7 +901,9 @@ class AgentTest(unittest.TestCase):
         self.run_for(6.0, lambda: None, meddle, again)
         self.assertEqual(SKYLAKE.ddio_found, self.seen)
         self.assertEqual(0x7C0, self.ddio.read(0))
-        self.assertRegex(self.status().status.reason, "DDIO was left at 0x600 and is at 0x7c0")
+        self.assertRegex(
+            words_of.observing(self.status().status), "DDIO was left at 0x600 and is at 0x7c0"
+        )
 
     def test_a_socket_off_line_is_left_alone(self) -> None:
         """It is not decided upon until it is back; that is told, and no reason to observe."""
@@ -915,10 +929,14 @@ class AgentTest(unittest.TestCase):
         self.run_for(9.0, lambda: None, unplug, lambda: None, count, lambda: None, plug)
         self.assertTrue(self.same)
         (told,) = self.latest.notices
-        self.assertEqual("cache domain 0: all CPUs offline; cache domain skipped", told.text)
+        self.assertEqual(
+            "cache domain 0: all CPUs offline; cache domain skipped", sentences.text(told.message)
+        )
         self.assertEqual(((), None), (self.latest.problems, self.latest.last_error))
         self.assertGreater(len(self.strategy.samples), self.count)
-        self.assertEqual((None, ()), (self.status().status.reason, self.status().status.degraded))
+        self.assertEqual(
+            (None, ()), (words_of.observing(self.status().status), self.status().status.problems)
+        )
 
     def test_cpus_that_come_or_go_are_looked_at_within_an_interval(self) -> None:
         """Without a hint from any source."""
@@ -950,9 +968,11 @@ class AgentTest(unittest.TestCase):
             outside=Outside(cpus=cpus),
         )
         status = self.status().status
-        self.assertEqual((None, (), None), (status.reason, status.degraded, status.last_error))
+        self.assertEqual(
+            (None, (), None), (words_of.observing(status), status.problems, status.last_error)
+        )
         with contextlib.closing(HistoryReader(self.path)) as reader:
-            told = {event.text for event in reader.events(100)}
+            told = {sentences.text(event.message) for event in reader.events(100)}
         for what in ("write masks of cache domain 0", "count on all CPUs", "read the counters"):
             self.assertIn(f"cannot {what}: CPU 4 went offline meanwhile; retrying", told)
         self.assertNotIn(None, self.masks()[:-1])
@@ -971,8 +991,8 @@ class AgentTest(unittest.TestCase):
             self.inventory.changed.set()
 
         self.run_for(4.0, lambda: None, mend, outside=Outside(changes=look))
-        self.assertIn("0xc8b", self.status().status.last_error)
-        self.assertEqual((), self.status().status.degraded)
+        self.assertIn("0xc8b", sentences.text(self.status().status.last_error))
+        self.assertEqual((), self.status().status.problems)
         self.assertEqual(5, len(self.decisions()))
 
     def test_processors_that_cannot_be_counted_do_not_end_the_loop(self) -> None:
@@ -987,7 +1007,7 @@ class AgentTest(unittest.TestCase):
 
         self.run_for(4.0, lambda: None, fail)
         self.assertEqual(5, len(self.decisions()))
-        self.assertIn("is in use", self.status().status.last_error)
+        self.assertIn("is in use", sentences.text(self.status().status.last_error))
 
     def test_the_service_manager_is_told(self) -> None:
         """Ready and alive with the first iteration, alive with each, stopping before the end."""
@@ -1018,7 +1038,7 @@ class AgentTest(unittest.TestCase):
 
         def look() -> None:
             self.seen = (self.resizable, self.ddio.read(0))
-            self.degraded = self.agent.journal.latest.degraded
+            self.degraded = words_of.texts(self.agent.journal.latest.problems)
             self.agent.reload_policy()
 
         planned = [*[lambda: None] * 24, look]
@@ -1027,7 +1047,7 @@ class AgentTest(unittest.TestCase):
         self.assertRegex(
             " ".join(self.degraded), "domain 0: changing the DDIO ways had no effect: from 2 to"
         )
-        self.assertEqual((True, ()), (self.resizable, self.status().status.degraded))
+        self.assertEqual((True, ()), (self.resizable, self.status().status.problems))
 
     def _refuse(self, domain, classes):
         raise HardwareError("jammed")

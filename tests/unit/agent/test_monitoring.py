@@ -7,6 +7,7 @@ from unittest import mock
 from iat_nova.agent.monitoring import Following, Monitored
 from iat_nova.hardware.api import Counts, HardwareError, TenantCounts
 from iat_nova.model.reasons import Code
+from iat_nova.report.sentences import text
 
 
 class FollowingTest(unittest.TestCase):
@@ -22,7 +23,7 @@ class FollowingTest(unittest.TestCase):
         """Return the latest problem."""
         code, problem, _ = self.journal.note.call_args.args
         self.assertIs(Code.NOT_MONITORED, code)
-        return problem
+        return None if problem is None else text(problem)
 
     def test_only_what_changed_is_looked_at(self) -> None:
         """A write of masks, or other tenants; nothing while nothing of ours is written."""

@@ -11,6 +11,7 @@ from iat_nova import conf
 from iat_nova.agent import on_disk, policy_file
 from iat_nova.common import config_files
 from iat_nova.model.reasons import Code
+from iat_nova.report.sentences import text
 from tests.unit import stories
 
 POLICY = "parameters: {ddio_ways_max: 3}\n"
@@ -35,7 +36,7 @@ class DriftTest(unittest.TestCase):
         self.files = on_disk.OnDisk(conf.load(named), lambda: config_files.expanded(named))
 
     def drift(self):
-        return {one.code: one.text for one in self.files.drift(self.running)}
+        return {one.code: text(one.message) for one in self.files.drift(self.running)}
 
     def test_nothing_changed(self):
         """As at the start; what is not ours may change."""

@@ -8,6 +8,7 @@ import unittest
 
 from iat_nova import policy
 from iat_nova.agent.policy_keeper import PolicyKeeper
+from iat_nova.report.sentences import text
 from iat_nova.strategies.registry import StrategyError
 from tests.unit.policy.hosts import ONE
 
@@ -30,14 +31,14 @@ class Journal:
     def __init__(self):
         self.problems, self.told, self.reads = [], [], 0
 
-    def problem(self, code, text):
-        self.problems.append(text)
+    def problem(self, code, said):
+        self.problems.append(text(said))
 
-    def solved(self, code, text):
+    def solved(self, code, said):
         self.problems.clear()
 
-    def tell(self, text):
-        self.told.append(text)
+    def tell(self, said):
+        self.told.append(text(said))
 
     def policy_read(self):
         self.reads += 1

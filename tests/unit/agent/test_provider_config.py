@@ -18,6 +18,7 @@ from iat_nova import conf, policy
 from iat_nova.agent import provider
 from iat_nova.agent.provider_config import Offer, ProviderConfigError, offered, render, write
 from iat_nova.cmd.main import main
+from iat_nova.report import sentences
 from iat_nova.store.records import Placement
 from iat_nova.store.writer import History
 from tests.unit import stories
@@ -188,7 +189,7 @@ class DisagreementTest(unittest.TestCase):
         )
         files = provider.ProviderFiles(conf.load([config]))
         self.placement, said = files.compare(self.policy, facts or self.facts)
-        return said
+        return None if said is None else sentences.text(said)
 
     def test_no_file_is_no_disagreement(self):
         """Placement need not be used; nor does another's file matter."""

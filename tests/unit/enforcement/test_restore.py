@@ -35,7 +35,8 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
-from iat_nova.report import words
+from iat_nova.report import times
+from iat_nova.report.sentences import text
 from tests.unit.hardware import test_probe, trees
 
 
@@ -604,7 +605,7 @@ class Restrained(MachineCase):
         self.assert_as_found()
         self.assertIn("refused", self.interlock.reasons)
         self.assertRegex(
-            "\n".join(self.journal.told),
+            "\n".join(map(text, self.journal.told)),
             "Input/output.*\noriginal settings restored and read back: resctrl, ddio msr$",
         )
 
@@ -620,9 +621,9 @@ class Restrained(MachineCase):
         for pause_s in (10.0, 20.0):
             self.tree.fail_at = 1
             self.refused()
-            again = words.moment(self.clock.wall() + pause_s)
+            again = times.moment(self.clock.wall() + pause_s)
             self.assertRegex(
-                self.interlock.reasons["refused"],
+                text(self.interlock.reasons["refused"]),
                 rf"^a write was refused \(tried again at {again}\): .*Input/output error",
             )
             self.clock.now_s += pause_s - 0.1
@@ -683,8 +684,8 @@ class Restrained(MachineCase):
         self.interlock.refused(caught.exception)
         self.clock.now_s += 10.0
         self.interlock.check()
-        again = words.moment(self.clock.wall() + 20.0)
-        self.assertIn(f"tried again at {again}): ", self.interlock.reasons["refused"])
+        again = times.moment(self.clock.wall() + 20.0)
+        self.assertIn(f"tried again at {again}): ", text(self.interlock.reasons["refused"]))
         self.assertIn("not-restored", self.journal.problems)
         self.msr.refuse = None
         self.clock.now_s += 20.0
@@ -697,7 +698,9 @@ class Restrained(MachineCase):
         self.interlock.refused(LastingRefusal("this port does not take it"))
         self.clock.now_s += 1e6
         self.interlock.check()
-        self.assertRegex(self.interlock.reasons["refused"], r"\(until the next start\): this port")
+        self.assertRegex(
+            text(self.interlock.reasons["refused"]), r"\(until the next start\): this port"
+        )
 
     def unmount(self):
         self.fresh = trees.KernelTree(self.folder / "fresh", self.cpus)
@@ -713,7 +716,7 @@ class Restrained(MachineCase):
         self.unmount()
         self.assertFalse(self.interlock.check())
         reason = rf"^resctrl is not mounted; mount -t resctrl resctrl {self.tree.root}$"
-        self.assertRegex(self.interlock.reasons["resctrl-unmounted"], reason)
+        self.assertRegex(text(self.interlock.reasons["resctrl-unmounted"]), reason)
         self.assertEqual(0x600, self.msr.get(0, 0xC8B))
         self.assertFalse(self.settings().snapshot_path.exists())
         self.look()
@@ -742,7 +745,7 @@ class Restrained(MachineCase):
         self.lock.unlink()
         with self.owned().held():
             self.interlock.check()
-            self.assertRegex(self.interlock.reasons["writer-lock"], "until restart.*process")
+            self.assertRegex(text(self.interlock.reasons["writer-lock"]), "until restart.*process")
             self.tree.write("schemata", "L3:0=f")
             theirs = self.tree.state()
             self.look()
@@ -760,7 +763,7 @@ class Restrained(MachineCase):
         shutil.rmtree(self.lock.parent)
         self.lock.parent.write_text("")
         self.interlock.check()
-        self.assertRegex(self.interlock.reasons["writer-lock"], "is lost: .*writer.lock")
+        self.assertRegex(text(self.interlock.reasons["writer-lock"]), "is lost: .*writer.lock")
         self.assert_as_found()
         self.lock.parent.unlink()
         self.interlock.check()
@@ -780,9 +783,9 @@ class Restrained(MachineCase):
             self.tree.unplug(cpu)
             self.msr.off.add(cpu)
         self.interlock.restore()
-        self.assertIn("ddio msr: IIO_LLC_WAYS", self.journal.notices["restore-waits"])
+        self.assertIn("ddio msr: IIO_LLC_WAYS", text(self.journal.notices["restore-waits"]))
         self.assertEqual({}, self.journal.problems)
-        self.assertNotIn("original settings restored", "\n".join(self.journal.told))
+        self.assertNotIn("original settings restored", "\n".join(map(text, self.journal.told)))
         self.msr.off.clear()
         for cpu in (0, 1):
             self.tree.plug(cpu)
@@ -795,7 +798,9 @@ class Restrained(MachineCase):
         """Found at the next look; our group goes with the change."""
         self.tree.write("iat-nova.1/schemata", "L3:0=7f\n")
         self.look()
-        self.assertIn("L3:0 is 0x7f, we wrote 0x3", self.interlock.reasons["conflicting-change"])
+        self.assertIn(
+            "L3:0 is 0x7f, we wrote 0x3", text(self.interlock.reasons["conflicting-change"])
+        )
         self.assert_as_found()
 
     def test_a_foreign_change_of_ddio(self):
@@ -820,7 +825,8 @@ class Restrained(MachineCase):
         self.assertEqual(0x400, self.msr.get(0, 0xC8B))
         self.interlock.refused(caught.exception)
         self.assertIn(
-            "DDIO was left at 0x7c0 and is at 0x400", self.interlock.reasons["conflicting-change"]
+            "DDIO was left at 0x7c0 and is at 0x400",
+            text(self.interlock.reasons["conflicting-change"]),
         )
         self.assert_as_found()
 

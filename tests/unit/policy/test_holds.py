@@ -6,6 +6,7 @@ import unittest
 
 from iat_nova.model import Group, Hold, Layout, WayMask, WayRequest
 from iat_nova.policy import holds
+from iat_nova.report.sentences import text
 from tests.unit import stories
 
 UUID = stories.PC.partition("/")[0]
@@ -24,7 +25,7 @@ class TestApply(unittest.TestCase):
     def refusal(self, hold, domains=None):
         held, refused = holds.apply(domains or self.domains, (hold,))
         self.assertEqual(domains or self.domains, held)
-        return refused[hold]
+        return text(refused[hold])
 
     def test_least_and_most_are_what_is_held(self):
         """All else of the tenant stays, and so do the others."""
@@ -49,7 +50,7 @@ class TestApply(unittest.TestCase):
         second = Hold("stack", "vswitch", 5, 2.0)
         held, refused = holds.apply(self.domains, (second, first))
         self.assertEqual(({second}, 6), (set(refused), bounds(held).min))
-        self.assertIn("pc1 6", refused[second])
+        self.assertIn("pc1 6", text(refused[second]))
 
     def test_promises_come_first(self):
         """Fewer ways than a flavor promises are not held."""
@@ -86,8 +87,8 @@ class TestApply(unittest.TestCase):
         first = Hold(UUID, "pc1", 7, 1.0)
         held, refused = holds.apply(crowd, (first, Hold("stack", "vswitch", 1, 2.0)))
         self.assertEqual(7, bounds(held).min)
-        (text,) = refused.values()
-        self.assertIn("pc1 7, p 3, 1 to share: none can be held before", text)
+        (why,) = refused.values()
+        self.assertIn("pc1 7, p 3, 1 to share: none can be held before", text(why))
 
     def test_both_domains_or_none(self):
         """A guest on two sockets has the ways in each, or in none."""
@@ -110,4 +111,4 @@ class TestApply(unittest.TestCase):
         others = tuple(one for one in layout.groups if stories.PC not in one.tenants)
         for mask, words in ((0x1E, "gives it 4"), (0x0E, "lets others fill")):
             groups = (*others, Group((stories.PC,), WayMask(mask)))
-            self.assertIn(words, holds.kept(tenant, Layout(layout.ddio, groups)))
+            self.assertIn(words, text(holds.kept(tenant, Layout(layout.ddio, groups))))

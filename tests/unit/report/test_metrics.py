@@ -21,6 +21,7 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
     WayRequest,
+    verbatim,
 )
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import exporter, metric_values, metrics
@@ -172,12 +173,12 @@ class MetricsTest(unittest.TestCase):
         """A long list of long troubles is cut; how many there are is still known."""
         seen = observer()
         troubles = tuple(
-            Reason("source", f"trouble {number} " + "x" * 1000) for number in range(50)
+            Reason("source", verbatim(f"trouble {number} " + "x" * 1000)) for number in range(50)
         )
         seen.status(
             stories.status(
                 mode="observe",
-                reasons=(Reason("cachetune", "libvirt allocates cache"),),
+                reasons=(Reason("cachetune", verbatim("libvirt allocates cache")),),
                 paused_until_s=math.inf,
                 problems=(*troubles, troubles[0]),
             )
@@ -198,8 +199,11 @@ class MetricsTest(unittest.TestCase):
         seen.status(
             stories.status(
                 mode="observe",
-                reasons=(Reason(Code.REFUSED, "a write was refused"),),
-                problems=(Reason(Code.SOURCE, "libvirt unavailable"), Reason("of-tomorrow", "?")),
+                reasons=(Reason(Code.REFUSED, verbatim("a write was refused")),),
+                problems=(
+                    Reason(Code.SOURCE, verbatim("libvirt unavailable")),
+                    Reason("of-tomorrow", verbatim("?")),
+                ),
                 paused_until_s=math.inf,
             )
         )
@@ -218,8 +222,11 @@ class MetricsTest(unittest.TestCase):
         seen.status(
             stories.status(
                 mode="observe",
-                reasons=(Reason(Code.OBSERVE_CONFIGURED, "mode = observe"),),
-                problems=(Reason(Code.POLICY_UNREAD, "not read"), Reason(Code.SOURCE, "silent")),
+                reasons=(Reason(Code.OBSERVE_CONFIGURED, verbatim("mode = observe")),),
+                problems=(
+                    Reason(Code.POLICY_UNREAD, verbatim("not read")),
+                    Reason(Code.SOURCE, verbatim("silent")),
+                ),
                 shadow=Shadow("iat", stories.NIGHT),
             )
         )
@@ -245,7 +252,9 @@ class MetricsTest(unittest.TestCase):
     def test_the_mode_is_the_configured_one(self) -> None:
         """A refused write makes no other series of what the agent is."""
         seen = observer()
-        seen.status(stories.status(mode="observe", reasons=(Reason(Code.REFUSED, "refused"),)))
+        seen.status(
+            stories.status(mode="observe", reasons=(Reason(Code.REFUSED, verbatim("refused")),))
+        )
         self.assertEqual(1, self.value(self.values(seen), "iat_nova_agent_info", mode="enforce"))
 
     def test_placement(self) -> None:
@@ -343,7 +352,7 @@ class MetricsTest(unittest.TestCase):
         switch = VirtualSwitch({}, (), (2,), pmd_threads=(thread,), drops_per_s=0.0)
         seen.inventory(seen.now.inventories, switch)
         seen.event("error")
-        troubles = tuple(Reason("source", f"trouble {n}") for n in range(20))
+        troubles = tuple(Reason("source", verbatim(f"trouble {n}")) for n in range(20))
         shadow = Shadow("x", 0.0, {0: ShadowDomain(stories.layout(2), 1, 1)})
         offer = Placement(4, ("CUSTOM_IAT",), 4, ("CUSTOM_IAT",))
         seen.status(stories.status(problems=troubles, shadow=shadow, placement=offer))

@@ -24,6 +24,7 @@ from iat_nova.model import (
     Rates,
     VirtualSwitch,
     WayMask,
+    verbatim,
 )
 from iat_nova.model.reasons import Reason
 from iat_nova.report import charts, escape, status, top
@@ -141,7 +142,8 @@ class TestStatus(StoryCase):
         """An agent that only observes gives its reason."""
         self.tell(
             agent=stories.status(
-                mode="observe", reasons=(Reason("other-owner", "a foreign control group"),)
+                mode="observe",
+                reasons=(Reason("other-owner", verbatim("a foreign control group")),),
             )
         )
         page = status.page(self.view(), time.time())
@@ -152,7 +154,10 @@ class TestStatus(StoryCase):
         self.assertEqual(([], None), self.drift())
         self.tell(
             agent=stories.status(
-                problems=(Reason("policy-unread", "p is not the policy"), Reason("source", "x")),
+                problems=(
+                    Reason("policy-unread", verbatim("p is not the policy")),
+                    Reason("source", verbatim("x")),
+                ),
                 placement=Placement(4, ("CUSTOM_IAT",), 3, ()),
             )
         )
@@ -304,7 +309,7 @@ class TestTop(StoryCase):
         """What is wrong is told in two lines where one is too short."""
         self.tell(
             agent=stories.status(
-                problems=(Reason("ddio-no-effect", "the knob " * 15 + "is stuck"),)
+                problems=(Reason("ddio-no-effect", verbatim("the knob " * 15 + "is stuck")),)
             )
         )
         lines = self.frame(80, 24)

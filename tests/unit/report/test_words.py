@@ -6,7 +6,7 @@ import json
 import unittest
 
 from iat_nova.model import Action, BandwidthControl, Group, Step, WayMask, message, verbatim
-from iat_nova.report import words
+from iat_nova.report import times, words
 from tests.unit import stories
 
 
@@ -221,4 +221,4 @@ class TestWords(unittest.TestCase):
             (90000, "1 d 1 h"),
             (float("inf"), "for ever"),
         ):
-            self.assertEqual(shown, words.duration(seconds))
+            self.assertEqual(shown, times.duration(seconds))

@@ -16,8 +16,10 @@ import unittest
 import zlib
 from unittest import mock
 
-from iat_nova.model import Decision, DomainInventory, Rates, WayMask
+from iat_nova.model import Decision, DomainInventory, Rates, WayMask, verbatim
 from iat_nova.report import view
+from iat_nova.report.log import LogLanguage
+from iat_nova.report.sentences import text
 from iat_nova.store import database as history_db
 from iat_nova.store import records, retention
 from iat_nova.store.reader import HistoryReader
@@ -140,19 +142,30 @@ class TestWhatIsKept(HistoryCase):
 
     def test_events(self):
         """Events are kept with their severity, newest first."""
-        self.history.event(stories.NIGHT + 99, "warning", "ovsdb-server does not answer")
+        self.history.event(stories.NIGHT + 99, "warning", verbatim("ovsdb-server does not answer"))
         self.assertTrue(self.history.flush())
         newest, *_, oldest = self.read().events(10)
         self.assertEqual(
-            Event(stories.NIGHT + 99, "warning", "ovsdb-server does not answer"), newest
+            Event(stories.NIGHT + 99, "warning", verbatim("ovsdb-server does not answer")), newest
         )
-        self.assertEqual("agent started", oldest.text)
+        self.assertEqual(verbatim("agent started"), oldest.message)
+
+    def test_events_of_earlier_versions(self):
+        """A sentence that was stored as text is read as a sentence; a damaged message is not."""
+        self.assertTrue(self.history.flush())
+        with contextlib.closing(sqlite3.connect(self.path)) as connection, connection:
+            connection.executemany(
+                "INSERT INTO event (wall_s, severity, text) VALUES (?, 'info', ?)",
+                [(stories.NIGHT + 1, "policy reloaded"), (stories.NIGHT + 2, b"{damaged")],
+            )
+        newest, *_ = self.read().events(10)
+        self.assertEqual(Event(stories.NIGHT + 1, "info", verbatim("policy reloaded")), newest)
 
     def test_a_lone_surrogate_is_told_as_an_escape(self):
         """Half a character in a guest's name does not end the thread that writes."""
-        self.history.event(stories.NIGHT, "warning", "guest \udc80")
+        self.history.event(stories.NIGHT, "warning", verbatim("guest \udc80"))
         self.assertTrue(self.history.flush())
-        self.assertEqual("guest \\udc80", self.read().events(1)[0].text)
+        self.assertEqual("guest \\udc80", LogLanguage().sentence(self.read().events(1)[0].message))
 
     def test_counts_of_no_picture_are_refused(self):
         with self.assertRaisesRegex(ValueError, "no inventory"):
@@ -217,7 +230,7 @@ class TestWhatIsKept(HistoryCase):
             for state in (object(), object(), Raising()):
                 self.history.record(dataclasses.replace(good, state=state))
             self.assertTrue(self.history.flush())
-        self.assertIn("states of this strategy cannot be", self.read().events(1)[0].text)
+        self.assertIn("states of this strategy cannot be", text(self.read().events(1)[0].message))
         found = self.read().newer(0, 0, 3)
         self.assertEqual([good.decision] * 3, [one.iteration.decision for one in found])
         self.assertEqual([None] * 3, [one.iteration.state for one in found])
@@ -232,7 +245,7 @@ class TestWhatIsKept(HistoryCase):
             self.history.record(dataclasses.replace(good, decision=odd))
             self.history.record(good)
             self.assertTrue(self.history.flush())
-        self.assertIn("decisions of this strategy", self.read().events(1)[0].text)
+        self.assertIn("decisions of this strategy", text(self.read().events(1)[0].message))
         self.assertEqual(good.decision, self.read().latest(0).iteration.decision)
 
     def test_another_form_is_named(self):
@@ -310,7 +323,7 @@ class TestBounds(HistoryCase):
             self.clock = PacedClock()
             history = self.open(max_age_s=7 * 86400.0)
             begin_s = self.clock.wall_s
-            history.event(begin_s, "info", "began")
+            history.event(begin_s, "info", verbatim("began"))
             for wall_s, count in ((begin_s, 1024), (begin_s + step_s, 128), (begin_s + 1152, 128)):
                 self.at_pace(history, count, wall_s)
             total, _ = self.read().count(0, begin_s, begin_s + 2000)
@@ -401,7 +414,7 @@ class TestBounds(HistoryCase):
         reader = self.read()
         kept = [one.iteration.decision.iteration for one in reader.between(0, stories.NIGHT * 2, 0)]
         self.assertEqual(list(range(40, 50)), kept)
-        self.assertIn("40 iterations were not recorded", reader.events(1)[0].text)
+        self.assertIn("40 iterations were not recorded", text(reader.events(1)[0].message))
 
 
 class TestPace(HistoryCase):
@@ -418,7 +431,7 @@ class TestPace(HistoryCase):
         history = self.open()
         row = history.inventory(self.clock.wall(), stories.facts(), {0: stories.inventory()})
         for number in range(3):
-            history.event(self.clock.wall_s, "info", f"before {number}")
+            history.event(self.clock.wall_s, "info", verbatim(f"before {number}"))
             history.record(stories.quiet(number, self.clock.wall_s, inventory_id=row))
         history.status(stories.status())
         self.wait_for(lambda: drains)
@@ -448,7 +461,7 @@ class TestMisfortune(HistoryCase):
         self.assertTrue(self.recorded(history), history.problem)
         (aside,) = self.folder.glob("history.sqlite.corrupt-*")
         self.assertEqual(b"garbage " * 1000, aside.read_bytes())
-        self.assertIn(aside.name, self.read().events(1)[0].text)
+        self.assertIn(aside.name, text(self.read().events(1)[0].message))
 
     def test_damage_while_running(self):
         """Damage found in the middle of the work costs the file, never the loop."""
@@ -621,7 +634,7 @@ class TestDamage(HistoryCase):
         self.assertIsNone(reader.latest_inventory())
         self.assertIsNone(reader.settings(latest))
         self.assertIsNone(reader.status())
-        self.assertIn("a", reader.events(1)[0].text)
+        self.assertIn("a", text(reader.events(1)[0].message))
         self.assertIn("2 more", reader.damage)
 
     def test_any_page(self):

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import sqlite3
 
-from iat_nova.model import Decision, DomainInventory, Parameters, Rates, Sample, verbatim
+from iat_nova.model import Decision, DomainInventory, Parameters, Rates, Sample, message, verbatim
 from iat_nova.model.ways import WayMask
 from iat_nova.store import records, retention
 from iat_nova.store.database import SCHEMA
@@ -264,7 +264,7 @@ class TestOlderSchema(HistoryCase):
             stories.tell(history, clock=self.clock)
             self.assertTrue(history.flush(), history.problem)
         (aside,) = self.folder.glob(f"history.sqlite.schema-{SCHEMA - 1}-*[0-9]")
-        text = f"the history was of an earlier version; it lies at {aside}, a fresh one is begun"
-        self.assertIn(text, [event.text for event in self.read().events(9)])
-        self.assertEqual([text], [record.getMessage() for record in logged.records])
+        said = message("history-older", path=str(aside))
+        self.assertIn(said, [event.message for event in self.read().events(9)])
+        self.assertEqual([str(said)], [record.getMessage() for record in logged.records])
         self.assertEqual(12, self.read().latest(0).iteration.decision.iteration)

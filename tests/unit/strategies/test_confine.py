@@ -15,6 +15,7 @@ from iat_nova.agent.parts import Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.model import Parameters, WayMask
 from iat_nova.report import exporter
+from iat_nova.report.log import LogLanguage
 from iat_nova.report.observed import Observer
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Status
@@ -71,7 +72,7 @@ class ConfineTest(CliCase):
 
         clock.planned = [lambda: None, lambda: None, look, burst, lambda: None, lambda: None, look]
         inventory, policy = test_agent.Inventory(), test_agent.Policy()
-        journal = Journal(history, status, clock, self.observer)
+        journal = Journal(history, status, clock, LogLanguage(), self.observer)
         parts = Parts(
             inventory=inventory,
             policies=PolicyKeeper(policy, lambda: policy, None, journal, inventory.changed),

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sentences of the agent's loop and of its history: reasons, problems, notices and events."""
+
+from collections.abc import Mapping
+
+SENTENCES: Mapping[str, str] = {
+    # why nothing is written, and what follows
+    "only-observing": "only observing: {reason:also}",
+    "observe-configured": "mode = observe; to have masks written set [iat] mode = enforce and "
+    "restart iat-nova-agent",
+    "other-writer": "another writer took over this host (enforcement off until restart): "
+    "{error:also}",
+    "writer-lock-lost": "the writer's lock is lost: {error:also}",
+    "writer-lock-held": "the writer's lock is held again",
+    "sources-unanswered": "waiting for the first answer of {sources:and}",
+    "sources-answered": "every source has answered",
+    "resctrl-missing": "{missing:also}",
+    "resctrl-mounted": "resctrl is mounted again",
+    "guests-tuned": "libvirt allocates cache to {guests:list} (cachetune)",
+    "other-owners": "{owners:also}",
+    "other-owners-gone": "the other owner of cache has gone",
+    "conflicting-changes": "conflicting change by another program (enforcement off until "
+    "restart): {changes:also}",
+    "write-refused": "a write was refused (tried again at {at_s:moment}): {error:also}",
+    "write-refused-for-good": "a write was refused (until the next start): {error:also}",
+    "write-tried-again": "the write that was refused is tried again",
+    "writes-accepted": "writes are taken again",
+    # the original settings
+    "not-restored": "the hardware could not be restored: {error:also}; run `iat-nova restore`",
+    "restorable": "the hardware could be restored",
+    "restored": "original settings restored and read back: {parts:list}",
+    "restore-waits": "{settings:also}",
+    "restore-complete": "settings that were out of reach at a restore are restored, too",
+    "snapshot-rewritten": "snapshot written again from memory: {error:also}",
+    "snapshot-kept": "the snapshot is on disk",
+    # CPUs that come and go
+    "cpus-moved-counting": "cannot count on all CPUs: {event:also} meanwhile; retrying",
+    "cpus-moved-reading": "cannot read the counters: {event:also} meanwhile; retrying",
+    "cpus-moved-writing": "cannot write masks of cache domain {domain}: {event:also} meanwhile; "
+    "retrying",
+    "cpus-moved-checking": "cannot check for other cache users: {event:also} meanwhile; retrying",
+    "cpus-moved-comparing": "cannot compare settings with what was written: {event:also} "
+    "meanwhile; retrying",
+    "cpus-moved-restoring": "cannot restore all settings: {event:also} meanwhile; retrying",
+    "cpus-moved-monitoring": "cannot monitor all tenants: {event:also} meanwhile; retrying",
+    "domain-offline": "cache domain {domain}: all CPUs offline; cache domain skipped",
+    "domain-online": "cache domain {domain}: CPUs are online again",
+    "domains-unseen": "cache domains whose CPUs have been offline since the start: {count}",
+    "domains-seen": "every cache domain has been online",
+    "guest-cpu-offline": "CPU {cpus} of {guest} is offline",
+    "guest-cpus-offline": "CPUs {cpus} of {guest} are offline",
+    "guest-cpus-online": "{guest}: all CPUs are online again",
+    "guest-ended": "{guest}: has ended",
+    # what is wrong while the loop goes on
+    "owners-unknown": "cannot check for other cache users: {error:also}",
+    "owners-known": "other cache users can be checked for again",
+    "counters-unreadable": "{error:also}",
+    "counters-readable": "the counters can be read again",
+    "not-all-counted": "counters unavailable for some CPUs: {error:also}",
+    "all-counted": "counters available again",
+    "not-monitored": "not all tenants are monitored: {error:also}",
+    "monitored": "tenants are monitored again",
+    "layout-impossible": "cache domain {domain}: {error:also}; keeping previous masks",
+    "strategy-failed": "cache domain {domain}: the strategy failed, keeping previous masks: "
+    "{error}",
+    "decided-again": "cache domain {domain}: decided again",
+    "ddio-no-effect": "cache domain {domain}: {verdict:also}",
+    "ddio-tried-again": "cache domain {domain}: DDIO is tried",
+    "shadow-classified": "the shadow policy is applied again",
+    "shadow-failed": "cache domain {domain}: the shadow strategy failed: {error}",
+    "shadow-decides-again": "cache domain {domain}: the shadow strategy decides again",
+    "classified-again": "the policy is applied again",
+    "last-good-kept": "{what} cannot be read ({error}); what was known last stays",
+    "history-unwritable": "{error:also}",
+    "history-writable": "the history is recorded again",
+    "heartbeat-unwritable": "{error:also}",
+    "heartbeat-writable": "agent.lock is written again",
+    "inventory-old": "libvirt and Open vSwitch were not looked at for {overdue_s:g} s, twice "
+    "reconcile_s: guests that come or go are not seen; restart the agent",
+    "inventory-fresh": "the host is looked at again",
+    "thread-died": "thread {thread} ended by an error nobody expected: {error}",
+    # holds of operators
+    "hold-begun": "held: {name} at {ways:ways} {terms:also}",
+    "hold-ended": "no longer held: {name}",
+    "hold-until": "until {until_s:moment}",
+    "hold-until-release": "until `iat-nova release`",
+    "hold-by": "{terms:also} by {by}",
+    "hold-because": "{terms:also}: {reason}",
+    "hold-unreadable": "{error:also}",
+    "hold-refused": "{name} cannot be held at {ways} ways: {cause:also}",
+    "hold-asked-no-more": "{name} is not asked to be held any more",
+    "hold-not-kept": "{name} does not have the ways at which it is held: {cause:also}",
+    "hold-kept": "{name} has the ways at which it is held",
+    "hold-below-guarantee": "its flavor promises it {ways} (iat:llc_ways)",
+    "hold-below-least": "cache domain {domain} wants masks of {ways} ways at least",
+    "hold-no-room": "cache domain {domain} has {usable} ways for tenants; the others keep "
+    "{keep:list}: {left} can be held",
+    "hold-no-room-at-all": "cache domain {domain} has {usable} ways for tenants; the others keep "
+    "{keep:list}: none can be held before a hold or guest ends",
+    "hold-keeps": "{name} {ways}",
+    "hold-keeps-shared": "{ways} to share",
+    "hold-given": "the strategy gives it {ways}",
+    "hold-shared": "the strategy lets others fill them",
+    # policy and configuration that run, and those on disk
+    "policy-reload-failed": "policy reload failed, keeping previous policy: {error:also}",
+    "policy-facts-refused": "the host's facts changed ({facts:list}), keeping previous policy: "
+    "{error:also}",
+    "policy-valid": "the policy is valid again",
+    "policy-reloaded": "policy reloaded",
+    "policy-rendered-again": "policy rendered again: the host's facts changed ({facts:list})",
+    "shadow-policy-unusable": "the shadow policy cannot be used: {error:also}",
+    "shadow-policy-kept": "the shadow policy cannot be used, keeping previous shadow policy: "
+    "{error:also}",
+    "shadow-policy-valid": "the shadow policy is valid again",
+    "policy-unreadable": "the policy that runs can no longer be read, the agent would not start "
+    "with it: {error:also}",
+    "policy-unread": "{path} is not the policy that runs; have it read: iat-nova reload",
+    "config-invalid": "the configuration is invalid now, the agent would not start with it: "
+    "{error:also}",
+    "config-unread": "the configuration is not what runs ({options:also}); restart iat-nova-agent",
+    "option-differs": "{option} is {now}, {running} runs",
+    "policy-warning": "{problem:also}",
+    "placement-unreadable": "{error:also}: nova-compute may not start with it",
+    "placement-differs": "{path} offers Placement {offered}; this host can offer {able} "
+    "({reasons:also}): run iat-nova provider-config -o {path}, then restart nova-compute",
+    "placement-withdraw": "{path} offers Placement {offered}; this host can offer {able} "
+    "({reasons:also}): run iat-nova provider-config --withdraw -o {path}, then restart "
+    "nova-compute",
+    "placement-agrees": "provider.yaml agrees with this host",
+    # from one agent to the next
+    "handed-over": "handed over: masks and decisions are left to the next agent",
+    "not-handed-over": "not handed over to the next agent: {error:also}",
+    "adopted": "adopted: masks and decisions of the last agent (version {version}), which it left "
+    "{age_s:.1f} s ago",
+    "agent-stopped": "agent stopped",
+    # the history
+    "history-older": "the history was of an earlier version; it lies at {path}, a fresh one is "
+    "begun",
+    "history-damaged": "the history was damaged ({error}); it lies at {path}, a fresh one is begun",
+    "iterations-lost": "{count} iterations were not recorded: the history could not be written",
+    "state-not-recorded": "states of this strategy cannot be recorded: {error}",
+    "decision-not-recorded": "decisions of this strategy cannot be recorded: {error}",
+}
