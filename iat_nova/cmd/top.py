@@ -4,23 +4,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import math
-import os
 import pathlib
-import re
-import select
 import shutil
-import signal
-import sys
-import termios
 import time
-import tty
-from collections.abc import Iterator
 
-from iat_nova.cmd import guests
+from iat_nova.cmd import full_screen, guests
 from iat_nova.cmd.base import EXIT_OK, EXIT_USAGE, EXITS, Command, Failure
+from iat_nova.cmd.full_screen import FullScreen
 from iat_nova.cmd.pause import who
 from iat_nova.conf import LOCK
 from iat_nova.model import Pause
@@ -31,8 +23,6 @@ from iat_nova.store.database import HistoryError, NoHistory
 from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.requests import Holds, PauseFile
-
-_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
 
 class Top(Command):
@@ -64,19 +54,23 @@ examples:
         """Draw until q."""
         folder = self.state_dir(parsed_args)
         scene = Scene(folder, parsed_args.domain)
-        if parsed_args.once or not (self.app.stdout.isatty() and sys.stdin.isatty()):
+        if parsed_args.once or not full_screen.possible():
             columns, rows = shutil.get_terminal_size((100, 40))
             scene.look()
             lines = scene.draw(Screen(columns, rows, self.colour))
             text = "\n".join(lines[:-1]).rstrip()
             self.app.stdout.write(f"{text}\n")
             return EXITS[scene.agent.state]
-        with _full_screen(), _told() as told:
-            scene.wait_for_history = True
-            return self._live(scene, parsed_args.interval, told)
+        scene.wait_for_history = True
+        try:
+            with full_screen.opened() as terminal:
+                self._live(scene, parsed_args.interval, terminal)
+        except full_screen.Ended as signal:
+            return 128 + signal.number
+        return EXIT_OK
 
-    def _live(self, scene: Scene, interval_s: float, told: int) -> int:
-        """Look, draw, and listen for keys and signals in between; return the exit status."""
+    def _live(self, scene: Scene, interval_s: float, terminal: FullScreen) -> None:
+        """Look, draw, and wait for keys in between. Raises `Ended`."""
         screen = Screen(80, 24, self.colour)
         due_s = 0.0
         while True:
@@ -84,22 +78,13 @@ examples:
                 due_s = time.monotonic() + interval_s
                 if not screen.frozen and screen.past_s is None:
                     scene.look()
-            size = os.get_terminal_size(sys.stdout.fileno())
-            # A serial console does not know its size and says zero.
-            width, height = size.columns or 80, size.lines or 24
+            width, height = terminal.size()
             screen = dataclasses.replace(screen, width=width, height=height)
-            # Clearing comes first: after a full line it would take the last character away.
-            lines = "\r\n\x1b[2K".join(scene.draw(screen))
-            sys.stdout.write(f"\x1b[H\x1b[2K{lines}")
-            sys.stdout.flush()
-            timeout_s = max(0.0, due_s - time.monotonic())
-            ready, _, _ = select.select([sys.stdin, told], [], [], timeout_s)
-            if told in ready:
-                return 128 + os.read(told, 1)[0]
-            for key in _keys() if ready else ():
+            terminal.draw(scene.draw(screen))
+            for key in terminal.keys(max(0.0, due_s - time.monotonic())):
                 screen, act = press(screen, key, scene.listed(screen))
                 if act is Act.QUIT:
-                    return EXIT_OK
+                    return
                 screen = scene.act(act, screen)
 
 
@@ -258,61 +243,6 @@ class Scene:
         traces = self._traces if screen.past_s is None else self._past
         trace = traces[shown.inventory.domain.id] if shown else None
         return top.frame(self._view, shown, trace, screen, self._page)
-
-
-@contextlib.contextmanager
-def _full_screen() -> Iterator[None]:
-    """Take the terminal over and give it back as it was, also after an error."""
-    before = termios.tcgetattr(sys.stdin)
-    try:
-        tty.setcbreak(sys.stdin)
-        sys.stdout.write(_ENTER)
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-        sys.stdout.write(_LEAVE)
-        sys.stdout.flush()
-
-
-@contextlib.contextmanager
-def _told() -> Iterator[int]:
-    """Yield a descriptor from which the number of a signal that ends us can be read.
-
-    An exception raised by a signal can be lost, in a destructor for instance, and SIGTERM's own way
-    would leave the terminal as it is.
-    """
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: None) for number in ending}
-    wakeup = signal.set_wakeup_fd(tell)
-    try:
-        yield told
-    finally:
-        signal.set_wakeup_fd(wakeup)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        os.close(told)
-        os.close(tell)
-
-
-_SEQUENCES = {
-    "\x1b[A": "up", "\x1b[B": "down", "\x1b[C": "right", "\x1b[D": "left",
-    "\x1bOA": "up", "\x1bOB": "down", "\x1bOC": "right", "\x1bOD": "left",
-    "\x1b[5~": "page-up", "\x1b[6~": "page-down", "\x1b[H": "home", "\x1b[F": "end",
-    "\x1b[1~": "home", "\x1b[4~": "end",
-    "\x1b": "esc", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace",
-    "\x04": "ctrl-d",
-}  # fmt: skip
-_KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])?|.", re.DOTALL)
-
-
-def _keys() -> list[str]:
-    """Return the keys that were pressed, as `press` names them; end of input quits."""
-    pressed = os.read(sys.stdin.fileno(), 64).decode(errors="replace")
-    if not pressed:
-        return ["ctrl-d"]
-    return [_SEQUENCES.get(one, one) for one in _KEY.findall(pressed)]
 
 
 def _interval(text: str) -> float:

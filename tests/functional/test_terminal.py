@@ -57,9 +57,9 @@ class TestProcess(CliCase):
         for keys, shown in (
             (b" ", "FROZEN"),
             (b" h", "the next cache domain"),
-            (b"q\x1b[B\r", "What would help"),
+            (b"q\x1bOB\r", "What would help"),
             (b"q", "q quit"),
-            (b"\x1b[D", " ago"),
+            (b"\x1bOD", " ago"),
             (b"e", "What was done"),
             (b"qn/vsw\r", "enforce"),
             (b"py", "the masks are held"),
@@ -96,6 +96,58 @@ class TestProcess(CliCase):
         self.assertNotIn("Traceback", output)
         os.close(end)
         os.close(main_end)
+
+    def test_top_stopped(self):
+        """Ctrl-Z gives the terminal to the shell; the screen comes back when top goes on."""
+        self.tell()
+        main_end, end = pty.openpty()
+        before = termios.tcgetattr(end)
+        process = subprocess.Popen(
+            self.command("top", "--interval", "0.1"),
+            cwd=ROOT,
+            stdin=end,
+            stdout=end,
+            stderr=end,
+            env={**os.environ, "TERM": "xterm-256color", "LC_ALL": "C"},
+            process_group=0,  # of a parent in the same session: else the kernel stops none
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.read_until(main_end, "█")  # in every locale
+        process.send_signal(signal.SIGTSTP)
+        self.read_until(main_end, "\x1b[?1049l")
+        os.waitpid(process.pid, os.WUNTRACED)
+        self.assertEqual(before, termios.tcgetattr(end))
+        process.send_signal(signal.SIGCONT)
+        self.read_until(main_end, "q quit")
+        os.write(main_end, b"q")
+        self.read_until(main_end, "\x1b[?1049l")
+        self.assertEqual(0, process.wait(30))
+        self.assertEqual(before, termios.tcgetattr(end))
+        os.close(end)
+        os.close(main_end)
+
+    def test_top_on_a_dumb_terminal(self):
+        """A terminal without a cursor to move, or an unknown one, gets one screen as lines."""
+        self.tell()
+        for kind in ("dumb", "nonsense"):
+            with self.subTest(kind):
+                main_end, end = pty.openpty()
+                environment = {**os.environ, "TERM": kind, "NO_COLOR": "1"}
+                process = subprocess.Popen(
+                    self.command("top"),
+                    cwd=ROOT,
+                    stdin=end,
+                    stdout=end,
+                    stderr=end,
+                    env=environment,
+                )
+                self.addCleanup(process.kill)
+                output = self.read_until(main_end, "LAST DECISIONS")
+                self.assertEqual(0, process.wait(30))
+                self.assertNotIn("\x1b", output)
+                os.close(end)
+                os.close(main_end)
 
     def read_until(self, descriptor, wanted):
         """Read a terminal's output until something is in it."""
