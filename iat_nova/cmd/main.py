@@ -40,7 +40,7 @@ exit status:
 COMMANDS = {
     "advise": "iat_nova.cmd.advise:Advise",
     "decisions": "iat_nova.cmd.decisions:Decisions",
-    "doctor": "iat_nova.cmd.host:Doctor",
+    "doctor": "iat_nova.cmd.doctor:Doctor",
     "explain": "iat_nova.cmd.explain:Explain",
     "hand-over": "iat_nova.cmd.hand_over:HandOver",
     "hold": "iat_nova.cmd.hold:HoldCommand",

@@ -22,7 +22,7 @@ from typing import Any
 from iat_nova.agent import restoring, wiring
 from iat_nova.agent.ownership import Ownership, ownership
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
-from iat_nova.cmd.host import DEFAULT_WIDTH, wrapped
+from iat_nova.cmd.doctor import DEFAULT_WIDTH, wrapped
 from iat_nova.common.clock import SystemClock
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.common.owned_folder import write_named
@@ -33,14 +33,14 @@ from iat_nova.hardware.probe import Host
 from iat_nova.model import CacheDomain
 from iat_nova.qualify import record
 from iat_nova.qualify.api import Bench, Outcome, Test
-from iat_nova.qualify.host import (
+from iat_nova.qualify.programs import DiskReads, PresentTraffic, stream
+from iat_nova.qualify.registry import TESTS
+from iat_nova.qualify.resources import (
     NoCpus,
     SlicePmus,
     busy_times,
     choose_cpus,
 )
-from iat_nova.qualify.programs import DiskReads, PresentTraffic, stream
-from iat_nova.qualify.registry import TESTS
 from iat_nova.qualify.run import none, run
 from iat_nova.qualify.walker import Chase
 from iat_nova.report import times

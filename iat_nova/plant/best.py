@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
-from iat_nova.plant.host import Host, Masks
+from iat_nova.plant.formula_host import FormulaHost, Masks
 
 DDIO_WAYS = range(2, 7)
 
@@ -24,7 +24,7 @@ class Best:
     utility: float
 
 
-def best_static(host: Host) -> Best:
+def best_static(host: FormulaHost) -> Best:
     """Return the best partition. The first of equals, few DDIO ways first."""
     best = Best((0, ()), -1.0)
     for bound, negative, counts in sorted(_bounds(host), key=lambda one: (-one[0], -one[1])):
@@ -37,7 +37,7 @@ def best_static(host: Host) -> Best:
     return best
 
 
-def _bounds(host: Host) -> Iterator[tuple[float, int, tuple[int, ...]]]:
+def _bounds(host: FormulaHost) -> Iterator[tuple[float, int, tuple[int, ...]]]:
     """Yield what counts are worth if no way were shared, with DDIO's ways (negative)."""
     numbers = range(len(host.tenants))
     for ddio in DDIO_WAYS:

@@ -10,7 +10,7 @@ from random import Random
 from iat_nova.model import DomainInventory, Layout, Priority
 from iat_nova.plant import draw
 from iat_nova.plant.best import best_static
-from iat_nova.plant.host import Host
+from iat_nova.plant.formula_host import FormulaHost
 from iat_nova.strategies.api import Strategy
 
 PHASE_S = 90
@@ -24,7 +24,7 @@ class Phase:
     """A stretch of steady load. `arrivals`: when the tenants of `hosts` become one more."""
 
     name: str
-    hosts: tuple[Host, ...]  # the last is the one that stays
+    hosts: tuple[FormulaHost, ...]  # the last is the one that stays
     restart: bool = False
 
 
@@ -62,15 +62,15 @@ def phases(number: int) -> list[Phase]:
     ]
 
 
-def _whole(drawn: draw.Drawn) -> Host:
-    return Host(drawn.inventory, drawn.loads, drawn.inbound)
+def _whole(drawn: draw.Drawn) -> FormulaHost:
+    return FormulaHost(drawn.inventory, drawn.loads, drawn.inbound)
 
 
-def _booting(drawn: draw.Drawn) -> Iterator[Host]:
+def _booting(drawn: draw.Drawn) -> Iterator[FormulaHost]:
     tenants = drawn.inventory.tenants
     for count in range(1, len(tenants) + 1):
         inventory = DomainInventory(drawn.inventory.domain, tenants[:count])
-        yield Host(inventory, drawn.loads, drawn.inbound)
+        yield FormulaHost(inventory, drawn.loads, drawn.inbound)
 
 
 Make = Callable[[], Strategy]
@@ -124,7 +124,7 @@ def losses(course: Course, make: Make, noise: float) -> list[Lost]:
     return found
 
 
-def starved(host: Host, layout: Layout | None) -> bool:
+def starved(host: FormulaHost, layout: Layout | None) -> bool:
     """Tell whether a PC tenant or the stack lacks ways that are idle or best-effort tenants'."""
     outcome = host.under(layout)
     ddio = layout.ddio.bit_count() if layout is not None else 2

@@ -24,7 +24,7 @@ from iat_nova.cmd import qualify
 from iat_nova.conf import WRITER_LOCK
 from iat_nova.hardware import locks
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
-from iat_nova.qualify import host, mask, walker
+from iat_nova.qualify import mask, resources, walker
 from tests.lab.guest.guarded import state
 from tests.lab.guest.machine import Registers, mount
 from tests.proofs import proves
@@ -165,7 +165,7 @@ class Qualify(unittest.TestCase):
     def setUp(self):
         mount()
         # This slow machine's own work keeps its CPUs busy; which are idle, the unit tests ask.
-        self.enterContext(mock.patch.object(host, "IDLE", 2.0))
+        self.enterContext(mock.patch.object(resources, "IDLE", 2.0))
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(dir="/run")))
         self.config = self.folder / "iat-nova.conf"
         self.config.write_text(f"[iat]\nmode = enforce\nstate_dir = {self.folder}\n")

@@ -8,7 +8,7 @@ import unittest
 from iat_nova.model import Parameters
 from iat_nova.plant import best, draw, loop
 from iat_nova.plant.curves import Curve, Inbound, Load, Piece
-from iat_nova.plant.host import Host
+from iat_nova.plant.formula_host import FormulaHost
 from iat_nova.plant.sharing import User, occupancy
 from iat_nova.strategies import registry as strategies
 
@@ -72,11 +72,11 @@ class BestTest(unittest.TestCase):
             drawn = draw.host(dice)
             while len(drawn.inventory.tenants) > 3:
                 drawn = draw.host(dice)
-            host = Host(drawn.inventory, drawn.loads, drawn.inbound)
+            host = FormulaHost(drawn.inventory, drawn.loads, drawn.inbound)
             self.assertAlmostEqual(_brute_force(host), best.best_static(host).utility)
 
 
-def _brute_force(host: Host) -> float:
+def _brute_force(host: FormulaHost) -> float:
     found = 0.0
     numbers = range(len(host.tenants))
     for ddio in best.DDIO_WAYS:
@@ -113,7 +113,7 @@ class LoopTest(unittest.TestCase):
         host = course.phases[0].hosts[-1]
         hungry = Load(1, 0.5, 0.03, Curve(0.0, (Piece(1.0, float(host.ways), 1.0),)))
         loads = dict.fromkeys((tenant.id for tenant in host.tenants), hungry)
-        host = Host(host.inventory, loads, Inbound(1.0, Curve(0.0, ())))
+        host = FormulaHost(host.inventory, loads, Inbound(1.0, Curve(0.0, ())))
         baseline = strategies.make("baseline", Parameters())
         state = baseline.initial(host.inventory, 0.0)
         sample = host.sample(None, 1.0, random.Random(1), 0.0)

@@ -20,7 +20,7 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.plant.curves import Curve, Load, Piece
-from iat_nova.plant.host import Host
+from iat_nova.plant.formula_host import FormulaHost
 from iat_nova.report.sentences import text
 from iat_nova.strategies.pollute_buffer import PolluteBuffer, floors, judge, plan, search, trial
 from iat_nova.strategies.pollute_buffer.plan import Limit
@@ -42,7 +42,7 @@ def mask(layout: Layout | None, tenant: str) -> WayMask:
     return found
 
 
-def begun(here: Host) -> State:
+def begun(here: FormulaHost) -> State:
     """Return what is remembered of a host whose tenants were seen once."""
     run = Run(0.0)
     run.on(here, 1)
@@ -51,11 +51,11 @@ def begun(here: Host) -> State:
     return dataclasses.replace(run.state, looks=judge.look(here.tenants, sample))
 
 
-def with_references(here: Host, tenant: str, references: float) -> Host:
+def with_references(here: FormulaHost, tenant: str, references: float) -> FormulaHost:
     """Return the same host with another load of one tenant: so many references an instruction."""
     loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
     loads[tenant] = dataclasses.replace(loads[tenant], references=references)
-    return Host(here.inventory, loads, here.inbound)
+    return FormulaHost(here.inventory, loads, here.inbound)
 
 
 class ReferenceTest(unittest.TestCase):
@@ -244,7 +244,9 @@ class ReferenceTest(unittest.TestCase):
         for number, seconds in ((1, 2), (2, 2), (3, 2)):
             now = dataclasses.replace(here.inventory, tenants=tenants[:number])
             loads = {one.id: Load(1, 0.7, 0.02, STREAM) for one in tenants[1:number]}
-            run.on(Host(now, {"t0": Load(1, 0.7, 0.02, FITS), **loads}, here.inbound), seconds)
+            run.on(
+                FormulaHost(now, {"t0": Load(1, 0.7, 0.02, FITS), **loads}, here.inbound), seconds
+            )
         reason = text(run.decisions[-1].steps[-1].reason)
         self.assertIn("tried: ", reason)
         self.assertNotIn("to see its speed", reason)
@@ -254,7 +256,7 @@ class ReferenceTest(unittest.TestCase):
         here, run = host((PC, FITS), (BE, STREAM), (BE, STREAM)), Run(0.0)
         two = dataclasses.replace(here.inventory, tenants=here.inventory.tenants[:2])
         loads = {"t0": Load(1, 0.7, 0.02, FITS), "t1": Load(1, 0.7, 0.02, STREAM)}
-        run.on(Host(two, loads, here.inbound), 2)
+        run.on(FormulaHost(two, loads, here.inbound), 2)
         run.on(here, 1)
         assert run.state is not None
         self.assertIn("tenants came or changed, undone", text(run.decisions[-1].steps[0].reason))
@@ -271,7 +273,7 @@ class ReferenceTest(unittest.TestCase):
             with self.subTest(classes=classes):
                 run = Run()
                 run.on(
-                    Host(inventory, loads, here.inbound),
+                    FormulaHost(inventory, loads, here.inbound),
                     40,
                     lambda d, inventory=inventory: check(inventory, d.layout),
                 )
@@ -356,12 +358,12 @@ class FloorTest(unittest.TestCase):
         self.assertEqual({"t1", "t2"}, floors.known(run.state, here.tenants).keys())
         loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
         idle = dataclasses.replace(loads["t2"], references=0.01)
-        run.on(Host(here.inventory, {**loads, "t2": idle}, here.inbound), 2)
+        run.on(FormulaHost(here.inventory, {**loads, "t2": idle}, here.inbound), 2)
         self.assertEqual({"t1"}, floors.known(run.state, here.tenants).keys())
         tenants = here.inventory.tenants
         wider = dataclasses.replace(tenants[1], ways=WayRequest(1, 3, 11))
         inventory = dataclasses.replace(here.inventory, tenants=(tenants[0], wider, tenants[2]))
-        run.on(Host(inventory, loads, here.inbound), 1)
+        run.on(FormulaHost(inventory, loads, here.inbound), 1)
         self.assertNotIn("t1", run.state.floors)
 
     def test_no_critical_tenant_is_confined_for_it(self) -> None:

@@ -29,7 +29,7 @@ from iat_nova.model import (
 )
 from iat_nova.plant import loop
 from iat_nova.plant.curves import Curve, Inbound, Load, Piece
-from iat_nova.plant.host import Host
+from iat_nova.plant.formula_host import FormulaHost
 from iat_nova.report.sentences import text
 from iat_nova.store import records
 from iat_nova.strategies import registry
@@ -55,7 +55,7 @@ PART = Curve(0.0, (Piece(0.35, 8.0, 8.0),))  # a loop over 8 ways, and much that
 CALM = Inbound(1e4, Curve(0.0, ()))
 
 
-def host(*curves: tuple[Priority, Curve], **domain: object) -> Host:
+def host(*curves: tuple[Priority, Curve], **domain: object) -> FormulaHost:
     """Return a host of 11 ways; each tenant refers to the LLC 20 times in 1,000 instructions."""
     tenants = tuple(
         Tenant(f"t{n}", f"t{n}", TenantKind.GUEST, priority, False, (n,), WayRequest(1, 2, 11))
@@ -65,14 +65,14 @@ def host(*curves: tuple[Priority, Curve], **domain: object) -> Host:
     known = {"classes": 16, "ddio_found": WayMask(0x600), **domain}
     inventory = DomainInventory(CacheDomain(0, cpus, 11, **known), tenants)  # type: ignore[arg-type]
     loads = {f"t{n}": Load(1, 0.7, 0.02, curve) for n, (_, curve) in enumerate(curves)}
-    return Host(inventory, loads, CALM)
+    return FormulaHost(inventory, loads, CALM)
 
 
-def without_last(here: Host) -> Host:
+def without_last(here: FormulaHost) -> FormulaHost:
     """Return the same host before its last tenant came."""
     tenants = here.tenants[:-1]
     loads = {one.id: load for one, load in zip(tenants, here.loads[:-1], strict=True)}
-    return Host(dataclasses.replace(here.inventory, tenants=tenants), loads, here.inbound)
+    return FormulaHost(dataclasses.replace(here.inventory, tenants=tenants), loads, here.inbound)
 
 
 class Run:
@@ -87,7 +87,7 @@ class Run:
         self.decisions: list[Decision] = []
 
     def on(
-        self, here: Host, seconds: int, look: Callable[[Decision], None] = lambda d: None
+        self, here: FormulaHost, seconds: int, look: Callable[[Decision], None] = lambda d: None
     ) -> None:
         """Let time pass."""
         for _ in range(seconds):
@@ -152,7 +152,7 @@ class TrialTest(unittest.TestCase):
         here, run = host((PC, FITS), (BE, STREAM)), Run()
         run.on(here, 3)  # ways of its own for t1, then the first trial
         loads = {"t0": Load(1, 0.7, 0.03, FITS), "t1": Load(1, 0.7, 0.02, STREAM)}
-        run.on(Host(here.inventory, loads, CALM), 1)
+        run.on(FormulaHost(here.inventory, loads, CALM), 1)
         (step,) = run.decisions[-1].steps
         self.assertEqual(Action.UNDO, step.action)
         self.assertRegex(text(step.reason), "undone, t0 has another load: measuring anew")
@@ -192,7 +192,7 @@ class TrialTest(unittest.TestCase):
             assert run.state is not None and "t1" in run.state.plan.confined
             loads = {f"t{n}": load for n, load in enumerate(here.loads)}
             loads[changed] = dataclasses.replace(loads[changed], references=0.03)
-            run.on(Host(here.inventory, loads, CALM), 1)
+            run.on(FormulaHost(here.inventory, loads, CALM), 1)
             assert run.state is not None
             self.assertEqual(confined, "t1" in run.state.plan.confined)
 
@@ -217,7 +217,7 @@ class TrialTest(unittest.TestCase):
         loads = {"t0": Load(1, 0.7, 0.02, FITS), "t1": Load(1, 0.7, 0.02, STREAM)}
         for tenants, confined in (((guest, mine), {"t1"}), ((mine,), set())):
             inventory = dataclasses.replace(both.inventory, tenants=tenants)
-            run.on(Host(inventory, loads, CALM), 20, look)
+            run.on(FormulaHost(inventory, loads, CALM), 20, look)
             assert run.state is not None
             self.assertEqual(confined, run.state.plan.confined)
 
@@ -350,7 +350,7 @@ class TrialTest(unittest.TestCase):
         run = Run()
         busy = host((PC, FITS), (BE, STREAM))
         less = [dataclasses.replace(load, references=0.01) for load in busy.loads]
-        calm = Host(busy.inventory, {"t0": less[0], "t1": less[1]}, CALM)
+        calm = FormulaHost(busy.inventory, {"t0": less[0], "t1": less[1]}, CALM)
         for number in range(12):
             run.on((busy, calm)[number % 2], 4)
             if number == 5:
@@ -431,7 +431,7 @@ class TrialTest(unittest.TestCase):
         assert run.state is not None and run.state.trial is not None
         harmful = run.state.trial.what
         loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
-        run.on(Host(here.inventory, {**loads, "t0": Load(1, 0.7, 0.02, STREAM)}, CALM), 1)
+        run.on(FormulaHost(here.inventory, {**loads, "t0": Load(1, 0.7, 0.02, STREAM)}, CALM), 1)
         self.assertRegex(
             text(run.decisions[-1].steps[0].reason), r": speeds -\d+\.\d% together, .*undone"
         )
@@ -472,7 +472,7 @@ class OnMemory(Run):
         self.gain = gain
 
     def on(
-        self, here: Host, seconds: int, look: Callable[[Decision], None] = lambda d: None
+        self, here: FormulaHost, seconds: int, look: Callable[[Decision], None] = lambda d: None
     ) -> None:
         for _ in range(seconds):
             super().on(_Memory(here, self.gain), 1, look)  # type: ignore[arg-type]
@@ -486,7 +486,7 @@ class OnMemory(Run):
 
 
 class _Memory:
-    def __init__(self, here: Host, gain: float) -> None:
+    def __init__(self, here: FormulaHost, gain: float) -> None:
         self.inventory = here.inventory
         self._here = here
         self._gain = gain
@@ -511,7 +511,7 @@ def _scaled(rates: Rates, factor: float) -> Rates:
     )
 
 
-def on_memory(*least: int, **domain: object) -> Host:
+def on_memory(*least: int, **domain: object) -> FormulaHost:
     """Return a host of a critical and a best-effort stream for each least percentage."""
     known = {"bandwidth": BandwidthControl(10, 10, 100, percent=True), **domain}
     here = host((PC, STREAM), *((BE, STREAM) for _ in least), **known)
@@ -520,7 +520,7 @@ def on_memory(*least: int, **domain: object) -> Host:
         for tenant, percent in zip(here.inventory.tenants, (10, *least), strict=True)
     )
     loads = {tenant.id: load for tenant, load in zip(tenants, here.loads, strict=True)}
-    return Host(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)
+    return FormulaHost(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)
 
 
 class BandwidthTest(unittest.TestCase):
@@ -619,7 +619,7 @@ class BandwidthTest(unittest.TestCase):
         router = dataclasses.replace(here.tenants[2], io=True)
         loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
         tenants = (*here.tenants[:2], router)
-        here = Host(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)
+        here = FormulaHost(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)
         run = Run()
         run.on(without_last(here), 20)
         assert run.state is not None
@@ -684,11 +684,11 @@ class BandwidthTest(unittest.TestCase):
         domain = dataclasses.replace(here.inventory.domain, classes=2)
         loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
         inventory = dataclasses.replace(here.inventory, domain=domain)
-        run.on(Host(inventory, loads, CALM), 40)
+        run.on(FormulaHost(inventory, loads, CALM), 40)
         self.assertEqual({}, run.limits())
 
 
-def promising(here: Host, *ways: int, **domain: object) -> Host:
+def promising(here: FormulaHost, *ways: int, **domain: object) -> FormulaHost:
     """Return the host with ways promised to its tenants in order; 0: none."""
     tenants = tuple(
         dataclasses.replace(tenant, ways=WayRequest(max(count, 1), 2, 11, promised=count))
@@ -696,10 +696,10 @@ def promising(here: Host, *ways: int, **domain: object) -> Host:
     )
     known = dataclasses.replace(here.inventory.domain, **domain)  # type: ignore[arg-type]
     loads = {t.id: load for t, load in zip(tenants, here.loads, strict=True)}
-    return Host(DomainInventory(known, tenants), loads, here.inbound)
+    return FormulaHost(DomainInventory(known, tenants), loads, here.inbound)
 
 
-def run_once(here: Host) -> State:
+def run_once(here: FormulaHost) -> State:
     """Return the state after a first step."""
     run = Run()
     run.on(here, 1)
@@ -728,7 +728,7 @@ class OnPort(Run):
         self.loss, self.owner = loss, owner
 
     def on(
-        self, here: Host, seconds: int, look: Callable[[Decision], None] = lambda d: None
+        self, here: FormulaHost, seconds: int, look: Callable[[Decision], None] = lambda d: None
     ) -> None:
         for _ in range(seconds):
             super().on(_Disk(here, self.loss, self.owner), 1, look)  # type: ignore[arg-type]
@@ -740,7 +740,7 @@ class OnPort(Run):
 
 
 class _Disk:
-    def __init__(self, here: Host, loss: float, owner: float) -> None:
+    def __init__(self, here: FormulaHost, loss: float, owner: float) -> None:
         self.inventory = here.inventory
         self._here = here
         self._loss, self._owner = loss, owner
@@ -773,13 +773,13 @@ DISK_LINES_PER_S = 5e7
 
 def with_disk(
     ports: tuple[DcaPort, ...] = (DcaPort(PORT, (DISK,)),), owner: Curve = STREAM
-) -> Host:
+) -> FormulaHost:
     """Return a host of a critical tenant and two that stream, the first of them with a disk."""
     here = host((PC, STREAM), (BE, owner), (BE, STREAM), dca_ports=ports)
     first, disk, other = here.inventory.tenants
     tenants = (first, dataclasses.replace(disk, devices=(DISK,)), other)
     loads = {tenant.id: load for tenant, load in zip(tenants, here.loads, strict=True)}
-    return Host(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)
+    return FormulaHost(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)
 
 
 class PortTest(unittest.TestCase):
@@ -864,7 +864,7 @@ class PortTest(unittest.TestCase):
         loads = {one.id: load for one, load in zip(tenants, here.loads, strict=True)}
         inventory = dataclasses.replace(here.inventory, tenants=(*tenants[:2],))
         del loads["t2"]
-        run.on(Host(inventory, loads, CALM), 1)
+        run.on(FormulaHost(inventory, loads, CALM), 1)
         self.assertEqual((), run.off)
 
 
@@ -1002,7 +1002,7 @@ class PromiseTest(unittest.TestCase):
         run.on(promising(host((PC, missing), (PC, FITS), (PC, FITS)), 4, 0, 0), 3)
         self.assertEqual({"t0"}, run.state.plan.owners)
 
-    def kept(self, here: Host) -> list[Decision]:
+    def kept(self, here: FormulaHost) -> list[Decision]:
         """Run, and see every promise kept in each decision, and what it is worth at the end."""
         run = Run()
         kept = [one.tenant for one in run_once(here).plan.own]
@@ -1053,11 +1053,11 @@ class PromiseTest(unittest.TestCase):
             first, *others = free.tenants
             tenants = (dataclasses.replace(first, ways=held), *others)
             loads = {t.id: load for t, load in zip(tenants, free.loads, strict=True)}
-            here = Host(DomainInventory(free.inventory.domain, tenants), loads, free.inbound)
+            here = FormulaHost(DomainInventory(free.inventory.domain, tenants), loads, free.inbound)
             run = Run()
             run.on(free, 15)
 
-            def look(decision: Decision, here: Host = here, ways: int = ways) -> None:
+            def look(decision: Decision, here: FormulaHost = here, ways: int = ways) -> None:
                 check(here.inventory, decision.layout)
                 mask = decision.layout.mask_of("t0")
                 self.assertEqual((ways, ways), (mask and mask.count, alone(decision, "t0")))

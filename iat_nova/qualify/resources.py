@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bench on a real host: idle CPUs, and slices by the kernel's PMUs."""
+"""What the tests of `qualify` take of a real host: idle CPUs, and slices by the kernel's PMUs."""
 
 from __future__ import annotations
 

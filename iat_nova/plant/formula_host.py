@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host under a layout: how fast its tenants are, and what the counters show of it."""
+"""A host of formulas under a layout: how fast its tenants are, and what the counters show of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Outcome:
     utility: float
 
 
-class Host:
+class FormulaHost:
     """Some tenants' loads on one cache, steady. Equal layouts have equal outcomes, kept."""
 
     def __init__(
