@@ -93,6 +93,21 @@ class OwnedFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def glance(self, name: str) -> os.stat_result | None:
+        """Return what lies at a name by one lstat(2); None where file or folder is missing.
+
+        For a question that each iteration asks: was the file changed or replaced? No descriptor is
+        opened, so symbolic links in the path of the folder are followed. Another account may make
+        the answer lie. Compare the answer with an earlier one, and nothing else: a caller that
+        sees a difference opens the file by `read`, `open` or `locked`, which follow no such link.
+        A hidden difference leaves the caller with its own file or its last reading, as if the
+        owner of the folder had changed nothing.
+        """
+        try:
+            return os.lstat(self.path / name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def read(self, name: str, most: int = MOST_BYTES) -> bytes:
         """Return a regular file's content. Refuses other kinds, links, and more than `most`."""
         with open(self.open(name), "rb") as file:
@@ -172,8 +187,8 @@ class OwnedFolder:
             return _regular(name, os.O_RDONLY, folder)
 
     def holds(self, name: str, fd: int) -> bool:
-        """Return whether an open file is still the file at the name."""
-        there, ours = self.status(name), os.fstat(fd)
+        """Return whether an open file is still the file at the name, by a `glance`."""
+        there, ours = self.glance(name), os.fstat(fd)
         return there is not None and (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     # ------------------------------------------------------------------------------- within

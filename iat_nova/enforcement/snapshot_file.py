@@ -114,7 +114,7 @@ class SnapshotFile:
     def _identity(self) -> tuple[int, ...]:
         """Return what changes whenever another program replaces or writes the file."""
         try:
-            status = self._folder.status(self._path.name)
+            status = self._folder.glance(self._path.name)
         except OSError:
             return ()
         if status is None:

@@ -63,7 +63,7 @@ class RequestFile(Generic[Request]):
     def current(self, wall_s: float) -> Request | None:
         """Return the request in force at a time; None when there is none or it has run out."""
         try:
-            found = self._folder.status(self._name)
+            found = self._folder.glance(self._name)
         except OSError as error:
             return self._unreadable(0.0, _reason(error))
         if found is None:
@@ -152,6 +152,8 @@ class Holds:
 
     def _names(self) -> list[str]:
         """Return the names of the first `MOST_HOLDS` files, sorted."""
+        if self._above.glance(FOLDER) is None:
+            return []
         try:
             return [name for name, _ in self._folder.entries(SUFFIX)[:MOST_HOLDS]]
         except (FileNotFoundError, NotADirectoryError):
@@ -159,7 +161,7 @@ class Holds:
 
     def _problem(self, read: int) -> str | None:
         """Tell what keeps holds from being read that no single file stands for."""
-        there = self._above.status(FOLDER)
+        there = self._above.glance(FOLDER)
         if read == MOST_HOLDS:
             why = f"only its first {MOST_HOLDS} files are read"
         elif there is not None and not stat.S_ISDIR(there.st_mode):

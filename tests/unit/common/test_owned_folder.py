@@ -54,6 +54,15 @@ class Files(Case):
         self.assertEqual((), folder.entries())
         self.assertEqual(0o700, stat.S_IMODE(folder.path.stat().st_mode))
 
+    def test_glance(self):
+        """A glance sees what a status sees, and opens nothing: loops glance in each iteration."""
+        self.folder.replace("a", "text")
+        (self.path / "link").symlink_to("/etc/passwd")
+        below = self.folder.subfolder("missing")
+        with mock.patch("os.open", side_effect=AssertionError("opened")):
+            seen = [self.folder.glance("a"), self.folder.glance("link"), below.glance("a")]
+        self.assertEqual([self.folder.status("a"), self.folder.status("link"), None], seen)
+
     def test_no_paths(self):
         """A name is no path."""
         for name in ("", ".", "..", "a/b", "/etc/passwd", "a\0"):
