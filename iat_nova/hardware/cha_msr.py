@@ -26,6 +26,8 @@ from iat_nova.hardware.msr import (
 )
 from iat_nova.hardware.rollback import Reach
 
+_WHOLE = (1 << 64) - 1
+
 
 class ChaMsr:
     """`perf.DomainReader` on the CHAs' registers (uncore performance monitoring manuals).
@@ -180,7 +182,17 @@ class ChaMsr:
         domains = {one[0] for one in saved}
         self._ours = {place for place in self._ours if place[0] not in domains}
         self._saved.forget(domains)
-        return restore_registers(self._msr, saved, self._domains().get)
+        return restore_registers(self._msr, saved, self._domains().get, self._bits)
+
+    def _bits(self, register: int) -> int:
+        """Return the bits of a register that `watch` sets, of any box."""
+        box, offset = divmod(register - self._registers.first, self._registers.stride)
+        if not 0 <= box < self._registers.slices_max:
+            return 0
+        if offset == self._registers.control:
+            return self._registers.freeze
+        events = range(self._registers.event, self._registers.event + len(self._terms))
+        return _WHOLE if offset in events or offset == self._registers.filter1 else 0
 
 
 def _selection(terms: Mapping[str, int]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from iat_nova.hardware import limits
 from iat_nova.hardware.api import DomainOffline, HardwareError
-from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
+from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr, with_bits
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
 from iat_nova.hardware.rollback import OFFLINE, AllReachable, Reach, put_all_back
 from iat_nova.hardware.shape import HEX, NUMBER, mapping, record, text
@@ -23,6 +23,10 @@ Domains = Callable[[], tuple[CacheDomain, ...]]
 def _ways(domain: CacheDomain) -> int:
     """Return the mask of all ways; what IIO_LLC_WAYS's other bits mean is not documented."""
     return (1 << domain.ways) - 1
+
+
+_ANY_WAYS = (1 << 32) - 1
+"""The most ways that CAT can describe (CPUID leaf 0x10); a restore may not know the cache."""
 
 
 class MsrDdio:
@@ -99,8 +103,9 @@ class MsrDdio:
         """Put the registers back; return what was done. May be repeated."""
 
         def put_back(cache: Cache) -> str | None:
-            value = int(saved[str(cache.id)], 16)
-            if self._msr.read(cache.cpus[0], IIO_LLC_WAYS) == value:
+            now = self._msr.read(cache.cpus[0], IIO_LLC_WAYS)
+            value = with_bits(now, int(saved[str(cache.id)], 16), _ANY_WAYS)
+            if now == value:
                 return None
             self._msr.write(cache.cpus[0], IIO_LLC_WAYS, value)
             return f"domain {cache.id}: IIO_LLC_WAYS = {value:#x}"

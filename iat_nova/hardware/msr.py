@@ -29,7 +29,6 @@ _SKX_CHA = range(0xE00, 0xE00 + 28 * 0x10)
 _SPR_CHA = range(0x2000, 0x2000 + 64 * 0x10)
 _WRITABLE: tuple[range, ...] = (
     range(IIO_LLC_WAYS, IIO_LLC_WAYS + 1),
-    range(PMC, PMC + 4),
     range(PERFEVTSEL, PERFEVTSEL + 4),
     range(PERF_GLOBAL_CTRL, PERF_GLOBAL_CTRL + 1),
     _SKX_CHA,
@@ -37,6 +36,7 @@ _WRITABLE: tuple[range, ...] = (
 )
 _READABLE: tuple[range, ...] = (
     *_WRITABLE,
+    range(PMC, PMC + 4),
     range(PQR_ASSOC, PQR_ASSOC + 1),
     range(L3_MASK, L3_MASK + 128),
 )
@@ -150,7 +150,6 @@ def _registers(title: str, *allowed: range) -> Shape:
 
 CORE_REGISTERS = _registers(
     "a register of a CPU's counters",
-    range(PMC, PMC + 4),
     range(PERFEVTSEL, PERFEVTSEL + 4),
     range(PERF_GLOBAL_CTRL, PERF_GLOBAL_CTRL + 1),
 )
@@ -239,17 +238,31 @@ def reachable_registers(
     )
 
 
+def with_bits(now: int, value: int, bits: int) -> int:
+    """Return a register's value with these bits taken from another value."""
+    return now & ~bits | value & bits
+
+
 def restore_registers(
-    msr: Msr, saved: Iterable[Sequence[int]], cpu_of: Callable[[int], int | None]
+    msr: Msr,
+    saved: Iterable[Sequence[int]],
+    cpu_of: Callable[[int], int | None],
+    bits_of: Callable[[int], int],
 ) -> tuple[str, ...]:
-    """Write back the registers that differ from what was saved, and tell which."""
+    """Write back the registers that differ from what was saved, and tell which.
+
+    `bits_of` gives the bits of a register that the agent sets. The other bits stay as they are: the
+    service's account could have forged the snapshot.
+    """
 
     def put_back(one: Sequence[int]) -> str | None:
         key, register, value = one
         cpu = cpu_of(key)
         if cpu is None:  # it went this very moment
             raise _owner_offline(register)
-        if msr.read(cpu, register) == value:
+        now = msr.read(cpu, register)
+        value = with_bits(now, value, bits_of(register))
+        if now == value:
             return None
         msr.write(cpu, register, value)
         return f"CPU {cpu}: register {register:#x} = {value:#x}"

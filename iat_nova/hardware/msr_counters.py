@@ -32,6 +32,8 @@ from iat_nova.hardware.topology import Topology
 
 _USER, _KERNEL, _ENABLE = 1 << 16, 1 << 17, 1 << 22
 _COUNTERS = range(4)
+_ENABLES = 0xF  # of PERF_GLOBAL_CTRL: the four counters
+_SELECTION = (1 << 34) - 1  # of PERFEVTSELn: written whole, with bits 32 and 33 (TSX) cleared
 
 
 class MsrCounters:
@@ -98,8 +100,8 @@ class MsrCounters:
                     "in use; end what counts there, or use the perf back end"
                 )
         enabled = self._msr.read(cpu, PERF_GLOBAL_CTRL)
-        if enabled & 0xF != 0xF:
-            self._saved.set(cpu, PERF_GLOBAL_CTRL, enabled | 0xF)
+        if enabled & _ENABLES != _ENABLES:
+            self._saved.set(cpu, PERF_GLOBAL_CTRL, enabled | _ENABLES)
         for n, selection in zip(_COUNTERS, self._selections, strict=True):
             self._saved.set(cpu, PERFEVTSEL + n, selection)
 
@@ -145,4 +147,9 @@ class MsrCounters:
         cpus = {one[0] for one in saved}
         self._counted -= cpus
         self._saved.forget(cpus)
-        return restore_registers(self._msr, saved, self._reach)
+        return restore_registers(self._msr, saved, self._reach, _bits)
+
+
+def _bits(register: int) -> int:
+    """Return the bits of a register that `MsrCounters` sets."""
+    return _ENABLES if register == PERF_GLOBAL_CTRL else _SELECTION

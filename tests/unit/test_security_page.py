@@ -18,6 +18,7 @@ PROVEN = {
     "``status``": "tests.unit.common.test_owned_folder.AnotherAccount.test_for_good",
     "``reload``": f"{ATTACK}.Signals.test_a_forged_process_number",
     "A snapshot": "tests.unit.hardware.test_rootport.Wired.test_forged_registers",
+    "Of these registers": "tests.unit.hardware.test_msr.CoreRegisters.test_forged_bits",
     "A root port": "tests.unit.hardware.test_rootport.Wired.test_a_forged_snapshot",
     "``report``": "tests.unit.common.test_owned_folder.Named.test_refused",
     "A lock file that is removed": f"{RESTORE}.test_another_writer",

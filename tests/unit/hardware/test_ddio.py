@@ -95,6 +95,12 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         self.assertEqual((0x600, 0x700), (self.ddio.read(0), self.ddio.read(1)))
         self.assertEqual((), self.ddio.restore(saved))
 
+    def test_forged_bits(self):
+        """A restore sets bits that may be ways; the other bits stay, whatever was saved."""
+        self.msr.set(0, IIO_LLC_WAYS, 1 << 40 | 0x700)
+        self.ddio.restore({"0": f"{1 << 50 | 0x600:x}"})
+        self.assertEqual(1 << 40 | 0x600, self.msr.get(0, IIO_LLC_WAYS))
+
     def test_a_package_that_refuses(self):
         """The other one is put back all the same, and the refusal is told."""
         saved = self.ddio.save()

@@ -241,6 +241,13 @@ class CoreRegisters(Machine):
         self.assertEqual(0x77, self.msr.get(3, msr.PERFEVTSEL))
         self.assertEqual((), other.restore(saved))
 
+    def test_forged_bits(self):
+        """A restore sets the bits that an agent sets; the other bits stay, whatever was saved."""
+        forged = [[0, msr.PERF_GLOBAL_CTRL, 1 << 50], [0, msr.PERFEVTSEL, 1 << 50 | 0x77]]
+        self.counters.restore(forged)
+        there = [self.msr.get(0, at) for at in (msr.PERF_GLOBAL_CTRL, msr.PERFEVTSEL)]
+        self.assertEqual([0x700000000, 0x77], there)
+
 
 @proves("counters: msr", on=(events.SKYLAKE.name, events.SAPPHIRE_RAPIDS.name))
 class ChaRegisters(Machine):
@@ -401,3 +408,13 @@ class ChaRegisters(Machine):
         self.reader().restore(saved)
         self.assertEqual(found, {register: self.msr.get(0, register) for register in found})
         self.assertEqual((), self.reader().restore(saved))
+
+    def test_forged_bits(self):
+        """A restore unfreezes a box, sets events and filter; no other bit or register of a CHA."""
+        registers = range(0xE00, 0xE10)
+        self.reader().restore([[0, register, (1 << 64) - 1] for register in registers])
+        layout, ones = SKX.cha_registers, (1 << 64) - 1
+        expected = dict.fromkeys(registers, 0) | {0xE00 + layout.control: layout.freeze}
+        expected |= {0xE00 + layout.event + n: ones for n in range(2)}
+        expected[0xE00 + layout.filter1] = ones
+        self.assertEqual(expected, {register: self.msr.get(0, register) for register in registers})

@@ -316,6 +316,7 @@ class Wired(test_restore.MachineCase):
         for part, register in (
             ("counters", 0xC8B),
             ("counters", 0xE00),
+            ("counters", 0xC1),
             ("counters", 0x1A0),
             ("cha", 0xC8B),
             ("cha", 0x186),
