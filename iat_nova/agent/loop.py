@@ -24,7 +24,6 @@ from iat_nova.agent.monitoring import Following, Monitored
 from iat_nova.agent.offline import OfflineCpus
 from iat_nova.agent.parts import Parts
 from iat_nova.agent.sampling import Sampler
-from iat_nova.agent.shadow import decide
 from iat_nova.common.last_good import LastGood
 from iat_nova.common.untrusted import worded
 from iat_nova.enforcement.ddio_check import DdioCheck
@@ -42,6 +41,7 @@ from iat_nova.model import (
 from iat_nova.model.message import Message, as_message, message, verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy
+from iat_nova.strategies.api import decide
 
 FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
 LEAST_SAMPLE_S = 0.05  # rates over less than this are noise, however often we are woken

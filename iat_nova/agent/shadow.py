@@ -14,31 +14,14 @@ from typing import Any
 from iat_nova.agent.shadow_policy import ShadowPolicy
 from iat_nova.common.last_good import LastGood
 from iat_nova.common.untrusted import worded
-from iat_nova.layout import check
 from iat_nova.model import Decision, DomainInventory, Facts, Hold, Parameters, Sample
 from iat_nova.model.message import Message, message
 from iat_nova.policy import Classified, Policy, holds
 from iat_nova.store import records
 from iat_nova.store.records import ShadowDomain
-from iat_nova.strategies.api import Strategy, check_decision
+from iat_nova.strategies.api import Strategy, decide
 
 Make = Callable[[Parameters], Strategy]
-
-
-def decide(
-    strategy: Strategy, state: Any, inventory: DomainInventory, sample: Sample, now_s: float
-) -> tuple[Any, Any, Decision]:
-    """Return the state before, the state after, and the decision, which others can apply and tell.
-
-    `state` None: the strategy begins. Raises what the strategy raises, and what
-    `check_decision` and `check.check` do.
-    """
-    if state is None:
-        state = strategy.initial(inventory, now_s)
-    after, decision = strategy.step(state, inventory, sample)
-    check_decision(decision, inventory.domain.id)
-    check.check(inventory, decision.layout)
-    return state, after, decision
 
 
 class Shadow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from iat_nova.layout import check
 from iat_nova.model import Action, Change, Decision, DomainInventory, Layout, Message, Sample, Step
 from iat_nova.model.message import MOST_DEPTH
 
@@ -28,6 +29,22 @@ class Strategy(Protocol):
 
     def step(self, state: Any, inventory: DomainInventory, sample: Sample) -> tuple[Any, Decision]:
         """Decide one iteration."""
+
+
+def decide(
+    strategy: Strategy, state: Any, inventory: DomainInventory, sample: Sample, now_s: float
+) -> tuple[Any, Any, Decision]:
+    """Return the state before, the state after, and the decision, which others can apply and tell.
+
+    `state` None: the strategy begins. Raises what the strategy raises, and what
+    `check_decision` and `check.check` do.
+    """
+    if state is None:
+        state = strategy.initial(inventory, now_s)
+    after, decision = strategy.step(state, inventory, sample)
+    check_decision(decision, inventory.domain.id)
+    check.check(inventory, decision.layout)
+    return state, after, decision
 
 
 MOST = (1 << 63) - 1
