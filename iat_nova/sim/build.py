@@ -173,7 +173,9 @@ def disks(scenario: Scenario, space: Space, rows: Rows) -> nvme.Disks:
     dca = scenario.machine.io is not Io.DMA
     return nvme.make(
         [
-            nvme.DiskPlan(disk.bytes_per_s, _command_s(disk), disk.medium_s, disk.dca and dca)
+            nvme.DiskPlan(
+                disk.bytes_per_s, _command_s(disk), disk.medium_s, disk.dca and dca, disk.drives
+            )
             for disk in scenario.disks
         ],
         jobs,

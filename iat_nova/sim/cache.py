@@ -74,6 +74,7 @@ from iat_nova.sim.cachestate import (
     SERVED,
     SET_BITS,
     SHARED,
+    STREAMER,
     TOTAL_NAMES,
     UNREAD,
     VICTIMS_MERGED,
@@ -105,9 +106,10 @@ from iat_nova.sim.ways import CLOCK_LIMIT, LAST_WAY, find, oldest_way, rank, sta
 # What others need, so that they need this module only.
 __all__ = [
     "CLOCK", "CORES", "DDIO", "DDIO_HITS", "DDIO_MISSES", "DMA_MEMORY_WRITES", "L2", "LEVELS",
-    "LINKED", "LLC", "MASKS", "MEMORY", "TOTAL_NAMES", "WRITE_BACKS", "WRITTEN_THROUGH", "Caches",
+    "LINKED", "LLC", "MASKS", "MEMORY", "STREAMER", "TOTAL_NAMES", "WRITE_BACKS", "WRITTEN_THROUGH",
+    "Caches",
     "core_access", "dma_read", "dma_write", "llc_set", "make", "make_sockets", "mask_of",
-    "memory_lines", "memory_writes", "renumber", "sampled_offset", "set_mask",
+    "memory_lines", "memory_writes", "prefetch", "renumber", "sampled_offset", "set_mask",
 ]  # fmt: skip
 
 
@@ -283,6 +285,14 @@ def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> in
     if c.registers[OPTIONS]:
         return _serve_optional_miss(c, core, line, write, sharers)
     return _serve_miss(c, core, line, write, sharers, False)
+
+
+@kernel
+def prefetch(c: Caches, core: int, line: int, sharers: int) -> None:
+    """Let a core's L2 fetch a line of which no instruction has asked yet."""
+    level = core_access(c, core, line, 0, sharers)
+    c.served[core, level] -= 1
+    c.prefetched[core, level] += 1
 
 
 @kernel

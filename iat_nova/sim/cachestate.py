@@ -26,8 +26,8 @@ LEVELS = 5
 # `Caches.registers`: a clock for LRU; whether the machine has inclusive ways; how many slices the
 # LLC has and how many bits of a line choose the set in a slice (see llc_set); whether the LLC
 # fills, whether it has ADCA, a bit for each of this socket's cores, whether there is another
-# socket, and whether there is any of these options.
-CLOCK, MIGRATES, SLICES, SET_BITS, FILLS, ADAPTS, CORES, LINKED, OPTIONS = range(9)
+# socket, and whether there is any of these options; how far L2's streamer runs ahead.
+CLOCK, MIGRATES, SLICES, SET_BITS, FILLS, ADAPTS, CORES, LINKED, OPTIONS, STREAMER = range(10)
 # L2 sets of every machine that is sampled; their LLCs have a multiple of it.
 COMMON_SETS = 1024
 # Rows of `Caches.forbidden`: DDIO's ways, the inclusive ones, then each core's mask.
@@ -90,7 +90,7 @@ Int64 = npt.NDArray[np.int64]
 class Caches(NamedTuple):
     """All state of the caches of one socket. Lines are numbers of sampled lines.
 
-    Of two sockets both have the same `l2`, `forbidden` and `served`, with rows for all cores, but
+    Of two sockets both have the same `l2`, `served` and `prefetched`, with rows for all cores, but
     each a clock and totals of its own. `far` and `far_totals` are the other's; without one there
     are no sets in `far`.
     """
@@ -103,6 +103,7 @@ class Caches(NamedTuple):
     forbidden: Int32  # [see DDIO ..., way]: 0 in the mask, NEVER outside (see victim_way)
     registers: Int64  # see CLOCK ...
     served: Int64  # [core, level]: accesses that reached a tag array
+    prefetched: Int64  # [core, level]: what L2's streamer fetched, by where it found the line
     totals: Int64  # see DDIO_HITS ...
     ddio: Int64  # [slice, 0 hits | 1 misses]: the CHAs' counters
     adaptive: adaptive.Adaptive
@@ -129,6 +130,7 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
     llcs = [_empty((machine.llc_sets // sampling,), machine.llc_ways, 3) for _ in range(sockets)]
     totals = [np.zeros(TOTALS, np.int64) for _ in range(sockets)]
     served = np.zeros((cores, LEVELS), np.int64)
+    prefetched = np.zeros((cores, LEVELS), np.int64)
     adaptive_sets = machine.llc_sets // sampling if machine.io is Io.ADCA else 0
     found = []
     for socket, llc in enumerate(llcs):
@@ -138,6 +140,7 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
             _aligned((MASKS + cores, llc.shape[2])),
             _registers(machine, llc.shape[0], socket),
             served,
+            prefetched,
             totals[socket],
             np.zeros((machine.slices, 2), np.int64),
             adaptive.make(machine.adca, adaptive_sets, machine.llc_ways, sampling),
@@ -168,7 +171,7 @@ def _empty(shape: tuple[int, ...], ways: int, rows: int = 2) -> Int32:
 
 
 def _registers(machine: Machine, sets: int, socket: int) -> Int64:
-    made = np.zeros(9, np.int64)
+    made = np.zeros(10, np.int64)
     made[MIGRATES] = machine.inclusive_ways != 0
     made[SLICES] = machine.slices
     made[SET_BITS] = (sets // machine.slices).bit_length() - 1
@@ -177,6 +180,7 @@ def _registers(machine: Machine, sets: int, socket: int) -> Int64:
     made[CORES] = ((1 << machine.cores) - 1) << socket * machine.cores
     made[LINKED] = machine.sockets > 1
     made[OPTIONS] = made[[FILLS, ADAPTS, LINKED]].any()
+    made[STREAMER] = machine.streamer_lines
     return made
 
 

@@ -3,13 +3,21 @@
 
 A disk has a bandwidth, a cost a command (what its data sheet's IOPS leave beside the bandwidth)
 and the latency of its medium. Its many flash dies work at once, and the next page moved is of any
-of the commands in progress; but they are no more than it takes to keep the disk busy, by Little's
-law its bandwidth times its medium's latency (at least a command): the others wait for their turn.
-Without that bound half of all that is under way would lie in the LLC unread. A read fills its block
-through DDIO, or in memory where the disk's port has no DCA; a write takes its block from wherever
-the lines are. A striped array of disks is one disk with the sum of their bandwidths.
+of the commands in progress. How many these are decides how long a page waits for the rest of its
+block, and so what leaks:
 
-A *job* is one thread's pair of queues: some commands, each with a buffer of its own.
+* A controller serves its submission queues in turn (NVM Express base specification, "Round Robin
+  Arbitration", which every controller has), and Linux gives each CPU a queue of its own to each
+  drive (drivers/nvme/host/pci.c). So of each queue a command is in progress; in a striped array of
+  `drives` of each thread one a drive, and which drive has a block is a matter of chance.
+* More are begun, the queues in turn, as long as fewer bytes are in progress than keep the disk
+  busy, by Little's law its bandwidth times its medium's latency.
+
+A read fills its block through DDIO, or in memory where the disk's port has no DCA; a write takes
+its block from wherever the lines are. An array has the sum of its drives' bandwidths. A block lies
+on one drive whole: that an array splits blocks larger than its chunk is not modelled.
+
+A *job* is one thread's commands, each with a buffer of its own.
 """
 
 from __future__ import annotations
@@ -29,15 +37,22 @@ PAGE_LINES = PAGE_BYTES // LINE_BYTES
 
 # Columns of `Disks.rates` (float64). CREDIT: seconds of its time that it may spend.
 PAGE_S, COMMAND_S, CREDIT_S, MOVED_BYTES = range(4)
-# Columns of `Disks.devices` (int64). STARTED .. SUBMITTED count commands; ACTIVE are in progress.
-# These have PAGES; none is begun that finds PAGES_MAX of them.
-DCA, MEDIUM_NS, RANDOM, STARTED, SUBMITTED, ACTIVE, PAGES, PAGES_MAX = range(8)
-# Columns of `Disks.jobs` (int64). OWNER is a row of `Nics.served`; FRESH of its commands have
-# never been submitted; COMPLETED and TAKEN count completions; CURRENT is the command that the
-# thread works on (-1: none), PAGE the next of its pages that it reads or (FILLING) writes.
-DISK, OWNER, FIRST, FRESH, BLOCK_PAGES, CORES, COMPLETED, TAKEN, CURRENT, PAGE, FILLING = range(11)
+# Columns of `Disks.devices` (int64). ACTIVE commands are in progress. These have PAGES; where
+# there are PAGES_MAX a queue begins none but its only one. QUEUES from FIRST_QUEUE on are the
+# disk's, NEXT is whose turn it is.
+DCA, MEDIUM_NS, RANDOM, ACTIVE, PAGES, PAGES_MAX, DRIVES, FIRST_QUEUE, QUEUES, NEXT = range(10)
+# Columns of `Disks.queues` (int64): how many commands have been submitted and begun so far, and are
+# in progress.
+SUBMITTED, STARTED, UNDER_WAY = range(3)
+# Columns of `Disks.jobs` (int64). LANES is the queue to its disk's first drive. OWNER is a row of
+# `Nics.served`; FRESH of its commands have never been submitted; COMPLETED and TAKEN count
+# completions; CURRENT is the command that the thread works on (-1: none), PAGE the next of its
+# pages that it reads or (FILLING) writes.
+(DISK, OWNER, FIRST, FRESH, BLOCK_PAGES, CORES, LANES, COMPLETED, TAKEN, CURRENT, PAGE, FILLING) = (
+    range(12)
+)
 # Columns of `Disks.commands` (int64).
-JOB, WRITES, MOVED, LINE, SUBMITTED_NS = range(5)
+JOB, WRITES, MOVED, LINE, SUBMITTED_NS, QUEUE = range(6)
 
 
 class Disks(NamedTuple):
@@ -46,20 +61,22 @@ class Disks(NamedTuple):
     rates: npt.NDArray[np.float64]
     devices: npt.NDArray[np.int64]
     jobs: npt.NDArray[np.int64]
+    queues: npt.NDArray[np.int64]
     commands: npt.NDArray[np.int64]
-    waiting: npt.NDArray[np.int32]  # [disk, slot]: commands the medium has yet to find, in turn
+    waiting: npt.NDArray[np.int32]  # [queue, slot]: commands that are yet to begin, in turn
     active: npt.NDArray[np.int32]  # [disk, n]: commands in progress
     done: npt.NDArray[np.int32]  # [job, slot]: commands done and not yet taken
     job_of: npt.NDArray[np.int32]  # [thread]
 
 
 class DiskPlan(NamedTuple):
-    """A disk to be made: see the module; `command_s` and `medium_s` in seconds."""
+    """A disk, or an array of `drives`, to be made; `command_s` and `medium_s` in seconds."""
 
     bytes_per_s: float
     command_s: float
     medium_s: float
     dca: bool
+    drives: int = 1
 
 
 class JobPlan(NamedTuple):
@@ -79,48 +96,70 @@ def make(
 ) -> Disks:
     """Return disks at rest; each job's thread has yet to submit its commands."""
     count = sum(job.depth for job in jobs)
-    devices = np.zeros((max(1, len(disks)), 8), np.int64)
+    devices = np.zeros((max(1, len(disks)), 10), np.int64)
     rates = np.zeros((max(1, len(disks)), 4))
     for number, disk in enumerate(disks):
         rates[number, :2] = (PAGE_BYTES / disk.bytes_per_s, disk.command_s)
         devices[number, :3] = (disk.dca, round(disk.medium_s * 1e9), seed + number)
         devices[number, PAGES_MAX] = max(1, round(disk.bytes_per_s * disk.medium_s / PAGE_BYTES))
-    table = np.zeros((max(1, len(jobs)), 11), np.int64)
-    commands = np.zeros((max(1, count), 5), np.int64)
+        devices[number, DRIVES] = disk.drives
+    lanes = _deal_queues(devices, jobs)
+    table = np.zeros((max(1, len(jobs)), 12), np.int64)
+    commands = np.zeros((max(1, count), 6), np.int64)
     job_of = np.full(max(1, threads), -1, np.int32)
     first = 0
     for number, job in enumerate(jobs):
         pages = job.block_bytes // PAGE_BYTES
         table[number, :6] = (job.disk, job.owner, first, job.depth, pages, 1 << job.core)
-        table[number, CURRENT] = -1
+        table[number, [CURRENT, LANES]] = (-1, lanes[number])
         lines = pages * PAGE_LINES // sampling
         for slot in range(job.depth):
             commands[first + slot, [JOB, LINE]] = (number, job.first_line + slot * lines)
         job_of[job.thread] = number
         first += job.depth
-    shape = (max(1, len(disks)), max(1, count))
     deepest = max((job.depth for job in jobs), default=1)
+    queues = max(1, int(devices[:, QUEUES].sum()))
     return Disks(
         rates,
         devices,
         table,
+        np.zeros((queues, 3), np.int64),
         commands,
-        np.zeros(shape, np.int32),
-        np.zeros(shape, np.int32),
+        np.zeros((queues, deepest), np.int32),
+        np.zeros((max(1, len(disks)), max(1, count)), np.int32),
         np.zeros((max(1, len(jobs)), deepest), np.int32),
         job_of,
     )
 
 
+def _deal_queues(devices: npt.NDArray[np.int64], jobs: Sequence[JobPlan]) -> dict[int, int]:
+    """Give each job a queue to each drive of its disk; return each job's first."""
+    lanes: dict[int, int] = {}
+    queue = 0
+    for disk in range(devices.shape[0]):
+        devices[disk, FIRST_QUEUE] = queue
+        for number, job in enumerate(jobs):
+            if job.disk == disk:
+                lanes[number] = queue
+                queue += int(devices[disk, DRIVES])
+        devices[disk, QUEUES] = queue - devices[disk, FIRST_QUEUE]
+    return lanes
+
+
 @kernel
 def submit(d: Disks, command: int, now_ns: int) -> None:
-    """Hand a command to its disk; it writes when its WRITES is 1."""
-    disk = d.jobs[d.commands[command, JOB], DISK]
+    """Hand a command to one of its disk's drives; it writes when its WRITES is 1."""
+    job = d.jobs[d.commands[command, JOB]]
+    v = d.devices[job[DISK]]
+    queue = job[LANES]
+    if v[DRIVES] > 1:
+        v[RANDOM] = lcg.following(v[RANDOM])
+        queue += lcg.number(v[RANDOM]) * v[DRIVES] // lcg.RANGE
+    d.commands[command, QUEUE] = queue
     d.commands[command, MOVED] = 0
     d.commands[command, SUBMITTED_NS] = now_ns
-    slot = d.devices[disk, SUBMITTED] % d.waiting.shape[1]
-    d.waiting[disk, slot] = command
-    d.devices[disk, SUBMITTED] += 1
+    d.waiting[queue, d.queues[queue, SUBMITTED] % d.waiting.shape[1]] = command
+    d.queues[queue, SUBMITTED] += 1
 
 
 @kernel
@@ -136,21 +175,30 @@ def take_done(d: Disks, job: int) -> int:
 
 @kernel
 def _start(d: Disks, disk: int, now_ns: int) -> None:
-    """Begin to move the commands that the medium has found, as many as keep the disk busy."""
+    """Begin to move commands that the medium has found, see the module."""
     v = d.devices[disk]
-    while v[STARTED] < v[SUBMITTED] and v[PAGES] < v[PAGES_MAX]:
-        command = d.waiting[disk, v[STARTED] % d.waiting.shape[1]]
+    passed = 0
+    while passed < v[QUEUES]:
+        queue = v[FIRST_QUEUE] + v[NEXT]
+        v[NEXT] = (v[NEXT] + 1) % v[QUEUES]
+        passed += 1
+        q = d.queues[queue]
+        if q[STARTED] == q[SUBMITTED] or (q[UNDER_WAY] > 0 and v[PAGES] >= v[PAGES_MAX]):
+            continue
+        command = d.waiting[queue, q[STARTED] % d.waiting.shape[1]]
         if d.commands[command, SUBMITTED_NS] + v[MEDIUM_NS] > now_ns:
-            return
-        v[STARTED] += 1
+            continue
+        passed = 0
+        q[STARTED] += 1
+        q[UNDER_WAY] += 1
         d.active[disk, v[ACTIVE]] = command
         v[ACTIVE] += 1
         v[PAGES] += d.jobs[d.commands[command, JOB], BLOCK_PAGES]
 
 
 @kernel
-def _move_page(d: Disks, c: cache.Caches, disk: int, place: int, sampling: int) -> None:
-    """Move one page of the active command at `place`; complete it after its last."""
+def _move_page(d: Disks, c: cache.Caches, disk: int, place: int, sampling: int) -> bool:
+    """Move one page of the active command at `place`; complete it (True) after its last."""
     v = d.devices[disk]
     number = d.active[disk, place]
     command = d.commands[number]
@@ -167,12 +215,15 @@ def _move_page(d: Disks, c: cache.Caches, disk: int, place: int, sampling: int) 
     command[MOVED] += 1
     d.rates[disk, CREDIT_S] -= d.rates[disk, PAGE_S]
     d.rates[disk, MOVED_BYTES] += PAGE_BYTES
-    if command[MOVED] == job[BLOCK_PAGES]:
-        v[ACTIVE] -= 1
-        v[PAGES] -= job[BLOCK_PAGES]
-        d.active[disk, place] = d.active[disk, v[ACTIVE]]
-        d.done[command[JOB], job[COMPLETED] % d.done.shape[1]] = number
-        job[COMPLETED] += 1
+    if command[MOVED] < job[BLOCK_PAGES]:
+        return False
+    v[ACTIVE] -= 1
+    v[PAGES] -= job[BLOCK_PAGES]
+    d.queues[command[QUEUE], UNDER_WAY] -= 1
+    d.active[disk, place] = d.active[disk, v[ACTIVE]]
+    d.done[command[JOB], job[COMPLETED] % d.done.shape[1]] = number
+    job[COMPLETED] += 1
+    return True
 
 
 @kernel
@@ -182,10 +233,9 @@ def step(d: Disks, c: cache.Caches, seconds: float, now_ns: int, sampling: int) 
         v = d.devices[disk]
         # Idle time is not saved up beyond this step.
         d.rates[disk, CREDIT_S] = min(d.rates[disk, CREDIT_S], 0.0) + seconds
-        while d.rates[disk, CREDIT_S] > 0:
-            _start(d, disk, now_ns)
-            if v[ACTIVE] == 0:
-                break
+        _start(d, disk, now_ns)
+        while d.rates[disk, CREDIT_S] > 0 and v[ACTIVE] > 0:
             v[RANDOM] = lcg.following(v[RANDOM])
             place = lcg.number(v[RANDOM]) * v[ACTIVE] // lcg.RANGE
-            _move_page(d, c, disk, place, sampling)
+            if _move_page(d, c, disk, place, sampling):
+                _start(d, disk, now_ns)

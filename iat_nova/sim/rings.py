@@ -32,6 +32,7 @@ BYTES, ARRIVED_NS, TARGET, READY_NS = range(4)
 
 # Layout of a buffer in DPDK: 64 B mempool header, 128 B rte_mbuf, 128 B headroom, 2,048 B data.
 BUFFER_LINES = 37
+PAGE_LINES = 64  # of 4 KiB
 MBUF_LINE = 1  # and the next
 DATA_LINE = 5
 # A sender reclaims when fewer descriptors than this are free, as many at a time and once a burst
@@ -54,6 +55,7 @@ class Rings(NamedTuple):
     free: Int32  # [buffer]: free lists, one stretch a pool
     first: Int32  # [buffer]: where its lines start in `lines`, one more at the end
     lines: Int32  # [n, 0]: sampled line, [n, 1]: which line of the buffer it is
+    offsets: Int32  # [buffer]: which line of its page it starts at
     packets: Int64  # [buffer, see BYTES ...]: what it carries
 
 
@@ -88,7 +90,10 @@ def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) ->
     chunks: list[Int64] = [np.zeros((0, 3), np.int64)]
     table = np.zeros((max(1, len(pools)), 7), np.int64)
     base = 0
+    offsets = np.zeros(max(1, total), np.int32)
     for number, pool in enumerate(pools):
+        starts = pool.base_line + np.arange(pool.buffers, dtype=np.int64) * BUFFER_LINES
+        offsets[base : base + pool.buffers] = starts % PAGE_LINES
         chunks.append(_sampled_lines(pool, base, sampling))
         table[number] = (pool.lifo, 0, pool.buffers, pool.buffers, base, pool.sharers, 0)
         base += pool.buffers
@@ -103,6 +108,7 @@ def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) ->
         np.arange(max(1, total), dtype=np.int32),
         first,
         np.ascontiguousarray(found[:, 1:], dtype=np.int32),
+        offsets,
         np.zeros((max(1, total), 4), np.int64),
     )
     for number, ring in enumerate(rings):

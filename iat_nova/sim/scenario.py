@@ -53,7 +53,7 @@ class DiskSpec:
     """An NVMe disk, or a striped array of them. `dca`: as of a card.
 
     `commands_per_s`: how many commands of one page it completes; None: as its bandwidth allows.
-    `medium_s`: how long its medium takes to find a block.
+    `medium_s`: how long its medium takes to find a block. `drives`: over how many it is striped.
     """
 
     name: str
@@ -61,6 +61,7 @@ class DiskSpec:
     bytes_per_s: float
     commands_per_s: float | None = None
     medium_s: float = 85e-6
+    drives: int = 1
     dca: bool = True
 
 

@@ -305,7 +305,9 @@ class EmulatedServer:
     def read_counts(self) -> Counts:
         """Return the running totals of the watched CPUs and of the domains."""
         scale = self._scale
-        served = self.plant.state.caches.served
+        # LONGEST_LAT_CACHE counts what the prefetchers of L1 and L2 ask for as well (Intel's events
+        # of Skylake-SP).
+        served = self.plant.state.caches.served + self.plant.state.caches.prefetched
         instructions, cycles = self._core_totals()
         cores = {}
         for cpu in self._watched:

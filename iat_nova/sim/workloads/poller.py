@@ -28,6 +28,27 @@ BURST = 32  # packets a poll (DPDK's MAX_PKT_BURST, OVS's NETDEV_MAX_BURST)
 HEADER_TOUCHES = 3.0
 
 
+# Lines in order that show L2's streamer a stream: chosen; it must see a direction.
+STREAM_LINES = 2
+
+
+@inlined
+def _stream_end(r: rings.Rings, c: cache.Caches, buffer: int, last: int) -> int:
+    """Return the line of a buffer at which L2's streamer stops, `last` where it does not run on.
+
+    For every line that is read in order it fetches two, so that its lead grows by one, up to
+    `Machine.streamer_lines`. It stops at the end of the page. It does not know where the packet
+    ends: so a thread that reads packets also brings in what lies behind them.
+    """
+    offset = r.offsets[buffer]
+    page = (offset + last - 1) // rings.PAGE_LINES * rings.PAGE_LINES - offset
+    seen = last - max(page, rings.DATA_LINE)
+    lead = min(seen - STREAM_LINES, c.registers[cache.STREAMER])
+    if lead <= 0:
+        return last
+    return int(min(last + lead, page + rings.PAGE_LINES, rings.BUFFER_LINES))
+
+
 @inlined
 def _touch(
     t: th.Threads,
@@ -43,10 +64,12 @@ def _touch(
 ) -> None:
     """Access the sampled lines of a buffer: its mbuf, and data lines below `last`.
 
+    L2's streamer runs on behind them.
     Of a buffer of another's pool (behind a virtqueue) a thread touches the data only.
     """
     core = t.ints[thread, th.CORE]
     own = rings.belongs(r, buffer, t.ints[thread, th.POOL])
+    end = _stream_end(r, c, buffer, last)
     for i in range(r.first[buffer], r.first[buffer + 1]):
         place = r.lines[i, 1]
         is_mbuf = own and rings.MBUF_LINE <= place < rings.MBUF_LINE + 2
@@ -54,6 +77,8 @@ def _touch(
             written = 1 if is_mbuf else write
             level = cache.core_access(c, core, r.lines[i, 0], written, sharers)
             th.observe(t, thread, th.PACKET if is_mbuf else kind, latency[level])
+        elif last <= place < end:
+            cache.prefetch(c, core, r.lines[i, 0], sharers)
 
 
 @kernel

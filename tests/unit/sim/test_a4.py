@@ -161,3 +161,18 @@ class TestSetups(unittest.TestCase):
         names = {one.name for one in (*MICRO, *SETUPS)}
         self.assertLessEqual(names, catalogue.figures().keys())
         self.assertEqual(11, len(names))
+
+
+class TestReceivers(unittest.TestCase):
+    """Figure 7: a receiver whose packets come from memory falls behind, until it has the ways."""
+
+    def test_latency_falls_at_a_knee(self):
+        """In two ways rings stay full; in six they run empty, and latency falls by ten times."""
+        one = catalogue.definitions()["a4-7"]
+        narrow, wide = (
+            quick(one, {"dpdk_mask": mask, "seed": 1}, 0.02, 0.002) for mask in (0x003, 0x0FC)
+        )
+        self.assertGreater(narrow["network_latency_us"], 10 * wide["network_latency_us"])
+        self.assertGreater(narrow["network_p99_us"], 500)
+        self.assertGreater(narrow["memory_read_gbytes_per_s"], 2)
+        self.assertLess(wide["memory_read_gbytes_per_s"], 0.5)

@@ -92,7 +92,11 @@ class TestConservation(unittest.TestCase):
             scenes.run(machine, 0.0007)
             d = machine.plant.state.disks
             v = d.devices[0]
-            places = [int(d.waiting[0, n % 128]) for n in range(v[nvme.STARTED], v[nvme.SUBMITTED])]
+            places = [
+                int(d.waiting[number, n % 32])
+                for number, queue in enumerate(d.queues)
+                for n in range(queue[nvme.STARTED], queue[nvme.SUBMITTED])
+            ]
             places += [int(n) for n in d.active[0, : v[nvme.ACTIVE]]]
             for number, job in enumerate(d.jobs):
                 taken = range(job[nvme.TAKEN], job[nvme.COMPLETED])
@@ -104,15 +108,33 @@ class TestConservation(unittest.TestCase):
             moved = d.rates[0, nvme.MOVED_BYTES]
             self.assertEqual((done * 4 + partly) * nvme.PAGE_BYTES, moved)
             self.assertEqual(4 * v[nvme.ACTIVE], v[nvme.PAGES])
+            self.assertEqual(v[nvme.ACTIVE], d.queues[:, nvme.UNDER_WAY].sum())
 
-    def test_no_more_is_in_progress_than_keeps_the_disk_busy(self):
-        """By Little's law 10 GB/s times 85 us, 207 pages, and what the last command brings."""
-        machine = scenes.server(text(block="64KiB"))
-        seen = 0
+    def most_in_progress(self, **changed):
+        """Return the most pages in progress, and the fewest commands of a queue, over 10 ms."""
+        machine = scenes.server(text(**changed))
+        disks = machine.plant.state.disks
+        most, fewest = 0, 99
         for _ in range(20):
             scenes.run(machine, 0.0005)
-            seen = max(seen, int(machine.plant.state.disks.devices[0, nvme.PAGES]))
-        self.assertTrue(207 <= seen < 207 + 16, seen)
+            most = max(most, int(disks.devices[0, nvme.PAGES]))
+            fewest = min(fewest, int(disks.queues[:, nvme.UNDER_WAY].min()))
+        return most, fewest
+
+    def test_no_more_is_in_progress_than_keeps_the_disk_busy(self):
+        """By Little's law 10 GB/s times 85 us, 207 pages, and what the last command brings.
+
+        A queue's only command is begun all the same.
+        """
+        most, fewest = self.most_in_progress(block="64KiB")
+        self.assertTrue(207 <= most < 207 + 4 * 16, most)
+        self.assertGreaterEqual(fewest, 1)
+
+    def test_each_queue_has_a_command_in_progress(self):
+        """A thread's queue to each drive of an array has a command of its own in progress."""
+        self.assertEqual((4 * 256, 1), self.most_in_progress(block="1MiB"))
+        most, _ = self.most_in_progress(block="1MiB", more=", drives: 4")
+        self.assertTrue(12 * 256 <= most <= 16 * 256, most)
 
     def test_reads_are_dma_writes_line_by_line(self):
         """What FIO reads passes DDIO once, a line at a time; what it writes passes as DMA reads."""
@@ -128,8 +150,10 @@ class TestConservation(unittest.TestCase):
 class TestWhereDataLands(unittest.TestCase):
     """A4's observations, in shape."""
 
-    def misses(self, block, dca):
-        done, totals = measured(seconds=0.02, warm_s=0.03, block=block, dca=dca, speed="10.5GB/s")
+    def misses(self, block, dca, **changed):
+        done, totals = measured(
+            seconds=0.02, warm_s=0.03, block=block, dca=dca, speed="10.5GB/s", **changed
+        )
         return done["misses"] / done["references"], totals
 
     def test_a_strategy_switches_a_disks_port(self):
@@ -168,15 +192,14 @@ class TestWhereDataLands(unittest.TestCase):
         self.assertGreater(totals["dma_memory_writes"], 0)
 
     def test_blocks_in_flight_that_outgrow_ddio_leak(self):
-        """Blocks up to 1 MiB are read before they leak, of which hundreds are on their way.
-
-        Of 4 MiB four that cores read and one that comes outgrow DDIO's ways.
-        """
-        for block in ("16KiB", "128KiB", "1MiB"):
-            self.assertLess(self.misses(block, "true")[0], 0.1, block)
-        large, totals = self.misses("4MiB", "true")
-        self.assertGreater(large, 0.3)
-        self.assertGreater(totals["leaked"], 0.3 * totals["ddio_misses"])
+        """What fills at a time, a block a queue, fits at 128 KiB and not at 1 MiB, four drives."""
+        for block in ("16KiB", "128KiB"):
+            self.assertLess(self.misses(block, "true", more=", drives: 4")[0], 0.1, block)
+        large, totals = self.misses("1MiB", "true", more=", drives: 4")
+        self.assertGreater(large, 0.6)
+        self.assertGreater(totals["leaked"], 0.6 * totals["ddio_misses"])
+        one_drive, _ = self.misses("1MiB", "true")
+        self.assertLess(one_drive, 0.7 * large)
 
     def test_small_blocks_come_faster_with_dca(self):
         """The cores that touch every line are the limit at 4 KiB, and faster from the LLC."""
