@@ -21,7 +21,7 @@ from iat_nova.sim.workload_metrics import WorkloadMetrics
 
 WARM = 1 / 3
 """Of a phase that was cut short, so much is not measured."""
-_FIELDS = ("work", "busy_cycles", "offered", "dropped")
+_FIELDS = ("work", "busy_cycles", "offered", "dropped", "packets", "latency_ns")
 """The totals by which `compare` judges a workload."""
 _NOTHING = WorkloadMetrics(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (), 0.0, 0.0)
 
@@ -104,10 +104,9 @@ def performances(scenario: Scenario, totals: Totals) -> dict[str, float]:
     """Return how well each workload did, as `compare` measures it."""
     results: dict[str, WorkloadResult] = {}
     for number, workload in enumerate(scenario.workloads):
-        work, busy_cycles, offered, dropped = totals[4 * number : 4 * number + 4]
-        metrics = dataclasses.replace(
-            _NOTHING, work=work, busy_cycles=busy_cycles, offered=offered, dropped=dropped
-        )
+        mine = totals[len(_FIELDS) * number : len(_FIELDS) * (number + 1)]
+        named: dict[str, Any] = dict(zip(_FIELDS, mine, strict=True))
+        metrics = dataclasses.replace(_NOTHING, **named)
         results[workload.name] = workload_result(workload.name, metrics, scenario.length_s)
     return {name: compare.performance(scenario, results, name) for name in results}
 

@@ -13,9 +13,10 @@ from iat_nova import policy
 from iat_nova.model import Priority, TenantKind
 from iat_nova.sim import parallel, workload_rows
 from iat_nova.sim.run import Result, WorkloadResult, run, workload_result
-from iat_nova.sim.scenario import Scenario
+from iat_nova.sim.scenario import Scenario, Workload
 from iat_nova.sim.server import EmulatedServer
 from iat_nova.sim.workload_rows import WorkloadRow
+from iat_nova.sim.workloads.profile import NETWORKED
 from iat_nova.strategies import unmanaged
 
 REFERENCE = unmanaged.NAME
@@ -281,22 +282,41 @@ def performance(scenario: Scenario, results: Mapping[str, WorkloadResult], name:
 
     The work that a busy cycle does: packets, blocks or accesses, cycles of its switch for the same
     packet included; what the switch lost on the way counts in proportion. Load from outside is
-    given, so work a second shows nothing until a thread saturates, and latency, mean or 99th
-    percentile, is mostly queues: at a load where they begin it is a hundred times what it is just
-    below. What a packet costs shows what the cache does at every load, and is in proportion to what
-    could be carried; where a thread saturates it is its throughput.
+    given, so work a second shows nothing until a thread saturates. What a packet costs shows what
+    the cache does at every load, and is in proportion to what could be carried; where a thread
+    saturates it is its throughput.
+
+    Of packets it is that times `headroom`, which is latency in a unit of the guest's own: latency
+    itself, mean or 99th percentile, is mostly queues, and at a load where they begin a hundred
+    times what it is just below.
     """
     one = results[name]
     cost = one.busy_cycles_per_work
     if cost is None:
         return 0.0
-    switch = next(each.switch for each in scenario.workloads if each.name == name)
+    workload = scenario.workload(name)
+    cost /= headroom(scenario, workload, one)
+    switch = workload.switch
     if switch is None:
         return 1.0 / cost
     before = results[switch].busy_cycles_per_work or 0.0
     # What its own rings refused is its own threads' cost already.
     reached = one.work_per_s / one.offered_per_s + one.loss if one.offered_per_s else 1.0
     return min(1.0, reached) / (cost + before)
+
+
+def headroom(scenario: Scenario, workload: Workload, done: WorkloadResult) -> float:
+    """Return the share of its receive rings that a workload leaves free, the mean of a run, 0..1.
+
+    By Little's law packets a second times latency are in them; behind a switch, in the switch's as
+    well. 1 where there is no ring; at least one packet's place, as it can still serve.
+    """
+    if workload.profile.form not in NETWORKED or done.latency_us is None:
+        return 1.0
+    owners = [workload, *([scenario.workload(workload.switch)] if workload.switch else [])]
+    places = sum((one.ring + one.backlog) * len(one.cpus) for one in owners)
+    waiting = done.work_per_s * done.latency_us * 1e-6
+    return max(1.0 - waiting / places, 1.0 / places)
 
 
 def moments_of(scenario: Scenario) -> list[float]:

@@ -50,7 +50,7 @@ METRICS = WorkloadMetrics(
         "offered": 10.0,
         "work": 10.0,
         "busy_cycles": 1000.0,
-        "latency_ns": 4000.0,
+        "latency_ns": 0.0,
         "latency_histogram": (),
     }
 )
@@ -143,6 +143,14 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(quick / 2, self.performance(FORWARDER, busy_cycles=2000.0))
         saturated = {"work": 5.0, "packets": 5.0, "dropped": 5.0, "busy_cycles": 500.0}
         self.assertEqual(quick, self.performance(FORWARDER, **saturated))
+
+    def test_a_guest_is_judged_by_its_latency_in_places_of_its_rings(self):
+        """Packets that wait in a quarter of its rings cost a quarter; a switch's count, too."""
+        quarter = {"latency_ns": 128e9}
+        self.assertAlmostEqual(0.75 / 100, self.performance(FORWARDER, **quarter))
+        self.assertAlmostEqual(1 / 512 / 100, self.performance(FORWARDER, latency_ns=600e9))
+        behind = self.performance(BEHIND, latency_ns=1024e9)
+        self.assertAlmostEqual((1 - 1024 / (2 * (1024 + 256))) / 100, 1 / (1 / behind - 100))
 
     def test_behind_a_switch_its_cost_and_its_loss_count(self):
         """A packet costs the switch's cycles, too; what never reached the guest is lost."""
