@@ -142,6 +142,11 @@ class MetadataTest(unittest.TestCase):
                 nova = read(shapes.domain("a", run=1, meta=meta)).nova
                 self.assertEqual(specs, nova.extra_specs)
 
+    def test_an_image_asks_for_nothing(self):
+        """What a tenant sets on an image is no extra spec of the flavor."""
+        meta = shapes.metadata("web", "m1", {}, {"iat:priority": "PC", "iat_priority": "PC"})
+        self.assertEqual({}, read(shapes.domain("a", run=1, meta=meta)).nova.extra_specs)
+
     def test_older_namespace(self):
         """The version in the namespace does not matter."""
         meta = shapes.metadata("web").replace(shapes.NOVA, shapes.NOVA[:-1] + "0")
