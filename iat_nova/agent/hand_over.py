@@ -54,8 +54,8 @@ class Left:
     domains: tuple[CacheDomain, ...]
     states: Mapping[int, Any]
     fixed: tuple[int, ...]
-    enforcer: enforcer.Memory
-    resctrl: resctrl.Memory
+    enforcer: enforcer.EnforcerMemory
+    resctrl: resctrl.ResctrlMemory
     saved: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -222,7 +222,7 @@ class Succession:
         states: Mapping[int, Any],
         fixed: Iterable[int],
         domains: Iterable[CacheDomain],
-        memory: enforcer.Memory,
+        memory: enforcer.EnforcerMemory,
     ) -> None:
         """Leave the host as it is to the next agent. Raises `HardwareError`: it is not left."""
         self._check_ours()

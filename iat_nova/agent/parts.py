@@ -13,7 +13,7 @@ from iat_nova.agent.interlock import ALONE, Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.monitoring import TenantMonitor
 from iat_nova.agent.policy_keeper import PolicyKeeper
-from iat_nova.agent.shadow import Shadow
+from iat_nova.agent.shadow import ShadowStrategy
 from iat_nova.common.clock import Clock
 from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.api import Counters
@@ -62,7 +62,7 @@ class Parts:
         lambda policy, facts: (None, None)
     )
     drift: Callable[[Policy], tuple[Reason, ...]] = lambda running: ()
-    shadow: Shadow | None = None
+    shadow: ShadowStrategy | None = None
     monitor: TenantMonitor | None = None
     succession: Succession | None = None
     left: Left | None = None

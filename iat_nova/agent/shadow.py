@@ -24,7 +24,7 @@ from iat_nova.strategies.api import Strategy, decide
 Make = Callable[[Parameters], Strategy]
 
 
-class Shadow:
+class ShadowStrategy:
     """The second strategy and what it would have done. `since_s` is of the wall clock.
 
     `policy`: by which it decides; None: the one in force, whose `parameters` are given.

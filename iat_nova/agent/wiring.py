@@ -20,7 +20,7 @@ from iat_nova.agent.ownership import Ownership
 from iat_nova.agent.parts import FactsSource, Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.agent.provider import ProviderFiles
-from iat_nova.agent.shadow import Shadow
+from iat_nova.agent.shadow import ShadowStrategy
 from iat_nova.agent.shadow_policy import ShadowPolicy
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.common import plugins
@@ -218,7 +218,7 @@ def agent(
         )
     if settings.shadow is not None or shadow_policy is not None:
         name = settings.shadow or settings.strategy
-        shadow = Shadow(name, make_shadow, parameters, machine.clock.wall(), shadow_policy)
+        shadow = ShadowStrategy(name, make_shadow, parameters, machine.clock.wall(), shadow_policy)
     pause, holds = PauseFile(settings.state_dir), Holds(settings.state_dir)
     parts = Parts(
         inventory=source,

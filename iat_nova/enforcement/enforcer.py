@@ -40,7 +40,7 @@ class Written:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Memory:
+class EnforcerMemory:
     """What lies on the machine, and DDIO's ways as found before; both by cache domain."""
 
     written: Mapping[int, Written]
@@ -95,11 +95,11 @@ class Enforcer:
         self._writes = 0
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> EnforcerMemory:
         """What another process needs to go on from what this one wrote."""
-        return Memory(dict(self._written), dict(self._found))
+        return EnforcerMemory(dict(self._written), dict(self._found))
 
-    def adopt(self, memory: Memory) -> None:
+    def adopt(self, memory: EnforcerMemory) -> None:
         """Go on from what another process of ours wrote; its snapshot and classes are ours now."""
         self._written, self._found = dict(memory.written), dict(memory.found)
         self._writes = len(self._written)

@@ -24,7 +24,7 @@ from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.events import ChaEvents
 from iat_nova.hardware.perf import OpenGroup
-from iat_nova.hardware.perf_event import CpuOffline, Group, PerfEvent, allow_descriptors
+from iat_nova.hardware.perf_event import CpuOffline, EventGroup, PerfEvent, allow_descriptors
 
 DEVICES = Path("/sys/bus/event_source/devices")
 
@@ -123,7 +123,7 @@ class ChaPerf:
         *,
         slices: int | None = 1,
         find: Callable[[], Sequence[Pmu]] = cha_pmus,
-        open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = Group,
+        open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = EventGroup,
     ) -> None:
         self._events = events
         self._domains = domains

@@ -14,7 +14,7 @@ from pathlib import Path
 from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.cha import DEVICES, Box, Pmu, read_pmu
 from iat_nova.hardware.perf import OpenGroup
-from iat_nova.hardware.perf_event import CpuOffline, Group, PerfEvent, allow_descriptors
+from iat_nova.hardware.perf_event import CpuOffline, EventGroup, PerfEvent, allow_descriptors
 from iat_nova.hardware.topology import Cache
 
 
@@ -37,7 +37,7 @@ class FabricPerf:
         caches: Callable[[], Sequence[Cache]],
         *,
         find: Callable[[], Pmu | None] = fabric_pmu,
-        open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = Group,
+        open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = EventGroup,
     ) -> None:
         self._events = events
         self._caches = caches

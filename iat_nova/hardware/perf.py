@@ -11,7 +11,7 @@ from typing import Protocol
 from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts
 from iat_nova.hardware.events import CoreEvents
-from iat_nova.hardware.perf_event import CpuOffline, Group, PerfEvent, allow_descriptors
+from iat_nova.hardware.perf_event import CpuOffline, EventGroup, PerfEvent, allow_descriptors
 
 _READING = struct.Struct("=7Q")  # nr, time enabled, time running, four values
 _SIZE = _READING.size
@@ -33,7 +33,7 @@ class DomainReader(Protocol):
 
 
 class OpenGroup(Protocol):
-    """An open group of counters, as `perf_event.Group` is one."""
+    """An open group of counters, as `perf_event.EventGroup` is one."""
 
     @property
     def fd(self) -> int:
@@ -64,7 +64,7 @@ class PerfCounters:
         *,
         domains: DomainReader | None = None,
         real_cpu: Callable[[int], int] = lambda cpu: cpu,
-        open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = Group,
+        open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = EventGroup,
     ) -> None:
         self._events = events.events
         self._clock = clock

@@ -53,7 +53,7 @@ class CpuOffline(HardwareError):
     """The CPU is not there: offline, or it never was."""
 
 
-class Group:
+class EventGroup:
     """Counters of one CPU that run together. `fd` is the leader's descriptor.
 
     Counting starts with the construction. Raises `CpuOffline` or `HardwareError`, and leaves no
@@ -174,7 +174,7 @@ def no_right(paranoid: int | None, capabilities: frozenset[str]) -> str:
 def available(events: Iterable[PerfEvent], cpu: int = 0) -> str | None:
     """Return None when a group of these events can be opened on a CPU, else the reason."""
     try:
-        Group(tuple(events), cpu).close()
+        EventGroup(tuple(events), cpu).close()
     except HardwareError as error:
         return str(error)
     return None

@@ -42,7 +42,7 @@ class Inspection:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Memory:
+class ResctrlMemory:
     """What an instance knows of the groups it made; another process can go on with it.
 
     By cache domain: `classes` as requested, `slots` (class -> number of its group), when the CPUs
@@ -472,10 +472,10 @@ class Resctrl(AllReachable):
         return foreign + self._lines.foreign(filter(self._exists, sorted(self._made)))
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> ResctrlMemory:
         """What another process needs to go on with our groups as this one does."""
         inherited, limits = self._lines.memory
-        return Memory(
+        return ResctrlMemory(
             dict(self._classes),
             dict(self._slots),
             tuple(sorted(self._made)),
@@ -488,7 +488,7 @@ class Resctrl(AllReachable):
             limits,
         )
 
-    def adopt(self, memory: Memory) -> None:
+    def adopt(self, memory: ResctrlMemory) -> None:
         """Go on with the groups that another process of ours left.
 
         CPUs that were offline meanwhile go back into their groups. Raises `HardwareError` where

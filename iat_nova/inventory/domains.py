@@ -44,7 +44,7 @@ class _Known:
     domain: Domain
 
 
-class DomainReader:
+class LibvirtDomains:
     """Reads the guests of `connection`, in one thread; `changed` may be called in any.
 
     `progress` is called after each answer of libvirt's.

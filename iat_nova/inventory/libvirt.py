@@ -19,7 +19,7 @@ from iat_nova.common.deadline import Deadline
 from iat_nova.inventory import pinning
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
-from iat_nova.inventory.domains import Counters, DomainReader, Reading
+from iat_nova.inventory.domains import Counters, LibvirtDomains, Reading
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.inventory.pinning import Placement
@@ -38,7 +38,7 @@ class _Session:
         self, connection: Any, answer_s: float, on_late: Callable[[], None], clock: Clock
     ) -> None:
         self.connection = connection
-        self.reader = DomainReader(connection, self._note)
+        self.reader = LibvirtDomains(connection, self._note)
         self._clock = clock
         self._deadline: Deadline[Reading] = Deadline(answer_s, on_late)
         self._begun_s = self._heard_s = clock.now()

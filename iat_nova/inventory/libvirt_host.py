@@ -25,7 +25,7 @@ _MOST_BYTES = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Host:
+class ThisHost:
     """What identifies a host; None: not known.
 
     `cpus`: the number of present CPUs, online or not. `uuid`: the firmware's (SMBIOS).
@@ -36,17 +36,17 @@ class Host:
     uuid: str | None
 
 
-def this_host(root: pathlib.Path = pathlib.Path("/sys")) -> Host:
+def this_host(root: pathlib.Path = pathlib.Path("/sys")) -> ThisHost:
     """Return what is known of this host; its UUID needs root's rights."""
     present = _text(root / "devices/system/cpu/present")
     try:
         cpus = None if present is None else max(parse_cpus(present), default=-1) + 1 or None
     except ValueError:
         cpus = None
-    return Host(socket.gethostname(), cpus, _text(root / "class/dmi/id/product_uuid"))
+    return ThisHost(socket.gethostname(), cpus, _text(root / "class/dmi/id/product_uuid"))
 
 
-def elsewhere(connection: Any, uri: str, here: Host) -> str | None:
+def elsewhere(connection: Any, uri: str, here: ThisHost) -> str | None:
     """Return why the connection's host is not `here`; None: nothing says so.
 
     Raises `libvirt.libvirtError`.

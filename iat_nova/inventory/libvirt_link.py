@@ -12,7 +12,7 @@ import libvirt
 
 from iat_nova.inventory import libvirt_host
 from iat_nova.inventory.libvirt_events import EVENT_LOOP, EventLoop, not_lost
-from iat_nova.inventory.libvirt_host import Host
+from iat_nova.inventory.libvirt_host import ThisHost
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class LibvirtLink:
         backoff_s: tuple[float, float] = (0.5, 4.0),
         keepalive: tuple[int, int] = (5, 3),
         loop: EventLoop = EVENT_LOOP,
-        here: Callable[[], Host] = libvirt_host.this_host,
+        here: Callable[[], ThisHost] = libvirt_host.this_host,
     ) -> None:
         self.uri = uri
         self.connection: Any | None = None  # libvirt.virConnect, which has no types

@@ -29,7 +29,7 @@ _RESET = "\x1b[0m"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Turn:
+class PastDecision:
     """A decision of the trail: when, where the ways lay then, what it was."""
 
     wall_s: float
@@ -45,24 +45,24 @@ class Trace:
         self.domain = domain
         self.hits: collections.deque[float | None] = collections.deque(maxlen=TRACE)
         self.misses: collections.deque[float | None] = collections.deque(maxlen=TRACE)
-        self.turns: collections.deque[Turn] = collections.deque(maxlen=TRAIL)
+        self.decisions: collections.deque[PastDecision] = collections.deque(maxlen=TRAIL)
         self._row = 0
 
     def look(self, reader: HistoryReader, now: DomainView) -> None:
         """Take in what was recorded since the last look."""
         newest = now.latest.row if now.latest else 0
         if newest < self._row:  # the history was begun anew
-            for remembered in (self.hits, self.misses, self.turns):
+            for remembered in (self.hits, self.misses, self.decisions):
                 remembered.clear()
             self._row = 0
         if not self._row:
             for old in reversed(reader.decisions(TRAIL, self.domain)):
-                self._turn(old, reader, now.inventory)
+                self._remember(old, reader, now.inventory)
         for one in reader.newer(self.domain, self._row, TRACE // 4):
             self.hits.append(one.iteration.sample.ddio_hits_per_s)
             self.misses.append(one.iteration.sample.ddio_misses_per_s)
             if self._row and one.iteration.eventful:
-                self._turn(one, reader, now.inventory)
+                self._remember(one, reader, now.inventory)
         self._row = newest
 
     def until(self, reader: HistoryReader, then: DomainView, wall_s: float) -> None:
@@ -72,14 +72,14 @@ class Trace:
             self.hits.append(one.iteration.sample.ddio_hits_per_s)
             self.misses.append(one.iteration.sample.ddio_misses_per_s)
         for old in reversed(reader.decisions(TRAIL // 4, self.domain, end_s=wall_s)):
-            self._turn(old, reader, then.inventory)
+            self._remember(old, reader, then.inventory)
 
-    def _turn(self, recorded: Recorded, reader: HistoryReader, now: DomainInventory) -> None:
+    def _remember(self, recorded: Recorded, reader: HistoryReader, now: DomainInventory) -> None:
         iteration = recorded.iteration
         inventory = self._tenants_then(iteration, reader, now)
         text = words.line(iteration, inventory).partition(": ")[2]
         layout = iteration.decision.layout
-        self.turns.append(Turn(iteration.wall_s, layout, inventory, text))
+        self.decisions.append(PastDecision(iteration.wall_s, layout, inventory, text))
 
     def _tenants_then(
         self, iteration: Iteration, reader: HistoryReader, now: DomainInventory
@@ -115,7 +115,7 @@ def frame(
         lines += _curves(trace, screen)
         lines.append("")
         shown = 2 if screen.height >= ROOMY else 1
-        trail = 2 + min(len(trace.turns), shown) * REASON
+        trail = 2 + min(len(trace.decisions), shown) * REASON
         room = screen.height - len(lines) - 1
         lines += _tenant_lines(domain, screen, max(4, room - trail))
         lines += _trail_lines(trace, screen, screen.height - len(lines) - 1)
@@ -371,26 +371,26 @@ def _rates(domain: DomainView, tenant: Tenant) -> Rates | None:
 
 def _trail_lines(trace: Trace, screen: Screen, room: int) -> list[str]:
     """The last decisions, the newest first: how the ways came to lie as they do, and why."""
-    if room < 4 or not trace.turns:
+    if room < 4 or not trace.decisions:
         return []
     lines = ["", _styled(" LAST DECISIONS", _BOLD, screen)]
-    for turn in reversed(trace.turns):
+    for past in reversed(trace.decisions):
         left = room - len(lines)
         if left < 2:  # a map and its reason
             break
-        lines += _turn_lines(turn, screen, min(REASON, left - 1))
+        lines += _decision_lines(past, screen, min(REASON, left - 1))
     return lines
 
 
-def _turn_lines(turn: Turn, screen: Screen, most: int) -> list[str]:
+def _decision_lines(past: PastDecision, screen: Screen, most: int) -> list[str]:
     """A decision's time and way map, its reason beside them or in at most `most` lines below."""
     map_width, plain = min(screen.width - 11, 76), dataclasses.replace(screen, colour=False)
-    drawn = _map(turn.layout, turn.inventory, map_width, screen)
-    taken = 10 + escape.width(_map(turn.layout, turn.inventory, map_width, plain))
-    moment = times.local_time(turn.wall_s, "%H:%M:%S")
-    if taken + 2 + escape.width(turn.text) <= screen.width:
-        return [f" {moment} {drawn}  {turn.text}"]
-    reason = escape.wrap(turn.text, screen.width - 11, most)
+    drawn = _map(past.layout, past.inventory, map_width, screen)
+    taken = 10 + escape.width(_map(past.layout, past.inventory, map_width, plain))
+    moment = times.local_time(past.wall_s, "%H:%M:%S")
+    if taken + 2 + escape.width(past.text) <= screen.width:
+        return [f" {moment} {drawn}  {past.text}"]
+    reason = escape.wrap(past.text, screen.width - 11, most)
     return [f" {moment} {drawn}", *(f"{'':10}{text}" for text in reason)]
 
 

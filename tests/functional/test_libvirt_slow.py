@@ -4,7 +4,7 @@
 import libvirt
 
 from iat_nova.inventory.cpusets import CpuSets
-from iat_nova.inventory.domains import REREAD_LEAST, REREAD_PARTS, DomainReader
+from iat_nova.inventory.domains import REREAD_LEAST, REREAD_PARTS, LibvirtDomains
 from iat_nova.inventory.libvirt import LibvirtSource
 from tests import nova_shapes as shapes
 from tests.functional import daemons
@@ -77,7 +77,7 @@ class SlowTest(LibvirtCase):
 
     def test_changes_without_an_event(self):
         """What libvirt tells nobody of is found by the slow round through all guests."""
-        reader = DomainReader(self.nova)
+        reader = LibvirtDomains(self.nova)
         pins = {domain.name: domain.pins for domain in reader.read().domains}
         for number in range(GUESTS):  # of which the test driver sends no event
             domain = self.nova.lookupByName(f"guest-{number}")

@@ -6,7 +6,7 @@ import threading
 import unittest
 
 from iat_nova import policy
-from iat_nova.agent.shadow import Shadow
+from iat_nova.agent.shadow import ShadowStrategy
 from iat_nova.agent.shadow_policy import ShadowPolicy
 from iat_nova.model import Allocation, Hold, Parameters, TenantKind
 from iat_nova.report import metrics, view
@@ -58,7 +58,7 @@ class ShadowTest(test_loop.AgentTest):
             self.made.append(parameters)
             return self.other
 
-        options.setdefault("shadow", Shadow("other", make, Parameters(), self.clock.wall()))
+        options.setdefault("shadow", ShadowStrategy("other", make, Parameters(), self.clock.wall()))
         return super().make(**options)
 
     def test_it_sees_the_same_samples_and_writes_nothing(self) -> None:
@@ -118,7 +118,7 @@ class OwnPolicyTest(unittest.TestCase):
         self.keeper = ShadowPolicy(
             "b.yaml", policy.default(ONE), self.read, self.render, self.journal, self.changed
         )
-        self.shadow = Shadow("other", self.make, Parameters(), 0.0, self.keeper)
+        self.shadow = ShadowStrategy("other", self.make, Parameters(), 0.0, self.keeper)
 
     def read(self):
         return policy.parse(self.text, ONE, "b.yaml")

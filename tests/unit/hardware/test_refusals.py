@@ -255,7 +255,7 @@ class Perf(Case):
     def test_another_machine(self):
         """A machine whose system call number is not known is told, not guessed."""
         with mock.patch("platform.machine", return_value="vax"), self.refused("not known on vax"):
-            perf_event.Group((self.EVENT,), 0)
+            perf_event.EventGroup((self.EVENT,), 0)
 
     def test_available(self):
         """The probe's question leaves nothing open and returns the reason."""

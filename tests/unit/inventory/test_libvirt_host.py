@@ -5,11 +5,11 @@ import tempfile
 import unittest
 
 from iat_nova.inventory import libvirt_host
-from iat_nova.inventory.libvirt_host import Host
+from iat_nova.inventory.libvirt_host import ThisHost
 
 UUID = "07c6debd-2d1c-450f-b7ca-9ace86f90bbe"
 OTHER_UUID = "17c6debd-2d1c-450f-b7ca-9ace86f90bbe"
-HERE = Host("compute-1.example.org", 4, UUID.upper())
+HERE = ThisHost("compute-1.example.org", 4, UUID.upper())
 
 
 @dataclasses.dataclass
@@ -55,7 +55,7 @@ class ElsewhereTest(unittest.TestCase):
 
     def test_nothing_known_of_this_host(self):
         """Then nothing is refused."""
-        here = Host("compute-1", None, None)
+        here = ThisHost("compute-1", None, None)
         self.assertIsNone(libvirt_host.elsewhere(Connection(cpus=9, name="x"), LOCAL, here))
 
     def test_another_host(self):

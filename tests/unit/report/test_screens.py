@@ -297,8 +297,8 @@ class TestTop(StoryCase):
     def test_long_reasons(self):
         """What does not fit is cut with an ellipsis, and never leaves a map without its reason."""
         view, trace = self.view(), top.Trace(0)
-        turn = top.Turn(stories.NIGHT, stories.layout(2), stories.inventory(), "why " * 200)
-        trace.turns.extend([turn] * 9)
+        turn = top.PastDecision(stories.NIGHT, stories.layout(2), stories.inventory(), "why " * 200)
+        trace.decisions.extend([turn] * 9)
         for height in range(20, 50):
             lines = top.frame(view, view.domains[0], trace, Screen(80, height))
             shown = [line for line in lines[lines.index(" LAST DECISIONS") : -1] if line]
@@ -324,7 +324,7 @@ class TestTop(StoryCase):
         self.assertRegex(text, r"(?s)\n pc1 \(6f9619ff\) PC I/O .*\n pc1 \(0b6b2c1a\) BE ")
         remaining = DomainInventory(domain.inventory.domain, domain.inventory.tenants[:2])
         trace.look(self.reader(), dataclasses.replace(domain, inventory=remaining))
-        self.assertIn(stories.BE, [tenant.id for tenant in trace.turns[0].inventory.tenants])
+        self.assertIn(stories.BE, [tenant.id for tenant in trace.decisions[0].inventory.tenants])
 
     def test_many_tenants(self):
         """Tenants that do not fit are counted."""
@@ -408,17 +408,17 @@ class TestTop(StoryCase):
         """A second look adds what was recorded in between, once, and notices a new history."""
         trace = top.Trace(0)
         trace.look(self.reader(), self.view().domains[0])
-        self.assertEqual((12, 3), (len(trace.misses), len(trace.turns)))
+        self.assertEqual((12, 3), (len(trace.misses), len(trace.decisions)))
         trace.look(self.reader(), self.view().domains[0])
-        self.assertEqual((12, 3), (len(trace.misses), len(trace.turns)))
+        self.assertEqual((12, 3), (len(trace.misses), len(trace.decisions)))
         self.tell()
         trace.look(self.reader(), self.view().domains[0])
-        self.assertEqual((24, 6), (len(trace.misses), len(trace.turns)))
+        self.assertEqual((24, 6), (len(trace.misses), len(trace.decisions)))
         for file in self.folder.iterdir():
             file.unlink()
         self.tell(seconds=5)
         trace.look(self.reader(), self.view().domains[0])
-        self.assertEqual((5, 2), (len(trace.misses), len(trace.turns)))
+        self.assertEqual((5, 2), (len(trace.misses), len(trace.decisions)))
 
     def test_sparkline(self):
         """Bars are relative to the maximum; what is not known is blank."""
