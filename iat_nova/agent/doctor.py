@@ -100,6 +100,8 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
     left = restoring.hand_over_files(settings)
     if agent is not None:
         more = "; its next end hands over" if left.asked else ""
+        if why := left.unreadable:
+            more = f"; {why}"
         return [Finding("agent", Level.OK, f"runs as process {agent}{more}")]
     try:
         keeper = restoring.snapshot(settings, host)

@@ -22,6 +22,7 @@ from typing import Any
 
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import HAND_OVER, HAND_OVER_REQUEST
+from iat_nova.common.untrusted import Unreadable
 from iat_nova.enforcement import enforcer
 from iat_nova.enforcement.snapshot import Snapshot
 from iat_nova.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
@@ -95,12 +96,32 @@ class HandOverFiles:
 
     @property
     def asked(self) -> bool:
-        """Whether somebody has asked lately."""
+        """Whether somebody has asked lately, by a request that can be read."""
         try:
-            at_s = float(self._requests.read(self.request.name, HAND_OVER_REQUEST.most_bytes))
-        except (OSError, ValueError):
+            at_s = self._asked_at_s()
+        except Unreadable:
             return False
-        return self._fresh(at_s, self.within_s / 2)
+        return at_s is not None and self._fresh(at_s, self.within_s / 2)
+
+    @property
+    def unreadable(self) -> str:
+        """Why the request cannot be read; "" where it can be, or where there is none."""
+        try:
+            self._asked_at_s()
+        except Unreadable as error:
+            return HAND_OVER_REQUEST.unreadable(self.request, str(error))
+        return ""
+
+    def _asked_at_s(self) -> float | None:
+        """Return when somebody asked, None where nobody did. Raises `Unreadable`."""
+        try:
+            return float(self._requests.read(self.request.name, HAND_OVER_REQUEST.most_bytes))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise Unreadable(error.strerror or str(error)) from error
+        except ValueError as error:
+            raise Unreadable("it is not a number") from error
 
     @property
     def pending(self) -> bool:
@@ -216,6 +237,11 @@ class Succession:
     def asked(self) -> bool:
         """Whether the end of this agent is to hand over."""
         return self._files.asked
+
+    @property
+    def unreadable(self) -> str:
+        """Why the request for a hand-over cannot be read; "" where it can be, or is missing."""
+        return self._files.unreadable
 
     def leave(
         self,

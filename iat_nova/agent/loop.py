@@ -352,7 +352,11 @@ class Agent:
     def _hand_over(self) -> bool:
         """Leave masks and states to the next agent, where that was asked for and can be."""
         succession = self._succession
-        if succession is None or not self.enforcer.wrote or not succession.asked:
+        if succession is None or not self.enforcer.wrote:
+            return False
+        if not succession.asked:
+            if why := succession.unreadable:
+                self.journal.tell(message("not-handed-over", error=verbatim(why)))
             return False
         if self.interlock.reasons:
             return False

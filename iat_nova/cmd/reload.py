@@ -42,9 +42,10 @@ example:
                 # Root signals no more than the owner of the lock could.
                 become_owner(folder)
                 return self._reload(parsed_args, agent)
-        except NoAgent:
+        except NoAgent as error:
             raise Failure(
-                "no agent is seen running here; one that starts reads it", EXIT_NOT_RUNNING
+                str(error) or "no agent is seen running here; one that starts reads it",
+                EXIT_NOT_RUNNING,
             ) from None
 
     def _reload(self, parsed_args: argparse.Namespace, agent: Living) -> int:

@@ -176,8 +176,9 @@ def agent_words(view: View) -> str:
     if agent.state is State.STOPPING:
         return f"stopping: process {agent.pid} restores the original hardware settings"
     if view.now is None and agent.state is not State.FAILED:
-        return "not running (no previous run recorded)"
-    return f"not running ({_ended(view)})"
+        return f"not running (no previous run recorded){waits}"
+    unread = waits if agent.state is State.STOPPED else ""
+    return f"not running ({_ended(view)}){unread}"
 
 
 def _ended(view: View) -> str:

@@ -30,6 +30,7 @@ SIZE = readers.HEARTBEAT.most_bytes  # one page: written by one call
 TEXT_MAX = untrusted.MOST_TEXT  # characters, each at most six bytes of JSON
 STALE_INTERVALS = 5  # an agent that missed so many of its intervals is stalled
 STALE_LEAST_S = 5.0
+_BLANK = b"\0 \t\r\n"  # of a page that was reserved and not written yet
 _READS = 3  # a reader may meet the writer in the middle of a page
 _PID_MOST = 1 << 22  # proc(5): kernel.pid_max
 _FLOCK = "hhqqi4x"  # struct flock of fcntl(2): type, whence, start, length, process
@@ -106,7 +107,7 @@ class Living:
 
 
 class NoAgent(Exception):
-    """No process is seen that holds the lock."""
+    """No process is seen that holds the lock; the text, if any, says why."""
 
 
 def boot_id() -> str:
@@ -204,11 +205,16 @@ def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None
         descriptor = OwnedFolder(lock.parent).open(lock.name)
     except (FileNotFoundError, NotADirectoryError):
         return AgentNow(State.STOPPED)
+    why = ""
     try:
         held = _held(descriptor)
-        beat = _read(descriptor)
+        beat = _said(descriptor)
+    except untrusted.Unreadable as error:
+        beat, why = None, readers.HEARTBEAT.unreadable(lock, str(error))
     finally:
         os.close(descriptor)
+    if why:
+        return AgentNow(State.STARTING if held else State.STOPPED, text=why)
     if not held:
         return _gone(beat)
     if beat is None or beat.boot_id != (boot_id() if boot is None else boot):
@@ -231,7 +237,10 @@ def living(lock: pathlib.Path, proc: pathlib.Path = pathlib.Path("/proc")) -> It
         raise NoAgent from None
     with contextlib.ExitStack() as undo:
         undo.callback(os.close, descriptor)
-        beat = _read(descriptor)
+        try:
+            beat = _said(descriptor)
+        except untrusted.Unreadable as error:
+            raise NoAgent(readers.HEARTBEAT.unreadable(lock, str(error))) from error
         if beat is None or beat.pid <= 0:
             raise NoAgent
         try:
@@ -356,13 +365,29 @@ def _page(beat: Beat) -> bytes:
 
 
 def _read(descriptor: int) -> Beat | None:
-    """Return what the agent said; None when it said nothing, or not this version's way."""
+    """Return what the agent said; None when it said nothing, or nothing that can be read."""
+    with contextlib.suppress(untrusted.Unreadable):
+        return _said(descriptor)
+    return None
+
+
+def _said(descriptor: int) -> Beat | None:
+    """Return what the agent said, None when it said nothing yet. Raises `untrusted.Unreadable`."""
+    why = ""
     for _ in range(_READS):
-        checksum, _, plain = os.pread(descriptor, SIZE, 0).strip().partition(b" ")
-        with contextlib.suppress(ValueError):
+        page = os.pread(descriptor, SIZE, 0).strip(_BLANK)
+        if not page:
+            return None
+        checksum, _, plain = page.partition(b" ")
+        try:
             if int(checksum, 16) == zlib.crc32(plain):
                 return _beat(untrusted.parse_json(plain, depth=readers.HEARTBEAT.depth))
-    return None
+            why = "its checksum is of other content"
+        except untrusted.Unreadable as error:
+            why = str(error)
+        except ValueError:
+            why = "it has no checksum"
+    raise untrusted.Unreadable(why)
 
 
 def _beat(plain: Any) -> Beat:

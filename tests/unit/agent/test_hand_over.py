@@ -316,6 +316,12 @@ class HandOver(HandOverCase):
             self.life()
             self.assert_as_found()
 
+    def test_asked_by_a_file_that_cannot_be_read(self):
+        """The agent restores, and says why it did not hand over."""
+        self.life(self.files.ask, lambda: self.files.request.write_text("now\n"), seconds=5.0)
+        self.assert_as_found()
+        self.assertRegex("\n".join(self.told), "not handed over .*hand-over is unreadable: ")
+
     def test_never(self):
         """hand_over_s = 0."""
         self.life(self.files.ask, hand_over_s=0.0)

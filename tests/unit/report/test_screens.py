@@ -88,6 +88,7 @@ class TestStatus(StoryCase):
         for agent, words in (
             (AgentNow(State.STOPPED, 7), "not running (it ended properly)"),
             (AgentNow(State.UNCLEAN, 7), "not running (unclean shutdown)"),
+            (AgentNow(State.STOPPED, text="x"), "not running (unclean shutdown): x"),
             (
                 AgentNow(State.FAILED, 7, text="not restored: x\n"),
                 "not running (it ended with an error: not restored: x\\x0a)",

@@ -275,11 +275,13 @@ class StateTest(unittest.TestCase):
         self.assertEqual(AgentNow(State.STARTING), self.look(boot="another"))
 
     def test_damaged_or_empty(self) -> None:
-        """A page nobody understands is no word; the lock still tells."""
+        """The lock still tells; a page that was written and cannot be read has a reason."""
         self.holding()
-        for text in ("", "4711\n", "00000000 {}", f"{0:08x} []", "\udcff" * 9):
+        for text in ("", "\0" * 4096, "4711\n", "00000000 {}", f"{0:08x} []", "\udcff" * 9):
             self.lock.write_bytes(text.encode(errors="surrogateescape"))
-            self.assertEqual(AgentNow(State.STARTING), self.look(), text)
+            found = self.look()
+            self.assertEqual(AgentNow(State.STARTING, text=found.text), found, text)
+            self.assertEqual(bool(text.strip("\0")), "agent.lock is unreadable: " in found.text)
 
     def test_a_refused_write_is_a_problem_that_ends(self) -> None:
         """It is kept for the journal, not raised: the loop goes on."""
