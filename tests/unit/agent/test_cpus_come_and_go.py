@@ -21,14 +21,11 @@ from iat_nova.model import (
     Guest,
     HostFacts,
     Layout,
-    Priority,
-    Tenant,
-    TenantKind,
     WayMask,
-    WayRequest,
 )
 from iat_nova.model.reasons import Code
 from iat_nova.report import sentences
+from tests.unit.build import tenant
 from tests.unit.enforcement import test_restore
 from tests.unit.hardware import test_sockets
 
@@ -72,7 +69,7 @@ class Case(test_restore.MachineCase):
         self.domains = self.machine.allocator.domains()
         for domain in self.domains:
             cpu = domain.cpus[-1]
-            guest = Tenant("g/1", "g", TenantKind.GUEST, Priority.BE, False, (cpu,), WayRequest())
+            guest = tenant("g", cpu, id="g/1")
             layout = Layout(WayMask(0x7C0), (Group(("g/1",), WayMask(0x3)),))
             self.enforcer.apply(DomainInventory(domain, (guest,)), layout)
         self.enforced = self.tree.state()

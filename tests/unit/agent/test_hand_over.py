@@ -26,36 +26,15 @@ from iat_nova.model import (
     Parameters,
     Pause,
     Priority,
-    Tenant,
-    TenantKind,
     WayMask,
-    WayRequest,
 )
 from iat_nova.policy import Classified
 from iat_nova.report.sentences import text
 from iat_nova.strategies import registry
+from tests.unit.build import Clock, tenant
 from tests.unit.enforcement import test_restore
 
 VERSION = importlib.metadata.version("iat-nova")
-
-
-class Clock:
-    """Virtual time; what is planned happens during the waits."""
-
-    def __init__(self):
-        self.now_s, self.planned = 100.0, []
-
-    def now(self):
-        return self.now_s
-
-    def wall(self):
-        return 1.8e9 + self.now_s
-
-    def wait(self, wake, seconds):
-        self.now_s += seconds
-        if self.planned:
-            self.planned.pop(0)()
-        return wake.is_set()
 
 
 class Counters:
@@ -116,7 +95,7 @@ class Told:
 
 
 def _tenant(name, cpus):
-    return Tenant(f"{name}/1", name, TenantKind.GUEST, Priority.PC, False, cpus, WayRequest())
+    return tenant(name, *cpus, id=f"{name}/1", priority=Priority.PC)
 
 
 class HandOverCase(test_restore.MachineCase):

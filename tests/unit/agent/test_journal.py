@@ -21,11 +21,8 @@ from iat_nova.model import (
     Rates,
     Sample,
     SwitchPort,
-    Tenant,
-    TenantKind,
     VirtualSwitch,
     WayMask,
-    WayRequest,
     verbatim,
 )
 from iat_nova.model.reasons import Code, Reason
@@ -39,8 +36,9 @@ from iat_nova.store.writer import History
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS
 from tests.unit import stories
+from tests.unit.build import tenant
 
-GUEST = Tenant("u/1", "web", TenantKind.GUEST, Priority.PC, True, (4,), WayRequest())
+GUEST = tenant("web", 4, id="u/1", priority=Priority.PC, io=True)
 INVENTORY = DomainInventory(SKYLAKE, (GUEST,))
 FACTS = Facts(HostFacts("h", (SKYLAKE,), (4,)), (), None)
 WARNING = (Reason(Code.SOURCE, verbatim("libvirtd does not answer")),)

@@ -38,13 +38,9 @@ from iat_nova.model import (
     Layout,
     Parameters,
     Pause,
-    Priority,
     Quantity,
     Step,
-    Tenant,
-    TenantKind,
     WayMask,
-    WayRequest,
 )
 from iat_nova.model.message import Message, message
 from iat_nova.model.reasons import Code
@@ -59,27 +55,7 @@ from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 from iat_nova.strategies.iat.state import FsmState, State
 from iat_nova.strategies.registry import StrategyError
-
-
-class Clock:
-    """Virtual time. Each wait runs what the test has planned for it."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.planned = []
-
-    def now(self) -> float:
-        return self.now_s
-
-    def wall(self) -> float:
-        return 1.8e9 + self.now_s
-
-    def wait(self, wake: threading.Event, seconds: float) -> bool:
-        self.now_s += seconds
-        self.asked_s = seconds
-        if self.planned:
-            self.planned.pop(0)()
-        return wake.is_set()
+from tests.unit.build import Clock, tenant
 
 
 class Counters:
@@ -151,13 +127,9 @@ class Policy:
     effective: str = ""
 
     def classify(self, facts, io_before) -> Classified:
-        tenants = [_tenant("first/1", 4)]
-        tenants += [_tenant(f"{guest.uuid}/{guest.run}", 5 + guest.run) for guest in facts.guests]
+        tenants = [tenant("first/1", 4)]
+        tenants += [tenant(f"{guest.uuid}/{guest.run}", 5 + guest.run) for guest in facts.guests]
         return Classified({0: DomainInventory(SKYLAKE, tuple(tenants))}, {}, (), {})
-
-
-def _tenant(name: str, *cpus: int) -> Tenant:
-    return Tenant(name, name, TenantKind.GUEST, Priority.BE, False, cpus, WayRequest())
 
 
 class Strategy:

@@ -19,17 +19,11 @@ from iat_nova.hardware.api import (
 from iat_nova.model import (
     CacheDomain,
     DomainInventory,
-    Priority,
     Rates,
     Sample,
     Tenant,
-    TenantKind,
-    WayRequest,
 )
-
-
-def tenant(name: str, *cpus: int) -> Tenant:
-    return Tenant(name, name, TenantKind.GUEST, Priority.BE, False, cpus, WayRequest())
+from tests.unit.build import tenant
 
 
 def inventory(*tenants: Tenant, domain: int = 0) -> dict[int, DomainInventory]:

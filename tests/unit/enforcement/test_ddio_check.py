@@ -13,13 +13,11 @@ from iat_nova.model import (
     Priority,
     Rates,
     Sample,
-    Tenant,
-    TenantKind,
     WayMask,
-    WayRequest,
 )
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS
+from tests.unit.build import tenant
 
 
 class Plant:
@@ -52,7 +50,7 @@ class Plant:
                 self.verdicts.append((self.at_s, verdict))
 
 
-GUEST = Tenant("u/1", "web", TenantKind.GUEST, Priority.PC, True, (4,), WayRequest())
+GUEST = tenant("web", 4, id="u/1", priority=Priority.PC, io=True)
 
 
 class ClosedLoop(unittest.TestCase):

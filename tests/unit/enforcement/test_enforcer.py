@@ -13,23 +13,17 @@ from iat_nova.model import (
     DomainInventory,
     Group,
     Layout,
-    Priority,
-    Tenant,
     TenantKind,
     WayMask,
-    WayRequest,
 )
+from tests.unit.build import tenant
 
 UUID = "6c0d3f0e-0000-4000-8000-000000000001"
 
 
-def tenant(name: str, kind: TenantKind, *cpus: int) -> Tenant:
-    return Tenant(name, name, kind, Priority.BE, False, cpus, WayRequest())
-
-
-HOST = tenant("host", TenantKind.HOST, 0, 1)
-GUEST = tenant(f"{UUID}/7", TenantKind.GUEST, 4, 5)
-STACK = tenant("stack", TenantKind.STACK, 2, 3)
+HOST = tenant("host", 0, 1, kind=TenantKind.HOST)
+GUEST = tenant(f"{UUID}/7", 4, 5)
+STACK = tenant("stack", 2, 3, kind=TenantKind.STACK)
 INVENTORY = DomainInventory(SKYLAKE, (HOST, GUEST, STACK))
 
 
@@ -91,9 +85,7 @@ class EnforcerTest(unittest.TestCase):
     def test_other_processors_are_written_although_the_masks_stay(self) -> None:
         """A guest that was pinned elsewhere takes its class along."""
         self.enforcer.apply(INVENTORY, FIRST)
-        moved = dataclasses.replace(
-            INVENTORY, tenants=(HOST, tenant(GUEST.id, GUEST.kind, 8), STACK)
-        )
+        moved = dataclasses.replace(INVENTORY, tenants=(HOST, tenant(GUEST.id, 8), STACK))
         self.enforcer.apply(moved, FIRST)
         self.assertEqual(UUID, self.allocator.class_of(8))
         self.assertIsNone(self.allocator.class_of(5))

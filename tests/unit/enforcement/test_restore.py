@@ -29,14 +29,11 @@ from iat_nova.model import (
     Group,
     HostFacts,
     Layout,
-    Priority,
-    Tenant,
-    TenantKind,
     WayMask,
-    WayRequest,
 )
 from iat_nova.report import times
 from iat_nova.report.sentences import text
+from tests.unit.build import Clock, tenant
 from tests.unit.hardware import test_probe, trees
 
 
@@ -531,19 +528,6 @@ class Told(Journal):
         self.told.append(text)
 
 
-class Clock:
-    """Time that passes when a test says so."""
-
-    def __init__(self):
-        self.now_s = 1000.0
-
-    def now(self):
-        return self.now_s
-
-    def wall(self):
-        return 1.8e9 + self.now_s
-
-
 class Restrained(MachineCase):
     """The agent may no longer write: the whole host, not a fake, is as it was found."""
 
@@ -553,7 +537,7 @@ class Restrained(MachineCase):
         self.ownership = self.owned()
         self.stack.enter_context(self.ownership.held())
         self.enforcer = wiring.enforcer(self.ownership)
-        self.journal, self.clock = Told(), Clock()
+        self.journal, self.clock = Told(), Clock(1000.0)
         self.interlock = Interlock(
             self.enforcer,
             self.journal,
@@ -561,7 +545,7 @@ class Restrained(MachineCase):
             self.ownership.outside(),
         )
         domain = self.ownership.machine.allocator.domains()[0]
-        guest = Tenant("g/1", "g", TenantKind.GUEST, Priority.BE, False, (1,), WayRequest())
+        guest = tenant("g", 1, id="g/1")
         self.inventory = DomainInventory(domain, (guest,))
         self.enforce(0x3, 0x7C0)
         self.assertNotEqual(self.found, self.tree.state())
@@ -587,7 +571,7 @@ class Restrained(MachineCase):
     def test_a_group_that_began_to_monitor_meanwhile(self):
         """It gets back what a later layout took from it, also after a crash."""
         self.tree.add_monitor("theirs", "0,3")
-        more = Tenant("h/1", "h", TenantKind.GUEST, Priority.BE, False, (0,), WayRequest())
+        more = tenant("h", 0, id="h/1")
         tenants = (*self.inventory.tenants, more)
         self.inventory = dataclasses.replace(self.inventory, tenants=tenants)
         layout = Layout(WayMask(0x7C0), (Group(("g/1", "h/1"), WayMask(0x3)),))

@@ -10,7 +10,8 @@ from iat_nova.hardware import limits
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.hardware.monitor import BANDWIDTH, Monitor, offered
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, parse_limits
-from iat_nova.model import DomainInventory, Priority, Tenant, TenantKind, WayMask, WayRequest
+from iat_nova.model import DomainInventory, Priority, WayMask
+from tests.unit.build import tenant
 
 
 class AllocatorContract:
@@ -352,10 +353,7 @@ class AssignedContract:
         masks = (ClassMask("class", cpus[:1], WayMask(3)),)
         self.resctrl.apply(self.domain.id, masks)
         self.addCleanup(self.resctrl.apply, self.domain.id, ())
-        return tuple(
-            Tenant(f"t{cpu}", f"t{cpu}", TenantKind.GUEST, Priority.PC, False, (cpu,), WayRequest())
-            for cpu in cpus
-        )
+        return tuple(tenant(f"t{cpu}", cpu, priority=Priority.PC) for cpu in cpus)
 
     def watch(self, tenants):
         self.monitor.watch({self.domain.id: DomainInventory(self.domain, tenants)})

@@ -11,17 +11,10 @@ from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP
 from iat_nova.model import (
     CacheDomain,
     DomainInventory,
-    Priority,
-    Tenant,
-    TenantKind,
     WayMask,
-    WayRequest,
 )
+from tests.unit.build import tenant
 from tests.unit.hardware import contract, trees
-
-
-def tenant(name, *cpus):
-    return Tenant(name, name, TenantKind.GUEST, Priority.PC, False, cpus, WayRequest())
 
 
 class MonitorTest(unittest.TestCase):

@@ -7,27 +7,12 @@ from hypothesis import strategies as st
 
 from iat_nova.common.clock import SystemClock
 from iat_nova.inventory.debounce import Debouncer
-
-
-class HandClock:
-    """Time that the test sets."""
-
-    def __init__(self):
-        self.now_s = 100.0
-
-    def now(self):
-        return self.now_s
-
-    def wall(self):
-        return self.now_s
-
-    def wait(self, wake, seconds):
-        raise AssertionError("no thread runs on this clock")
+from tests.unit.build import StillClock
 
 
 class DebounceTest(unittest.TestCase):
     def setUp(self):
-        self.clock = HandClock()
+        self.clock = StillClock()
         self.changed = threading.Event()
         self.debouncer = self.make(self.clock)
 

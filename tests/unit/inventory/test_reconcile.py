@@ -15,6 +15,7 @@ from iat_nova.model import (
     SwitchPort,
     VirtualSwitch,
 )
+from tests.unit.build import StillClock
 
 HOST = HostFacts("h", (), (0, 1, 2, 3))
 MAC = "fa:16:3e:00:00:01"
@@ -52,21 +53,6 @@ class Switch(Guests):
         return self.held
 
 
-class Clock:
-    """Time that the test sets."""
-
-    now_s = 0.0
-
-    def now(self):
-        return self.now_s
-
-    def wall(self):
-        return self.now_s
-
-    def wait(self, wake, seconds):
-        raise AssertionError("the inventory's hints keep to real time")
-
-
 def guest(*attachments, uuid="u", run=1):
     return Guest(uuid, run, "n", "d", None, None, None, (1,), (), attachments=attachments)
 
@@ -82,7 +68,7 @@ class ReconcileTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.pci = Pci(folder.name)  # an empty sysfs
-        self.clock = Clock()
+        self.clock = StillClock(0.0)
 
     def join(self, attachment, *ports):
         inventory = Inventory(Guests(guest(attachment)), Switch(*ports), self.pci, HOST)

@@ -18,9 +18,7 @@ from iat_nova.model import (
     Rates,
     Sample,
     Tenant,
-    TenantKind,
     WayMask,
-    WayRequest,
 )
 from iat_nova.plant import loop
 from iat_nova.report.sentences import text
@@ -39,6 +37,7 @@ from iat_nova.strategies.a4.state import (
     State,
     Zones,
 )
+from tests.unit.build import tenant
 
 DOMAIN = CacheDomain(0, tuple(range(8)), 11, 16, ddio_found=WayMask(0x600))
 HP_NET = Label("hp-net", True, Kind.NETWORK)
@@ -382,10 +381,8 @@ def _tenant(label: Label, cpu: int = 0) -> Tenant:
     elif label.kind is Kind.NETWORK:
         model, devices = DeviceModel.SLICING, ("0000:3b:02.0",)
     priority = Priority.PC if label.high else Priority.BE
-    return Tenant(
-        label.id, label.id, TenantKind.GUEST, priority, label.kind is Kind.NETWORK, (cpu,),
-        WayRequest(), model=model, devices=devices,
-    )  # fmt: skip
+    io = label.kind is Kind.NETWORK
+    return tenant(label.id, cpu, priority=priority, io=io, model=model, devices=devices)
 
 
 class Run:

@@ -21,6 +21,7 @@ from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Status
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
+from tests.unit import build
 from tests.unit.agent import test_loop as test_agent
 from tests.unit.cmd.test_cli import CliCase
 
@@ -52,7 +53,7 @@ class ConfineTest(CliCase):
 
     def run_agent(self) -> None:
         """Four calm seconds, then a burst of DDIO misses."""
-        clock = test_agent.Clock()
+        clock = build.Clock()
         counters, allocator = test_agent.Counters(clock), test_agent.FakeAllocator()
         counters.ddio_per_s = (1e6, 0.5e6)
         path = self.folder / "history.sqlite"

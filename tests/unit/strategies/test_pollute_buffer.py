@@ -48,6 +48,7 @@ from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.search import LOSES
 from iat_nova.strategies.pollute_buffer.state import Phase, State
 from iat_nova.strategies.pollute_buffer.view import View
+from tests.unit import build
 
 FITS = Curve(0.0, (Piece(0.9, 8.0, 8.0),))  # a loop over 8 ways
 STREAM = Curve(1.0, ())
@@ -58,7 +59,7 @@ CALM = Inbound(1e4, Curve(0.0, ()))
 def host(*curves: tuple[Priority, Curve], **domain: object) -> FormulaHost:
     """Return a host of 11 ways; each tenant refers to the LLC 20 times in 1,000 instructions."""
     tenants = tuple(
-        Tenant(f"t{n}", f"t{n}", TenantKind.GUEST, priority, False, (n,), WayRequest(1, 2, 11))
+        build.tenant(f"t{n}", n, priority=priority, ways=WayRequest(1, 2, 11))
         for n, (priority, _) in enumerate(curves)
     )
     cpus = tuple(range(len(tenants)))

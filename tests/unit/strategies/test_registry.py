@@ -14,13 +14,11 @@ from iat_nova.model import (
     Parameters,
     Priority,
     Sample,
-    Tenant,
-    TenantKind,
     WayMask,
-    WayRequest,
 )
 from iat_nova.strategies import registry as strategies
 from iat_nova.strategies.iat.presets import PRESETS
+from tests.unit.build import tenant
 
 
 class MakeTest(unittest.TestCase):
@@ -59,7 +57,7 @@ class UnmanagedTest(unittest.TestCase):
     def _layout(self, **changes: object) -> Layout:
         domain = CacheDomain(0, (0, 1), 11, 16, ddio_found=WayMask(0x600), **changes)  # type: ignore[arg-type]
         tenants = tuple(
-            Tenant(name, name, TenantKind.GUEST, priority, False, (cpu,), WayRequest())
+            tenant(name, cpu, priority=priority)
             for cpu, (name, priority) in enumerate((("a", Priority.PC), ("b", Priority.BE)))
         )
         inventory = DomainInventory(domain, tenants)

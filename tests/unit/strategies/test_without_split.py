@@ -14,23 +14,22 @@ from iat_nova.model import (
     Priority,
     Rates,
     Sample,
-    Tenant,
-    TenantKind,
     WayMask,
     WayRequest,
 )
 from iat_nova.report.sentences import text
 from iat_nova.strategies import registry
 from iat_nova.strategies.a4 import layout
+from tests.unit.build import tenant
 
 UNCONFINED = WayMask(0)
 EPYC = CacheDomain(
     0, tuple(range(8)), 16, 15, sparse_masks=True, ddio_found=UNCONFINED, ddio_counters=False
 )
 TENANTS = (
-    Tenant("router", "router", TenantKind.GUEST, Priority.PC, True, (0, 1), WayRequest(1, 2, 16)),
-    Tenant("db", "db", TenantKind.GUEST, Priority.PC, False, (2, 3), WayRequest(1, 2, 16)),
-    Tenant("batch", "batch", TenantKind.GUEST, Priority.BE, False, (4, 5), WayRequest(1, 2, 16)),
+    tenant("router", 0, 1, priority=Priority.PC, io=True, ways=WayRequest(1, 2, 16)),
+    tenant("db", 2, 3, priority=Priority.PC, ways=WayRequest(1, 2, 16)),
+    tenant("batch", 4, 5, ways=WayRequest(1, 2, 16)),
 )
 
 

@@ -24,6 +24,7 @@ from iat_nova.model import (
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.state import State
+from tests.unit.build import tenant
 
 M = 1e6
 
@@ -36,9 +37,9 @@ def domain(ways: int = 11, ddio: int | None = 2, classes: int = 16, **more: obje
 
 def stack(ways: int = 2, most: int = 11) -> Tenant:
     """The virtual switch."""
-    return Tenant(
-        "stack", "vswitch", TenantKind.STACK, Priority.STACK, True, (0, 1),
-        WayRequest(1, ways, most), DeviceModel.AGGREGATION,
+    return tenant(
+        "vswitch", 0, 1, id="stack", kind=TenantKind.STACK, priority=Priority.STACK, io=True,
+        ways=WayRequest(1, ways, most), model=DeviceModel.AGGREGATION,
     )  # fmt: skip
 
 
@@ -54,16 +55,13 @@ def guest(
     """A guest; an I/O guest owns a VF unless told otherwise."""
     if model is None:
         model = DeviceModel.SLICING if io else DeviceModel.NONE
-    return Tenant(
-        name, name, TenantKind.GUEST, priority, io, (2, 3), WayRequest(least, ways, most), model
-    )
+    asked = WayRequest(least, ways, most)
+    return tenant(name, 2, 3, priority=priority, io=io, ways=asked, model=model)
 
 
 def host(ways: int = 1) -> Tenant:
     """Every CPU that nobody is known to own."""
-    return Tenant(
-        "host", "host", TenantKind.HOST, Priority.BE, False, (8, 9), WayRequest(1, ways, 11)
-    )
+    return tenant("host", 8, 9, kind=TenantKind.HOST, ways=WayRequest(1, ways, 11))
 
 
 def rates(references: float = 5 * M, misses: float = 1 * M, ipc: float = 1.0) -> Rates:

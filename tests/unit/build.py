@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests build again and again: tenants, and clocks that a test moves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from iat_nova.model import Priority, Tenant, TenantKind, WayRequest
+
+ANY = WayRequest()
+
+
+def tenant(
+    name: str,
+    *cpus: int,
+    id: str = "",
+    kind: TenantKind = TenantKind.GUEST,
+    priority: Priority = Priority.BE,
+    io: bool = False,
+    ways: WayRequest = ANY,
+    **more: object,
+) -> Tenant:
+    """Return a best-effort guest on these CPUs unless told otherwise; its id is its name."""
+    return Tenant(id or name, name, kind, priority, io, cpus, ways, **more)  # type: ignore[arg-type]
+
+
+class Clock:
+    """Virtual time. Each wait lets its time pass and runs what the test has planned for it."""
+
+    def __init__(self, now_s: float = 100.0) -> None:
+        self.now_s = now_s
+        self.asked_s = 0.0
+        self.planned: list[Callable[[], object]] = []
+
+    def now(self) -> float:
+        return self.now_s
+
+    def wall(self) -> float:
+        return 1.8e9 + self.now_s
+
+    def wait(self, wake: threading.Event, seconds: float) -> bool:
+        self.now_s += seconds
+        self.asked_s = seconds
+        if self.planned:
+            self.planned.pop(0)()
+        return wake.is_set()
+
+
+class StillClock(Clock):
+    """Time that the test sets; nobody waits by this clock."""
+
+    def wait(self, wake: threading.Event, seconds: float) -> bool:
+        raise AssertionError("no thread waits by this clock")
