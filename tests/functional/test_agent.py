@@ -276,7 +276,7 @@ class AgentTest(HostCase):
 
     def test_one_line_a_decision_none_while_stable(self) -> None:
         """The log has as many lines as decisions that did something."""
-        config = self.configure(emulated_pace=0, emulated_seconds=20)
+        config = self.configure(emulated_pace=0, emulated_seconds=8)
         agent = self.start(config)
         _, log = agent.communicate(timeout=DEADLINE_S)
         self.assertEqual(0, agent.returncode, log)

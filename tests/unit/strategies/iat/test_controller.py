@@ -7,6 +7,7 @@ import dataclasses
 import unittest
 
 from iat_nova.model import Action, Allocation, Decision, Parameters, Priority, WayMask
+from iat_nova.model.message import message
 from iat_nova.report.sentences import text
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS, Features
@@ -159,7 +160,7 @@ class TestShutWays(unittest.TestCase):
         ).settled()
         decision = story.second(misses=5 * M)
         self.assertEqual([(Action.HOLD, "layout")], actions(decision))
-        self.assertIn("no layout", text(decision.steps[0].reason))
+        self.assertEqual("no-layout", decision.steps[0].reason.code)
         self.assertEqual((1, (), ()), (story.ddio, decision.moved, story.state.grants))
         self.assertEqual(FsmState.IO_DEMAND, story.state.fsm)
 
@@ -238,7 +239,7 @@ class TestCoreDemand(unittest.TestCase):
         story = Story((guest("vf", PC, io=True, most=2),)).settled()
         story.second(self.PRESS, hits=15 * M, misses=4 * M)
         self.assertEqual(2, story.ways("vf"))
-        self.assertIn("maximum", text(story.decision.steps[0].reason))
+        self.assertEqual("at-maximum", story.decision.steps[0].reason.code)
 
 
 class TestOwnDemand(unittest.TestCase):
@@ -271,7 +272,7 @@ class TestOwnDemand(unittest.TestCase):
                 story = Story((guest("x", PC, 2), guest("v", io=True))).settled()
                 story.second({"x": rates(9 * M, 2 * M, 0.9)})  # a tenth of a second of it
                 story.second({"x": rates(9 * M, 8 * M, 0.5)})  # all of it, one way more
-                self.assertIn("the miss rate still rises", text(story.decision.steps[0].reason))
+                self.assertEqual("own-demand-still-rises", story.decision.steps[0].reason.code)
                 self.assertEqual(4, story.ways("x"))
                 story.second({"x": rates(9 * M, after, 0.6)})
                 self.assertEqual({4: 5, 2: 2}[expected], story.ways("x"))
@@ -406,7 +407,7 @@ class TestPresets(unittest.TestCase):
         fixed_cores.second({"stack": rates(9 * M, 6 * M, 0.5)}, hits=15 * M)
         self.assertEqual(FsmState.CORE_DEMAND, fixed_cores.state.fsm)
         self.assertEqual((3, 2), (fixed_cores.ddio, fixed_cores.ways("stack")))
-        self.assertIn("may not be resized", text(fixed_cores.decision.steps[0].reason))
+        self.assertEqual("tenants-fixed", fixed_cores.decision.steps[0].reason.code)
 
     def test_without_ddio_counters_the_machine_holds(self) -> None:
         """Core demand goes on, that of I/O tenants too, and the state stays."""
@@ -527,7 +528,7 @@ class TestTenants(unittest.TestCase):
         story.tenants(guest("x", PC, 2, most=3))
         decision = story.second()
         self.assertEqual(2, story.ways("x"))
-        self.assertEqual("its ways changed", text(decision.steps[0].reason))
+        self.assertEqual(message("fields-changed", fields=("ways",)), decision.steps[0].reason)
 
     def test_cosmetics_are_no_change(self) -> None:
         """Another name, device or warning of a tenant moves nothing and is no adoption."""

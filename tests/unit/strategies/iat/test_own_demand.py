@@ -7,7 +7,6 @@ import itertools
 import unittest
 
 from iat_nova.model import DomainInventory, Parameters, Priority, Rates, Sample, Tenant
-from iat_nova.report.sentences import text
 from iat_nova.strategies.iat.controller import CoreOnly
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.own_demand import RULES, Do, Signal, Standing, standing
@@ -114,7 +113,7 @@ class TestStanding(unittest.TestCase):
         self.assertIs(BARRED, self.see(10 * M, 40, ipc=0.5))
         self.assertEqual(2, self.state.allocation.tenants["a"])
         self.assertIs(BARRED, self.see(10 * M, 60, ipc=0.3))
-        self.assertIn("not tried again", text(self.decision.steps[0].reason))
+        self.assertEqual("held-back", self.decision.steps[0].reason.code)
         self.at_s += self.parameters.backoff_initial_s
         self.assertIs(CONTENT, self.see(10 * M, 60, ipc=0.3))
 
