@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 
+from iat_nova.report import words
 from iat_nova.store.database import HistoryError
 from iat_nova.store.reader import HistoryReader
 from tests.lab.guest.host import REGISTERS, HostCase, found
@@ -155,7 +156,11 @@ class AgentCase(HostCase):
 
     def observes(self, why):
         """Wait until the agent says that it only observes, and why."""
-        self.until(lambda: why in (self.status("reason") or ""), f"{why!r} in the status", 0.2)
+        self.until(lambda: why in self.reasons(), f"{why!r} in the status", 0.2)
+
+    def reasons(self):
+        """Return in words why the agent only observes; empty when it may write."""
+        return "; ".join(words.texts(self.status("reasons") or ()))
 
     def iterations(self, count):
         """Wait until the loop has gone round so many times more."""

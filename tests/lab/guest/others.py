@@ -81,7 +81,7 @@ class Others(AgentCase, unittest.TestCase):
         self.let_alone()
         mount()
         self.in_class(PC_CPU)
-        self.until(lambda: self.status("reason") is None, "no reason", 0.2)
+        self.until(lambda: not self.reasons(), "no reason", 0.2)
         self.end_as_found(pid)
 
     def test_a_socket_offline_at_the_end(self):
@@ -151,7 +151,7 @@ class Others(AgentCase, unittest.TestCase):
         self.addCleanup(ALLOW_WRITES.write_text, ALLOW_WRITES.read_text())
         ALLOW_WRITES.write_text("off")
         refused = "the msr driver refuses writes: echo on >"
-        self.feeding(lambda: refused in (self.status("reason") or ""), "the reason", socket)
+        self.feeding(lambda: refused in self.reasons(), "the reason", socket)
         stays = found()
         self.let_alone()
         self.assertEqual(stays, found())

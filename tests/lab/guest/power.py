@@ -20,6 +20,7 @@ import unittest
 from pathlib import Path
 
 from iat_nova.cmd import main
+from iat_nova.report import words
 from tests.lab.guest.agents import BE, PC, AgentCase
 from tests.lab.guest.host import HostCase, found
 from tests.lab.guest.machine import TOPOLOGY, plug
@@ -120,12 +121,12 @@ class Power(AgentCase, unittest.TestCase):
         self.assertLessEqual(statistics.median(self.waits_s), WITHIN_S, self.waits_s)
         # Beside another guest of the lab one may be longer; none waits for a reconcile.
         self.assertLess(max(self.waits_s), RECONCILE_S / 2, self.waits_s)
-        self.assertEqual(("enforce", ()), (self.status("mode"), self.status("degraded")))
+        self.assertEqual(("enforce", ()), (self.status("mode"), self.status("problems")))
 
     def noticed(self, text):
         """Wait for the one notice of domains that are offline."""
         self.until(
-            lambda: [text] == [n.text for n in self.status("notices") if n.code == OFFLINE],
+            lambda: (text,) == words.texts(n for n in self.status("notices") if n.code == OFFLINE),
             text,
             0.2,
         )
