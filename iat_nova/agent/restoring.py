@@ -123,7 +123,8 @@ def restore_earlier(settings: Settings) -> tuple[str, ...]:
         except HardwareError as error:
             raise RestoreError(
                 f"an earlier agent left the host changed, with the state directory {folder}: "
-                f"{error}; the agent starts after: iat-nova restore --state-dir {folder}"
+                f"{error}",
+                f"the agent starts after: iat-nova restore --state-dir {folder}",
             ) from error
     return tuple(done)
 
@@ -148,7 +149,7 @@ def restore(
     if unless_handed_over and left.let_pass():
         return (f"handed over: the next agent has {settings.hand_over_s:g} s to adopt it",)
     if unless_taken and left.lately:  # a timer of an earlier restart
-        raise HardwareError("handed over just now, and may be adopted yet; restore it later")
+        raise HardwareError("handed over just now, and may be adopted yet", "restore it later")
     keeper = snapshot(settings, host)
     if not keeper.on_disk and not host.resctrl.own_groups() and not left.there:
         return ()

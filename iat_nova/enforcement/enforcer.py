@@ -210,8 +210,8 @@ class Enforcer:
                 del self._found[domain]
         except HardwareError as second:
             raise HardwareError(
-                f"{error}; and the previous settings could not be restored: {second}; run "
-                "`iat-nova restore` when the agent has ended"
+                f"{error}; and the previous settings could not be restored: {second}",
+                "run `iat-nova restore` when the agent has ended",
             ) from error
 
     def foreign_ddio(self) -> tuple[str, ...]:

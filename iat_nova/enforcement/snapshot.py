@@ -399,8 +399,8 @@ def _worded(lock: Path) -> Iterator[None]:
         yield
     except locks.LockHeld as held:
         raise HostTaken(
-            f"process {held.owner} writes this host's cache masks ({lock}); end it first "
-            "(systemctl stop iat-nova-agent)"
+            f"process {held.owner} writes this host's cache masks ({lock})",
+            "end it first (systemctl stop iat-nova-agent)",
         ) from None
     except OSError as error:
         raise SnapshotError(f"{lock}: {error.strerror}") from error

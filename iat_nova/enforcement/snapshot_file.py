@@ -90,7 +90,7 @@ class SnapshotFile:
         try:
             return self._folder.status(self._path.name) is not None
         except OSError as error:
-            raise SnapshotError(f"{self._path}: {error.strerror}; run as root") from error
+            raise SnapshotError(f"{self._path}: {error.strerror}", "run as root") from error
 
     def difference(self, parts: dict[str, Any]) -> str:
         """Return why the file does not hold these parts, "" when it does.
@@ -139,7 +139,8 @@ class SnapshotFile:
                 return None
             raise SnapshotError(
                 f"{self._path}: format {shortened(repr(content['format']))}, this version knows "
-                f"{_FORMAT}; restore with the version that wrote it"
+                f"{_FORMAT}",
+                "restore with the version that wrote it",
             )
         return content
 
@@ -156,7 +157,7 @@ class SnapshotFile:
         check({"properties": self._shapes}, parts)
 
     def _refusal(self, why: str) -> SnapshotError:
-        return SnapshotError(f"{self._path}: not a snapshot, or a damaged one ({why}); {_ADVICE}")
+        return SnapshotError(f"{self._path}: not a snapshot, or a damaged one ({why})", _ADVICE)
 
     def write(self, parts: Mapping[str, Any]) -> None:
         """Put the snapshot on disk, whole or not at all, and wait until it is there.

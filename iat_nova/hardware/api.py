@@ -15,7 +15,11 @@ from iat_nova.model import CacheDomain, WayMask
 
 
 class HardwareError(Exception):
-    """The machine refused; the text says what, where and what to do."""
+    """The machine refused: `state` says what and where, `remedy` what to do, None: unknown."""
+
+    def __init__(self, state: str, remedy: str | None = None) -> None:
+        super().__init__(state if remedy is None else f"{state}; {remedy}")
+        self.state, self.remedy = state, remedy
 
 
 class LastingRefusal(HardwareError):

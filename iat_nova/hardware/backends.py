@@ -137,8 +137,8 @@ def _monitor(host: Host, cat: Choice) -> Monitor:
     offer = offered(host.fs) if cat.chosen == "resctrl" else None
     if offer is None or not offer.events:
         raise HardwareError(
-            "monitor_tenants: this CPU or kernel monitors no cache, or resctrl is not used; "
-            "[iat] monitor_tenants = false"
+            "monitor_tenants: this CPU or kernel monitors no cache, or resctrl is not used",
+            "[iat] monitor_tenants = false",
         )
     return Monitor(host.fs, host.topology)
 
@@ -154,7 +154,7 @@ def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> R
     """Return an operator's root ports, looked at but unchanged. Raises `HardwareError`."""
     if not _has_port_dca(host):
         raise HardwareError(
-            f"port_dca: {host.cpu_model.name} has no such switch; Skylake and Cascade Lake have it"
+            f"port_dca: {host.cpu_model.name} has no such switch; Skylake and Cascade Lake have it",
         )
     made = RootPorts(ports, host.roots.pci, switchable)
     made.check()
@@ -392,21 +392,23 @@ def _counters(
     if host.model is None:
         raise HardwareError(
             f"counters_interface = {wanted}: no event table for this CPU "
-            f"({host.cpu_model.name}): the agent could not see what its decisions do; report the "
-            "CPU to the project"
+            f"({host.cpu_model.name}): the agent could not see what its decisions do",
+            "report the CPU to the project",
         )
     if wanted == "msr":
         if not host.model.core_registers:
             raise HardwareError(
-                f"counters_interface = msr: {host.model.name} is counted through the kernel only; "
-                "[iat] counters_interface = perf"
+                f"counters_interface = msr: {host.model.name} is counted through the kernel only",
+                "[iat] counters_interface = perf",
             )
         counters = MsrCounters(host.msr, host.model.core, host.topology, clock, reader)
         return counters, Choice("counters", "msr", "asked for")
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is not None:
+        remedy = refused.remedy
         if host.model.core_registers:
-            refused += "; or set it to msr, which takes counters the kernel does not know of"
-        raise HardwareError(f"counters_interface = {wanted}: perf: {refused}")
+            other = "or set it to msr, which takes counters the kernel does not know of"
+            remedy = other if remedy is None else f"{remedy}; {other}"
+        raise HardwareError(f"counters_interface = {wanted}: perf: {refused.state}", remedy)
     perf = PerfCounters(host.model.core, clock, domains=reader)
     return perf, Choice("counters", "perf", "one group and one system call a CPU")

@@ -142,7 +142,7 @@ class ChaPerf:
         pmus = tuple(self._find())
         if not pmus:
             raise HardwareError(
-                f"{DEVICES}: no uncore_cha PMU; load the driver: modprobe intel_uncore"
+                f"{DEVICES}: no uncore_cha PMU", "load the driver: modprobe intel_uncore"
             )
         chosen = [pmus[number] for number in spread(len(pmus), self._slices)]
         self._factor = (len(pmus), len(chosen))

@@ -104,8 +104,8 @@ class ChaMsr:
             if counts_there and found != selections.get(n):
                 raise HardwareError(
                     f"CPU {cpu}: CHA {box} counter {n} (register {register:#x} = {found:#x}) "
-                    "is in use; end what counts there, or use the kernel's PMUs "
-                    "(counters_interface = perf)"
+                    "is in use",
+                    "end what counts there, or use the kernel's PMUs (counters_interface = perf)",
                 )
         control = self._at(box, self._registers.control)
         found = self._msr.read(cpu, control)

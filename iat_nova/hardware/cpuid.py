@@ -46,7 +46,7 @@ def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
         finally:
             os.close(fd)
     except OSError as error:
-        raise HardwareError(f"{path}: {error.strerror}; modprobe cpuid") from error
+        raise HardwareError(f"{path}: {error.strerror}", "modprobe cpuid") from error
     if not most:
         raise HardwareError("CPUID: this CPU has no L3 cache allocation")
     return L3Allocation((eax & 0x1F) + 1, min(most, most_of_mba or most) + 1, ebx, bandwidth)

@@ -54,7 +54,7 @@ class FabricPerf:
                 del self._boxes[package]
         pmu = self._find()
         if pmu is None:
-            raise HardwareError(f"{DEVICES}: no amd_df PMU; load the driver: modprobe amd_uncore")
+            raise HardwareError(f"{DEVICES}: no amd_df PMU", "load the driver: modprobe amd_uncore")
         caches = self._caches()
         self._domains = {cache.id: cache.package for cache in caches}
         package_of = {cpu: cache.package for cache in caches for cpu in cache.cpus}

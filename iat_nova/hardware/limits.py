@@ -32,7 +32,7 @@ def check_mask(domain: CacheDomain, mask: WayMask, what: str) -> None:
     """Raise `HardwareError` when the hardware would refuse `mask` for `what`."""
     where = f"cache domain {domain.id}, {what}: mask {mask}"
     if mask <= 0:
-        raise HardwareError(f"{where} holds no way; give it at least {domain.min_ways}")
+        raise HardwareError(f"{where} holds no way", f"give it at least {domain.min_ways}")
     if mask >> domain.ways:
         raise HardwareError(f"{where} goes beyond the {domain.ways} ways of this cache")
     if not mask.is_contiguous and not domain.sparse_masks:
@@ -61,7 +61,8 @@ def bandwidth(domain: CacheDomain, percent: int, members: int) -> int | None:
     except ValueError as error:
         raise HardwareError(
             f"cache domain {domain.id}: {percent} % of memory bandwidth: how many GB/s are 100 % "
-            "is not known; set [iat] memory_bandwidth_gbps"
+            "is not known",
+            "set [iat] memory_bandwidth_gbps",
         ) from error
 
 
@@ -72,15 +73,16 @@ def check_bandwidth(domain: CacheDomain, item: ClassMask) -> None:
         return
     where = f"cache domain {domain.id}, class {item.name!r}: memory bandwidth"
     if control is None:
-        raise HardwareError(f"{where} cannot be limited here; iat-nova doctor says why")
+        raise HardwareError(f"{where} cannot be limited here", "iat-nova doctor says why")
     if item.name == DEFAULT_CLASS:
-        raise HardwareError(f"{where} of the default class is never limited; name another class")
+        raise HardwareError(f"{where} of the default class is never limited", "name another class")
     if not control.least <= limit <= control.most or (
         limit % control.step and limit < control.most
     ):
         raise HardwareError(
             f"{where} {limit} is not between {control.least} and {control.most} in steps of "
-            f"{control.step}; give another limit"
+            f"{control.step}",
+            "give another limit",
         )
 
 
@@ -94,7 +96,8 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
     if ours > domain.classes - 1:
         raise HardwareError(
             f"{where}: {ours} classes wanted, {domain.classes - 1} can be had beside the "
-            "default one; group tenants"
+            "default one",
+            "group tenants",
         )
     names: set[str] = set()
     owner: dict[int, str] = {}

@@ -47,8 +47,8 @@ _VALUE = struct.Struct("<Q")
 class MsrError(HardwareError):
     """A register could not be reached; `code` is the errno."""
 
-    def __init__(self, text: str, code: int) -> None:
-        super().__init__(text)
+    def __init__(self, state: str, code: int, remedy: str | None = None) -> None:
+        super().__init__(state, remedy)
         self.code = code
 
 
@@ -109,7 +109,7 @@ class Msr:
     def _refusal(self, error: OSError, cpu: int, register: int, what: str) -> MsrError:
         code = error.errno or 0
         where = f"{self._root}/{cpu}/msr: register {register:#x}: {what}: {os.strerror(code)}"
-        return MsrError(f"{where}; {self._advice(code, what)}", code)
+        return MsrError(where, code, self._advice(code, what))
 
     def _advice(self, code: int, what: str) -> str:
         if code in (errno.EPERM, errno.EACCES) and what.startswith("write"):

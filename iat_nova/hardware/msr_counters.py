@@ -96,8 +96,8 @@ class MsrCounters:
             found = self._msr.read(cpu, PERFEVTSEL + n)
             if found & _ENABLE and found not in ours:
                 raise HardwareError(
-                    f"CPU {cpu}: counter {n} (register {PERFEVTSEL + n:#x} = {found:#x}) is "
-                    "in use; end what counts there, or use the perf back end"
+                    f"CPU {cpu}: counter {n} (register {PERFEVTSEL + n:#x} = {found:#x}) is in use",
+                    "end what counts there, or use the perf back end",
                 )
         enabled = self._msr.read(cpu, PERF_GLOBAL_CTRL)
         if enabled & _ENABLES != _ENABLES:

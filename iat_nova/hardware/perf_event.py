@@ -135,8 +135,9 @@ def _refusal(code: int, event: PerfEvent, cpu: int) -> HardwareError:
     if code in (errno.ENODEV, errno.ENXIO):
         return CpuOffline(f"{text}; the CPU is offline")
     if code in (errno.EACCES, errno.EPERM):
-        return HardwareError(f"{text} {no_right(_paranoid(), held('CapEff'))}")
-    return HardwareError(f"{text}; {_ADVICE.get(code, 'see perf_event_open(2)')}")
+        why, remedy = no_right(_paranoid(), held("CapEff"))
+        return HardwareError(f"{text} {why}", remedy)
+    return HardwareError(text, _ADVICE.get(code, "see perf_event_open(2)"))
 
 
 def _paranoid() -> int | None:
@@ -147,36 +148,37 @@ def _paranoid() -> int | None:
         return None
 
 
-def no_right(paranoid: int | None, capabilities: frozenset[str]) -> str:
-    """Return why a process with these capabilities may not count, and the remedy after a ';'.
+def no_right(paranoid: int | None, capabilities: frozenset[str]) -> tuple[str, str]:
+    """Return why a process with these capabilities may not count, and the remedy.
 
     `paranoid` is kernel.perf_event_paranoid, None when unknown. From 3 on Debian's kernels ask for
     CAP_SYS_ADMIN, from 4 on Ubuntu's ("security,perf: Allow further restriction of
     perf_event_open", a patch of theirs); all ask for CAP_PERFMON from 1 on.
     """
     if paranoid is None:
-        return "(kernel.perf_event_paranoid is unknown); give the agent CAP_PERFMON"
+        return "(kernel.perf_event_paranoid is unknown)", "give the agent CAP_PERFMON"
     here = f"kernel.perf_event_paranoid = {paranoid}"
     if paranoid > _STRICTEST and "CAP_SYS_ADMIN" not in capabilities:
         return (
-            f"({here}: CAP_PERFMON is not enough there); sysctl kernel.perf_event_paranoid="
-            f"{_STRICTEST}, and for good: iat-nova.sysctl as /etc/sysctl.d/60-iat-nova.conf"
+            f"({here}: CAP_PERFMON is not enough there)",
+            f"sysctl kernel.perf_event_paranoid={_STRICTEST}, and for good: "
+            "iat-nova.sysctl as /etc/sysctl.d/60-iat-nova.conf",
         )
     if not capabilities & {"CAP_PERFMON", "CAP_SYS_ADMIN"}:
-        return f"({here}, without CAP_PERFMON); give the agent CAP_PERFMON, as its unit does"
+        return f"({here}, without CAP_PERFMON)", "give the agent CAP_PERFMON, as its unit does"
     return (
-        f"({here}, with {' and '.join(sorted(capabilities & {'CAP_PERFMON', 'CAP_SYS_ADMIN'}))}); "
+        f"({here}, with {' and '.join(sorted(capabilities & {'CAP_PERFMON', 'CAP_SYS_ADMIN'}))})",
         "something else refuses: SELinux, a kernel in lockdown (/sys/kernel/security/lockdown), or "
-        "a seccomp filter of the unit or container"
+        "a seccomp filter of the unit or container",
     )
 
 
-def available(events: Iterable[PerfEvent], cpu: int = 0) -> str | None:
-    """Return None when a group of these events can be opened on a CPU, else the reason."""
+def available(events: Iterable[PerfEvent], cpu: int = 0) -> HardwareError | None:
+    """Return None when a group of these events can be opened on a CPU, else the refusal."""
     try:
         EventGroup(tuple(events), cpu).close()
     except HardwareError as error:
-        return str(error)
+        return error
     return None
 
 

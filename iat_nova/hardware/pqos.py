@@ -179,12 +179,13 @@ class PqosAllocator:
         owner = lock_holder(self._lock)
         if owner not in (None, os.getpid()):  # initialising could wait for it for ever
             raise HardwareError(
-                f"process {owner} uses libpqos ({self._lock}); end it, or use resctrl"
+                f"process {owner} uses libpqos ({self._lock})", "end it, or use resctrl"
             )
         if self._interface is Interface.MSR and mounted:
             raise HardwareError(
                 f"{self._fs.root} is mounted: libpqos's MSR interface would write behind the "
-                f"kernel's back; use resctrl, or umount {self._fs.root}"
+                f"kernel's back",
+                f"use resctrl, or umount {self._fs.root}",
             )
         if self._interface is Interface.OS:
             self._fs.info()  # raises with what to mount
@@ -192,7 +193,8 @@ class PqosAllocator:
             if foreign:
                 raise HardwareError(
                     f"{self._fs.root / foreign[0]}: this group is not ours, and libpqos's OS "
-                    "interface wants every class; remove the group (rmdir), or use resctrl"
+                    "interface wants every class",
+                    "remove the group (rmdir), or use resctrl",
                 )
 
     def _l3cat(self, domain: CacheDomain) -> int:
@@ -303,8 +305,8 @@ class PqosAllocator:
         before = self._library().class_of(cpu)
         if before != was and before in self._taken:
             raise HardwareError(
-                f"CPU {cpu} is in class {before}, which is not ours; leave it alone, or "
-                "free it: pqos -R"
+                f"CPU {cpu} is in class {before}, which is not ours",
+                "leave it alone, or free it: pqos -R",
             )
         self._put(cpu, number)
         undo.append(lambda: self._put(cpu, was))

@@ -157,7 +157,7 @@ def load(sonames: tuple[str, ...] = SONAMES) -> ctypes.CDLL:
         except OSError:
             continue
     raise PqosError(
-        f"no libpqos on this host (looked for {', '.join(sonames)}); apt install intel-cmt-cat"
+        f"no libpqos on this host (looked for {', '.join(sonames)})", "apt install intel-cmt-cat"
     )
 
 
@@ -263,7 +263,7 @@ class Pqos:
         fitting = [layout for layout in (_L3ca4, _L3ca6) if self._fits(first, layout)]
         if len(fitting) != 1:
             raise PqosError(
-                "libpqos's struct pqos_l3ca is none of those known (versions 4 to 7); use resctrl"
+                "libpqos's struct pqos_l3ca is none of those known (versions 4 to 7)", "use resctrl"
             )
         return fitting[0]
 
@@ -295,7 +295,7 @@ class Pqos:
             ):
                 return size
         raise PqosError(
-            "libpqos's struct pqos_mba is none of those known (versions 4 to 7); use resctrl"
+            "libpqos's struct pqos_mba is none of those known (versions 4 to 7)", "use resctrl"
         )
 
     def _get_mba(self, mba_id: int) -> tuple[ctypes.Array[ctypes.c_char], int]:
@@ -311,8 +311,8 @@ class Pqos:
         if code:
             meaning = _RETURN.get(code, f"code {code}")
             raise PqosError(
-                f"libpqos: {name}{' (' + what + ')' if what else ''}: {meaning}; "
-                "iat-nova doctor shows what is missing, pqos -v -s what libpqos says"
+                f"libpqos: {name}{' (' + what + ')' if what else ''}: {meaning}",
+                "iat-nova doctor shows what is missing, pqos -v -s what libpqos says",
             )
 
 
@@ -320,7 +320,7 @@ def _capability(address: int) -> Capability:
     cap = _Cap.from_address(address)
     major = cap.version // 10000
     if major not in _MAJORS:
-        raise PqosError(f"libpqos version {cap.version}: only 4 to 7 are known; use resctrl")
+        raise PqosError(f"libpqos version {cap.version}: only 4 to 7 are known", "use resctrl")
     size = ctypes.sizeof(_Cap) + cap.num_cap * ctypes.sizeof(_Capability)
     if not 0 < cap.num_cap <= 16 or cap.mem_size != size:
         raise PqosError(f"libpqos: struct pqos_cap has {cap.mem_size} bytes, expected {size}")
@@ -334,8 +334,8 @@ def _capability(address: int) -> Capability:
         raise PqosError(f"libpqos: struct pqos_cap_l3ca has {l3ca.mem_size} bytes, not {known}")
     if l3ca.cdp_on:
         raise PqosError(
-            "code and data prioritisation is on; use resctrl, or switch it off: "
-            "pqos --iface=msr -R l3cdp-off"
+            "code and data prioritisation is on",
+            "use resctrl, or switch it off: pqos --iface=msr -R l3cdp-off",
         )
     classes, bandwidth = l3ca.num_classes, None
     if by_type.get(_CAP_MBA):

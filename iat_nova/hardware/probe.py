@@ -42,12 +42,16 @@ class Level(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: what it is, how it stands, and what to type to mend it."""
+    """One thing looked at: what it is, how it stands, and what to type to mend it.
+
+    `group`: the resctrl group that another owner made, None where the finding is of none.
+    """
 
     subject: str
     level: Level
     state: str
     remedy: str | None = None
+    group: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,10 +121,10 @@ def owners(host: Host, *, ours: Iterable[str] = ()) -> tuple[str, ...]:
 
 def _not_ours(found: list[Finding], ours: Iterable[str]) -> list[Finding]:
     """Leave out what libpqos's OS interface made for us: groups that take every class."""
-    begins = tuple(f"{name}: " for name in ours)
-    if not begins:
+    made = frozenset(ours)
+    if not made:
         return found
-    return [one for one in found if one.subject != "classes" and not one.state.startswith(begins)]
+    return [one for one in found if one.subject != "classes" and one.group not in made]
 
 
 def reasons(found: Iterable[Finding], level: Level) -> tuple[str, ...]:
@@ -129,9 +133,8 @@ def reasons(found: Iterable[Finding], level: Level) -> tuple[str, ...]:
 
 
 def refusal(subject: str, error: HardwareError, level: Level = Level.MISSING) -> Finding:
-    """Return a finding from an error, whose text ends with what to do."""
-    state, _, remedy = str(error).rpartition("; ")
-    return Finding(subject, level, state or remedy, remedy if state else None)
+    """Return a finding from an error."""
+    return Finding(subject, level, error.state, error.remedy)
 
 
 def _cpu(host: Host) -> list[Finding]:
@@ -214,9 +217,12 @@ def _foreign(host: Host, name: str) -> Finding:
     if name.startswith("qemu-"):
         guest = name.removeprefix("qemu-").partition("-vcpus")[0].partition("-")[2] or "GUEST"
         remedy = f"virsh edit {guest}: remove <cachetune>; then virsh shutdown and start it"
-        return Finding("foreign group", Level.OBSERVE, f"{name}: libvirt allocates cache", remedy)
+        return Finding(
+            "foreign group", Level.OBSERVE, f"{name}: libvirt allocates cache", remedy, name
+        )
     state = f"{name}: somebody else allocates cache"
-    return Finding("foreign group", Level.OBSERVE, state, f"rmdir {path}, if nobody needs it")
+    remedy = f"rmdir {path}, if nobody needs it"
+    return Finding("foreign group", Level.OBSERVE, state, remedy, name)
 
 
 def _msr(host: Host) -> list[Finding]:
@@ -267,7 +273,7 @@ def _perf(host: Host) -> list[Finding]:
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is None:
         return [Finding("perf", Level.OK, f"{host.model.core.name} events open")]
-    return [refusal("perf", HardwareError(refused))]
+    return [refusal("perf", refused)]
 
 
 def _clusters(host: Host) -> list[Finding]:

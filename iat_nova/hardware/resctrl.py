@@ -290,7 +290,8 @@ class Resctrl(AllReachable):
             if taken:
                 raise HardwareError(
                     f"{self._fs.root / group}: CPUs {format_cpus(taken)} are in this group, "
-                    "which is not ours; remove it (rmdir), or leave its CPUs alone"
+                    "which is not ours",
+                    "remove it (rmdir), or leave its CPUs alone",
                 )
 
     def _add(self, number: int, undo: list[Step]) -> None:

@@ -45,8 +45,8 @@ _REMEDIES = {
 class ResctrlError(HardwareError):
     """The kernel refused; `code` is the errno, the text has its ``last_cmd_status``."""
 
-    def __init__(self, text: str, code: int | None = None) -> None:
-        super().__init__(text)
+    def __init__(self, state: str, code: int | None = None, remedy: str | None = None) -> None:
+        super().__init__(state, remedy)
         self.code = code
 
 
@@ -133,7 +133,7 @@ class ResctrlFs:
         elif (self.root / "info/L3").is_dir():
             resources = ("L3",)
         else:
-            raise HardwareError(self._no_allocation())
+            raise self._no_allocation()
         first = f"info/{resources[0]}"
         # Resources that only monitor have no such file.
         others = [self._get(f"info/{name}/num_closids", "") for name in self._folders("info")]
@@ -148,17 +148,18 @@ class ResctrlFs:
             io_alloc=self._get(f"{first}/io_alloc", "not supported") == "enabled",
         )
 
-    def _no_allocation(self) -> str:
-        """Return why there is no L3 allocation, and what to do."""
+    def _no_allocation(self) -> HardwareError:
+        """Return the refusal without L3 allocation: why, and what to do."""
         if (self.root / "info").is_dir():
             has = ", ".join(name for name in self._folders("info")) or "nothing"
-            return (
-                f"{self.root}: mounted, without L3 cache allocation (its info has {has}); boot "
-                "with rdt=l3cat, or use a CPU with cat_l3 in /proc/cpuinfo"
+            return HardwareError(
+                f"{self.root}: mounted, without L3 cache allocation (its info has {has})",
+                "boot with rdt=l3cat, or use a CPU with cat_l3 in /proc/cpuinfo",
             )
-        return (
-            f"{self.root}: no L3 cache allocation there; mount it (mount -t resctrl resctrl "
-            f"{self.root}), and boot with rdt=l3cat where the kernel leaves it off"
+        return HardwareError(
+            f"{self.root}: no L3 cache allocation there",
+            "mount it (mount -t resctrl resctrl "
+            f"{self.root}), and boot with rdt=l3cat where the kernel leaves it off",
         )
 
     def groups(self) -> tuple[str, ...]:
@@ -357,10 +358,10 @@ class ResctrlFs:
             says = self._get("info/last_cmd_status", "")
             kernel = f"; the kernel says: {says}" if says not in ("", "ok") else ""
             kernel = kernel.replace("\n", ", ")
-            kernel += "".join(f"; {what}" for words, what in _REMEDIES.items() if words in says)
+            remedy = "; ".join(mends for words, mends in _REMEDIES.items() if words in says)
             what = what.strip().replace("\n", ", ")
             text = f"{self.root / name}: {what}: {error.strerror}{kernel}"
-            raise ResctrlError(text, error.errno) from error
+            raise ResctrlError(text, error.errno, remedy or None) from error
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -371,7 +372,7 @@ class ResctrlFs:
         try:
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise HardwareError(f"{self.root}: {error.strerror}; is resctrl mounted?") from error
+            raise HardwareError(f"{self.root}: {error.strerror}", "is resctrl mounted?") from error
         try:
             self._take(fd)
             yield
@@ -387,8 +388,8 @@ class ResctrlFs:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise HardwareError(
-                        f"{self.root}: another program holds its lock (lslocks shows which); "
-                        "end it, or let it finish"
+                        f"{self.root}: another program holds its lock (lslocks shows which)",
+                        "end it, or let it finish",
                     ) from None
                 time.sleep(_LOCK_PAUSE_S)
 

@@ -80,7 +80,7 @@ def undoing() -> Iterator[list[Step]]:
         if not failed:
             raise
         raise HardwareError(
-            f"{error}; and undoing it failed too: {'; '.join(failed)}; run iat-nova restore"
+            f"{error}; and undoing it failed too: {'; '.join(failed)}", "run iat-nova restore"
         ) from error
 
 

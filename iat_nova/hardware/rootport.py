@@ -80,8 +80,8 @@ class RootPorts:
         for port in (*self._ports, *self._switchable):
             if not self._is_root_port(port):
                 raise HardwareError(
-                    f"{self._devices / port}: no PCIe root port of Intel; name the port above the "
-                    "device (lspci -t)"
+                    f"{self._devices / port}: no PCIe root port of Intel",
+                    "name the port above the device (lspci -t)",
                 )
             self._read(port)
 
@@ -218,12 +218,13 @@ class RootPorts:
             finally:
                 os.close(fd)
         except OSError as error:
-            raise HardwareError(f"{path}: write: {error.strerror}; {_RIGHT}") from error
+            raise HardwareError(f"{path}: write: {error.strerror}", _RIGHT) from error
         now = self._read(port)
         if now & _BITS != bits:
             raise LastingRefusal(
                 f"{path}: perfctrlsts_0 was set to {wanted:#x} and reads {now:#x}: this port does "
-                "not take it; leave it out of dca_off_ports"
+                "not take it",
+                "leave it out of dca_off_ports",
             )
         return True
 
@@ -231,7 +232,7 @@ class RootPorts:
         path = self._devices / port / "config"
         data = self._config(port)[PERFCTRLSTS_0 : PERFCTRLSTS_0 + _DWORD.size]
         if len(data) < _DWORD.size:
-            raise HardwareError(f"{path}: ends before {PERFCTRLSTS_0:#x}; {_RIGHT}")
+            raise HardwareError(f"{path}: ends before {PERFCTRLSTS_0:#x}", _RIGHT)
         value: int = _DWORD.unpack(data)[0]
         return value
 

@@ -157,7 +157,7 @@ class Topology:
         try:
             return path.read_text().strip()
         except OSError as error:
-            raise HardwareError(f"{path}: {error.strerror}; is sysfs mounted?") from error
+            raise HardwareError(f"{path}: {error.strerror}", "is sysfs mounted?") from error
 
 
 def _setting(path: Path) -> str | None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.probe import refusal
 from iat_nova.qualify.api import Bench, Judgement, Outcome, Test, Unavailable, Verdict
 
 _NOTHING = "Nothing is known about this."
@@ -53,5 +52,4 @@ def outcome(test: Test[Any], rows: Sequence[Any], seconds: float) -> Outcome:
 
 
 def _refused(error: HardwareError) -> Judgement:
-    found = refusal("", error)
-    return Judgement(Verdict.UNAVAILABLE, found.state, _NOTHING, found.remedy)
+    return Judgement(Verdict.UNAVAILABLE, error.state, _NOTHING, error.remedy)

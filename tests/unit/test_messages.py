@@ -85,6 +85,9 @@ def messages(source):
                 names[node.targets[0].id] = template(node.value, {})
             argument = text_of(node)
             text = template(argument, names) if argument is not None else None
+            remedy = node.args[-1] if argument is not None and len(node.args) > 1 else None
+            if text is not None and remedy is not None and argument is node.args[0]:
+                text += "; " + (template(remedy, names) or "\0")
             if text is not None and len(re.sub(r"[^a-z]", "", text)) >= LEAST_LETTERS:
                 found.append((f"{source.name}:{node.lineno}", " ".join(text.split())))
     return found

@@ -39,13 +39,18 @@ def missing(text):
 
 
 def _parts(text):
-    """Cut a message at what varies; names that the program itself writes in capitals stay."""
-    pieces, begin = [], 0
+    """Cut a message at what varies, and between what happened and the remedy.
+
+    Names that the program itself writes in capitals stay.
+    """
+    pieces: list[str] = []
+    begin = 0
     for found in VARIABLE.finditer(text):
         if found[0] not in PROGRAM_NAMES:
             pieces.append(text[begin : found.start()])
             begin = found.end()
-    return [piece.strip(" :;,()") for piece in [*pieces, text[begin:]]]
+    parts = [part for piece in [*pieces, text[begin:]] for part in piece.split("; ")]
+    return [part.strip(" :;,()") for part in parts]
 
 
 def message(name, rawtext, text, lineno, inliner, options=None, content=()):

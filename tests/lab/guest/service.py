@@ -133,7 +133,8 @@ def install():
 
 def counting():
     """Return why this process may not count, None when it may."""
-    return perf_event.available(CPU.core.events)
+    refused = perf_event.available(CPU.core.events)
+    return None if refused is None else str(refused)
 
 
 def unload_msr():

@@ -71,7 +71,7 @@ class HostCase(unittest.TestCase):
 
     def load_pqos(self):
         if self.pqos is None:
-            raise PqosError("no libpqos on this host; apt install intel-cmt-cat")
+            raise PqosError("no libpqos on this host", "apt install intel-cmt-cat")
         return self.pqos
 
     @staticmethod
@@ -204,7 +204,8 @@ class Findings(HostCase):
 
     def test_perf_refused(self):
         """The kernel's refusal is shown with the setting and what to change."""
-        self.perf = "CPU 0, perf event: denied (kernel.perf_event_paranoid = 3); sysctl it"
+        state = "CPU 0, perf event: denied (kernel.perf_event_paranoid = 3)"
+        self.perf = HardwareError(state, "sysctl it")
         self.check("perf", Level.MISSING, r"denied \(kernel.perf_event_paranoid = 3\)", "sysctl")
 
     def test_no_cha(self):
@@ -503,14 +504,14 @@ class Choosing(HostCase):
 
     def test_perf_refused(self):
         """When perf cannot be used that stops the start, with the way out."""
-        self.perf = "Permission denied; give the agent CAP_PERFMON"
+        self.perf = HardwareError("Permission denied", "give the agent CAP_PERFMON")
         with self.assertRaisesRegex(HardwareError, "CAP_PERFMON; or set it to msr"):
             self.choose()
 
     def test_perf_refused_where_it_is_all_there_is(self):
         """An EPYC's registers are not driven: that is no way out."""
         self.be("amd")
-        self.perf = "Permission denied; give the agent CAP_PERFMON"
+        self.perf = HardwareError("Permission denied", "give the agent CAP_PERFMON")
         with self.assertRaisesRegex(HardwareError, "CAP_PERFMON$"):
             self.choose()
 

@@ -34,7 +34,7 @@ class Report(unittest.TestCase):
     """Record, page and summary."""
 
     def records(self):
-        refused = none(TESTS.values(), HardwareError("resctrl is not mounted; mount it"))
+        refused = none(TESTS.values(), HardwareError("resctrl is not mounted", "mount it"))
         nothing = record.as_data(
             refused, version="1", at_s=0.0, kernel="6.12", choices=(), domain=None,
             cpu=dict.fromkeys(sample(GOOD)["cpu"], ""),
