@@ -37,8 +37,16 @@ class Power(GuestCase):
     def test_power(self):
         """CPUs come and go with their guests: no fault, no blame, ways in place in time."""
         with tempfile.TemporaryDirectory(prefix="iat-nova-lab-") as share:
-            self.guest("power", least=3, cpus=8, sockets=2, share=share)
-            waits_s = sorted(json.loads((Path(share) / "power.json").read_text()))
+            try:
+                self.guest("power", least=3, cpus=8, sockets=2, share=share)
+            finally:
+                tell(Path(share) / "power.json")
+
+
+def tell(record):
+    """Print how long guests waited for their ways, also where a test failed in the end."""
+    if record.exists():
+        waits_s = sorted(json.loads(record.read_text()))
         print(
             f"{len(waits_s)} hard reboots: ways in place {waits_s[len(waits_s) // 2]} s (median), "
             f"{waits_s[-1]} s (longest) after the CPUs' return",

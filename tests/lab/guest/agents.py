@@ -10,11 +10,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 from iat_nova.report import words
 from iat_nova.store.database import HistoryError
 from iat_nova.store.reader import HistoryReader
 from tests.lab.guest.host import REGISTERS, HostCase, found
+from tests.lab.guest.machine import TOPOLOGY
 from tools import demo_host
 
 DEADLINE_S = 120.0
@@ -138,7 +140,23 @@ class AgentCase(HostCase):
             if condition():
                 return
             threading.Event().wait(look_s)
-        self.fail(f"not seen within {DEADLINE_S:.0f} s: {what}\n{self.log.read_text()}")
+        now = self.doing()
+        self.fail(f"not seen within {DEADLINE_S:.0f} s: {what}\n{self.log.read_text()}\n{now}")
+
+    def doing(self):
+        """Return what CPUs, classes and the agents' threads are doing; the log gets their stacks.
+
+        A guest of an emulator may stand still itself; this tells such a guest from a faulty agent.
+        """
+        told = [f"online: {sorted(TOPOLOGY.online())}", f"registers: {REGISTERS.everything()}"]
+        for pid in self.living:
+            os.kill(pid, signal.SIGUSR1)  # the agent's own: all Python stacks
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                for name in ("comm", "wchan", "stack"):
+                    with contextlib.suppress(OSError):
+                        told.append(f"{thread.name} {name}: {(thread / name).read_text().strip()}")
+        kernel = subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout
+        return "\n".join([*told, kernel[-2000:]])
 
     def in_class(self, *cpus, yes=True):
         """Wait until CPUs are in classes of ours, or in none."""
