@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 
 AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 """A time so long ago, as people write it: -10m."""
@@ -13,6 +14,19 @@ AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 def take_times(parser: argparse.ArgumentParser) -> None:
     """Have a parser take what looks like an option, -10m, for a time, as it takes -10."""
     parser._negative_number_matcher = AGO
+
+
+def take_without(parser: argparse.ArgumentParser, families: Sequence[str]) -> None:
+    """Add the option that compares the default strategy with ablations of it."""
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="FAMILY",
+        help="compare the default strategy without a family of its moves as well; may be "
+        "repeated, with commas between families that are left out together, or each for every "
+        f"family in turn. Families: {', '.join(families)}",
+    )
 
 
 def whole(text: str) -> int:

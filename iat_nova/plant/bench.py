@@ -11,8 +11,10 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from iat_nova.model import Parameters
-from iat_nova.plant.loop import REST_S, Course, Lost, losses, quantile
+from iat_nova.plant.loop import REST_S, SEED, Course, Lost, losses, quantile
+from iat_nova.strategies import ablation
 from iat_nova.strategies import registry as strategies
+from iat_nova.strategies.api import Strategy
 
 HOSTS = 200
 NOISE = 0.01
@@ -42,6 +44,7 @@ class Row:
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Job:
     number: int
+    seed: int
     strategies: tuple[str, ...]
     noise: float
 
@@ -51,13 +54,17 @@ def rows(
     hosts: int = HOSTS,
     noise: float = NOISE,
     *,
+    seed: int = SEED,
     jobs: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> list[Row]:
-    """Run every strategy on the same hosts. Raises `StrategyError` when there is no such one."""
+    """Run strategies, or ablations of the default one, on the hosts drawn with a seed.
+
+    Raises `StrategyError` for an unknown strategy.
+    """
     for name in names:
-        strategies.make(name, Parameters())
-    asked = [_Job(number, tuple(names), noise) for number in range(hosts)]
+        _make(name)
+    asked = [_Job(number, seed, tuple(names), noise) for number in range(hosts)]
     found: dict[str, list[Lost]] = {name: [] for name in names}
     processes = min(jobs or os.cpu_count() or 1, hosts)
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
@@ -69,11 +76,15 @@ def rows(
 
 
 def _run(job: _Job) -> dict[str, list[Lost]]:
-    course = Course.of(job.number)
+    course = Course.of(job.number, job.seed)
     return {
-        name: losses(course, functools.partial(strategies.make, name, Parameters()), job.noise)
-        for name in job.strategies
+        name: losses(course, functools.partial(_make, name), job.noise) for name in job.strategies
     }
+
+
+def _make(label: str) -> Strategy:
+    name, options = ablation.resolve(label)
+    return strategies.make(name, Parameters(), options)
 
 
 def _row(name: str, noise: float, found: Sequence[Lost]) -> Row:

@@ -7,7 +7,7 @@ import dataclasses
 import math
 
 FREQUENCY_HZ = 2.3e9
-MISS_CYCLES = 100.0  # of an LLC miss that stalls: 90 ns, two of them at a time
+MISS_CYCLES = 100.0  # of an LLC miss that stalls: 90 ns, two of them at a time; `draw` has others
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class Load:
     """What a tenant does: `cores` busy, `cpi` cycles an instruction without LLC misses.
 
     `packet_lines`: lines of packets read an instruction; they miss as DDIO's writes do.
+    `miss_cycles`: cycles that one LLC miss stalls.
     """
 
     cores: int
@@ -53,11 +54,12 @@ class Load:
     references: float  # LLC, an instruction, packets apart
     curve: Curve
     packet_lines: float = 0.0
+    miss_cycles: float = MISS_CYCLES
 
     def instructions_per_s(self, occupied: float, ddio_misses: float) -> float:
         """Return its speed; `ddio_misses` is the share of inbound lines that went to memory."""
         missing = self.references * self.curve.at(occupied) + self.packet_lines * ddio_misses
-        return self.cores * FREQUENCY_HZ / (self.cpi + MISS_CYCLES * missing)
+        return self.cores * FREQUENCY_HZ / (self.cpi + self.miss_cycles * missing)
 
     def fills_per_s(self, occupied: float) -> float:
         """Return how many lines a second it brings into the LLC while packets hit."""

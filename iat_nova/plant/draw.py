@@ -17,10 +17,13 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
-from iat_nova.plant.curves import Curve, Inbound, Load, Piece
+from iat_nova.plant.curves import FREQUENCY_HZ, Curve, Inbound, Load, Piece
 
 WAYS = (11, 12, 15)
 TENANTS = (2, 3, 4, 5)
+# Memory's latency without load to that of a busy channel, as Intel's Memory Latency Checker shows
+# them; misses that a core has under way at a time, from chains of pointers to out-of-order reads.
+MEMORY_NS, OVERLAP = (80.0, 130.0), (1.0, 4.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,11 +57,20 @@ def host(dice: Random) -> Drawn:
         0, tuple(range(number)), ways, 16, ddio_found=WayMask.span(ways - 2, 2), way_bytes=9 << 18
     )
     inventory = DomainInventory(domain, tuple(tenants))
-    loads = {tenant.id: load(dice, tenant.io, ways) for tenant in tenants}
+    cycles = miss_cycles(dice)
+    loads = {tenant.id: load(dice, tenant.io, ways, cycles) for tenant in tenants}
     return Drawn(inventory, loads, inbound(dice, any(tenant.io for tenant in tenants)))
 
 
-def load(dice: Random, io: bool, ways: int) -> Load:
+def miss_cycles(dice: Random) -> float:
+    """Return the cycles that an LLC miss stalls on a host.
+
+    A strategy does not know it: the constant that a strategy assumes must not matter.
+    """
+    return dice.uniform(*MEMORY_NS) * FREQUENCY_HZ / 1e9 / dice.uniform(*OVERLAP)
+
+
+def load(dice: Random, io: bool, ways: int, miss_cycles: float) -> Load:
     """Return what a tenant does: one in five works within its own caches."""
     busy = dice.random() >= 0.2
     references = dice.uniform(0.005, 0.04) if busy else dice.uniform(0.0001, 0.001)
@@ -68,6 +80,7 @@ def load(dice: Random, io: bool, ways: int) -> Load:
         references=references,
         curve=curve(dice, ways),
         packet_lines=dice.uniform(0.001, 0.006) if io else 0.0,
+        miss_cycles=miss_cycles,
     )
 
 
@@ -98,7 +111,8 @@ def changed(drawn: Drawn, dice: Random, tenants: tuple[str, ...], traffic: bool)
     loads = dict(drawn.loads)
     for tenant in inventory.tenants:
         if tenant.id in tenants:
-            new = load(dice, tenant.io, inventory.domain.ways)
-            loads[tenant.id] = dataclasses.replace(new, cores=loads[tenant.id].cores)
+            old = loads[tenant.id]
+            new = load(dice, tenant.io, inventory.domain.ways, old.miss_cycles)
+            loads[tenant.id] = dataclasses.replace(new, cores=old.cores)
     used = any(tenant.io for tenant in inventory.tenants)
     return Drawn(inventory, loads, inbound(dice, used) if traffic else drawn.inbound)

@@ -16,6 +16,7 @@ from iat_nova.strategies.api import Strategy
 PHASE_S = 90
 ARRIVAL_S = 5  # from one guest to the next while they boot
 REST_S = 30  # at the end of a phase nothing new has happened for long: what moves then is unrest
+SEED = 1
 STARVED = 0.9  # of the speed that idle ways and those of best-effort tenants would give
 
 
@@ -45,9 +46,9 @@ class Lost:
     changes: int
 
 
-def phases(number: int) -> list[Phase]:
+def phases(number: int, seed: int = SEED) -> list[Phase]:
     """Return the four phases of a host: boot, one change, half of all change, a restart."""
-    dice = Random(f"iat-nova plant {number}")
+    dice = Random(f"iat-nova plant {seed} {number}")
     first = draw.host(dice)
     ids = [tenant.id for tenant in first.inventory.tenants]
     second = draw.changed(first, dice, (dice.choice(ids),), traffic=False)
@@ -78,27 +79,31 @@ Make = Callable[[], Strategy]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Course:
-    """One drawn host: its phases, and what the best partition is worth in each."""
+    """One drawn host: its phases, and what the best partition is worth in each.
+
+    Hosts of one `seed` have different numbers; each seed has hosts of its own.
+    """
 
     number: int
+    seed: int
     phases: tuple[Phase, ...]
     best: tuple[float, ...]
 
     @classmethod
-    def of(cls, number: int) -> Course:
-        """Draw it and search for the best partitions."""
-        found = tuple(phases(number))
+    def of(cls, number: int, seed: int = SEED) -> Course:
+        """Draw a host and search for the best partitions."""
+        found = tuple(phases(number, seed))
         known: dict[int, float] = {}
         for phase in found:
             host = phase.hosts[-1]
             if id(host) not in known:
                 known[id(host)] = best_static(host).utility
-        return cls(number, found, tuple(known[id(phase.hosts[-1])] for phase in found))
+        return cls(number, seed, found, tuple(known[id(phase.hosts[-1])] for phase in found))
 
 
 def losses(course: Course, make: Make, noise: float) -> list[Lost]:
     """Run a strategy through the phases of one host. Deterministic."""
-    dice = Random(f"iat-nova plant noise {course.number}")
+    dice = Random(f"iat-nova plant noise {course.seed} {course.number}")
     found = []
     strategy, state, layout, at_s = make(), None, None, 0.0
     for phase, best in zip(course.phases, course.best, strict=True):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import statistics
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,13 +12,13 @@ from concurrent.futures import Executor
 
 from iat_nova import policy
 from iat_nova.model import Priority, TenantKind
-from iat_nova.sim import parallel, workload_rows
+from iat_nova.sim import kept_runs, parallel, workload_rows
 from iat_nova.sim.run import Result, WorkloadResult, run, workload_result
 from iat_nova.sim.scenario import Scenario, Workload
 from iat_nova.sim.server import EmulatedServer
 from iat_nova.sim.workload_rows import WorkloadRow
 from iat_nova.sim.workloads.profile import NETWORKED
-from iat_nova.strategies import unmanaged
+from iat_nova.strategies import ablation, unmanaged
 
 REFERENCE = unmanaged.NAME
 """What everything is related to by default: the same host without an agent."""
@@ -100,12 +101,21 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Job:
-    """A run: of all workloads under a strategy, or of one alone."""
+    """A run: of all workloads under a strategy (or an ablation's label), or of one alone."""
 
     scenario: Scenario
     seed: int
     strategy: str | None
     alone: str | None = None
+
+    @property
+    def key(self) -> _Key:
+        """What distinguishes the run from others of its scenario."""
+        return self.strategy, self.seed, self.alone
+
+
+_Key = tuple[str | None, int, str | None]
+_Made = Mapping[_Key, Result | kept_runs.Alone]
 
 
 def compare(
@@ -116,12 +126,15 @@ def compare(
     against: str = REFERENCE,
     seconds: float | None = None,
     bound: float | None = None,
+    kept_in: pathlib.Path | None = None,
     executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
     """Run every strategy with every seed, and relate them to `against`, the reference.
 
-    The reference is run in any case. `bound`: the PC performance of the best layouts found.
+    The reference is run in any case. `strategies` may have labels of ablations. `bound`: the PC
+    performance of the best layouts found. `kept_in`: a folder in which each finished run is kept,
+    and from which runs of the same scenario and version are taken instead of being made again.
     `executor` (`parallel.executor`) is what runs it all, processes of
     this machine by default. Counters are as hardware has them, `COUNTER_NOISE` and one
     CHA's count of DDIO, unless the scenario says otherwise. Raises what `run` raises.
@@ -135,17 +148,13 @@ def compare(
     asked = [_Job(scenario, seed, name) for seed in seeds for name in names]
     # Alone nothing depends on a strategy and, within the noise of the layout of memory, on a seed.
     asked += [_Job(scenario, seeds[0], None, name) for name in critical]
-    results: dict[tuple[str, int], Result] = {}
-    alone: dict[str, float] = {}
-    with parallel.using(executor) as runs:
-        for done, (job, future) in enumerate(parallel.completed(runs, _run, asked), 1):
-            result = future.result()
-            if isinstance(result, Result):
-                results[result.strategy, job.seed] = result
-            else:
-                assert job.alone is not None
-                alone[job.alone] = performance(scenario, result, job.alone)
-            progress(done, len(asked))
+    found = _made(asked, kept_in, executor, progress)
+    results = {(one.strategy, one.seed): one for one in found.values() if isinstance(one, Result)}
+    alone = {
+        name: performance(scenario, one, name)
+        for (_, _, name), one in found.items()
+        if name is not None and not isinstance(one, Result)
+    }
     work = [_performances(scenario, results[against, seed]) for seed in seeds]
     left_out = [name for name in critical if not alone[name]]
     left_out += [name for name in best_effort if not all(each[name] for each in work)]
@@ -176,6 +185,45 @@ def compare(
     return Comparison(rows, tenants, tuple(left_out), workloads)
 
 
+def _made(
+    asked: Sequence[_Job],
+    folder: pathlib.Path | None,
+    executor: Executor | None,
+    progress: Progress,
+) -> _Made:
+    """Return each run's results: those that are kept, and those that had to be made."""
+    found: dict[_Key, Result | kept_runs.Alone] = {}
+    kept = None if folder is None else kept_runs.KeptRuns(folder, asked[0].scenario)
+    if kept is not None:
+        for job in asked:
+            before = _before(kept, job)
+            if before is not None:
+                found[job.key] = before
+    due = [job for job in asked if job.key not in found]
+    if not due:
+        return found
+    with parallel.using(executor) as runs:
+        for job, future in parallel.completed(runs, _run, due):
+            result = found[job.key] = future.result()
+            if kept is not None:
+                _keep(kept, job, result)
+            progress(len(found), len(asked))
+    return found
+
+
+def _before(kept: kept_runs.KeptRuns, job: _Job) -> Result | kept_runs.Alone | None:
+    if job.alone is not None:
+        return kept.alone(job.alone)
+    return None if job.strategy is None else kept.result(job.strategy, job.seed)
+
+
+def _keep(kept: kept_runs.KeptRuns, job: _Job, result: Result | kept_runs.Alone) -> None:
+    if isinstance(result, Result):
+        kept.keep(result)
+    elif job.alone is not None:
+        kept.keep_alone(job.alone, result)
+
+
 def as_hardware_counts(scenario: Scenario) -> Scenario:
     """Return the scenario with counters as hardware has them, where it does not say itself."""
     noise, one_slice = scenario.counter_noise, scenario.one_slice
@@ -200,10 +248,12 @@ def workloads_of(scenario: Scenario, priority: Priority) -> list[str]:
     return [workload.name for workload in scenario.workloads if cpus & set(workload.cpus)]
 
 
-def _run(job: _Job) -> Result | dict[str, WorkloadResult]:
+def _run(job: _Job) -> Result | kept_runs.Alone:
     if job.alone is not None:
         return run_alone(job.scenario, job.alone, job.seed)
-    return run(job.scenario, job.strategy, job.seed)
+    name, options = ablation.resolve(job.strategy or job.scenario.strategy)
+    done = run(job.scenario, name, job.seed, options=options)
+    return dataclasses.replace(kept_runs.measures(done), strategy=job.strategy or name)
 
 
 def run_alone(scenario: Scenario, name: str, seed: int) -> dict[str, WorkloadResult]:

@@ -19,6 +19,8 @@ _BESIDE = frozenset(
         "advise.py",
         "bound_search.py",
         "compare_chart.py",
+        "draw.py",
+        "kept_runs.py",
         "overview.py",
         "parallel.py",
         "store.py",

@@ -205,7 +205,7 @@ class TestSimulateCompare(CliCase):
         self.assertRegex(err, r"compared: not in the means.*: unasked\n")
         written = {file.name for file in out_folder.iterdir()}
         kinds = (".svg", ".csv", "-tenants.csv", "-workloads.csv", "-workloads.json")
-        self.assertEqual({f"compared{kind}" for kind in kinds}, written)
+        self.assertEqual({*(f"compared{kind}" for kind in kinds), "runs"}, written)
         rows = json.loads((out_folder / "compared-workloads.json").read_text())
         database, unasked, batch = rows
         self.assertEqual(
@@ -237,6 +237,26 @@ class TestSimulateCompare(CliCase):
         )
         self.assertEqual(0, status, err)
         self.assertRegex(out, r"compared +\| baseline +\| +1 \| batch +\| BE +\| - ")
+
+    def test_drawn_hosts_go_on_where_they_were(self):
+        """Each drawn host is a file that runs alone; what is finished is not run again."""
+        asked = ("--strategy", "pollute-buffer", "--seeds", "1", "--seconds", "1")
+        asked += ("--out", str(self.folder), "-f", "json", "--without", "ddio-ways")
+        drawn = ("simulate", "compare", "--random", "1", "--seed", "3")
+        status, first, err = self.run_it(*drawn, *asked)
+        self.assertEqual(0, status, err)
+        names = ["pollute-buffer", "pollute-buffer without ddio-ways"]
+        self.assertEqual(names, [row["strategy"] for row in json.loads(first)])
+        self.assertIn("random-3-001 (1 of 1): ", err)
+        with mock.patch("iat_nova.sim.compare._run", side_effect=AssertionError):
+            self.assertEqual((0, first), self.run_it(*drawn, *asked)[:2])
+            path = self.folder / "hosts" / "random-3-001.yaml"
+            self.assertEqual((0, first), self.run_it(*drawn[:2], str(path), *asked)[:2])
+
+    def test_a_family_that_is_none(self):
+        """The families that there are are named."""
+        status, _, err = self.run_it("simulate", "compare", "leaky-dma", "--without", "magic")
+        self.assertEqual((2, True), (status, "ddio-ways, io-clear-of-ddio" in err), err)
 
     def test_a_compression_that_is_none(self):
         """Nothing simulated, and more than all of a second, are refused."""

@@ -481,6 +481,7 @@ class TestNoOtherReader(unittest.TestCase):
         "sim/figures/claims.py": "a file of the package",
         "sim/figures/definition.py": "a file of the package",
         "sim/figures/pages.py": "what the simulator has written",
+        "sim/kept_runs.py": "what the simulator has kept",
         "sim/machine.py": "a file of the package",
         "sim/store.py": "what the simulator has kept",
         "sim/workloads/profiles.py": "a file of the package",

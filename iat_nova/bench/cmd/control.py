@@ -7,23 +7,25 @@ import argparse
 import dataclasses
 from collections.abc import Iterator
 
-from iat_nova.cmd.arguments import natural
+from iat_nova.cmd.arguments import natural, take_without, whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister
 from iat_nova.cmd.progress import Progress
-from iat_nova.plant import bench
+from iat_nova.plant import bench, loop
 from iat_nova.policy import units
+from iat_nova.strategies import ablation
 from iat_nova.strategies.registry import BUILT_IN, StrategyError
 
 
 class BenchControl(Lister):
     """Measure what strategies lose against the best static allocation, on hosts made of formulas.
 
-    A host has 2 to 5 tenants on 11, 12 or 15 ways, miss curves with knees, traffic, and noise on
-    every counter. Its guests boot one by one, one changes, half of all change, and the agent
-    restarts: 90 s each. Regret: what is lost of the utility (speed against running alone; PC and
-    the stack weigh 4, BE 1) of the best partition, which is searched for exhaustively. Starved: the
-    share of phases that end with a PC tenant or the stack slow for want of ways that are idle or
-    best-effort tenants'. Changes: decisions that moved masks, a minute, long after the last change.
+    A host has 2 to 5 tenants on 11, 12 or 15 ways, miss curves with knees, a cost of a miss of its
+    own, traffic, and noise on every counter. Each --seed draws other hosts. A host's guests boot
+    one by one, one changes, half of all change, and the agent restarts: 90 s each. Regret: what is
+    lost of the utility (speed against running alone; PC and the stack weigh 4, BE 1) of the best
+    partition, which is searched for exhaustively. Starved: the share of phases that end with a PC
+    tenant or the stack slow for want of ways that are idle or best-effort tenants'. Changes:
+    decisions that moved masks, a minute, long after the last change.
     """
 
     _epilog = """
@@ -31,6 +33,7 @@ examples:
   iat-nova bench control                             every built-in strategy, 200 hosts; minutes
   iat-nova bench control --strategy iat --hosts 40
   iat-nova bench control --noise 5% -f json
+  iat-nova bench control --seed 7 --strategy pollute-buffer --without each
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -45,6 +48,14 @@ examples:
         parser.add_argument(
             "--hosts", type=natural, metavar="N", default=bench.HOSTS, help="default: %(default)s"
         )
+        parser.add_argument(
+            "--seed",
+            type=whole,
+            metavar="S",
+            default=loop.SEED,
+            help="draws the hosts; default: %(default)s",
+        )
+        take_without(parser, ablation.FAMILIES)
         parser.add_argument(
             "--noise", metavar="SHARE", default="1%", help="of every counter; default: 1%%"
         )
@@ -62,11 +73,13 @@ examples:
         except units.UnitError as error:
             raise Failure(f"--noise {parsed_args.noise}: {error}", EXIT_USAGE) from error
         try:
+            names = [*(parsed_args.strategy or BUILT_IN), *ablation.labels(parsed_args.without)]
             with Progress("{done} of {total} hosts") as progress:
                 rows = bench.rows(
-                    parsed_args.strategy or BUILT_IN,
+                    list(dict.fromkeys(names)),
                     parsed_args.hosts,
                     noise,
+                    seed=parsed_args.seed,
                     jobs=parsed_args.jobs,
                     progress=progress,
                 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable
+import pathlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from iat_nova.cmd.arguments import natural
+from iat_nova.cmd.arguments import natural, whole
 
 if TYPE_CHECKING:
     from iat_nova.sim.scenario import Scenario
@@ -37,6 +38,37 @@ def take_time(parser: argparse.ArgumentParser) -> None:
         help="simulate at most so much of each second, which is quicker and coarser; default: "
         "each scenario's own",
     )
+
+
+def take_random(parser: argparse.ArgumentParser) -> None:
+    """Add what draws hosts."""
+    parser.add_argument(
+        "--random",
+        type=natural,
+        metavar="N",
+        default=0,
+        help="draw N hosts as well; their files are written to DIR/hosts",
+    )
+    parser.add_argument(
+        "--seed", type=whole, metavar="S", default=1, help="draws the hosts; default: %(default)s"
+    )
+
+
+def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenario]:
+    """Yield the scenarios of some names, and the drawn hosts; write the files of these.
+
+    Raises `ScenarioError`.
+    """
+    from iat_nova.sim import draw  # noqa: PLC0415 - needs an extra
+    from iat_nova.sim.reader import load_scenario  # noqa: PLC0415
+
+    for name in names:
+        yield compressed(load_scenario(name), parsed_args.compression)
+    hosts: pathlib.Path = parsed_args.out / "hosts"
+    for scenario, text in draw.scenarios(parsed_args.random, parsed_args.seed):
+        hosts.mkdir(parents=True, exist_ok=True)
+        (hosts / f"{scenario.name}.yaml").write_text(text, encoding="utf-8")
+        yield compressed(scenario, parsed_args.compression)
 
 
 def announce_compiling(note: Callable[[str], None]) -> None:

@@ -14,11 +14,10 @@ from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
-from iat_nova.sim.cmd.arguments import compressed, take_time, take_workers
+from iat_nova.sim.cmd.arguments import chosen, take_random, take_time, take_workers
 
 if TYPE_CHECKING:
     from iat_nova.sim.bound import Best, Bound
-    from iat_nova.sim.scenario import Scenario
 
 RUNS, SEEDS = 240, 3
 FOLDER = pathlib.Path("iat-nova-bound")
@@ -52,12 +51,14 @@ examples:
   iat-nova simulate bound be-streamer --runs 1000 -f json
   iat-nova simulate bound be-streamer --be-loss 100% --tenant-least 95% --out fair
   iat-nova simulate compare be-streamer                    shows the share of it
+  iat-nova simulate bound --random 30 --seed 7             hosts drawn at random
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("scenarios", metavar="SCENARIO", nargs="+")
+        parser.add_argument("scenarios", metavar="SCENARIO", nargs="*")
+        take_random(parser)
         parser.add_argument(
             "--runs",
             type=natural,
@@ -109,16 +110,20 @@ examples:
         try:
             from iat_nova.sim import bound, parallel  # noqa: PLC0415 - compiles
             from iat_nova.sim.bound_run import BoundError  # noqa: PLC0415
-            from iat_nova.sim.reader import load_scenario  # noqa: PLC0415
             from iat_nova.sim.scenario import ScenarioError  # noqa: PLC0415
         except ImportError as error:
             raise Failure(
                 f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
             ) from error
+        if not parsed_args.scenarios and not parsed_args.random:
+            raise Failure("no scenario: name one or several, or give --random N", EXIT_USAGE)
         found = []
         try:
-            names = dict.fromkeys(parsed_args.scenarios)
-            scenarios = [_asked(load_scenario(name), parsed_args) for name in names]
+            names = list(dict.fromkeys(parsed_args.scenarios))
+            scenarios = [
+                dataclasses.replace(one, length_s=parsed_args.seconds or one.length_s)
+                for one in chosen(parsed_args, names)
+            ]
             be_loss = _share("--be-loss", parsed_args.be_loss)
             tenant_least = _share("--tenant-least", parsed_args.tenant_least)
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
@@ -144,12 +149,6 @@ examples:
             f"the best found are a lower bound of the best there is; kept in {parsed_args.out}"
         )
         return found
-
-
-def _asked(scenario: Scenario, parsed_args: argparse.Namespace) -> Scenario:
-    """Return a scenario as it is asked for, as `simulate compare` takes it with these options."""
-    length_s = parsed_args.seconds or scenario.length_s
-    return dataclasses.replace(compressed(scenario, parsed_args.compression), length_s=length_s)
 
 
 def _share(option: str, text: str) -> float:

@@ -13,13 +13,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-from iat_nova.cmd.arguments import natural
+from iat_nova.cmd.arguments import natural, take_without
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.cmd.progress import Progress
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
-from iat_nova.sim.cmd.arguments import announce_compiling, compressed, take_time, take_workers
+from iat_nova.sim.cmd.arguments import (
+    announce_compiling,
+    chosen,
+    take_random,
+    take_time,
+    take_workers,
+)
 from iat_nova.sim.cmd.bound import FOLDER
+from iat_nova.strategies import ablation
 from iat_nova.strategies.registry import BUILT_IN, StrategyError, find
 
 if TYPE_CHECKING:
@@ -57,8 +64,11 @@ class SimulateCompare(Lister):
     strategy and seed, with --tenants a row a guest's workload. Counters are as hardware has them
     (1% noise, DDIO counted in one CHA) unless the scenario says otherwise. A picture and the rows
     go to a folder, what each workload achieved beside them (throughput, latency, loss, cycles a
-    packet; CSV and JSON), and for several scenarios an overview of who wins where. Needs the extra
-    iat-nova[sim].
+    packet; CSV and JSON), and for several scenarios an overview of who wins where. Each finished
+    run is kept there, a file a run in DIR/runs: a comparison that was stopped goes on where it was,
+    with another version of iat-nova it begins anew. --random draws hosts: sizes, priorities, loads
+    from idle to beyond capacity, rings, events, comings and goings, guaranteed ways, noise of 1, 3
+    or 5 %, one or two sockets. Each is an ordinary scenario. Needs the extra iat-nova[sim].
     """
 
     _epilog = """
@@ -72,6 +82,9 @@ examples:
   iat-nova simulate compare --all --seeds 1 --compression 3%
   iat-nova simulate compare tenant-churn --tenants --against baseline
   iat-nova simulate compare ./mine.yaml --strategy iat --strategy my-plug-in -f json
+  iat-nova simulate compare --random 30 --seed 7 --seeds 1
+  iat-nova simulate compare iat-nova-compare/hosts/random-7-003.yaml     a drawn host again
+  iat-nova simulate compare --random 30 --seeds 1 --strategy pollute-buffer --without each
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -91,6 +104,8 @@ examples:
             default=BUILT_IN[0],
             help="the strategy that others are related to; default: %(default)s",
         )
+        take_random(parser)
+        take_without(parser, ablation.FAMILIES)
         parser.add_argument("--tenants", action="store_true", help="show each guest's workload")
         parser.add_argument(
             "--seeds", type=natural, metavar="N", default=SEEDS, help="default: %(default)s"
@@ -133,7 +148,6 @@ examples:
     def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
         try:
             from iat_nova.sim import parallel  # noqa: PLC0415 - compiles
-            from iat_nova.sim.reader import load_scenario  # noqa: PLC0415
             from iat_nova.sim.scenario import ScenarioError, shipped  # noqa: PLC0415
         except ImportError as error:
             raise Failure(
@@ -142,18 +156,23 @@ examples:
         names = list(
             dict.fromkeys([*parsed_args.scenarios, *(shipped() if parsed_args.all else ())])
         )
-        if not names:
-            raise Failure("no scenario: name one or several, or give --all", EXIT_USAGE)
+        if not names and not parsed_args.random:
+            text = "no scenario: name one or several, or give --all or --random N"
+            raise Failure(text, EXIT_USAGE)
         try:
             for strategy in (*(parsed_args.strategy or ()), parsed_args.against):
                 find(strategy)  # a wrong name is reported before anything is compiled and run
-            most = parsed_args.compression
-            scenarios = [compressed(load_scenario(name), most) for name in names]
+            asked = [*(parsed_args.strategy or BUILT_IN), *ablation.labels(parsed_args.without)]
+            strategies = list(dict.fromkeys(asked))
+            scenarios = list(chosen(parsed_args, names))
             parsed_args.out.mkdir(parents=True, exist_ok=True)  # if not, that is known at once
             if parsed_args.scheduler is None:
                 announce_compiling(self.note)
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
-                found = [self._compared(one, parsed_args, executor) for one in scenarios]
+                found = []
+                for number, one in enumerate(scenarios, 1):
+                    at = f"{one.name} ({number} of {len(scenarios)})"
+                    found.append(self._compared(one, at, strategies, parsed_args, executor))
         except parallel.ParallelError as error:
             raise Failure(escape.lines(str(error))) from error
         except (ScenarioError, StrategyError, PolicyError) as error:
@@ -165,9 +184,14 @@ examples:
         return found
 
     def _compared(
-        self, scenario: Scenario, parsed_args: argparse.Namespace, executor: Executor
+        self,
+        scenario: Scenario,
+        at: str,
+        strategies: Sequence[str],
+        parsed_args: argparse.Namespace,
+        executor: Executor,
     ) -> Comparison:
-        """Compare on one scenario, and write its files."""
+        """Compare on one scenario, and write its files. `at`: where the command is, in words."""
         from iat_nova.sim import bound, compare, compare_chart  # noqa: PLC0415 - compiles
 
         length_s = parsed_args.seconds or scenario.length_s
@@ -177,14 +201,15 @@ examples:
                 f"{scenario.name}: the bound in {parsed_args.bound} is of another length, "
                 "compression, scenario or version; search again with iat-nova simulate bound"
             )
-        with Progress(f"{scenario.name}: {{done}} of {{total}} runs") as progress:
+        with Progress(f"{at}: {{done}} of {{total}} runs") as progress:
             found = compare.compare(
                 scenario,
-                parsed_args.strategy or list(BUILT_IN),
+                strategies,
                 range(1, parsed_args.seeds + 1),
                 against=parsed_args.against,
                 seconds=parsed_args.seconds,
                 bound=None if best is None else best.pc,
+                kept_in=parsed_args.out / "runs",
                 executor=executor,
                 progress=progress,
             )

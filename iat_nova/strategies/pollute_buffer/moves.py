@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
@@ -32,9 +32,13 @@ Promise = tuple[float, Move]
 """What a move may bring, by what the counters show, and the move."""
 
 
-def candidates(view: View, plan: Plan) -> list[Promise]:
-    """Return the moves from a plan that may pay, the most promising first."""
-    found = [promise for promise in _all(view, plan) if promise[0] > WORTH]
+def candidates(view: View, plan: Plan, without: Set[str] = frozenset()) -> list[Promise]:
+    """Return the moves from a plan that may pay, the most promising first.
+
+    `without`: names of `FAMILIES` that are left out.
+    """
+    families = (family for name, family in FAMILIES.items() if name not in without)
+    found = [promise for family in families for promise in family(view, plan) if promise[0] > WORTH]
     return sorted(found, key=lambda promise: -promise[0])
 
 
@@ -52,20 +56,6 @@ def last(view: View, plan: Plan) -> Iterator[Promise]:
         if plan.low:
             what = message("buffer-not-lowest")
         yield 0.0, Move("layout", changed, what)
-
-
-def _all(view: View, plan: Plan) -> Iterator[Promise]:
-    yield from _apart(view, plan)
-    yield from _together(view, plan)
-    yield from _ones(view, plan)
-    yield from _size(view, plan)
-    yield from _ddio(view, plan)
-    yield from _io_apart(view, plan)
-    yield from _dca(view, plan)
-    yield from _lane(view, plan)
-    yield from _reach(view, plan)
-    yield from _lend(view, plan)
-    yield from _throttle(view, plan)
 
 
 def _apart(view: View, plan: Plan) -> Iterator[Promise]:
@@ -390,6 +380,25 @@ def _halved(view: View, plan: Plan, tenant: Tenant) -> int:
         if percent < felt_below:
             return percent
     return now
+
+
+FAMILIES: Mapping[str, Callable[[View, Plan], Iterator[Promise]]] = {
+    "topmost-ways": _apart,
+    "confine-all": _together,
+    "confine-single": _ones,
+    "buffer-size": _size,
+    "ddio-ways": _ddio,
+    "io-clear-of-ddio": _io_apart,
+    "port-dca": _dca,
+    "reserved-io-ways": _lane,
+    "reach-shared-ways": _reach,
+    "share-guaranteed-ways": _lend,
+    "memory-bandwidth": _throttle,
+}
+"""Moves by family. An equal promise goes to the family that is named first."""
+
+LOWEST = "buffer-lowest"
+"""The family of `last`, which a search tries after all others."""
 
 
 def has_classes(inventory: DomainInventory, plan: Plan) -> bool:

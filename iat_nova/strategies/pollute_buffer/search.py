@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from iat_nova.model import DomainInventory, Parameters
 from iat_nova.strategies.pollute_buffer import floors, moves
 from iat_nova.strategies.pollute_buffer import plan as plans
@@ -21,11 +23,15 @@ _MINUTE_S = 60.0
 
 
 def next_move(
-    state: State, inventory: DomainInventory, parameters: Parameters
+    state: State,
+    inventory: DomainInventory,
+    parameters: Parameters,
+    without: Set[str] = frozenset(),
 ) -> moves.Promise | None:
     """Return the next move worth a trial, with the gain that it promises (0.02 is 2 %).
 
-    The last one once the search has cost enough; None: the search is over.
+    The last one once the search has cost enough; None: the search is over. `without`: families of
+    moves that are left out.
     """
     if state.base is None:
         return None
@@ -50,9 +56,11 @@ def next_move(
     here = plans.layout(inventory, state.plan)
     found: list[moves.Promise] = []
     if state.trials < TRIALS and state.failed < FAILURES and state.lost <= LOSES:
-        found = moves.candidates(view, state.plan)
+        found = moves.candidates(view, state.plan, without)
         found.sort(key=lambda one: one[1].what in state.doubted)
-    for promise, move in (*found, *moves.last(view, state.plan)):
+    if moves.LOWEST not in without:
+        found += moves.last(view, state.plan)
+    for promise, move in found:
         if move.plan in known or move.what in state.refused:
             continue
         if (

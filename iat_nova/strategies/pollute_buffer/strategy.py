@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
@@ -41,13 +42,17 @@ SHORT_S = 5.0  # a load that lasts no longer ends before what trials find for it
 
 
 class PolluteBuffer:
-    """The strategy; see the package."""
+    """The strategy; see the package.
+
+    `without`: families of moves that are left out (`moves.FAMILIES`), to measure what each brings.
+    """
 
     state_type = State
     phases = tuple(phase.value for phase in Phase)
 
-    def __init__(self, parameters: Parameters) -> None:
+    def __init__(self, parameters: Parameters, *, without: Collection[str] = ()) -> None:
         self.parameters = parameters
+        self._without = frozenset(without)
 
     @staticmethod
     def thresholds(parameters: Parameters) -> tuple[Message, ...]:
@@ -190,7 +195,7 @@ class PolluteBuffer:
         seen = _looked(state, now)
         if now.at_s < seen.load_since_s + seen.calm_s:
             return seen, ()
-        found = search.next_move(seen, now.inventory, self.parameters)
+        found = search.next_move(seen, now.inventory, self.parameters, self._without)
         if seen.counted < search.FIRST_LOOKS and (found is None or found[0] < search.OBVIOUS):
             return seen, ()
         return self._on_trial(seen, found, ())
@@ -304,7 +309,7 @@ class PolluteBuffer:
         self, state: State, now: Now, steps: tuple[Step, ...]
     ) -> tuple[State, tuple[Step, ...]]:
         """Try the next move that may pay."""
-        found = search.next_move(state, now.inventory, self.parameters)
+        found = search.next_move(state, now.inventory, self.parameters, self._without)
         return self._on_trial(state, found, steps)
 
     def _on_trial(

@@ -62,6 +62,25 @@ class CurveTest(unittest.TestCase):
         self.assertAlmostEqual(2 * 2.3e9 / 3.0, load.instructions_per_s(5.0, 1.0))
 
 
+class DrawTest(unittest.TestCase):
+    """Hosts differ in what a miss costs."""
+
+    def test_a_miss_costs_the_same_on_a_host_and_not_on_another(self) -> None:
+        """From 46 to 299 cycles; changed loads keep what the host has."""
+        found = set()
+        for number in range(30):
+            first, *_, last = loop.phases(number, seed=5)
+            costs = {
+                load.miss_cycles for host in (*first.hosts, *last.hosts) for load in host.loads
+            }
+            self.assertEqual(1, len(costs))
+            found |= costs
+        self.assertEqual(30, len(found))
+        self.assertGreater(min(found), 45)
+        self.assertLess(max(found), 300)
+        self.assertGreater(max(found) / min(found), 3)
+
+
 class BestTest(unittest.TestCase):
     """The search finds what trying everything finds."""
 
