@@ -82,7 +82,7 @@ class Msr:
         try:
             data = self.pread(cpu, register)
         except OSError as error:
-            raise self._refusal(error, cpu, register, "read") from error
+            raise self._refusal(error, cpu, register) from error
         value: int = _VALUE.unpack(data)[0]
         return value
 
@@ -92,7 +92,7 @@ class Msr:
         try:
             self.pwrite(cpu, register, _VALUE.pack(value))
         except OSError as error:
-            raise self._refusal(error, cpu, register, f"write {value:#x}") from error
+            raise self._refusal(error, cpu, register, value) from error
 
     def close(self) -> None:
         """Give all descriptors back; they are opened anew when needed."""
@@ -106,13 +106,17 @@ class Msr:
             self._fds[cpu, flags] = fd
         return fd
 
-    def _refusal(self, error: OSError, cpu: int, register: int, what: str) -> MsrError:
+    def _refusal(
+        self, error: OSError, cpu: int, register: int, written: int | None = None
+    ) -> MsrError:
+        """Return why a register could not be read, or set to a value."""
         code = error.errno or 0
+        what = "read" if written is None else f"write {written:#x}"
         where = f"{self._root}/{cpu}/msr: register {register:#x}: {what}: {os.strerror(code)}"
-        return MsrError(where, code, self._advice(code, what))
+        return MsrError(where, code, self._advice(code, writing=written is not None))
 
-    def _advice(self, code: int, what: str) -> str:
-        if code in (errno.EPERM, errno.EACCES) and what.startswith("write"):
+    def _advice(self, code: int, *, writing: bool) -> str:
+        if writing and code in (errno.EPERM, errno.EACCES):
             setting = self._parameters / "allow_writes"
             if _text(setting) == "off":
                 return (
