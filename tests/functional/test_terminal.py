@@ -85,7 +85,14 @@ class TestProcess(CliCase):
     def top_ends_by(self, number):
         main_end, end = pty.openpty()
         before = termios.tcgetattr(end)
-        process = subprocess.Popen(self.command("top"), cwd=ROOT, stdin=end, stdout=end, stderr=end)
+        process = subprocess.Popen(
+            self.command("top"),
+            cwd=ROOT,
+            stdin=end,
+            stdout=end,
+            stderr=end,
+            env={**os.environ, "TERM": "xterm-256color"},
+        )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.read_until(main_end, "q quit")
