@@ -28,6 +28,15 @@ _KEYS = {
     "\x1b": "esc", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace",
     "\x04": "ctrl-d",
 }  # fmt: skip
+# One key each. A terminal that ignores the application mode, such as a serial console or PuTTY,
+# sends others than its terminfo says, which curses hands on letter by letter.
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])?|.", re.DOTALL)
+_TYPED = {key: name for key, name in _KEYS.items() if isinstance(key, str)} | {
+    f"\x1b{form}{letter}": name
+    for form in "[O"
+    for letter, name in zip("ABCDHF", ("up", "down", "right", "left", "home", "end"), strict=True)
+}
+_TYPED |= {"\x1b[1~": "home", "\x1b[4~": "end", "\x1b[5~": "page-up", "\x1b[6~": "page-down"}
 
 
 def possible() -> bool:
@@ -39,6 +48,11 @@ def possible() -> bool:
     except curses.error:  # no TERM, or an unknown one
         return False
     return curses.tigetstr("cup") is not None
+
+
+def named(typed: str) -> list[str]:
+    """Return the keys of a run of characters; an unknown sequence is one key without a meaning."""
+    return [_TYPED.get(one, one) for one in _SEQUENCE.findall(typed)]
 
 
 class Ended(Exception):
@@ -107,8 +121,12 @@ class FullScreen:
         if (front, back) not in self._pairs:
             if len(self._pairs) + 1 >= curses.COLOR_PAIRS:
                 return 0
-            self._pairs[front, back] = len(self._pairs) + 1
-            curses.init_pair(self._pairs[front, back], front, back)
+            number = len(self._pairs) + 1
+            try:
+                curses.init_pair(number, front, back)
+            except curses.error:  # a terminal without default colours
+                return 0
+            self._pairs[front, back] = number
         return curses.color_pair(self._pairs[front, back])
 
     def keys(self, timeout_s: float) -> list[str]:
@@ -125,14 +143,19 @@ class FullScreen:
                 if number == signal.SIGTSTP:
                     self._stop()
             return []
-        pressed = []
+        pressed: list[str] = []
+        typed = ""
         while ready:
             try:
                 key = self._window.get_wch()
             except curses.error:
                 break
-            if key != curses.KEY_RESIZE:
-                pressed.append(_KEYS.get(key, key if isinstance(key, str) else ""))
+            if isinstance(key, str):
+                typed += key
+            elif key != curses.KEY_RESIZE:
+                pressed += [*named(typed), _KEYS.get(key, "")]
+                typed = ""
+        pressed += named(typed)
         if ready and not pressed and select.select([sys.stdin], [], [], 0.0)[0]:
             return ["ctrl-d"]  # still ready, and nothing to read
         return pressed

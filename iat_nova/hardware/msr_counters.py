@@ -33,7 +33,9 @@ from iat_nova.hardware.topology import Topology
 _USER, _KERNEL, _ENABLE = 1 << 16, 1 << 17, 1 << 22
 _COUNTERS = range(4)
 _ENABLES = 0xF  # of PERF_GLOBAL_CTRL: the four counters
-_SELECTION = (1 << 34) - 1  # of PERFEVTSELn: written whole, with bits 32 and 33 (TSX) cleared
+_SELECTION = (
+    1 << 35
+) - 1  # of PERFEVTSELn: written whole; bits 32 and 33 are TSX, 34 adaptive PEBS
 
 
 class MsrCounters:

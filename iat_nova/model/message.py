@@ -52,8 +52,9 @@ def verbatim(text: str) -> Message:
 
 def as_message(said: str | Message | Exception) -> Message:
     """Return what a part says as a message: an error's own `message`, else the text verbatim."""
-    if isinstance(said, Exception):
-        said = getattr(said, "message", None) or str(said)
+    if isinstance(said, Exception):  # of a plug-in, perhaps: its attributes may be anything
+        own = getattr(said, "message", None)
+        said = own if isinstance(own, Message) else str(said)
     return said if isinstance(said, Message) else verbatim(said)
 
 
