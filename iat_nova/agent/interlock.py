@@ -159,7 +159,7 @@ class Interlock:
         self._journal.solved(Code.REFUSED, message("writes-accepted"))
 
     def look(self, facts: Facts) -> None:
-        """Look for other owners and foreign hands; put the host back where there are."""
+        """Restore the host where another program allocates cache or changed our settings."""
         self._tell_unrestored()
         self._wait_for(facts.waiting_for)
         problem = None

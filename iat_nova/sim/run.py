@@ -266,7 +266,7 @@ def _agent(
     options: Mapping[str, Any],
     first: bool,
 ) -> Agent:
-    """Join the real loop with the emulated hands and the scenario's tenants.
+    """Join the real loop with the emulated machine and the scenario's tenants.
 
     The `first` agent finds the scenario's masks; those after it find what was restored.
     """
