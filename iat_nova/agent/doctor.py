@@ -27,14 +27,31 @@ from iat_nova.hardware.monitor import offered
 from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.probe import Finding, Host, Level
 from iat_nova.inventory.host import read_host
-from iat_nova.model import CacheDomain, Facts
+from iat_nova.model import CacheDomain, Facts, Message, message
+from iat_nova.report import sentences
 from iat_nova.strategies import registry as strategies
 
-_SOURCES = {  # how a source's warnings begin -> its name, and what mends it
-    "libvirt": ("libvirt", "systemctl start libvirtd (or virtqemud); [iat] libvirt_uri"),
-    "OVSDB": (
-        "Open vSwitch",
-        "systemctl start openvswitch-switch; without one: [iat] ovsdb_connection = none",
+_LIBVIRT = ("libvirt", "systemctl start libvirtd (or virtqemud); [iat] libvirt_uri")
+_SWITCH = (
+    "Open vSwitch",
+    "systemctl start openvswitch-switch; without one: [iat] ovsdb_connection = none",
+)
+_SOURCES = {  # the code of a source's warning -> the source's name, and what mends it
+    **dict.fromkeys(("libvirt-problem", "libvirt-problem-since", "libvirt-unanswered"), _LIBVIRT),
+    **dict.fromkeys(
+        (
+            "ovsdb-not-connected",
+            "ovsdb-lost",
+            "ovsdb-not-followed",
+            "ovsdb-unavailable",
+            "ovsdb-busy",
+            "ovsdb-empty",
+            "ovsdb-columns-absent",
+            "ovsdb-unanswered",
+            "vswitchd-unanswered",
+            "switch-stale",
+        ),
+        _SWITCH,
     ),
 }
 _ANSWER_S = 30.0  # for which libvirt is waited: of many guests on a busy host it takes seconds
@@ -236,17 +253,19 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
     """Tell what libvirt and Open vSwitch show, or why they show nothing."""
     found = []
     silent = set()
-    waiting = {text.split()[0] for text in facts.waiting_for}
-    unanswered = [f"{text}: it has not answered" for text in facts.waiting_for]
-    for text in (*facts.warnings, *unanswered):
-        source = text.split()[0]
-        name, remedy = _SOURCES.get(source, ("inventory", None))
-        if text in unanswered and name in silent:
-            continue  # what is wrong with it was said
+    waiting = {_source(one)[0] for one in facts.waiting_for}
+    for one in (*facts.warnings, *facts.waiting_for):
+        name, remedy = _source(one)
+        said = one
+        if one in facts.waiting_for:
+            if name in silent:
+                continue  # what is wrong with it was said
+            said = message("source-not-answered", source=one)
+        elif one.code == "libvirt-problem":
+            said = Message("libvirt-problem-alone", one.values)
         silent.add(name)
-        state = text.removesuffix("; no guests have been seen yet")
-        level = Level.OBSERVE if source in waiting else Level.MISSING
-        found.append(Finding(name, level, state, remedy))
+        level = Level.OBSERVE if name in waiting else Level.MISSING
+        found.append(Finding(name, level, sentences.text(said), remedy))
     if "libvirt" not in silent:
         state = f"{len(facts.guests)} guests at {settings.libvirt_uri}"
         found.append(Finding("libvirt", Level.OK, state))
@@ -257,8 +276,13 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
         )
         found.append(Finding("Open vSwitch", Level.OK, state))
     warnings = facts.switch.warnings if facts.switch is not None else ()
-    told = [text for text in warnings if text not in facts.warnings]
+    told = [sentences.text(one) for one in warnings if one not in facts.warnings]
     return found + [Finding("virtual switch", Level.NOTE, text) for text in told]
+
+
+def _source(warning: Message) -> tuple[str, str | None]:
+    """Return which source a warning is of, and what mends it."""
+    return _SOURCES.get(warning.code, ("inventory", None))
 
 
 def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:

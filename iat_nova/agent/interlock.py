@@ -181,7 +181,7 @@ class Interlock:
             self._journal.tell(message(failure, event=as_message(event), **values))
         return event is not None
 
-    def _wait_for(self, sources: tuple[str, ...]) -> None:
+    def _wait_for(self, sources: tuple[Message, ...]) -> None:
         """Observe until each source has answered once: whose CPUs are whose is not known before."""
         waits = message("sources-unanswered", sources=sources) if sources else None
         self._tell(Code.SOURCE_UNANSWERED, waits, message("sources-answered"))

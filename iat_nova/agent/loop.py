@@ -192,13 +192,9 @@ class Agent:
         return classified
 
     def _warnings(self, facts: Facts, classified: Classified) -> tuple[Reason, ...]:
-        """Return what the policy, the host and the files have to complain of, each once."""
-        of_sources = {*facts.warnings, *(facts.switch.warnings if facts.switch else ())}
+        """Return the warnings of policy, host and files, each once."""
         found = [Reason(Code.POLICY_WARNING, verbatim(str(one))) for one in self.policy.warnings]
-        found += [
-            Reason(Code.SOURCE if text in of_sources else Code.TENANTS, verbatim(text))
-            for text in classified.warnings
-        ]
+        found += classified.warnings
         drift = self.drift(self.policy)
         if self.policies.refused:  # that it does not run was said, and why
             drift = tuple(one for one in drift if one.code != Code.POLICY_UNREAD)

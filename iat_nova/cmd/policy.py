@@ -19,7 +19,7 @@ from iat_nova.common.readers import POLICY_TESTS
 from iat_nova.inventory.host import time_of_day
 from iat_nova.model import CacheDomain, Facts, HostFacts
 from iat_nova.policy import DEFAULT_NAME, Policy, PolicyError, schema, trials
-from iat_nova.report import escape
+from iat_nova.report import escape, sentences
 from iat_nova.store.database import HistoryError
 
 COLUMNS = ("name", "class", "priority", "io", "domain", "ways", "reason", "warnings")
@@ -125,7 +125,7 @@ examples:
                 number,
                 f"{tenant.ways.min}/{tenant.ways.initial}/{tenant.ways.max}",
                 classified.reasons.get(tenant.id),
-                list(tenant.warnings),
+                list(map(sentences.text, tenant.warnings)),
             )
             for number, inventory in sorted(classified.domains.items())
             for tenant in inventory.tenants

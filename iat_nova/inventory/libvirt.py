@@ -25,7 +25,7 @@ from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.inventory.pinning import Placement
 from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
 from iat_nova.inventory.vcpus import VcpuWatch
-from iat_nova.model import Attachment, Guest
+from iat_nova.model import Attachment, Guest, Message, message, verbatim
 
 ANSWER_S = 1.0  # what the loop can spare; keep-alives take 20 s to find a dead libvirtd
 SLOW_S = 60.0  # a reading that takes longer is shown: the picture is older than twice the timer
@@ -95,7 +95,7 @@ class LibvirtSource:
         self._on_hint: Callable[[], None] = lambda: None
         self._session: _Session | None = None
         self._vcpus = VcpuWatch(self._resized)
-        self._problem: str | None = None  # of the last reading
+        self._problem: Message | None = None  # of the last reading
         self._last: tuple[Guest, ...] = ()
         self._last_seen_s: float | None = None  # wall clock
 
@@ -110,19 +110,22 @@ class LibvirtSource:
         self._link.close()
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Message, ...]:
         """What is wrong with the source as a whole now."""
         problem = self._link.problem or self._problem
         if problem is None:
             return ()
-        return (f"libvirt at {self._link.uri}: {problem}; {self._as_of()}",)
+        uri, seen_s = self._link.uri, self._last_seen_s
+        if seen_s is None:
+            return (message("libvirt-problem", uri=uri, problem=problem),)
+        return (message("libvirt-problem-since", uri=uri, problem=problem, seen_s=seen_s),)
 
     @property
-    def waiting_for(self) -> str | None:
+    def waiting_for(self) -> Message | None:
         """What has never answered and must, before anything is known of this host."""
         if self._last_seen_s is not None:
             return None
-        return f"libvirt at {self._link.uri} ([iat] libvirt_uri)"
+        return message("libvirt-unanswered", uri=self._link.uri)
 
     def guests(self, online: frozenset[int]) -> tuple[Guest, ...]:
         """Return all guests; `online` are the host's CPUs on which anything can run."""
@@ -138,7 +141,7 @@ class LibvirtSource:
             return self._unanswered(self._session)
         except libvirt.libvirtError as error:
             # Should the connection have died, the link learns of it by itself.
-            self._problem = str(error)
+            self._problem = verbatim(str(error))
             return self._stale()
         self._problem = None
         resizable = (domain for domain in reading.domains if domain.resizable)
@@ -150,9 +153,9 @@ class LibvirtSource:
     def _unanswered(self, session: _Session) -> tuple[Guest, ...]:
         """Return the last picture, marked where libvirt answers nothing at all."""
         if session.silent_s >= self._answer_s:
-            self._problem = "libvirtd is not responding"
+            self._problem = message("libvirt-silent")
             return self._stale()
-        slow = f"libvirtd is slow: a reading takes more than {SLOW_S:g} s"
+        slow = message("libvirt-slow", slow_s=SLOW_S)
         self._problem = slow if session.takes_s >= SLOW_S else None
         return self._last
 

@@ -13,6 +13,7 @@ import libvirt
 from iat_nova.inventory import libvirt_host
 from iat_nova.inventory.libvirt_events import EVENT_LOOP, EventLoop, not_lost
 from iat_nova.inventory.libvirt_host import ThisHost
+from iat_nova.model import Message, message, verbatim
 
 _log = logging.getLogger(__name__)
 
@@ -26,10 +27,10 @@ _EVENTS = (
     libvirt.VIR_DOMAIN_EVENT_ID_JOB_COMPLETED,
 )
 _REASONS = {
-    libvirt.VIR_CONNECT_CLOSE_REASON_ERROR: "the connection failed",
-    libvirt.VIR_CONNECT_CLOSE_REASON_EOF: "libvirtd closed the connection",
-    libvirt.VIR_CONNECT_CLOSE_REASON_KEEPALIVE: "libvirtd did not answer keep-alives",
-    libvirt.VIR_CONNECT_CLOSE_REASON_CLIENT: "the connection was closed here",
+    libvirt.VIR_CONNECT_CLOSE_REASON_ERROR: message("libvirt-failed"),
+    libvirt.VIR_CONNECT_CLOSE_REASON_EOF: message("libvirt-closed-by-server"),
+    libvirt.VIR_CONNECT_CLOSE_REASON_KEEPALIVE: message("libvirt-keepalive"),
+    libvirt.VIR_CONNECT_CLOSE_REASON_CLIENT: message("libvirt-closed-here"),
 }
 
 
@@ -58,7 +59,7 @@ class LibvirtLink:
     ) -> None:
         self.uri = uri
         self.connection: Any | None = None  # libvirt.virConnect, which has no types
-        self.problem: str | None = "not connected yet"
+        self.problem: Message | None = message("libvirt-not-connected")
         self._backoff_s = backoff_s
         self._wait_s = backoff_s[0]
         self._keepalive = keepalive
@@ -108,7 +109,7 @@ class LibvirtLink:
             self.connection = self._connect()
         except (libvirt.libvirtError, OtherHostError) as error:
             self._give_back()  # else the end of this connection would count as one more failure
-            self._fail(str(error))
+            self._fail(verbatim(str(error)), str(error))
         else:
             self.problem = None
             self._wait_s = self._backoff_s[0]
@@ -143,12 +144,13 @@ class LibvirtLink:
         """Note the loss; the dead connection may not be touched in here."""
         if self._closing or self._open is None or connection is not self._open[0]:
             return
-        self._fail(_REASONS.get(reason, f"the connection closed (reason {reason})"))
+        closed = message("libvirt-closed", reason=reason)
+        self._fail(_REASONS.get(reason, closed), f"the connection closed (reason {reason})")
         self._on_hint()
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: Message, logged: str) -> None:
         if why != self.problem:  # one line an outage, not one an attempt
-            _log.warning("libvirt at %s: %s; trying again", self.uri, why)
+            _log.warning("libvirt at %s: %s; trying again", self.uri, logged)
         self.connection = None
         self.problem = why
         self._loop.call_later(self._wait_s, self._attempt)

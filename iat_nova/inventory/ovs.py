@@ -20,7 +20,7 @@ from iat_nova.common.untrusted import bounded_int, shortened
 from iat_nova.inventory import ovs_rpc, pmd, pmd_stats
 from iat_nova.inventory.ovsdb import Follower, Rows
 from iat_nova.inventory.traffic import Traffic
-from iat_nova.model import PmdThread, SwitchPort, VirtualSwitch
+from iat_nova.model import Message, PmdThread, SwitchPort, VirtualSwitch, message
 
 DATABASE = "Open_vSwitch"
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -42,10 +42,6 @@ _RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
 Statistics = tuple[int | None, int | None]
 """A port's packets, received and sent, and what it dropped; None: not counted."""
 
-_TOO_OLD = (
-    "Open vSwitch before 2.10: how busy its PMD threads are is not known, as its statistics have "
-    "other counts; upgrade it"
-)
 # What of a port's statistics counts dropped packets, none of them twice: those have in them what
 # rx_missed_errors and ovs_*_drops tell apart (Open vSwitch, lib/netdev-dpdk.c).
 _DROPS = frozenset(("rx_dropped", "tx_dropped"))
@@ -90,7 +86,7 @@ class OvsSource:
         self._pmd_stats = pmd_stats.PmdStats()
         self._absence = pmd.Absence()
         self._drops = Traffic()
-        self._warnings: tuple[str, ...] = ()
+        self._warnings: tuple[Message, ...] = ()
 
     def start(self, on_hint: Callable[[], None]) -> None:
         """Begin to follow the database; `on_hint` is called, in other threads, at each change.
@@ -104,21 +100,18 @@ class OvsSource:
         self._follower.close()
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Message, ...]:
         """What was wrong with this source when `switch` was last called."""
         return self._warnings
 
     @property
-    def waiting_for(self) -> str | None:
+    def waiting_for(self) -> Message | None:
         """What has never answered and must, before anything is known of this host."""
         if self._answered and not self._told_pmd:
-            return (
-                f"OVSDB at {self._address}: ovs-vswitchd, for the CPUs of its PMD threads ([iat] "
-                "vswitchd_control, or other_config:pmd-cpu-mask)"
-            )
+            return message("vswitchd-unanswered", address=self._address)
         if self._answered:
             return None
-        return f"OVSDB at {self._address} ([iat] ovsdb_connection; none: no Open vSwitch here)"
+        return message("ovsdb-unanswered", address=self._address)
 
     def switch(self) -> VirtualSwitch | None:
         """Return the full picture; None: there is no Open vSwitch, or it was never reached.
@@ -130,14 +123,14 @@ class OvsSource:
         with self._follower.rows(self._timeout_s / 2) as rows:
             picture = None if rows is None else read_tables(rows)
         if picture is None or trouble is not None:
-            return self._stale(trouble or f"OVSDB at {self._address}: its tables are busy")
+            return self._stale(trouble or message("ovsdb-busy", address=self._address))
         self._answered = True
         absent = self._absent_columns()
         if picture.other_config is None:
             # Without this row ovs-vswitchd does nothing, with anything else in the database.
             self._warnings = (
                 *absent,
-                f"OVSDB at {self._address} has no row in Open_vSwitch; run ovs-vsctl init",
+                message("ovsdb-empty", address=self._address),
             )
             self._last = None
             self._told_pmd = True
@@ -148,20 +141,19 @@ class OvsSource:
         self._told_pmd |= not userspace or self._last.pmd_source is not None
         return self._last
 
-    def _stale(self, trouble: str) -> VirtualSwitch | None:
+    def _stale(self, trouble: Message) -> VirtualSwitch | None:
         if self._last is None:
             self._warnings = (trouble,)
             return None
-        trouble += "; the last picture of the virtual switch is kept"
+        trouble = message("switch-stale", trouble=trouble)
         self._warnings = (trouble,)
         return dataclasses.replace(self._last, warnings=(*self._last.warnings, trouble))
 
-    def _absent_columns(self) -> tuple[str, ...]:
+    def _absent_columns(self) -> tuple[Message, ...]:
         absent = self._follower.absent
         if not absent:
             return ()
-        names = ", ".join(absent)
-        return (f"OVSDB at {self._address}: its schema has no {names}; taken as unknown",)
+        return (message("ovsdb-columns-absent", address=self._address, columns=absent),)
 
     def _complete(self, picture: Tables, deadline: float) -> VirtualSwitch:
         warnings = picture.warnings
@@ -175,7 +167,7 @@ class OvsSource:
                     for packets, drops in (counted.get(port.name, (None, None)),)
                 )
             except ovs_rpc.OvsUnavailableError as error:
-                warnings += (f"the ports' packets were not counted: {error}",)
+                warnings += (message("ports-uncounted", error=str(error)),)
         found = pmd.PmdCpus((), None)
         threads: tuple[PmdThread, ...] = ()
         if USERSPACE in picture.bridges.values():
@@ -203,13 +195,13 @@ class OvsSource:
         known = [rate for rate in rates if rate is not None]
         return sum(known) if known else None
 
-    def _threads(self, deadline: float) -> tuple[tuple[PmdThread, ...], tuple[str, ...]]:
+    def _threads(self, deadline: float) -> tuple[tuple[PmdThread, ...], tuple[Message, ...]]:
         """Return what the PMD threads did, and a warning where ovs-vswitchd is too old to tell."""
         try:
             text = self._ask(pmd_stats.METHOD, deadline)
         except ovs_rpc.OvsUnavailableError:
             return (), ()  # its CPUs are known, and nothing is decided by this
-        old = (_TOO_OLD,) if pmd_stats.too_old(text) else ()
+        old = (message("switch-too-old"),) if pmd_stats.too_old(text) else ()
         return self._pmd_stats.update(time.monotonic(), text), old
 
     def _statistics(self, deadline: float) -> dict[str, Statistics]:
@@ -251,7 +243,7 @@ class Tables:
     other_config: Mapping[str, str] | None
     bridges: Mapping[str, str]
     ports: tuple[SwitchPort, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
 
 
 def read_tables(rows: Rows) -> Tables:
@@ -260,7 +252,7 @@ def read_tables(rows: Rows) -> Tables:
     other_config = None if root is None else dict(getattr(root, "other_config", {}))
     bridges: dict[str, str] = {}
     ports: list[SwitchPort] = []
-    warnings: list[str] = []
+    warnings: list[Message] = []
     for bridge in rows.get("Bridge", ()):
         name = getattr(bridge, "name", "")
         # An empty datapath_type is how the kernel's datapath, the default, is written.
@@ -270,12 +262,12 @@ def read_tables(rows: Rows) -> Tables:
                 ports.append(_port(interface, name, warnings))
     dpdk_wanted = (other_config or {}).get("dpdk-init", "").lower() == "true"
     if dpdk_wanted and not getattr(root, "dpdk_initialized", True):
-        warnings.append("DPDK is configured but was not started; see ovs-vswitchd's log")
+        warnings.append(message("dpdk-not-started"))
     ports.sort(key=lambda port: (port.bridge, port.name))
     return Tables(other_config, dict(sorted(bridges.items())), tuple(ports), tuple(warnings))
 
 
-def _port(interface: Any, bridge: str, warnings: list[str]) -> SwitchPort:
+def _port(interface: Any, bridge: str, warnings: list[Message]) -> SwitchPort:
     name = getattr(interface, "name", "")
     ids = getattr(interface, "external_ids", {})
     options = getattr(interface, "options", {})
@@ -286,8 +278,10 @@ def _port(interface: Any, bridge: str, warnings: list[str]) -> SwitchPort:
         if number is not None:
             numbers[key] = number
         elif key in options:
-            text = f"options:{key} {shortened(value)!r} is not a number up to {_MOST}"
-            warnings.append(f"port {name}: {text}")
+            given = shortened(value)
+            warnings.append(
+                message("port-option-invalid", port=name, option=key, value=given, most=_MOST)
+            )
     mtu = getattr(interface, "mtu", None)
     return SwitchPort(
         name=name,

@@ -24,6 +24,7 @@ from ovsdbapp.backend.ovs_idl import vlog
 
 from iat_nova.common.untrusted import shortened
 from iat_nova.inventory import ovs_rpc
+from iat_nova.model import Message, message
 
 LOG = logging.getLogger(__name__)
 Rows = Mapping[str, Sequence[Any]]
@@ -71,7 +72,7 @@ class Follower:
         self._retry_s = retry_s
         self._hint: Callable[[], None] = _nothing
         self._connection: Any = None  # ovsdbapp's Connection; assigned whole, read without a lock
-        self._trouble: str | None = f"OVSDB at {address}: not connected yet"
+        self._trouble: Message | None = message("ovsdb-not-connected", address=address)
         self._reported = False
         self._absent: tuple[str, ...] = ()
         self._closing = threading.Event()
@@ -98,13 +99,13 @@ class Follower:
         self._drop()
 
     @property
-    def trouble(self) -> str | None:
+    def trouble(self) -> Message | None:
         """What keeps the copy from being up to date; None: nothing does."""
         connection = self._connection
         if connection is not None and not connection.idl.following:
-            return f"OVSDB at {self._address}: connection lost"
+            return message("ovsdb-lost", address=self._address)
         if self._tried.is_set() and not (self._thread.is_alive() or self._closing.is_set()):
-            return f"OVSDB at {self._address}: no longer followed, see the log; restart the agent"
+            return message("ovsdb-not-followed", address=self._address)
         return self._trouble
 
     @property
@@ -138,17 +139,17 @@ class Follower:
 
     def _reopen(self) -> None:
         if self._connection is not None:
-            self._trouble = f"OVSDB at {self._address}: connection lost"
+            self._trouble = message("ovsdb-lost", address=self._address)
         self._drop()
         try:
             connection, absent = self._open()
         except ovs_rpc.OvsUnavailableError as error:
-            self._failed(f"OVSDB at {error}")
+            self._failed(message("ovsdb-unavailable", error=str(error)), str(error))
             return
         except Exception as error:  # the boundary of this thread: a schema nobody thought of, say
             LOG.debug("OVSDB at %s", self._address, exc_info=True)
-            text = shortened(str(error), 200)
-            self._failed(f"OVSDB at {self._address}: {type(error).__name__}: {text}")
+            text = f"{self._address}: {type(error).__name__}: {shortened(str(error), 200)}"
+            self._failed(message("ovsdb-unavailable", error=text), text)
             return
         self._absent = absent
         self._trouble = None
@@ -157,10 +158,10 @@ class Follower:
         LOG.info("OVSDB at %s: connected", self._address)
         self._hint()
 
-    def _failed(self, trouble: str) -> None:
+    def _failed(self, trouble: Message, logged: str) -> None:
         before, self._trouble = self._trouble, trouble
         if not self._reported:  # one line an outage
-            LOG.warning("%s; trying again every %g s", trouble, self._retry_s)
+            LOG.warning("OVSDB at %s; trying again every %g s", logged, self._retry_s)
             self._reported = True
         if trouble != before:
             self._hint()  # what was known has become stale, or is missing for another reason

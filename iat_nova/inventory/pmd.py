@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.common.untrusted import shortened
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
+from iat_nova.model import Message, message
 
 _MASK = re.compile(r"(?:0[xX])?(?=[0-9a-fA-F])0*([0-9a-fA-F]*)")
 _RXQ_SHOW = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):", re.MULTILINE)
@@ -44,7 +45,7 @@ class PmdCpus:
 
     cpus: tuple[int, ...]
     source: str | None  # pmd-cpu-mask, pmd-rxq-show, threads, ended
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
     ended: bool = False
 
 
@@ -60,12 +61,11 @@ class Absence:
             self._since_s = None
             return found
         since_s = self._since_s = now_s if self._since_s is None else self._since_s
-        remedy = "Start ovs-vswitchd, or remove other_config:pmd-cpu-mask"
-        cpus = f"ovs-vswitchd does not run: CPUs {format_cpus(found.cpus)}"
+        cpus = format_cpus(found.cpus)
         if now_s - since_s < KEPT_S:
-            kept = f"{cpus} of its pmd-cpu-mask are kept for it for {KEPT_S:g} s. {remedy}"
+            kept = message("pmd-cpus-kept", cpus=cpus, kept_s=KEPT_S)
             return dataclasses.replace(found, warnings=(*found.warnings, kept))
-        given = f"{cpus} of its pmd-cpu-mask are the host's until it does. {remedy}"
+        given = message("pmd-cpus-given", cpus=cpus)
         return PmdCpus((), "ended", (*found.warnings, given), ended=True)
 
 
@@ -87,15 +87,11 @@ def find(
         threads = cpus_of_threads(proc_root)
         if threads is not None:
             return PmdCpus(threads, "threads", warnings)
-        unknown = (
-            f"the PMD threads' CPUs are unknown: ovs-vswitchd's control socket: {error}; "
-            f"and no ovs-vswitchd is seen in {proc_root}. Set other_config:pmd-cpu-mask or "
-            "[iat] vswitchd_control"
-        )
+        unknown = message("pmd-cpus-unknown", error=str(error), proc_root=str(proc_root))
         return PmdCpus((), None, (*warnings, unknown))
 
 
-def _masked(other_config: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _masked(other_config: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[Message, ...]]:
     """Return the CPUs of the mask, and what is wrong with it; none where DPDK is off."""
     mask = other_config.get("pmd-cpu-mask")
     # dpdk-init=try starts DPDK as well, but survives its failure.
@@ -104,7 +100,7 @@ def _masked(other_config: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[str
     try:
         return parse_mask(mask), ()
     except ValueError as error:
-        return (), (f"other_config:pmd-cpu-mask: {error}",)
+        return (), (message("pmd-mask-invalid", error=str(error)),)
 
 
 def parse_mask(text: str) -> tuple[int, ...]:

@@ -19,8 +19,10 @@ from iat_nova.model import (
     Facts,
     Guest,
     HostFacts,
+    Message,
     SwitchPort,
     VirtualSwitch,
+    message,
 )
 
 _BOUND = 10  # a burst is passed on after this many quiet spans at the latest
@@ -30,11 +32,11 @@ class Source(Protocol):
     """What every source can: call `on_hint` from any thread when something has changed."""
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Message, ...]:
         """What is wrong with the source as a whole now."""
 
     @property
-    def waiting_for(self) -> str | None:
+    def waiting_for(self) -> Message | None:
         """What has never answered yet and is not known to be empty; None: it has answered."""
 
     def start(self, on_hint: Callable[[], None]) -> None:
@@ -128,14 +130,14 @@ class Inventory:
             switch=switch,
             warnings=(
                 *host_warnings,
-                *(text for source in sources for text in source.warnings),
+                *(warning for source in sources for warning in source.warnings),
                 *(
-                    f"{part.what} cannot be read ({part.error}); what was known last stays"
+                    message("last-good-kept", what=part.what, error=part.error)
                     for part in parts
                     if part.error is not None
                 ),
             ),
-            waiting_for=tuple(source.waiting_for for source in sources if source.waiting_for),
+            waiting_for=tuple(one for source in sources if (one := source.waiting_for) is not None),
         )
 
     def _read_switch(self) -> VirtualSwitch | None:
@@ -157,7 +159,7 @@ class Inventory:
             return (self._guest_source,)
         return (self._guest_source, self._switch_source)
 
-    def _read_host(self) -> tuple[HostFacts, tuple[str, ...]]:
+    def _read_host(self) -> tuple[HostFacts, tuple[Message, ...]]:
         if isinstance(self._host_source, HostFacts):
             return self._host_source, ()
         try:
@@ -165,7 +167,7 @@ class Inventory:
         except (OSError, ValueError) as error:
             if self._host is None:
                 raise
-            return self._host, (f"the host's facts are stale: {error}",)
+            return self._host, (message("host-stale", error=str(error)),)
         return self._host, ()
 
     def _join(self, guest: Guest, ports: Sequence[SwitchPort]) -> tuple[Attachment, ...]:

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 
+from iat_nova.model.message import Message
 from iat_nova.model.ways import WayMask
 
 
@@ -164,7 +165,7 @@ class VirtualSwitch:
     ports: tuple[SwitchPort, ...]
     pmd_cpus: tuple[int, ...]
     pmd_source: str | None = None  # pmd-cpu-mask, pmd-rxq-show, threads, ended
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
     pmd_threads: tuple[PmdThread, ...] = ()
     drops_per_s: float | None = None
 
@@ -324,8 +325,8 @@ class Facts:
     host: HostFacts
     guests: tuple[Guest, ...]
     switch: VirtualSwitch | None
-    warnings: tuple[str, ...] = ()
-    waiting_for: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
+    waiting_for: tuple[Message, ...] = ()
 
     @property
     def lasting(self) -> Facts:

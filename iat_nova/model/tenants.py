@@ -9,6 +9,7 @@ import math
 from collections import Counter
 
 from iat_nova.model.facts import CacheDomain, DeviceModel
+from iat_nova.model.message import Message
 
 
 class Priority(enum.StrEnum):
@@ -103,7 +104,7 @@ class Tenant:
     project: str | None = None
     devices: tuple[str, ...] = ()
     members: tuple[str, ...] = ()  # of the pool: the guests' names
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
     bandwidth_min: int = 100
     emulator_cpus: tuple[int, ...] = ()
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 
 from iat_nova.model import Facts, HostFacts, Parameters
+from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import effective, guarantee
 from iat_nova.policy.classify import Classified, classify
 from iat_nova.policy.compile import compile_policy
@@ -73,7 +74,8 @@ class Policy:
         """Turn facts into tenants a cache domain. `io_before` is the last result's `io`."""
         classified = classify(self.rules, seen, io_before)
         promised = guarantee.warnings(seen, classified.domains, self.rules, self.parameters)
-        return dataclasses.replace(classified, warnings=(*classified.warnings, *promised))
+        found = (Reason(Code.TENANTS, one) for one in promised)
+        return dataclasses.replace(classified, warnings=(*classified.warnings, *found))
 
 
 def default(host: HostFacts) -> Policy:

@@ -17,12 +17,16 @@ from iat_nova.model import (
     Facts,
     Guest,
     HostFacts,
+    Message,
     Priority,
     Tenant,
     TenantKind,
     VirtualSwitch,
     WayRequest,
+    message,
+    verbatim,
 )
+from iat_nova.model.reasons import Code, Reason
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io, Wishes
 from iat_nova.policy.owners import POOL, STACK, Owners, guest_id, owners_of, shared_devices
@@ -44,7 +48,7 @@ class Classified:
 
     domains: Mapping[int, DomainInventory]
     io: Mapping[str, bool]
-    warnings: tuple[str, ...]
+    warnings: tuple[Reason, ...]
     reasons: Mapping[str, str]
 
 
@@ -59,7 +63,7 @@ class _Verdict:
     io: bool
     io_asked: bool  # the flavor or the class says so; not found out
     reason: str
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
 
 
 def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Classified:
@@ -78,24 +82,28 @@ def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Class
     }
     important = {key for key, verdict in verdicts.items() if verdict.priority is Priority.PC}
     owners = owners_of(facts, guests, important)
-    warnings = [*facts.warnings, *owners.warnings]
+    warnings = list(owners.warnings)
     reasons = {key: verdict.reason for key, verdict in verdicts.items()}
     reasons |= _own_reasons(rules, facts.switch)
     domains = {}
-    for found in facts.host.domains:
-        domain = dataclasses.replace(found, reserved_ways=found.reserving(rules.reserved_ways))
+    for seen in facts.host.domains:
+        domain = dataclasses.replace(seen, reserved_ways=seen.reserving(rules.reserved_ways))
         tenants = _tenants(rules, facts, domain, verdicts, owners)
         domains[domain.id] = DomainInventory(domain, tenants)
         warnings += _shortages(domain, tenants)
     warnings += _not_limited(domains.values())
+    of_switch: tuple[Message, ...] = ()
     if facts.switch is not None and not any(
         tenant.kind is TenantKind.STACK
         for inventory in domains.values()
         for tenant in inventory.tenants
     ):
-        warnings += facts.switch.warnings
+        of_switch = facts.switch.warnings
+    found = [Reason(Code.SOURCE, one) for one in facts.warnings]
+    found += [Reason(Code.TENANTS, one) for one in warnings]
+    found += [Reason(Code.SOURCE, one) for one in of_switch]
     io = {key: verdict.io for key, verdict in verdicts.items()}
-    return Classified(domains, io, tuple(warnings), reasons)
+    return Classified(domains, io, tuple(found), reasons)
 
 
 # ---------------------------------------------------------------------- one guest
@@ -106,20 +114,17 @@ def _judge(
     guest: Guest,
     io_before: bool | None,
     domains: tuple[int, ...],
-    notes: Iterable[str],
+    notes: Iterable[Message],
 ) -> _Verdict:
     known, source = _extra_specs(rules, guest)
     specs = known or {}
     rule, why = _class_of(rules, Asked(guest, specs, domains))
     wishes = extra_specs.parse(specs)
-    warnings = [*guest.warnings, *notes, *wishes.problems]
+    warnings = [*map(verbatim, guest.warnings), *notes, *map(verbatim, wishes.problems)]
     if known is None and rule is rules.default:
-        warnings.append(
-            f"the extra specs of flavor {guest.flavor or '(unknown)'} are not known; name the "
-            "flavor under flavors: in the policy, or match it in a class"
-        )
+        warnings.append(message("extra-specs-unknown", flavor=guest.flavor or "(unknown)"))
     if guest.cachetune:
-        warnings.append("libvirt allocates cache to it (cachetune): the host is only observed")
+        warnings.append(message("guest-tuned"))
     priority = Priority(wishes.priority) if wishes.priority else rule.priority
     asked = wishes.io or rule.io
     io, io_why = _io(rules, guest, asked, io_before)
@@ -235,7 +240,7 @@ def _guest(
     domain: CacheDomain,
     dedicated: tuple[int, ...],
     emulator: tuple[int, ...],
-    notes: Iterable[str],
+    notes: Iterable[Message],
 ) -> Tenant:
     guest = verdict.guest
     # Ways are guaranteed where vCPUs run; emulator threads alone need none of another cache.
@@ -261,7 +266,7 @@ def _guest(
     )
 
 
-def _ddio_reaches(guest: Guest, domain: CacheDomain) -> tuple[bool, tuple[str, ...]]:
+def _ddio_reaches(guest: Guest, domain: CacheDomain) -> tuple[bool, tuple[Message, ...]]:
     """Tell whether DDIO of this domain can serve a guest, and warn of devices it does not serve.
 
     DDIO fills the LLC of the device's socket, wherever the guest runs.
@@ -270,9 +275,7 @@ def _ddio_reaches(guest: Guest, domain: CacheDomain) -> tuple[bool, tuple[str, .
     fast = [a for a in guest.attachments if a.model is DeviceModel.SLICING]
     far = [a for a in fast if nodes and a.numa_node is not None and a.numa_node not in nodes]
     warnings = tuple(
-        f"{a.device} is on NUMA node {a.numa_node}, these CPUs are not: DDIO fills the "
-        "other socket's LLC"
-        for a in far
+        message("device-elsewhere", device=a.device, numa_node=a.numa_node) for a in far
     )
     others = len(far) < sum(a.model is not DeviceModel.NONE for a in guest.attachments)
     return others or not far, warnings
@@ -294,16 +297,19 @@ def _pool(
     for member in members:
         name = member.guest.display_name
         if guest_id(member.guest) not in owners.dedicated:  # else its own tenant shows them
-            warnings += [f"{name}: {warning}" for warning in member.warnings]
+            warnings += [
+                message("member-warning", name=name, warning=one) for one in member.warnings
+            ]
             if member.wishes.llc_ways or member.wishes.llc_ways_max:
-                warnings.append(
-                    f"{name}: its flavor asks for LLC ways of its own; it floats, so the pool's "
-                    "count for it"
-                )
+                warnings.append(message("member-ways-unused", name=name))
             if member.priority is not priority:
                 warnings.append(
-                    f"{name} is {member.priority} and floats, so it gets the pool's priority "
-                    f"{priority} (pool.priority)"
+                    message(
+                        "member-priority-unused",
+                        name=name,
+                        asked=str(member.priority),
+                        priority=str(priority),
+                    )
                 )
     return Tenant(
         id=POOL,
@@ -349,7 +355,7 @@ def _in(cpus: Iterable[int], here: frozenset[int]) -> tuple[int, ...]:
 
 def _request(
     bounds: WayBounds, domain: CacheDomain, wishes: Wishes
-) -> tuple[WayRequest, tuple[str, ...]]:
+) -> tuple[WayRequest, tuple[Message, ...]]:
     """Fit way bounds and a flavor's wishes into a domain; tell when it has fewer."""
     least, initial, most = bounds.min, bounds.initial, bounds.max
     if wishes.llc_ways is not None:
@@ -359,9 +365,9 @@ def _request(
         most = wishes.llc_ways_max
         least, initial = min(least, most), min(initial, most)
     usable = domain.ways - domain.reserved_ways.count
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
     if least > usable:
-        warnings = (f"is guaranteed {least} ways, the LLC has {usable} for tenants",)
+        warnings = (message("guaranteed-too-many", ways=least, usable=usable),)
 
     def fit(ways: int) -> int:
         return max(min(ways, usable), min(domain.min_ways, usable), 1)
@@ -371,27 +377,24 @@ def _request(
     return WayRequest(fit(least), fit(initial), fit(most), promised), warnings
 
 
-def _shortages(domain: CacheDomain, tenants: Iterable[Tenant]) -> list[str]:
+def _shortages(domain: CacheDomain, tenants: Iterable[Tenant]) -> list[Message]:
     """Warn where guaranteed ways do not fit side by side, PC tenants first."""
     tenants = tuple(tenants)
     usable = domain.ways - domain.reserved_ways.count
     served_first = sum(t.ways.min for t in tenants if t.priority is not Priority.BE)
     everyone = sum(t.ways.min for t in tenants)
     if served_first > usable:
-        who = "PC tenants and the stack"
+        code = "guaranteed-together-critical"
         total = served_first
     elif everyone > usable:
-        who = "the tenants"
+        code = "guaranteed-together"
         total = everyone
     else:
         return []
-    return [
-        f"cache domain {domain.id}: {who} are guaranteed {total} ways together, the LLC has "
-        f"{usable} for tenants: some will share"
-    ]
+    return [message(code, domain=domain.id, ways=total, usable=usable)]
 
 
-def _not_limited(domains: Iterable[DomainInventory]) -> list[str]:
+def _not_limited(domains: Iterable[DomainInventory]) -> list[Message]:
     """Warn, once, where the policy's least memory bandwidth cannot be turned into a limit."""
     unknown = (
         one
@@ -401,10 +404,7 @@ def _not_limited(domains: Iterable[DomainInventory]) -> list[str]:
     asked = {t.class_name for one in unknown for t in one.tenants if t.bandwidth_min < UNLIMITED}
     if not asked:
         return []
-    return [
-        f"bandwidth_min of {', '.join(sorted(asked))}: this CPU limits memory bandwidth in GB/s, "
-        "and how many are 100 % is not known: nothing is limited; set [iat] memory_bandwidth_gbps"
-    ]
+    return [message("bandwidth-unlimited", classes=tuple(sorted(asked)))]
 
 
 def _own_reasons(rules: Rules, switch: VirtualSwitch | None) -> dict[str, str]:

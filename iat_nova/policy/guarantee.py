@@ -17,10 +17,12 @@ from iat_nova.model import (
     DomainInventory,
     Facts,
     HostFacts,
+    Message,
     Parameters,
     Priority,
     TenantKind,
     WayMask,
+    message,
 )
 from iat_nova.nova import extra_specs
 from iat_nova.policy.owners import guest_id
@@ -125,7 +127,7 @@ def warnings(
     domains: Mapping[int, DomainInventory],
     rules: Rules,
     parameters: Parameters,
-) -> tuple[str, ...]:
+) -> tuple[Message, ...]:
     """Tell where guests were promised more than there is, and flavors that contradict themselves.
 
     `domains` are the tenants that were made of `facts`.
@@ -172,31 +174,35 @@ def _promises(facts: Facts, rules: Rules) -> dict[str, _Promise]:
     return found
 
 
-def _disagreements(promises: Iterable[_Promise]) -> Iterable[str]:
+def _disagreements(promises: Iterable[_Promise]) -> Iterable[Message]:
     """Yield one warning a flavor whose two numbers are not the same."""
     flavors = {promise.flavor: promise for promise in promises}
     for name, promise in sorted(flavors.items()):
         if promise.resources == promise.ways:
             continue
         if promise.resources is not None:
-            sets = "does not set" if promise.ways is None else f"sets {promise.ways} as"
-            yield (
-                f"flavor {name} asks Placement for {promise.resources} ways "
-                f"({extra_specs.RESOURCE}) and {sets} {extra_specs.LLC_WAYS}: make them equal"
-            )
+            code = "flavor-asks-placement-only" if promise.ways is None else "flavor-disagrees"
+            yield _of_flavor(code, name, promise)
         elif promise.complete:
-            yield (
-                f"flavor {name} sets {promise.ways} as {extra_specs.LLC_WAYS} and asks Placement "
-                f"for none: add {extra_specs.RESOURCE}={promise.ways} once the hosts have their "
-                "provider.yaml, or Nova may promise more ways than there are"
-            )
+            yield _of_flavor("flavor-asks-agent-only", name, promise)
+
+
+def _of_flavor(code: str, name: str, promise: _Promise) -> Message:
+    return message(
+        code,
+        flavor=name,
+        ways=promise.ways,
+        resources=promise.resources,
+        spec=extra_specs.LLC_WAYS,
+        resource=extra_specs.RESOURCE,
+    )
 
 
 def _overcommitted(
     promises: Mapping[str, _Promise],
     guarantees: Iterable[Guarantee],
     domains: Mapping[int, DomainInventory],
-) -> Iterable[str]:
+) -> Iterable[Message]:
     guarantees = tuple(guarantees)
     promised = {
         number: [
@@ -221,10 +227,9 @@ def _overcommitted(
         uncounted = sorted(
             promises[key].name for key in promised[known.domain] if promises[key].resources is None
         )
-        text = f"{known} to be promised, but its guests are promised {total(known.domain)}"
+        facts = [message("promised", guarantee=str(known), ways=total(known.domain))]
         if len(guarantees) > 1:
-            where = f"{spare} are left in other" if spare else "none are left in the other"
-            text += f"; {where} cache domains"
+            facts.append(message("spare-elsewhere" if spare else "no-spare-elsewhere", ways=spare))
         if uncounted:
-            text += f"; Placement did not count {', '.join(uncounted)}"
-        yield f"over-committed: {text}"
+            facts.append(message("placement-uncounted", guests=tuple(uncounted)))
+        yield message("over-committed", facts=tuple(facts))

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Set
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.model import AttachmentKind, Facts, Guest
+from iat_nova.model import AttachmentKind, Facts, Guest, Message, message
 
 STACK = "stack"
 POOL = "pool"
@@ -34,8 +34,8 @@ class Owners:
     floats: Mapping[str, frozenset[int]]
     floating: frozenset[int]
     host: frozenset[int]
-    notes: Mapping[str, tuple[str, ...]]
-    warnings: tuple[str, ...]
+    notes: Mapping[str, tuple[Message, ...]]
+    warnings: tuple[Message, ...]
 
 
 def guest_id(guest: Guest) -> str:
@@ -48,7 +48,7 @@ def owners_of(facts: Facts, guests: Iterable[Guest], important: Set[str]) -> Own
     return _Settlement(facts).settle(list(guests), important)
 
 
-def shared_devices(guests: Iterable[Guest]) -> Mapping[str, tuple[str, ...]]:
+def shared_devices(guests: Iterable[Guest]) -> Mapping[str, tuple[Message, ...]]:
     """Return warnings, by guest id, of devices that belong to one guest and are in several.
 
     Traffic of such a device reaches one of the guests at most. Taps are the kernel's, and a macvtap
@@ -59,14 +59,16 @@ def shared_devices(guests: Iterable[Guest]) -> Mapping[str, tuple[str, ...]]:
         own = {a.device for a in guest.attachments if a.exclusive and a.kind not in _SHARED}
         for device in sorted(own):
             users.setdefault(device, []).append(guest)
-    notes: dict[str, list[str]] = {}
+    notes: dict[str, list[Message]] = {}
     for device, several in users.items():
         for guest in several:
-            others = [f"{one.display_name} ({one.name})" for one in several if one is not guest]
+            others = tuple(
+                f"{one.display_name} ({one.name})" for one in several if one is not guest
+            )
             if others:
-                text = f"{device} is attached to {', '.join(others)} as well; detach it from one"
-                notes.setdefault(guest_id(guest), []).append(text)
-    return {key: tuple(texts) for key, texts in notes.items()}
+                note = message("device-shared", device=device, guests=others)
+                notes.setdefault(guest_id(guest), []).append(note)
+    return {key: tuple(several) for key, several in notes.items()}
 
 
 class _Settlement:
@@ -78,17 +80,14 @@ class _Settlement:
         self.online = set(facts.host.online_cpus)
         self.usable = frozenset(managed & self.online)
         self.owner: dict[int, tuple[str, str]] = {}  # CPU -> id and name of its owner
-        self.notes: dict[str, list[str]] = {}
-        self.warnings: list[str] = []
+        self.notes: dict[str, list[Message]] = {}
+        self.warnings: list[Message] = []
 
     def settle(self, guests: list[Guest], important: Set[str]) -> Owners:
         switch = self.facts.switch
         stack = self._claim(STACK, "the stack", self._pmd_cpus())
         if switch is not None and "netdev" in switch.bridges.values() and not switch.pmd_source:
-            self.warnings.append(
-                "Open vSwitch has a userspace datapath but its PMD CPUs are not known: it "
-                "counts as part of the host"
-            )
+            self.warnings.append(message("stack-unknown"))
         dedicated, emulator = {}, {}
         important_first = sorted(guests, key=lambda guest: guest_id(guest) not in important)
         for guest in important_first:
@@ -128,8 +127,8 @@ class _Settlement:
         self._note_unusable(key, wanted)
         taken = {cpu: self.owner[cpu] for cpu in wanted if cpu in self.owner}
         for cpu, (other_key, other) in sorted(taken.items()):
-            self._note(key, f"CPU {cpu} is dedicated to {other} as well, which keeps it")
-            self._note(other_key, f"CPU {cpu} is dedicated to {name} as well")
+            self._note(key, message("cpu-taken", cpu=cpu, owner=other))
+            self._note(other_key, message("cpu-claimed", cpu=cpu, claimant=name))
         granted = wanted & self.usable - taken.keys()
         self.owner.update(dict.fromkeys(granted, (key, name)))
         return granted
@@ -142,22 +141,26 @@ class _Settlement:
             if usable:
                 floats[guest_id(guest)] = usable
             elif wanted:
-                what = f"all of its shared CPUs {format_cpus(wanted)}"
-                self._note(guest_id(guest), f"{what} are offline or belong to others")
+                note = message("shared-cpus-gone", cpus=format_cpus(wanted))
+                self._note(guest_id(guest), note)
             if usable and (others := wanted & self.owner.keys()):
-                where = f"CPUs {format_cpus(others)}, which are dedicated to others"
-                self._note(POOL, f"{guest.display_name} may also run on {where}")
+                cpus = format_cpus(others)
+                self._note(
+                    POOL, message("floats-over-dedicated", name=guest.display_name, cpus=cpus)
+                )
         return floats, frozenset().union(*floats.values())
 
     def _note_unusable(self, key: str, wanted: frozenset[int]) -> None:
         if offline := wanted - self.online:
-            self._note(key, f"CPUs {format_cpus(offline)} are offline")
+            self._note(key, message("cpus-offline", cpus=format_cpus(offline)))
         if outside := wanted & self.online - self.usable:
-            self._note(key, f"CPUs {format_cpus(outside)} are in no cache domain")
+            self._note(key, message("cpus-outside", cpus=format_cpus(outside)))
 
     def _homeless(self, guest: Guest) -> None:
-        notes = "; ".join(self.notes.get(guest_id(guest), ["no CPUs of it are known"]))
-        self.warnings.append(f"{guest.display_name} ({guest.uuid}) is not managed: {notes}")
+        causes = tuple(self.notes.get(guest_id(guest), [message("cpus-unknown")]))
+        self.warnings.append(
+            message("guest-unmanaged", name=guest.display_name, uuid=guest.uuid, causes=causes)
+        )
 
-    def _note(self, key: str, text: str) -> None:
-        self.notes.setdefault(key, []).append(text)
+    def _note(self, key: str, note: Message) -> None:
+        self.notes.setdefault(key, []).append(note)

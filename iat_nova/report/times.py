@@ -14,6 +14,11 @@ def moment(wall_s: float) -> str:
     return local_time(wall_s, "%Y-%m-%d %H:%M:%S")
 
 
+def utc(wall_s: float) -> str:
+    """Return date and time in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(wall_s))
+
+
 def local_time(wall_s: float, form: str) -> str:
     """Return a time of the wall clock in a form of `time.strftime`, also where there is no date."""
     if not 0 <= wall_s <= LAST_S:

@@ -17,7 +17,7 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
 )
-from iat_nova.report import times
+from iat_nova.report import sentences, times
 from iat_nova.store.heartbeat import AgentNow, State
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
 from iat_nova.store.records import Event, Shadow, ShadowDomain
@@ -273,7 +273,7 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "mask": str(mask) if mask is not None else None,
         "mask_requested": str(decided) if decided is not None else None,
         "overlaps_ddio": mask.overlaps(ddio) if mask is not None and ddio is not None else None,
-        "warnings": [*tenant.warnings, *_coerced(mask, decided)],
+        "warnings": [*map(sentences.text, tenant.warnings), *_coerced(mask, decided)],
         "kind": str(tenant.kind),
         "class": tenant.class_name or None,
         "flavor": tenant.flavor,

@@ -18,6 +18,7 @@ from iat_nova.inventory.libvirt_link import LibvirtLink
 from tests import nova_shapes as shapes
 from tests.functional import daemons
 from tests.functional.libvirt_case import DEADLINE_S, LibvirtCase
+from tests.said import texts
 
 MAC = "fa:16:3e:00:00:0%d"
 TAP = f"iat{os.getpid() % 10_000_000}"  # net devices are the machine's: a name of our own
@@ -161,7 +162,7 @@ class QemuTest(LibvirtCase):
         self.addCleanup(source.close)
         source.start(self.hinted.set)
         self.assertEqual((), source.guests(frozenset(_CPUS)))
-        self.assertIn(f"{here.cpus} CPUs there, {other.cpus} here; set", source.warnings[0])
+        self.assertIn(f"{here.cpus} CPUs there, {other.cpus} here; set", texts(source.warnings)[0])
         self.assertIsNotNone(source.waiting_for)
 
     def devices(self):

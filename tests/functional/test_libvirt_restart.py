@@ -10,6 +10,7 @@ from iat_nova.inventory.libvirt import LibvirtSource
 from tests import nova_shapes as shapes
 from tests.functional import daemons
 from tests.functional.libvirt_case import DEADLINE_S, ONLINE, LibvirtCase
+from tests.said import texts
 
 
 class RestartTest(LibvirtCase):
@@ -33,7 +34,7 @@ class RestartTest(LibvirtCase):
         stale = self.guests()
         self.assertEqual({"a", "test"}, set(stale))
         self.assertIn("stale", stale["a"].warnings[-1])
-        self.assertIn("as of 20", self.source.warnings[0])
+        self.assertIn("as of 20", texts(self.source.warnings)[0])
         self.after_hint(self.daemon.start, self.found)
         # The test driver forgot `a`; what is left carries no mark.
         (guest,) = self.guests().values()
@@ -79,7 +80,7 @@ class RestartTest(LibvirtCase):
             guests = source.guests(frozenset(range(16)))
             self.assertLess(time.monotonic() - begun_s, 3.0)
             self.assertIn("stale", guests[0].warnings[-1])
-        self.assertIn("not responding", source.warnings[0])
+        self.assertIn("not responding", texts(source.warnings)[0])
         self.daemon.resume()
         self.until(lambda: source.guests(frozenset(range(16))) and not source.warnings)
 
@@ -108,9 +109,9 @@ class AbsentTest(LibvirtCase):
         """The start does not fail; guests appear when libvirtd does."""
         self.source = self.start_source()
         self.assertEqual({}, self.guests())
-        self.assertIn("no guests have been seen yet", self.source.warnings[0])
-        self.assertIn(self.daemon.uri, self.source.warnings[0])
-        self.assertIn(self.daemon.uri, self.source.waiting_for)
+        self.assertIn("no guests have been seen yet", texts(self.source.warnings)[0])
+        self.assertIn(self.daemon.uri, texts(self.source.warnings)[0])
+        self.assertIn(self.daemon.uri, texts([self.source.waiting_for])[0])
         self.after_hint(self.daemon.start, lambda: "test" in self.guests())
         self.assertEqual((), self.source.warnings)
         self.assertIsNone(self.source.waiting_for)

@@ -10,6 +10,7 @@ from tests import nova_shapes as shapes
 from tests.functional import daemons
 from tests.functional.libvirt_case import LibvirtCase
 from tests.functional.slow_socket import SlowSocket
+from tests.said import texts
 
 GUESTS = 100
 DELAY_S = 0.01  # a message; a whole reading takes at least a second
@@ -48,7 +49,7 @@ class SlowTest(LibvirtCase):
     def test_a_late_answer_is_the_picture(self):
         """An answer nobody could wait for is taken when it comes, and nothing is said to hang."""
         self.assertEqual({}, self.guests())
-        self.assertIn("libvirt_uri", self.source.waiting_for)
+        self.assertIn("libvirt_uri", texts([self.source.waiting_for])[0])
         self.assertEqual((), self.source.warnings)
         self.until(lambda: set(self.guests()) == NAMES)
         self.assertIsNone(self.source.waiting_for)
@@ -72,7 +73,7 @@ class SlowTest(LibvirtCase):
         self.addCleanup(self.daemon.resume)
         stale = self.guests()
         self.assertEqual(NAMES, set(stale))
-        self.assertIn("not responding", self.source.warnings[0])
+        self.assertIn("not responding", texts(self.source.warnings)[0])
         self.assertIn("stale", stale["test"].warnings[-1])
 
     def test_changes_without_an_event(self):

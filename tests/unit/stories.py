@@ -113,7 +113,7 @@ def inventory(be_name: str = "be1") -> DomainInventory:
                 (6, 7),
                 WayRequest(1, 3, 8),
                 flavor="m1.small",
-                warnings=("no extra specs: Nova is older than 32",),
+                warnings=(verbatim("no extra specs: Nova is older than 32"),),
             ),
         ),
     )

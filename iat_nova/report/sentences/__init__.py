@@ -6,7 +6,7 @@ A sentence names the values of its message in braces. Behind a colon stands how 
 * ``name``, ``names``, ``all``: tenants' ids as their names; ``names`` shows four at most
 * ``also``: a message or a text, or several, as sentences; ``and``: sources, between "and of";
   ``lines``: a line each
-* ``moment``: seconds since 1970 as local date and time
+* ``moment``: seconds since 1970 as local date and time; ``utc``: the same in UTC
 * ``rate``: events a second; ``gbps``: bytes a second; ``ways``, ``last``: a count of ways
 * ``share``, ``share1``: a fraction in percent
 * ``gain0``, ``gain1``, ``change``: a relative change, signed; None: it was from zero
@@ -22,13 +22,14 @@ from typing import Any
 from iat_nova.common import amounts
 from iat_nova.model import DDIO, VERBATIM, Message
 from iat_nova.report import times
-from iat_nova.report.sentences import agent, strategies
+from iat_nova.report.sentences import agent, strategies, tenants
 
 SENTENCES: Mapping[str, str] = {
     VERBATIM: "{text}",
     "several": "{causes:also}",
     **strategies.SENTENCES,
     **agent.SENTENCES,
+    **tenants.SENTENCES,
 }
 """One sentence a code, by subject: to add or to reword a message, change one table alone."""
 
@@ -102,5 +103,6 @@ _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "rate": lambda value: "unknown" if value is None else amounts.rate(value),
     "share": "{:.0%}".format,
     "share1": "{:.1%}".format,
+    "utc": times.utc,
     "ways": amounts.ways,
 }

@@ -9,7 +9,7 @@ from unittest import mock
 
 from iat_nova.agent import doctor, restoring, rights, wiring
 from iat_nova.agent.hand_over import Left
-from iat_nova.model import Facts, HostFacts, VirtualSwitch
+from iat_nova.model import Facts, HostFacts, VirtualSwitch, message
 from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
 from tests.unit.hardware.test_rootport import config_space
@@ -215,7 +215,7 @@ class Around(DoctorCase):
 
     def test_what_open_vswitch_does_not_tell(self):
         """Its warnings are told, beside what it shows; that of a source only once."""
-        warnings = ("DPDK is configured but was not started", "OVSDB at unix:x: gone")
+        warnings = (message("dpdk-not-started"), message("ovsdb-lost", address="unix:x"))
         switch = VirtualSwitch({"br0": "netdev"}, (), (3,), warnings=warnings)
         facts = Facts(HostFacts("h", (), ()), (), switch, warnings=warnings[1:])
         found = [(one.subject, one.level.value) for one in doctor._sources(self.settings(), facts)]

@@ -95,7 +95,7 @@ class JournalTest(unittest.TestCase):
         state = self.step(1)
         empty = DomainInventory(SKYLAKE, ())
         self.journal.inventory(FACTS, {0: empty}, ())
-        other = dataclasses.replace(FACTS, warnings=("another picture",))
+        other = dataclasses.replace(FACTS, warnings=(verbatim("another picture"),))
         self.journal.inventory(other, {0: empty}, ())
         with self.assertLogs("iat_nova", "INFO") as log:
             self.step(2, state, empty)

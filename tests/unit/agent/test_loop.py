@@ -515,7 +515,7 @@ class AgentTest(unittest.TestCase):
 
     def test_a_source_that_never_answered_leads_to_observing_until_it_does(self) -> None:
         """Nothing is written while it is not known whose CPUs are whose; no answer is no guests."""
-        self.inventory.waiting_for = ("libvirt at qemu:///sytem ([iat] libvirt_uri)",)
+        self.inventory.waiting_for = (message("libvirt-unanswered", uri="qemu:///sytem"),)
         seen = []
 
         def answer() -> None:

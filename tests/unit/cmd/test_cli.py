@@ -25,7 +25,7 @@ from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
 from iat_nova.cmd.explain import _in_force, moment
 from iat_nova.conf import LOCK
-from iat_nova.model import Hold, WayRequest, message
+from iat_nova.model import Hold, WayRequest, message, verbatim
 from iat_nova.report import escape
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.records import Iteration
@@ -132,7 +132,9 @@ class TestTenants(CliCase):
     def test_the_table_fits_a_page(self):
         """What has no room stands below it, or is for --long; programs get all of it."""
         inventory = stories.inventory()
-        be = dataclasses.replace(inventory.tenants[2], warnings=("x" * 90, EVIL))
+        be = dataclasses.replace(
+            inventory.tenants[2], warnings=(verbatim("x" * 90), verbatim(EVIL))
+        )
         tenants = (*inventory.tenants[:2], be)
         with mock.patch.object(
             stories, "inventory", lambda name: dataclasses.replace(inventory, tenants=tenants)

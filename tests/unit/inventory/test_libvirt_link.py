@@ -7,6 +7,7 @@ import unittest
 
 from iat_nova.inventory.libvirt_events import EVENT_LOOP, EventLoop
 from iat_nova.inventory.libvirt_link import LibvirtLink
+from iat_nova.report.sentences import text
 
 HOST = "<node><cpu><mhz>2000</mhz></cpu></node>"
 
@@ -57,7 +58,7 @@ class ReturnTest(unittest.TestCase):
         self.addCleanup(link.close)
         time.run(away_s)
         self.assertIsNone(link.connection)
-        self.assertRegex(link.problem, "^XML error")
+        self.assertRegex(text(link.problem), "^XML error")
         self.assertLessEqual(len(attempts), 4 + away_s / 4)
         (folder / "host.xml").write_text(HOST)
         time.run(away_s + 5.0)

@@ -10,6 +10,7 @@ import unittest
 from iat_nova.inventory import ovs
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
 from iat_nova.model import SwitchPort
+from tests.said import texts
 
 UUID = "6b3a4b5e-0000-4000-8000-000000000001"
 
@@ -112,8 +113,8 @@ class ReadTablesTest(unittest.TestCase):
             with self.subTest(text):
                 tables = read(bridge("b", "netdev", interface("vhu1", n_rxq_desc=text)))
                 self.assertIsNone(tables.ports[0].rx_descriptors)
-                self.assertIn("port vhu1: options:n_rxq_desc", tables.warnings[0])
-                self.assertLess(len(tables.warnings[0]), 200)
+                self.assertIn("port vhu1: options:n_rxq_desc", texts(tables.warnings)[0])
+                self.assertLess(len(texts(tables.warnings)[0]), 200)
 
     def test_absent_columns(self):
         """Rows without the newer columns are read as far as they go."""
@@ -134,7 +135,7 @@ class ReadTablesTest(unittest.TestCase):
     def test_dpdk_not_started(self):
         """DPDK wanted but not running is shown; wanted and running, or not wanted, is not."""
         wanted = {"dpdk-init": "true"}
-        self.assertIn("DPDK is configured", read(other_config=wanted).warnings[0])
+        self.assertIn("DPDK is configured", texts(read(other_config=wanted).warnings)[0])
         self.assertEqual((), read(other_config=wanted, dpdk_initialized=True).warnings)
         self.assertEqual((), read(other_config={"dpdk-init": "false"}).warnings)
 

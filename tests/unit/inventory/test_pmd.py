@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from iat_nova.inventory import pmd
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
+from tests.said import texts
 
 TWO_NODES = """\
 Displaying last 60 seconds pmd usage %
@@ -155,7 +156,7 @@ class AbsenceTest(ProcTestCase):
             with self.subTest(now_s):
                 found = absence.apply(self.find(), now_s)
                 self.assertEqual((cpus, source), (found.cpus, found.source))
-                self.assertIn(told, found.warnings[0])
+                self.assertIn(told, texts(found.warnings)[0])
         back = pmd.PmdCpus((2,), "pmd-rxq-show")
         self.assertEqual(back, absence.apply(back, 901.0))
         self.assertEqual((2, 3), absence.apply(self.find(), 902.0).cpus)
@@ -195,7 +196,7 @@ class FindTest(ProcTestCase):
         found = self.find(lambda: TWO_NODES, dpdk_init="true", pmd_cpu_mask="zz")
         self.assertEqual(((9, 37), "pmd-rxq-show"), (found.cpus, found.source))
         self.assertEqual(1, len(found.warnings))
-        self.assertIn("'zz' is not a hexadecimal mask", found.warnings[0])
+        self.assertIn("'zz' is not a hexadecimal mask", texts(found.warnings)[0])
 
     def test_lcore_mask(self):
         """dpdk-lcore-mask is not about forwarding threads."""
@@ -211,7 +212,7 @@ class FindTest(ProcTestCase):
         """Where nobody tells, that is said, with what was tried and what to do."""
         found = self.find(dpdk_init="true", pmd_cpu_mask="0xg")
         self.assertEqual(((), None), (found.cpus, found.source))
-        bad_mask, unknown = found.warnings
+        bad_mask, unknown = texts(found.warnings)
         self.assertIn("0xg", bad_mask)
         self.assertIn("unix:/none: No such file or directory", unknown)
         self.assertIn("Set other_config:pmd-cpu-mask", unknown)

@@ -12,9 +12,11 @@ from iat_nova.model import (
     Facts,
     Guest,
     HostFacts,
+    Message,
     PmdThread,
     SwitchPort,
     VirtualSwitch,
+    verbatim,
 )
 
 # Numbers of a host that stay until somebody changes it.
@@ -41,7 +43,7 @@ def look(value: int) -> Facts:
 
 def numbers(kind, seen):
     """Yield the names of fields with numbers in a type, and in those of its fields."""
-    if dataclasses.is_dataclass(kind) and kind not in seen:
+    if dataclasses.is_dataclass(kind) and kind not in seen and kind is not Message:  # as a text
         seen.add(kind)
         for name, hint in typing.get_type_hints(kind).items():
             inner = {hint, *typing.get_args(hint)}
@@ -61,7 +63,7 @@ class TestLasting(unittest.TestCase):
         self.assertEqual(
             ("tap1", 1, None), (attachment.device, attachment.numa_node, attachment.packets)
         )
-        silent = dataclasses.replace(look(0), warnings=("a source is silent",))
+        silent = dataclasses.replace(look(0), warnings=(verbatim("a source is silent"),))
         self.assertNotEqual(look(0).lasting, silent.lasting)
 
     def test_every_number(self):

@@ -22,7 +22,9 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
     WayRequest,
+    verbatim,
 )
+from tests.said import texts
 from tests.unit.policy.hosts import (
     EXAMPLES,
     ONE,
@@ -102,16 +104,16 @@ class WhoTest(ClassifyCase):
         two = guest("b", attachments=(VF, tap), dedicated_cpus=(), floating_cpus=(5,))
         tenants = self.tenants(facts(one, two, guest("c", dedicated_cpus=(3,))))
         told = "0000:3b:02.1 is attached to {0} (instance-{0}) as well; detach it from one"
-        self.assertEqual((told.format("b"),), tenants["a"].warnings)
-        self.assertEqual((f"b: {told.format('a')}",), tenants["pool"].warnings)
-        self.assertEqual((), tenants["c"].warnings)
+        self.assertEqual((told.format("b"),), texts(tenants["a"].warnings))
+        self.assertEqual((f"b: {told.format('a')}",), texts(tenants["pool"].warnings))
+        self.assertEqual((), texts(tenants["c"].warnings))
 
     def test_an_ended_switch(self) -> None:
         """Its CPUs are the host's, and the switch's own warning is told."""
-        gone = dataclasses.replace(dpdk_switch(), pmd_source="ended", warnings=("gone",))
+        gone = dataclasses.replace(dpdk_switch(), pmd_source="ended", warnings=(verbatim("gone"),))
         classified = self.classify(facts(switch=gone))
         self.assertEqual(["host"], [tenant.name for tenant in classified.domains[0].tenants])
-        self.assertEqual(("gone",), classified.warnings)
+        self.assertEqual(("gone",), texts(classified.warnings))
         self.assertIn("ovs-vswitchd does not run", classified.reasons["stack"])
 
     def test_a_mixed_guest_is_in_both(self) -> None:
@@ -122,7 +124,7 @@ class WhoTest(ClassifyCase):
         self.assertEqual(Priority.PC, tenants["web"].priority)
         self.assertEqual(((6, 7), ("web",)), (tenants["pool"].cpus, tenants["pool"].members))
         self.assertEqual(Priority.BE, tenants["pool"].priority)
-        self.assertEqual((), tenants["pool"].warnings)
+        self.assertEqual((), texts(tenants["pool"].warnings))
 
     def test_isolated_emulator_threads_are_the_guest_s(self) -> None:
         """Their CPU has the guest's class, and counts in no rates."""
@@ -156,13 +158,15 @@ class WhoTest(ClassifyCase):
         switch = VirtualSwitch({"br-int": "system"}, (), ())
         classified = self.classify(facts(switch=switch))
         self.assertEqual(["host"], [tenant.name for tenant in classified.domains[0].tenants])
-        self.assertEqual((), classified.warnings)
+        self.assertEqual((), texts(classified.warnings))
         self.assertIn("not managed", classified.reasons["stack"])
 
     def test_pmd_threads_that_nobody_found(self) -> None:
         """A userspace datapath on unknown CPUs is told, with what the switch itself said."""
-        switch = dataclasses.replace(dpdk_switch(), pmd_source=None, warnings=("no pmd-cpu-mask",))
-        warnings = self.classify(facts(switch=switch)).warnings
+        switch = dataclasses.replace(
+            dpdk_switch(), pmd_source=None, warnings=(verbatim("no pmd-cpu-mask"),)
+        )
+        warnings = texts(self.classify(facts(switch=switch)).warnings)
         self.assertIn("its PMD CPUs are not known", warnings[0])
         self.assertEqual("no pmd-cpu-mask", warnings[1])
 
@@ -170,14 +174,14 @@ class WhoTest(ClassifyCase):
         """A userspace datapath whose ovs-vswitchd says that no PMD thread runs is no unknown."""
         switch = dataclasses.replace(dpdk_switch(), pmd_source="pmd-rxq-show")
         classified = self.classify(facts(switch=switch))
-        self.assertEqual((), classified.warnings)
+        self.assertEqual((), texts(classified.warnings))
         self.assertIn("no PMD thread runs", classified.reasons["stack"])
 
     def test_mask_of_cpus_that_are_not_there(self) -> None:
         """A mask says where PMD threads may run: CPUs of it that the host lacks are no matter."""
         classified = self.classify(facts(switch=dpdk_switch(1, 2, 4000)))
         stack = next(t for t in classified.domains[0].tenants if t.kind is TenantKind.STACK)
-        self.assertEqual(((1, 2), ()), (stack.cpus, stack.warnings))
+        self.assertEqual(((1, 2), ()), (stack.cpus, texts(stack.warnings)))
 
     def test_two_domains(self) -> None:
         """Every domain has its own tenants; who is on both is one tenant in each."""
@@ -199,15 +203,15 @@ class CollisionTest(ClassifyCase):
         tenants = self.tenants(facts(be, pc))
         self.assertEqual(((2,), (3, 4)), (tenants["a"].cpus, tenants["b"].cpus))
         self.assertEqual(
-            ("CPU 3 is dedicated to b as well, which keeps it",), tenants["a"].warnings
+            ("CPU 3 is dedicated to b as well, which keeps it",), texts(tenants["a"].warnings)
         )
-        self.assertEqual(("CPU 3 is dedicated to a as well",), tenants["b"].warnings)
+        self.assertEqual(("CPU 3 is dedicated to a as well",), texts(tenants["b"].warnings))
 
     def test_the_stack_keeps_its_processors(self) -> None:
         """A guest pinned to a PMD CPU loses it."""
         tenants = self.tenants(facts(guest(), switch=dpdk_switch(2)))
         self.assertEqual(((2,), (3,)), (tenants["vswitch"].cpus, tenants["web"].cpus))
-        self.assertIn("dedicated to the stack as well", tenants["web"].warnings[0])
+        self.assertIn("dedicated to the stack as well", texts(tenants["web"].warnings)[0])
 
     def test_floating_over_dedicated_processors(self) -> None:
         """The pool gets what nobody owns, and says where its guests may run besides."""
@@ -216,7 +220,7 @@ class CollisionTest(ClassifyCase):
         self.assertEqual((0, 1, 4, 5, 6, 7), tenants["pool"].cpus)
         self.assertEqual(
             ("f may also run on CPUs 2-3, which are dedicated to others",),
-            tenants["pool"].warnings,
+            texts(tenants["pool"].warnings),
         )
         self.assertNotIn("host", tenants)
 
@@ -225,7 +229,7 @@ class CollisionTest(ClassifyCase):
         host = dataclasses.replace(ONE, online_cpus=(0, 1, 2, 4, 5, 6, 7))
         tenants = self.tenants(facts(guest(), host=host))
         self.assertEqual((2,), tenants["web"].cpus)
-        self.assertEqual(("CPUs 3 are offline",), tenants["web"].warnings)
+        self.assertEqual(("CPUs 3 are offline",), texts(tenants["web"].warnings))
         self.assertNotIn(3, tenants["host"].cpus)
 
     def test_processors_in_no_domain(self) -> None:
@@ -233,7 +237,7 @@ class CollisionTest(ClassifyCase):
         host = dataclasses.replace(ONE, online_cpus=tuple(range(10)))
         tenant = self.tenants(facts(guest(dedicated_cpus=(2, 8, 9)), host=host))["web"]
         self.assertEqual(((2,), ("CPUs 8-9 are in no cache domain",)),
-                         (tenant.cpus, tenant.warnings))  # fmt: skip
+                         (tenant.cpus, texts(tenant.warnings)))  # fmt: skip
 
     def test_guests_without_any_processor(self) -> None:
         """A guest that cannot be placed is named and does not stop the others."""
@@ -250,7 +254,7 @@ class CollisionTest(ClassifyCase):
                 classified = self.classify(facts(guest(), unplaced))
                 names = [tenant.name for tenant in classified.domains[0].tenants]
                 self.assertEqual(["web", "host"], names)
-                (warning,) = classified.warnings
+                (warning,) = texts(classified.warnings)
                 self.assertIn("is not managed", warning)
                 self.assertIn(reason, warning)
 
@@ -282,7 +286,7 @@ classes:
         self.assertEqual((Priority.BE, False), (tenant.priority, tenant.io))
         self.assertEqual(WayRequest(1, 2, 11), tenant.ways)
         self.assertEqual(4, len(tenant.warnings))
-        self.assertIn("iat:priority='urgent' is not used", tenant.warnings[0])
+        self.assertIn("iat:priority='urgent' is not used", texts(tenant.warnings)[0])
 
     def test_pool_priority(self) -> None:
         """The pool's priority is the policy's, or its most important member's if that says so."""
@@ -296,7 +300,7 @@ classes:
             with self.subTest(rule):
                 pool = self.tenants(facts(pc, be), f"pool: {{priority: {rule}}}")["pool"]
                 self.assertEqual(priority, pool.priority)
-                (warning,) = pool.warnings
+                (warning,) = texts(pool.warnings)
                 self.assertIn(warned, warning)
 
     def test_flavors_speak_where_nova_does_not(self) -> None:
@@ -306,20 +310,20 @@ classes:
         known = self.only(guest(flavor="m1.critical", extra_specs={}), text)
         self.assertEqual(
             (Priority.PC, WayRequest(3, 3, 11, promised=3), ()),
-            (unknown.priority, unknown.ways, unknown.warnings),
+            (unknown.priority, unknown.ways, texts(unknown.warnings)),
         )
-        self.assertEqual((Priority.BE, ()), (known.priority, known.warnings))
+        self.assertEqual((Priority.BE, ()), (known.priority, texts(known.warnings)))
         strange = self.only(guest(flavor="m9", extra_specs=None), text)
         self.assertEqual(Priority.BE, strange.priority)
-        self.assertIn("the extra specs of flavor m9 are not known", strange.warnings[0])
+        self.assertIn("the extra specs of flavor m9 are not known", texts(strange.warnings)[0])
 
     def test_guest_s_own_warnings_are_kept(self) -> None:
         """What the inventory and libvirt's cachetune say of a guest stays with it."""
         tenant = self.only(guest(warnings=("odd pins",), cachetune=True))
-        self.assertEqual("odd pins", tenant.warnings[0])
-        self.assertIn("cachetune", tenant.warnings[1])
+        self.assertEqual("odd pins", texts(tenant.warnings)[0])
+        self.assertIn("cachetune", texts(tenant.warnings)[1])
         floating = guest(dedicated_cpus=(), floating_cpus=(4,), warnings=("odd pins",))
-        self.assertEqual(("web: odd pins",), self.tenants(facts(floating))["pool"].warnings)
+        self.assertEqual(("web: odd pins",), texts(self.tenants(facts(floating))["pool"].warnings))
 
 
 class MatchTest(ClassifyCase):
@@ -504,7 +508,7 @@ class SocketTest(ClassifyCase):
         self.assertEqual(DeviceModel.SLICING, tenant.model)
         self.assertEqual(
             ("0000:af:02.0 is on NUMA node 1, these CPUs are not: DDIO fills the other "
-             "socket's LLC",), tenant.warnings)  # fmt: skip
+             "socket's LLC",), texts(tenant.warnings))  # fmt: skip
 
     def test_asked_for_all_the_same(self) -> None:
         """What the flavor says stands, with the warning."""
@@ -531,7 +535,7 @@ class SocketTest(ClassifyCase):
         blind = HostFacts("h", (domain(numa_nodes=()),), tuple(range(8)))
         for device, host in ((nowhere, ONE), (self.FAR, blind)):
             tenant = self.only(guest(attachments=(device,)), host=host)
-            self.assertEqual((True, ()), (tenant.io, tenant.warnings))
+            self.assertEqual((True, ()), (tenant.io, texts(tenant.warnings)))
 
     def test_guest_s_own_nodes_stand_in(self) -> None:
         """Without the domain's nodes the guest's are compared with the device's."""
@@ -561,7 +565,9 @@ class WaysTest(ClassifyCase):
         classified = self.classify(picture, "reserved_ways: [10]")
         tenant = classified.domains[0].tenants[0]
         self.assertEqual(WayRequest(10, 10, 10, promised=10), tenant.ways)
-        self.assertEqual(("is guaranteed 14 ways, the LLC has 10 for tenants",), tenant.warnings)
+        self.assertEqual(
+            ("is guaranteed 14 ways, the LLC has 10 for tenants",), texts(tenant.warnings)
+        )
 
     def test_least_mask(self) -> None:
         """No request falls below the least mask of the hardware."""
@@ -582,7 +588,7 @@ class WaysTest(ClassifyCase):
         ):
             with self.subTest(priority=priority, count=count):
                 picture = facts(*(demanding(n, priority) for n in range(count)))
-                warnings = [w for w in self.classify(picture).warnings if "will share" in w]
+                warnings = [w for w in texts(self.classify(picture).warnings) if "will share" in w]
                 if message is None:
                     self.assertEqual([], warnings)
                 else:
@@ -604,7 +610,9 @@ class WaysTest(ClassifyCase):
         ):
             domains = tuple(dataclasses.replace(one, bandwidth=control) for one in TWO.domains)
             picture = facts(*both, host=dataclasses.replace(TWO, domains=domains))
-            warnings = [w for w in self.classify(picture, policy_text).warnings if "100 %" in w]
+            warnings = [
+                w for w in texts(self.classify(picture, policy_text).warnings) if "100 %" in w
+            ]
             self.assertEqual(said, len(warnings))
             for warning in warnings:
                 self.assertTrue(warning.startswith("bandwidth_min of batch, pool: "), warning)
@@ -615,7 +623,7 @@ class WaysTest(ClassifyCase):
         one = guest(dedicated_cpus=(), floating_cpus=(4,), extra_specs={"iat:llc_ways": "3"})
         pool = self.tenants(facts(one))["pool"]
         self.assertEqual(WayRequest(1, 2, 11), pool.ways)
-        self.assertIn("the pool's count for it", pool.warnings[0])
+        self.assertIn("the pool's count for it", texts(pool.warnings)[0])
 
     def test_reserved_ways_join_the_hardware_s(self) -> None:
         """The policy's reserved ways are added to those already reserved."""
@@ -691,6 +699,6 @@ class AnyFactsTest(ClassifyCase):
         members = [t for i in classified.domains.values() for t in i.tenants if t.id == "pool"]
         for one in numbered:
             key = f"{one.uuid}/{one.run}"
-            told = any(one.uuid in warning for warning in classified.warnings)
+            told = any(one.uuid in warning for warning in texts(classified.warnings))
             pooled = any(one.display_name in pool.members for pool in members)
             self.assertTrue(key in managed or pooled or told)

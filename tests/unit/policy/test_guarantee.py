@@ -7,6 +7,7 @@ import unittest
 from iat_nova import policy
 from iat_nova.model import CacheDomain, Facts, HostFacts, VirtualSwitch, WayMask
 from iat_nova.policy import guarantee
+from tests.said import texts
 from tests.unit.policy.hosts import ONE, TWO, domain, dpdk_switch, facts, guest
 
 
@@ -78,7 +79,9 @@ class CountTest(unittest.TestCase):
 class WarningsTest(unittest.TestCase):
     def warnings(self, picture: Facts, text: str = "{}") -> list[str]:
         found = policy.parse(text, picture.host).classify(picture, {})
-        return [text for text in found.warnings if "LLC_WAY" in text or "over-committed" in text]
+        return [
+            text for text in texts(found.warnings) if "LLC_WAY" in text or "over-committed" in text
+        ]
 
     def test_within(self):
         """As many as there are is no reason for a word."""

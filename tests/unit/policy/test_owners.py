@@ -17,4 +17,4 @@ class OwnersTest(unittest.TestCase):
         facts = dataclasses.replace(stories.facts(), guests=(older, newer))
         owners = owners_of(facts, facts.guests, set())
         self.assertEqual({guest_id(older): frozenset({4, 5})}, dict(owners.dedicated))
-        self.assertIn("which keeps it", owners.notes[guest_id(newer)][0])
+        self.assertEqual("cpu-taken", owners.notes[guest_id(newer)][0].code)

@@ -14,6 +14,7 @@ from iat_nova.sim.run import run
 from iat_nova.sim.scenario import ScenarioError
 from iat_nova.sim.workloads import threads as th
 from iat_nova.store.reader import HistoryReader
+from tests.said import texts
 from tests.unit.sim import scenes
 
 # The same forwarder on a processor of the card's socket (2) or of the other (20).
@@ -144,5 +145,5 @@ class TestAgent(unittest.TestCase):
                 last = [*reader.between(0.0, 1e12, 1)][-1].iteration
                 tenants = reader.inventory(last.inventory_id).domains[1].tenants
         self.assertLessEqual({"remote", "remote-neighbour"}, {t.name for t in tenants})
-        warned = [t.name for t in tenants if "other socket" in " ".join(t.warnings)]
+        warned = [t.name for t in tenants if "other socket" in " ".join(texts(t.warnings))]
         self.assertEqual(["remote"], warned)

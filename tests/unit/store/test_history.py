@@ -356,7 +356,7 @@ class TestBounds(HistoryCase):
         """Tell new pictures of a host, each of some 8 KB that do not compress; no iteration."""
         for number in range(count):
             facts = dataclasses.replace(
-                stories.facts(), warnings=(os.urandom(4096).hex(), str(number))
+                stories.facts(), warnings=(verbatim(os.urandom(4096).hex()), verbatim(str(number)))
             )
             self.row = history.inventory(self.clock.wall(), facts, {0: stories.inventory()})
             self.assertTrue(history.flush(), history.problem)
@@ -367,7 +367,7 @@ class TestBounds(HistoryCase):
         self.pictures(history, 400)
         history.close()
         self.assertLessEqual(self.path.stat().st_size, (1 << 20) + (768 << 10))
-        self.assertIn("399", self.read().latest_inventory().facts.warnings)
+        self.assertIn(verbatim("399"), self.read().latest_inventory().facts.warnings)
 
     def test_iterations_outlive_a_flood_of_pictures(self):
         """What pictures filled is given up before what was decided."""
@@ -396,7 +396,7 @@ class TestBounds(HistoryCase):
         self.assertEqual((39.0, {"one": "39 packets/s"}), (newest.wall_s, newest.reasons))
         self.assertEqual(stories.facts(), newest.facts)
         self.assertEqual({0: stories.inventory()}, newest.domains)
-        self.assertIn("0", older.facts.warnings)
+        self.assertIn(verbatim("0"), older.facts.warnings)
 
     def test_full_queue_drops_the_oldest(self):
         """While nothing can be written the newest iterations are kept and the loss is told."""

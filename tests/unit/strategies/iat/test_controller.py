@@ -7,7 +7,7 @@ import dataclasses
 import unittest
 
 from iat_nova.model import Action, Allocation, Decision, Parameters, Priority, WayMask
-from iat_nova.model.message import message
+from iat_nova.model.message import message, verbatim
 from iat_nova.report.sentences import text
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS, Features
@@ -533,7 +533,9 @@ class TestTenants(unittest.TestCase):
     def test_cosmetics_are_no_change(self) -> None:
         """Another name, device or warning of a tenant moves nothing and is no adoption."""
         story = Story((guest("x", PC),)).settled()
-        renamed = dataclasses.replace(story.inventory.tenants[0], name="y", warnings=("odd",))
+        renamed = dataclasses.replace(
+            story.inventory.tenants[0], name="y", warnings=(verbatim("odd"),)
+        )
         story.tenants(renamed)
         self.assertTrue(story.second().stable)
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sentences of inventory and classification: sources, guests, guaranteed ways."""
+
+from collections.abc import Mapping
+
+SENTENCES: Mapping[str, str] = {
+    # sources: libvirt, Open vSwitch, the host
+    "host-stale": "the host's facts are stale: {error}",
+    "libvirt-problem": "libvirt at {uri}: {problem:also}; no guests have been seen yet",
+    "libvirt-problem-alone": "libvirt at {uri}: {problem:also}",
+    "libvirt-problem-since": "libvirt at {uri}: {problem:also}; guests are shown as of "
+    "{seen_s:utc}",
+    "libvirt-unanswered": "libvirt at {uri} ([iat] libvirt_uri)",
+    "libvirt-silent": "libvirtd is not responding",
+    "libvirt-slow": "libvirtd is slow: a reading takes more than {slow_s:g} s",
+    "libvirt-not-connected": "not connected yet",
+    "libvirt-failed": "the connection failed",
+    "libvirt-closed-by-server": "libvirtd closed the connection",
+    "libvirt-keepalive": "libvirtd did not answer keep-alives",
+    "libvirt-closed-here": "the connection was closed here",
+    "libvirt-closed": "the connection closed (reason {reason})",
+    "ovsdb-not-connected": "OVSDB at {address}: not connected yet",
+    "ovsdb-lost": "OVSDB at {address}: connection lost",
+    "ovsdb-not-followed": "OVSDB at {address}: no longer followed, see the log; restart the agent",
+    "ovsdb-unavailable": "OVSDB at {error}",
+    "ovsdb-busy": "OVSDB at {address}: its tables are busy",
+    "ovsdb-empty": "OVSDB at {address} has no row in Open_vSwitch; run ovs-vsctl init",
+    "ovsdb-columns-absent": "OVSDB at {address}: its schema has no {columns:list}; taken as "
+    "unknown",
+    "ovsdb-unanswered": "OVSDB at {address} ([iat] ovsdb_connection; none: no Open vSwitch here)",
+    "vswitchd-unanswered": "OVSDB at {address}: ovs-vswitchd, for the CPUs of its PMD threads "
+    "([iat] vswitchd_control, or other_config:pmd-cpu-mask)",
+    "source-not-answered": "{source:also}: it has not answered",
+    # the virtual switch
+    "switch-stale": "{trouble:also}; the last picture of the virtual switch is kept",
+    "switch-too-old": "Open vSwitch before 2.10: how busy its PMD threads are is not known, as "
+    "its statistics have other counts; upgrade it",
+    "ports-uncounted": "the ports' packets were not counted: {error}",
+    "port-option-invalid": "port {port}: options:{option} {value!r} is not a number up to {most}",
+    "dpdk-not-started": "DPDK is configured but was not started; see ovs-vswitchd's log",
+    "pmd-cpus-kept": "ovs-vswitchd does not run: CPUs {cpus} of its pmd-cpu-mask are kept for it "
+    "for {kept_s:g} s. Start ovs-vswitchd, or remove other_config:pmd-cpu-mask",
+    "pmd-cpus-given": "ovs-vswitchd does not run: CPUs {cpus} of its pmd-cpu-mask are the host's "
+    "until it does. Start ovs-vswitchd, or remove other_config:pmd-cpu-mask",
+    "pmd-cpus-unknown": "the PMD threads' CPUs are unknown: ovs-vswitchd's control socket: "
+    "{error}; and no ovs-vswitchd is seen in {proc_root}. Set other_config:pmd-cpu-mask or [iat] "
+    "vswitchd_control",
+    "pmd-mask-invalid": "other_config:pmd-cpu-mask: {error}",
+    "stack-unknown": "Open vSwitch has a userspace datapath but its PMD CPUs are not known: it "
+    "counts as part of the host",
+    # guests and their CPUs
+    "extra-specs-unknown": "the extra specs of flavor {flavor} are not known; name the flavor "
+    "under flavors: in the policy, or match it in a class",
+    "guest-tuned": "libvirt allocates cache to it (cachetune): the host is only observed",
+    "guest-unmanaged": "{name} ({uuid}) is not managed: {causes:also}",
+    "cpus-unknown": "no CPUs of it are known",
+    "cpu-taken": "CPU {cpu} is dedicated to {owner} as well, which keeps it",
+    "cpu-claimed": "CPU {cpu} is dedicated to {claimant} as well",
+    "cpus-offline": "CPUs {cpus} are offline",
+    "cpus-outside": "CPUs {cpus} are in no cache domain",
+    "shared-cpus-gone": "all of its shared CPUs {cpus} are offline or belong to others",
+    "floats-over-dedicated": "{name} may also run on CPUs {cpus}, which are dedicated to others",
+    "device-shared": "{device} is attached to {guests:list} as well; detach it from one",
+    "device-elsewhere": "{device} is on NUMA node {numa_node}, these CPUs are not: DDIO fills the "
+    "other socket's LLC",
+    "member-warning": "{name}: {warning:also}",
+    "member-ways-unused": "{name}: its flavor asks for LLC ways of its own; it floats, so the "
+    "pool's count for it",
+    "member-priority-unused": "{name} is {asked} and floats, so it gets the pool's priority "
+    "{priority} (pool.priority)",
+    # guaranteed ways
+    "guaranteed-too-many": "is guaranteed {ways} ways, the LLC has {usable} for tenants",
+    "guaranteed-together": "cache domain {domain}: the tenants are guaranteed {ways} ways "
+    "together, the LLC has {usable} for tenants: some will share",
+    "guaranteed-together-critical": "cache domain {domain}: PC tenants and the stack are "
+    "guaranteed {ways} ways together, the LLC has {usable} for tenants: some will share",
+    "bandwidth-unlimited": "bandwidth_min of {classes:list}: this CPU limits memory bandwidth in "
+    "GB/s, and how many are 100 % is not known: nothing is limited; set [iat] "
+    "memory_bandwidth_gbps",
+    "flavor-asks-placement-only": "flavor {flavor} asks Placement for {resources} ways "
+    "({resource}) and does not set {spec}: make them equal",
+    "flavor-disagrees": "flavor {flavor} asks Placement for {resources} ways ({resource}) and sets "
+    "{ways} as {spec}: make them equal",
+    "flavor-asks-agent-only": "flavor {flavor} sets {ways} as {spec} and asks Placement for none: "
+    "add {resource}={ways} once the hosts have their provider.yaml, or Nova may promise more ways "
+    "than there are",
+    "over-committed": "over-committed: {facts:also}",
+    "promised": "{guarantee} to be promised, but its guests are promised {ways}",
+    "spare-elsewhere": "{ways} are left in other cache domains",
+    "no-spare-elsewhere": "none are left in the other cache domains",
+    "placement-uncounted": "Placement did not count {guests:list}",
+}
