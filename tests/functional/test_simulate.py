@@ -137,35 +137,44 @@ class TestFigures(CliCase):
         self.assertEqual(0, status, err)
         rows = {row["claim"]: row for row in json.loads(out)}
         self.assertEqual({"iat-3a-64", "iat-3a-mono", "iat-3a-512"}, rows.keys())
-        keys = ["figure", "claim", "published", "measured", "met", "reason"]
+        keys = ["figure", "claim", "set", "published", "measured", "met", "strict", "reason"]
         self.assertEqual(keys, list(rows["iat-3a-mono"]))
         self.assertEqual(
             {"figure": "iat-3a", "met": True, "reason": "made up"},
             {key: rows["iat-3a-mono"][key] for key in ("figure", "met", "reason")},
         )
         self.assertIn("time is compressed: iat-3a simulate 5% of each second", err)
-        self.assertIn("2 of 3 claims met; see", err)
+        self.assertIn(
+            "1 of 2 judged claims met within 25 %, 1 strictly; "
+            "0 of 1 calibration claims met within 25 %, 0 strictly; see",
+            err,
+        )
 
-    def test_spreads(self):
-        """What turns on how a spread's ends are held is named beside the count."""
+    def test_judged_again(self):
+        """What a folder holds is judged again, and nothing is measured."""
 
         def judge(rows):
-            yield Finding("iat-13-base", (17.7, 18.0), "made up")
+            yield Finding("iat-13-base", (14.1, 18.0), "made up")
             yield Finding("iat-13-iat", 5.0, "made up")
+            yield Finding("iat-13-iat-redis", 7.0, "made up")
 
         spread = dataclasses.replace(FIGURE, name="iat-13", judge=judge)
         with (
             tempfile.TemporaryDirectory() as folder,
             mock.patch.object(catalogue, "figures", return_value={"iat-13": spread}),
         ):
-            status, _, err = self.run_it("simulate", "figures", "--seeds", "1", "--out", folder)
+            asked = ("simulate", "figures", "--out", folder)
+            status, _, err = self.run_it(*asked, "--judge")
+            self.assertNotEqual(0, status)
+            self.assertIn("holds none of these figures: measure them without --judge", err)
+            status, _, err = self.run_it(*asked, "--seeds", "1")
+            self.assertEqual(0, status, err)
+            self.assertNotIn("compressed", err)
+            unmeasured = dataclasses.replace(spread, measure=None)
+            with mock.patch.object(catalogue, "figures", return_value={"iat-13": unmeasured}):
+                status, _, err = self.run_it(*asked, "--judge")
         self.assertEqual(0, status, err)
-        self.assertIn(
-            "2 of 2 claims met, 1 if low ends are held against low ones and high against high "
-            "(not iat-13-base); see",
-            err,
-        )
-        self.assertNotIn("compressed", err)
+        self.assertIn("2 of 3 judged claims met within 25 %, 2 strictly; see", err)
 
 
 @mock.patch.object(parallel, "executor", in_process.executor)

@@ -25,22 +25,40 @@ def _shown(value, unit):
     return f"{numbers or _number(value)} {unit or ''}".strip()
 
 
+def _count(verdicts, how):
+    return sum(one[how] for one in verdicts)
+
+
 def _plain(text):
     """Return a text in which nothing is markup."""
     return "".join(f"\\{sign}" if sign in "\\*`_|<>" else sign for sign in text)
 
 
+def _error(one):
+    """Return by how much a number is off a published number, in percent; a dash elsewhere."""
+    measured, published = one["measured"], one["published"]
+    if any(
+        isinstance(value, bool) or not isinstance(value, int | float)
+        for value in (measured, published)
+    ):
+        return "\\-"
+    return f"{100 * (measured - published) / abs(published):+.0f} %" if published else "\\-"
+
+
 def _table(verdicts):
-    yield from (".. list-table::", "   :header-rows: 1", "   :widths: 16 32 12 12 6 34", "")
+    yield from (".. list-table::", "   :header-rows: 1", "   :widths: 14 28 10 10 6 6 6 36", "")
     yield "   * - Id"
-    yield from (f"     - {name}" for name in ("Claim", "Published", "Measured", "Met", "Seen"))
+    heads = ("Claim", "Published", "Measured", "Error", "Within 25 %", "Strictly", "Seen")
+    yield from (f"     - {name}" for name in heads)
     for one in verdicts:
         yield f"   * - {_plain(one['claim'])}"
         for cell in (
             _plain(one["text"]),
             _shown(one["published"], one["unit"]),
             _shown(one["measured"], one["unit"]),
-            ("yes \\*" if one.get("range_only") else "yes") if one["met"] else "**no**",
+            _error(one),
+            "yes" if one["met"] else "**no**",
+            "yes" if one["strict"] else "no",
             _plain(one["reason"]) or "\\-",
         ):
             yield f"     - {cell}"
@@ -57,15 +75,21 @@ class PublishedFigures(Directive):
             if path.name != "verdicts.json"
         ]
         verdicts = [verdict for record in records for verdict in record["verdicts"]]
-        met = sum(verdict["met"] for verdict in verdicts)
-        narrow = met - sum(one.get("range_only", False) for one in verdicts)
+        sets = {
+            name: [one for one in verdicts if one["set"] == name]
+            for name in ("judged", "calibration")
+        }
+        judged = sets["judged"]
         lines = [
-            f"**{met} of {len(verdicts)} claims are met**; {narrow} would be if the low end of a "
-            "spread had to be near the published low end, and the high end near the high one. "
-            "The claims that turn on this are marked \\*.",
+            f"**{_count(judged, 'met')} of {len(judged)} judged claims are met within 25 %, "
+            f"{_count(judged, 'strict')} strictly.** Of the {len(sets['calibration'])} claims of "
+            "the calibration set, which are not judged, "
+            f"{_count(sets['calibration'], 'met')} are met, "
+            f"{_count(sets['calibration'], 'strict')} strictly.",
             "",
         ]
-        lines += ["All verdicts", "------------", "", *_table(verdicts)]
+        for title, name in (("Judged claims", "judged"), ("Calibration set", "calibration")):
+            lines += [title, "-" * len(title), "", *_table(sets[name])]
         for record in records:
             title = _plain(f"{record['figure']}: {record['title']}")
             lines += [title, "-" * len(title), "", _plain(record["setup"]), ""]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -17,15 +18,18 @@ if TYPE_CHECKING:
     from iat_nova.sim.figures.api import Figure
     from iat_nova.sim.figures.claims import Verdict
 
-COLUMNS = ("figure", "claim", "published", "measured", "met", "reason")
+COLUMNS = ("figure", "claim", "set", "published", "measured", "met", "strict", "reason")
 # Runs of a figure by default, and in the papers.
 SEEDS, FULL_SEEDS = 3, 10
+_PAGE = "index.html"
 
 
 class SimulateFigures(Lister):
     """Measure published figures again on the emulated server and hold them against their claims.
 
-    A row a claim: what was published, what was measured, whether it is met, and what was seen.
+    A row a claim: its data set, what was published, what was measured, whether it is met within
+    25 % and strictly, and what was seen. Claims on which constants were fitted (calibration) are
+    not judged.
     Data (JSON, CSV), pictures (SVG) and a page of all of it go to a folder. What has been measured
     is kept there, so a run that was stopped goes on where it was. Needs the extra iat-nova[sim].
     """
@@ -44,6 +48,11 @@ examples:
         parser = super().get_parser(prog_name)
         parser.add_argument("names", metavar="NAME", nargs="*", help="a figure; default: all")
         parser.add_argument("--list", action="store_true", help="list the figures there are")
+        parser.add_argument(
+            "--judge",
+            action="store_true",
+            help="judge again the rows in DIR, of any version; measure nothing",
+        )
         parser.add_argument(
             "--out",
             metavar="DIR",
@@ -65,11 +74,26 @@ examples:
             return ("figure", "title", "source"), (
                 (figure.name, figure.title, figure.source) for figure in figures.values()
             )
-        verdicts = self._verdicts(figures, parsed_args)
+        verdicts = (self._recorded if parsed_args.judge else self._measured)(figures, parsed_args)
+        self.note(f"{_summary(verdicts)}; see {parsed_args.out / _PAGE}")
         machine = parsed_args.formatter in MACHINE_FORMATS
         return COLUMNS, (_row(verdict, machine) for verdict in verdicts)
 
-    def _verdicts(
+    def _recorded(
+        self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
+    ) -> list[Verdict]:
+        from iat_nova.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
+
+        folder: pathlib.Path = parsed_args.out
+        try:
+            rows = pages.recorded(folder, figures)
+        except pages.RecordError as error:
+            raise Failure(str(error)) from None
+        if not rows:
+            raise Failure(f"{folder} holds none of these figures: measure them without --judge")
+        return pages.write(folder, catalogued(), rows)
+
+    def _measured(
         self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
     ) -> list[Verdict]:
         from iat_nova.sim import parallel  # noqa: PLC0415 - compiles, takes seconds
@@ -91,9 +115,7 @@ examples:
                 )
         except (runner.PointError, parallel.ParallelError) as error:
             raise Failure(str(error)) from error
-        verdicts = pages.write(folder, catalogued(), rows)
-        self.note(f"{_summary(verdicts)}; see {folder / pages.PAGE}")
-        return verdicts
+        return pages.write(folder, catalogued(), rows)
 
 
 def catalogued() -> Mapping[str, Figure]:
@@ -118,13 +140,15 @@ def _figures(names: list[str]) -> Mapping[str, Figure]:
 
 
 def _summary(verdicts: list[Verdict]) -> str:
-    """Return how many claims are met, and how many if a spread's ends are held end to end."""
-    met = sum(verdict.met for verdict in verdicts)
-    text = f"{met} of {len(verdicts)} claims met"
-    if wide := [verdict.claim for verdict in verdicts if verdict.range_only]:
-        text += f", {met - len(wide)} if low ends are held against low ones and high against high "
-        text += f"(not {', '.join(wide)})"
-    return text
+    """Return how many claims of each data set are met, within the tolerance and strictly."""
+    from iat_nova.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
+
+    return "; ".join(
+        f"{counts['met']} of {counts['total']} {name} claims met within 25 %, "
+        f"{counts['strict']} strictly"
+        for name, counts in pages.counted(map(dataclasses.asdict, verdicts)).items()
+        if counts["total"]
+    )
 
 
 def _compressed(figures: Iterable[Figure]) -> str:
@@ -147,5 +171,9 @@ def _row(verdict: Verdict, machine: bool) -> tuple[object, ...]:
     if not machine:
         published = pages.shown(verdict.published, verdict.unit)
         measured = pages.shown(verdict.measured, verdict.unit)
-    met = verdict.met if machine else ("yes" if verdict.met else "no")
-    return verdict.figure, verdict.claim, published, measured, met, verdict.reason
+    met, strict = (
+        one if machine else ("yes" if one else "no") for one in (verdict.met, verdict.strict)
+    )
+    return (
+        verdict.figure, verdict.claim, verdict.set, published, measured, met, strict, verdict.reason
+    )  # fmt: skip

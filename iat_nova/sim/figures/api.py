@@ -15,6 +15,9 @@ Scalar = str | int | float | bool | None
 Point = Mapping[str, Scalar]
 """The arguments of one measurement: what is varied, and ``seed``. Points are independent."""
 
+NOT_MEASURED = "not measured"
+"""The reason of a finding on a claim that no figure measures yet."""
+
 Row = Mapping[str, Scalar]
 """What one measurement found, as flat columns with units in their names. The runner puts the
 point's arguments in front; together they make a line of the CSV file."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from iat_nova.model import WayMask
-from iat_nova.sim.figures.api import Finding, Point, Row
+from iat_nova.sim.figures.api import NOT_MEASURED, Finding, Point, Row
 from iat_nova.sim.figures.summary import number, spread
 from iat_nova.sim.machine import GOLD_6140
 from iat_nova.sim.run import Result
@@ -178,13 +178,18 @@ def judge_12(rows: Sequence[Row]) -> Iterator[Finding]:
     traffic = "; ".join(_traffic(rows, network) for network in NETWORKS)
     for claim, strategy in (("iat-12-rdb-b", "baseline"), ("iat-12-rdb-i", "iat")):
         lost = {
-            f"{app} beside {network}": [100 * (1 - ratio) for ratio in each]
+            network: {
+                f"{app} beside {network}": [100 * (1 - ratio) for ratio in each]
+                for app, each in against_solo(rows, "work_per_s", network, strategy).items()
+                if app.startswith("rocksdb")
+            }
             for network in NETWORKS
-            for app, each in against_solo(rows, "work_per_s", network, strategy).items()
-            if app.startswith("rocksdb")
         }
-        yield _spread(claim, traffic, _worst(lost))
+        yield _spread(claim, traffic, _worst({**lost["redis"], **lost["fastclick"]}))
+        for network, ending in (("redis", "redis"), ("fastclick", "fc")):
+            yield _spread(f"{claim}-{ending}", _traffic(rows, network), _worst(lost[network]))
     yield _narrower(slower)
+    yield Finding("iat-12-jitter", None, NOT_MEASURED)
 
 
 def _narrower(slower: Mapping[str, Mapping[str, ByApp]]) -> Finding:
@@ -222,6 +227,7 @@ def judge_13(rows: Sequence[Row]) -> Iterator[Finding]:
         max(0.0, largest["iat", redis], largest["iat", fastclick]),
         f"{words['iat', redis]}; {words['iat', fastclick]}",
     )
+    yield Finding("iat-13-iat-redis", max(0.0, largest["iat", redis]), words["iat", redis])
 
 
 def judge_14(rows: Sequence[Row]) -> Iterator[Finding]:

@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.sim.figures import summary
-from iat_nova.sim.figures.api import Finding, Row
+from iat_nova.sim.figures.api import NOT_MEASURED, Finding, Row
 
 
-def reductions(rows: Sequence[Row]) -> Mapping[str, Mapping[int, float]]:
-    """Return by how many percent the stack reduces the bandwidth, by run and instances."""
+def reductions(
+    rows: Sequence[Row], column: str = "memory_bytes_per_s"
+) -> Mapping[str, Mapping[int, float]]:
+    """Return by how many percent the stack reduces a bandwidth, by run and instances."""
     runs = dict.fromkeys(str(row["run"]) for row in rows)
     found = {}
     for run in runs:
         mine = [row for row in rows if row["run"] == run]
-        changes = summary.changes(mine, "instances", "pool", "memory_bytes_per_s", "stack", "ring")
+        changes = summary.changes(mine, "instances", "pool", column, "stack", "ring")
         found[run] = {count: -percent for count, percent in changes.items()}
     return found
 
@@ -27,11 +30,21 @@ def reduction(rows: Sequence[Row], run: str) -> Mapping[str, Mapping[int, Sequen
 
 
 def judge(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge each reduction, and that it falls with every step."""
+    """Judge each reduction, their means, those of reads and writes, and the order."""
     found = reductions(rows)
     for run, values in found.items():
         for count, value in values.items():
             yield Finding(run, value, f"{value:.1f} %", f"{count} instances")
+    means = {run: statistics.fmean(values.values()) for run, values in found.items()}
+    for run, mean in means.items():
+        yield Finding("pool-means", mean, f"{mean:.1f} %", run)
+    yield Finding("pool-mean", statistics.fmean(means.values()), "the mean of the four means")
+    writes, reads = (
+        {run: by_count[count] for run, by_count in reductions(rows, column).items()}
+        for column, count in (("memory_write_bytes_per_s", 1), ("memory_read_bytes_per_s", 12))
+    )
+    yield Finding("pool-writes", max(writes.values()), _percents(writes))
+    yield Finding("pool-reads", min(reads.values()), _percents(reads))
     falls = all(
         before > after
         for values in found.values()
@@ -42,3 +55,8 @@ def judge(rows: Sequence[Row]) -> Iterator[Finding]:
         for run, values in found.items()
     )
     yield Finding("pool-order", falls, listing)
+    yield Finding("pool-lossless", None, NOT_MEASURED)
+
+
+def _percents(by_run: Mapping[str, float]) -> str:
+    return ", ".join(f"{run} {percent:.1f} %" for run, percent in by_run.items())

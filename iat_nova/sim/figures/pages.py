@@ -7,7 +7,7 @@ import csv
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -15,12 +15,16 @@ import jinja2
 from iat_nova.report import escape
 from iat_nova.sim.figures import claims
 from iat_nova.sim.figures.api import Figure, Row
-from iat_nova.sim.figures.claims import Published, Verdict
+from iat_nova.sim.figures.claims import DataSet, Published, Verdict
 
 VERDICTS = "verdicts.json"
 PAGE = "index.html"
 # Of a picture, in inches at matplotlib's 72 points: 900 x 500 on a screen.
 SIZE_IN = (9.0, 5.0)
+
+
+class RecordError(Exception):
+    """A figure's record cannot be read; the text names the file and the reason."""
 
 
 def write(
@@ -42,6 +46,33 @@ def write(
         _draw(folder / f"{name}.svg", figure, measured)
     _write_page(folder, [name for name in figures if (folder / f"{name}.json").exists()])
     return verdicts
+
+
+def recorded(folder: pathlib.Path, names: Iterable[str]) -> dict[str, list[Row]]:
+    """Return the rows that a folder holds of some figures, by name. Raises `RecordError`."""
+    rows = {}
+    for name in names:
+        path = folder / f"{name}.json"
+        if not path.exists():
+            continue
+        try:
+            rows[name] = list(json.loads(path.read_text(encoding="utf-8"))["rows"])
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise RecordError(
+                f"{path} is no record of a figure: {error}; measure it again"
+            ) from None
+    return rows
+
+
+def counted(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Return how many verdicts there are, met and strictly met, by data set."""
+    found = {one.value: {"total": 0, "met": 0, "strict": 0} for one in DataSet}
+    for verdict in verdicts:
+        counts = found[verdict["set"]]
+        counts["total"] += 1
+        counts["met"] += verdict["met"]
+        counts["strict"] += verdict["strict"]
+    return found
 
 
 def shown(value: Published | bool, unit: str | None) -> str:
@@ -98,9 +129,7 @@ def _write_page(folder: pathlib.Path, names: Sequence[str]) -> None:
     environment.globals["shown"] = _shown_json
     page = environment.get_template("page.html.j2").render(
         records=records,
-        met=sum(verdict["met"] for verdict in verdicts),
-        range_only=sum(verdict.get("range_only", False) for verdict in verdicts),
-        total=len(verdicts),
+        counts=counted(verdicts),
     )
     (folder / PAGE).write_text(page, encoding="utf-8")
 
