@@ -14,6 +14,11 @@ The rules, in the order in which an access meets them:
 * L2's victim is placed in the ways of the core's mask: the LLC is a victim cache. If it has a copy
   in the inclusive ways, that goes; without such ways it merges into its copy. Masks say where
   lines are placed, never where they hit.
+* A victim that L2's streamer fetched from memory and that no instruction has asked for is dropped.
+  The counters of Skylake-SP tell that L2 does so: IDI_MISC.WB_DOWNGRADE counts "cache lines that
+  are dropped and not written back to L3 as they are deemed to be less likely to be reused shortly",
+  L2_LINES_OUT.USELESS_HWPF lines that were "hardware prefetched but not used and now evicted"
+  (Intel, perfmon events of Skylake-SP). That the second kind is of the first is inferred.
 * A device's write updates a line that is in the LLC where it is (write update, a DDIO hit), else
   it is placed in DDIO's ways (write allocate, a DDIO miss; a hit where an L2 had it). A copy in an
   L2 is dropped. With DCA off it goes to memory and the LLC's copy is dropped too.
@@ -32,8 +37,8 @@ device's write of a line that the LLC lacks is let in only while its set holds f
 than the ways that the cores leave (`adaptive`); once it has learnt that cores read them once, a
 device's line that was read goes next, and devices write through to memory.
 
-Not modelled: lines of L2 only that go when the directory is full; what lets some clean victims
-bypass the LLC; read-sharing (a line that two cores read moves between them).
+Not modelled: lines of L2 only that go when the directory is full; other clean victims that bypass
+the LLC; read-sharing (a line that two cores read moves between them).
 """
 
 from __future__ import annotations
@@ -42,6 +47,7 @@ from iat_nova.sim import adaptive
 from iat_nova.sim._compile import inlined, kernel
 from iat_nova.sim.cachestate import (
     ADAPTS,
+    AHEAD,
     CLEANED,
     CLOCK,
     COPY,
@@ -77,6 +83,7 @@ from iat_nova.sim.cachestate import (
     STREAMER,
     TOTAL_NAMES,
     UNREAD,
+    USELESS,
     VICTIMS_MERGED,
     VICTIMS_PLACED,
     WRITE_BACKS,
@@ -138,6 +145,9 @@ def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
 def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
     """Bring L2's victim into the LLC, from the inclusive ways into those of its core."""
     if options and c.registers[FILLS] and not entry & DIRTY:
+        return
+    if entry & (AHEAD | DIRTY) == AHEAD:
+        c.totals[USELESS] += 1
         return
     line = entry >> 3
     dirty = entry & DIRTY
@@ -275,6 +285,8 @@ def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> in
     index = line & (c.l2.shape[1] - 1)
     way = find(c.l2[core, index, 0], 3, line)
     if way >= 0:
+        if c.l2[core, index, 0, way] & AHEAD == AHEAD:
+            c.l2[core, index, 0, way] &= ~AHEAD
         if write:
             if c.l2[core, index, 0, way] & COPY and c.registers[MIGRATES]:
                 _own(c, core, index, way, line)
@@ -289,10 +301,15 @@ def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> in
 
 @kernel
 def prefetch(c: Caches, core: int, line: int, sharers: int) -> None:
-    """Let a core's L2 fetch a line of which no instruction has asked yet."""
+    """Let a core's L2 fetch a line for which no instruction has asked yet, unless it has it."""
+    index = line & (c.l2.shape[1] - 1)
+    if find(c.l2[core, index, 0], 3, line) >= 0:
+        return
     level = core_access(c, core, line, 0, sharers)
     c.served[core, level] -= 1
     c.prefetched[core, level] += 1
+    if level == MEMORY and not c.registers[FILLS]:
+        c.l2[core, index, 0, find(c.l2[core, index, 0], 3, line)] |= AHEAD
 
 
 @kernel
@@ -434,5 +451,5 @@ def memory_lines(c: Caches) -> int:
     total: int = memory_writes(c) + c.totals[DMA_READ_MISSES]
     for core in range(c.served.shape[0]):
         if c.registers[CORES] >> core & 1:
-            total += c.served[core, MEMORY]
+            total += c.served[core, MEMORY] + c.prefetched[core, MEMORY]
     return total

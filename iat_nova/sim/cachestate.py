@@ -54,7 +54,8 @@ DDIO, INCLUSIVE, MASKS = range(3)
     DMA_WRITE_BACKS,  # of WRITE_BACKS, those that a device's write had to wait for
     RECALLED,  # copies in an L2 that went because the LLC's was evicted
     DDIO_PLACED,  # DDIO_MISSES, and those of DDIO_HITS whose line only an L2 had
-) = range(19)
+    USELESS,  # lines that the streamer fetched from memory and L2 dropped, never asked for
+) = range(20)
 TOTAL_NAMES = (
     "ddio_hits",
     "ddio_misses",
@@ -75,14 +76,17 @@ TOTAL_NAMES = (
     "dma_write_backs",
     "recalled",
     "ddio_placed",
+    "useless",
 )
 TOTALS = len(TOTAL_NAMES)
 
 # An LLC entry is line << 3 and these; -1 is empty.
 DIRTY, UNREAD, SHARED = 1, 2, 4
 # An L2 entry is line << 3, DIRTY and these: the LLC had a copy when the line came, or has none;
-# the line moved here from the LLC.
+# the line moved here from the LLC. Both together: the streamer fetched it from memory, and no
+# instruction has asked for it yet.
 COPY, SERVED = 2, 4
+AHEAD = COPY | SERVED
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 

@@ -120,6 +120,7 @@ class ReferenceCache:
                         self.llc[self.set_of(line)].remove(found)
                         self.counts["moved"] += 1
                 entry["dirty"] |= write
+                entry["ahead"] = False
                 self.served[core][L2] += 1
                 return L2
         level, dirty, copied, been = MEMORY, write, False, False
@@ -157,9 +158,19 @@ class ReferenceCache:
             self.counts["filled"] += 1
             copied = True
         self.served[core][level] += 1
-        mine.append({"line": line, "dirty": bool(dirty), "copied": copied, "been": been})
+        entry = {"line": line, "dirty": bool(dirty), "copied": copied, "been": been}
+        mine.append(dict(entry, ahead=False))
         if len(mine) > self.l2_ways:
             self._spill(core, mine.pop(0))
+        return level
+
+    def prefetch(self, core, line):
+        """Fetch a line that nobody asked for; return the level, None where L2 has it."""
+        if any(entry["line"] == line for entry in self._l2_set(core, line)):
+            return None
+        level = self.access(core, line, False)
+        self.served[core][level] -= 1
+        self._l2_set(core, line)[-1]["ahead"] = level == MEMORY and not self.fills
         return level
 
     def _take_from_afar(self, line, write):
@@ -205,6 +216,9 @@ class ReferenceCache:
 
     def _spill(self, core, victim):
         if self.fills and not victim["dirty"]:
+            return
+        if victim["ahead"] and not victim["dirty"]:
+            self.counts["useless"] += 1
             return
         found = self._llc_line(victim["line"])
         if found and not self.inclusive:

@@ -97,6 +97,13 @@ class TestAgainstReference(unittest.TestCase):
                 case 2:
                     cache.dma_read(c, line, EVERYONE)
                     reference.dma_read(line)
+                case 3:
+                    core = rng.randrange(3)
+                    before = c.prefetched[core].copy()
+                    cache.prefetch(c, core, line, EVERYONE)
+                    level = reference.prefetch(core, line)
+                    expected = [n == level for n in range(cache.LEVELS)]
+                    self.assertEqual(expected, (c.prefetched[core] - before).tolist())
                 case _:
                     core, write = rng.randrange(3), int(rng.random() < 0.3)
                     got = cache.core_access(c, core, line, write, EVERYONE)
@@ -160,6 +167,10 @@ class TestAgainstReference(unittest.TestCase):
                 case 2:
                     cache.dma_read(sockets[at], line, everyone)
                     references[at].dma_read(line)
+                case 3:
+                    core = 2 * at + rng.randrange(2)
+                    cache.prefetch(sockets[at], core, line, everyone)
+                    references[at].prefetch(core, line)
                 case _:
                     core, write = 2 * at + rng.randrange(2), int(rng.random() < 0.3)
                     got = cache.core_access(sockets[at], core, line, write, everyone)
@@ -304,6 +315,26 @@ class TestRules(unittest.TestCase):
             self.assertEqual(
                 cache.core_access(alone, 0, line, 0, 0), cache.core_access(c, 0, line, 0, 0)
             )
+
+    def test_l2_drops_what_the_streamer_fetched_for_nobody(self):
+        """A line fetched ahead leaves L2 for the LLC only if an instruction has asked for it."""
+        for used, kept in ((False, set()), (True, {0})):
+            c = small(slices=1)
+            cache.prefetch(c, 0, 0, 0)
+            if used:
+                cache.core_access(c, 0, 0, 0, 0)
+            for number in range(1, 4):  # L2 has three ways
+                cache.core_access(c, 0, 4 * number, 0, 0)
+            self.assertEqual(kept, set(llc_lines(c)))
+            self.assertEqual(not used, bool(totals(c)["useless"]))
+
+    def test_what_the_streamer_fetches_crosses_the_memory_bus_once(self):
+        """A fetch from memory counts as traffic, one that finds the line in a cache does not."""
+        c = small()
+        for expected in (1, 1):
+            cache.prefetch(c, 0, 5, 0)
+            self.assertEqual(expected, cache.memory_lines(c))
+        self.assertEqual(0, c.served.sum())
 
     def test_conservation(self):
         """Lines that entered the LLC have left it or are there; dirty ones have been written back.
