@@ -46,7 +46,7 @@ class Machine:
     has none. `llc_fills`: the LLC takes in what a core misses; else it takes L2's victims only.
     `l1_bytes`: what of a working set is taken to hit before L2. `mba`: bandwidth of a class can
     be limited; off unless a scenario asks for it, so that the others' figures stay as recorded.
-    `streamer_lines`: how many lines L2's streamer runs ahead of a stream, 0 without one.
+    `streamer_lines`: how many lines at most L2's streamer runs ahead of a stream, 0 without one.
 
     Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60); memory's
     latency is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the DIMMs'
