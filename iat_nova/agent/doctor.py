@@ -292,7 +292,7 @@ def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
         loaded = policy_file.load(settings.policy_file, facts.host)
         strategies.make(settings.strategy, loaded.parameters)
     except policy.PolicyError as error:
-        state = " ".join(str(error).splitlines())
+        state = sentences.text(error.message).replace("\n", " ")
         return [Finding("policy", Level.IMPOSSIBLE, state, check)]
     except strategies.StrategyError as error:
         return [Finding("strategy", Level.IMPOSSIBLE, str(error), "[iat] strategy")]

@@ -13,7 +13,8 @@ import yaml
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.common.readers import FACTS
 from iat_nova.common.untrusted import whole
-from iat_nova.model import CacheDomain, Facts
+from iat_nova.model import CacheDomain, Facts, Message, message
+from iat_nova.model.message import as_message
 from iat_nova.nova.extra_specs import WAYS_LIMIT
 from iat_nova.policy import PolicyError, document
 from iat_nova.policy.render import Rendered
@@ -28,6 +29,14 @@ _CPUS = frozenset(
 )
 
 
+class FactsError(RecordError):
+    """A file holds no facts; `message` says why."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said)
+        self.message = said
+
+
 def dump(facts: Facts) -> str:
     """Return the facts as YAML, CPUs in ranges."""
     plain = json.loads(json.dumps(records.unstructure(facts)))  # words of enumerations as text
@@ -36,23 +45,24 @@ def dump(facts: Facts) -> str:
 
 
 def load(path: str | pathlib.Path) -> Facts:
-    """Return the facts of a file. Raises `OSError`, `RecordError`."""
+    """Return the facts of a file. Raises `OSError`, `FactsError`."""
     text = FACTS.read(path).decode("utf-8-sig", "replace")
     try:
         found = document.read(Rendered(text, tuple(range(1, text.count("\n") + 2))))
         if found.problems:
             raise PolicyError(found.problems)
     except PolicyError as error:
-        raise RecordError(f"{path} cannot be read as YAML: {error}") from error
+        raise FactsError(message("facts-not-yaml", path=str(path), error=error.message)) from error
     plain = found.value
     if not isinstance(plain, dict) or "host" not in plain:
-        raise RecordError(f"{path} holds no facts of a host: `iat-nova policy facts` writes some")
+        raise FactsError(message("facts-of-no-host", path=str(path)))
     try:
         facts = records.structure({"guests": [], "switch": None, **_long(plain)}, Facts)
         for domain in facts.host.domains:
             _check(domain)
     except (RecordError, ValueError) as error:
-        raise RecordError(f"{path}: {error}") from error
+        said = message("of-source", source=str(path), problem=as_message(error))
+        raise FactsError(said) from error
     return facts
 
 

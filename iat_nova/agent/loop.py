@@ -193,7 +193,7 @@ class Agent:
 
     def _warnings(self, facts: Facts, classified: Classified) -> tuple[Reason, ...]:
         """Return the warnings of policy, host and files, each once."""
-        found = [Reason(Code.POLICY_WARNING, verbatim(str(one))) for one in self.policy.warnings]
+        found = [Reason(Code.POLICY_WARNING, one.located) for one in self.policy.warnings]
         found += classified.warnings
         drift = self.drift(self.policy)
         if self.policies.refused:  # that it does not run was said, and why

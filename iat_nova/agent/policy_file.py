@@ -19,11 +19,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from iat_nova.agent import rights
 from iat_nova.common.readers import POLICY, FileKind
-from iat_nova.model import HostFacts
+from iat_nova.model import HostFacts, Message, message
 from iat_nova.policy import Policy, default, parse
 from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.render import Rendered, render
@@ -53,10 +55,11 @@ def read(path: str | Path, kind: FileKind = POLICY) -> str:
     try:
         return kind.read(path).decode("utf-8-sig")
     except OSError as error:
-        problem = f"cannot be read: {error.strerror or error}"
+        problem = message("file-unreadable", error=error.strerror or str(error))
         raise PolicyError([Problem("", None, problem)], str(path)) from error
     except ValueError as error:  # no UTF-8, or a path that no file can have
-        raise PolicyError([Problem("", None, f"cannot be read: {error}")], str(path)) from error
+        problem = message("file-unreadable", error=str(error))
+        raise PolicyError([Problem("", None, problem)], str(path)) from error
 
 
 def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered:
@@ -72,26 +75,41 @@ def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _error(f"rendering took more than {WALL_S:g} s") from None
+        raise _error(message("rendering-too-slow", most_s=WALL_S)) from None
     except OSError as error:
-        raise _error(f"cannot be rendered: {error.strerror or error}") from error
+        raise _error(message("rendering-failed", error=error.strerror or str(error))) from error
     return _result(done, cpu_s)
 
 
 def _result(done: subprocess.CompletedProcess[bytes], cpu_s: int) -> Rendered:
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        raise _error(f"rendering took more than {cpu_s} s of CPU time")
+        raise _error(message("rendering-too-dear", most_s=cpu_s))
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise _error(f"rendering ended with status {done.returncode}: {last or 'no message'}")
+        raise _error(message("rendering-ended", status=done.returncode, said=last or "no message"))
     answer = json.loads(done.stdout)
     if "problems" in answer:
-        raise PolicyError(Problem(*problem) for problem in answer["problems"])
+        raise PolicyError(map(_problem, answer["problems"]))
     return Rendered(answer["text"], tuple(answer["lines"]), tuple(answer["asked"]))
 
 
-def _error(message: str) -> PolicyError:
-    return PolicyError([Problem("", None, f"template: {message}")])
+def _error(said: Message) -> PolicyError:
+    return PolicyError([Problem("", None, said)])
+
+
+def _problem(plain: Sequence[Any]) -> Problem:
+    """Return a problem of the child's answer: its values are numbers, texts and lists of texts."""
+    path, line, code, values = plain
+    return Problem(
+        path,
+        line,
+        message(code, **{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}),
+    )
+
+
+def _plain(problem: Problem) -> tuple[object, ...]:
+    said = problem.message
+    return problem.path, problem.line, said.code, dict(said.values)
 
 
 def main(cpu_s: int) -> None:
@@ -108,10 +126,10 @@ def main(cpu_s: int) -> None:
         rendered = render(source, host)
         answer = {"text": rendered.text, "lines": rendered.lines, "asked": rendered.asked}
     except PolicyError as error:
-        answer = {"problems": [(one.path, one.line, one.message) for one in error.problems]}
+        answer = {"problems": list(map(_plain, error.problems))}
     except MemoryError:
-        text = f"template: rendering takes more than {MEMORY_BYTES >> 20} MiB"
-        answer = {"problems": [("", None, text)]}
+        said = message("rendering-too-large", most_mib=MEMORY_BYTES >> 20)
+        answer = {"problems": [_plain(Problem("", None, said))]}
     json.dump(answer, sys.stdout)
 
 

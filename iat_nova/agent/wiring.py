@@ -40,6 +40,7 @@ from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.reconcile import Inventory
 from iat_nova.inventory.spool import Spool
 from iat_nova.model import HostFacts, Parameters
+from iat_nova.model.message import as_message, message
 from iat_nova.model.reasons import Reason
 from iat_nova.report import sentences
 from iat_nova.report.log import LogLanguage
@@ -160,7 +161,8 @@ def agent(
         try:
             facts = host()
         except (OSError, ValueError) as error:
-            problem = policy.Problem("", None, f"this host's facts cannot be read: {error}")
+            said = message("host-facts-unreadable", error=as_message(error))
+            problem = policy.Problem("", None, said)
             raise policy.PolicyError([problem], "the policy's host") from error
         return policy_file.load(path, facts)
 

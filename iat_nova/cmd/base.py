@@ -23,7 +23,8 @@ from iat_nova import conf
 from iat_nova.common import config_files
 from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
-from iat_nova.report import escape, times
+from iat_nova.model.message import as_message
+from iat_nova.report import escape, sentences, times
 from iat_nova.report.view import View, agent_words, gather
 from iat_nova.store.database import HistoryError, NoHistory, as_owner
 from iat_nova.store.heartbeat import State, look
@@ -287,4 +288,4 @@ def _worded(error: Exception) -> str:
     """Word an operating system's error with its file."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
+    return sentences.text(as_message(error))

@@ -88,7 +88,7 @@ def refusals(what: str = "policy") -> Iterator[None]:
     try:
         yield
     except PolicyError as error:
-        lines = escape.lines(str(error))
+        lines = escape.lines(sentences.text(error.message))
         raise Failure(f"the {what} cannot be used\n{lines}", EXIT_FAILURE) from error
 
 
@@ -113,7 +113,7 @@ examples:
         facts = self.facts(parsed_args)
         policy = self.policy(parsed_args, facts.host)
         for warning in policy.warnings:
-            self.note(escape.plain(f"{policy.source}: {warning}"))
+            self.note(escape.plain(f"{policy.source}: {sentences.text(warning.located)}"))
         classified = policy.classify(facts, {})
         self.note(f"{escape.plain(policy.source)} is valid")
         rows = [
@@ -204,7 +204,7 @@ example:
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Write it."""
-        self.app.stdout.write(f"{json.dumps(schema.for_editors(), indent=2)}\n")
+        self.app.stdout.write(f"{json.dumps(schema.for_editors(sentences.text), indent=2)}\n")
 
 
 class PolicyFacts(Command):
@@ -269,7 +269,7 @@ examples:
                 found = trials.parse(text, name, facts, load)
             for outcome in trials.run(found, compiled):
                 result = "wrong" if outcome.wrong else "ok"
-                row = (name, outcome.trial.name, result, list(outcome.wrong))
+                row = (name, outcome.trial.name, result, list(map(sentences.text, outcome.wrong)))
                 rows.append(tuple(self.cell(parsed_args, value) for value in row))
                 self._status = EXIT_FAILURE if outcome.wrong else self._status
         return ("file", "test", "result", "differences"), rows

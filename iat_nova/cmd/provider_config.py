@@ -16,7 +16,7 @@ from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.model import Facts
 from iat_nova.policy import PolicyError
-from iat_nova.report import escape, times
+from iat_nova.report import escape, sentences, times
 from iat_nova.store.database import HistoryError
 from iat_nova.store.records import Inventory
 
@@ -86,7 +86,8 @@ examples:
                 unchanged = f"; {parsed_args.output} stays as it was"
             raise Failure(escape.lines(f"{error}{unchanged}")) from error
         except PolicyError as error:
-            raise Failure(escape.lines(f"the policy cannot be used: {error}")) from error
+            told = sentences.text(error.message)
+            raise Failure(escape.lines(f"the policy cannot be used: {told}")) from error
         except HardwareError as error:
             raise Failure(escape.lines(str(error))) from error
         self.note(escape.plain(f"{parsed_args.output} is written; restart nova-compute to use it"))

@@ -136,7 +136,7 @@ class Scene:
                 with HistoryReader(self._folder / "history.sqlite") as reader:
                     return self._read(reader, act, screen)
             except (HistoryError, Failure) as error:
-                return dataclasses.replace(screen, note=str(error).partition("\n")[0])
+                return dataclasses.replace(screen, note=str(error))
         return screen
 
     def _read(self, reader: HistoryReader, act: Act, screen: Screen) -> Screen:

@@ -13,9 +13,12 @@ from iat_nova.model import (
     AttachmentKind,
     DeviceModel,
     HostFacts,
+    Message,
     Parameters,
     Priority,
     WayMask,
+    message,
+    verbatim,
 )
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io
@@ -96,11 +99,11 @@ class _Compiler:
         """LLC ways that may be given out; None on a host without a cache domain."""
         return None if self.ways is None else self.ways - self.reserved.count
 
-    def _complain(self, path: Path, message: str) -> None:
-        self.problems.append(self.document.problem(path, message))
+    def _complain(self, path: Path, said: Message) -> None:
+        self.problems.append(self.document.problem(path, said))
 
-    def _warn(self, path: Path, message: str) -> None:
-        self.warnings.append(self.document.problem(path, message))
+    def _warn(self, path: Path, said: Message) -> None:
+        self.warnings.append(self.document.problem(path, said))
 
     def _text(self, path: Path, value: object) -> str:
         """Return a scalar as it was written: 010 and yes mean themselves in extra specs."""
@@ -132,7 +135,7 @@ class _Compiler:
         for name, given in value.items():
             path = ("domains", name)
             if not name.isascii() or not name.isdigit() or len(name) > 4:
-                self._complain(path, f"found {name!r}; allowed: the number of a cache domain")
+                self._complain(path, message("domain-not-a-number", found=name))
                 continue
             fields = {schema.FIELDS[key]: schema.parameter(key, given) for key in given}
             own = dataclasses.replace(base, **fields)
@@ -143,27 +146,30 @@ class _Compiler:
         section = ("parameters",)
         self._check_bounds(parameters, section)
         if io_off > io_on:
-            self._complain((*section, "io_off"), f"found {io_off:g}/s; allowed: up to io_on, "
-                           f"which is {io_on:g}/s")  # fmt: skip
+            said = message("io-off-above-io-on", found_per_s=io_off, io_on_per_s=io_on)
+            self._complain((*section, "io_off"), said)
 
     def _check_bounds(self, parameters: Parameters, section: Path) -> None:
         least, most = parameters.ddio_ways_min, parameters.ddio_ways_max
         if least > most:
-            self._complain((*section, "ddio_ways_min"), f"found {least}; allowed: up to "
-                           f"ddio_ways_max, which is {most}")  # fmt: skip
+            said = message("number-above", found=least, key="ddio_ways_max", most=most)
+            self._complain((*section, "ddio_ways_min"), said)
         if self.usable_ways is not None and most > self.usable_ways:
-            self._complain((*section, "ddio_ways_max"), f"found {most}; allowed: up to "
-                           f"{self._usable()}")  # fmt: skip
+            said = message("number-above-llc", found=most, allowed=self._usable())
+            self._complain((*section, "ddio_ways_max"), said)
         if parameters.backoff_initial_s > parameters.backoff_max_s:
-            self._complain(
-                (*section, "backoff_initial"),
-                f"found {parameters.backoff_initial_s:g} s; allowed: up to backoff_max, "
-                f"which is {parameters.backoff_max_s:g} s",
+            said = message(
+                "backoff-above",
+                found_s=parameters.backoff_initial_s,
+                most_s=parameters.backoff_max_s,
             )
+            self._complain((*section, "backoff_initial"), said)
 
-    def _usable(self) -> str:
-        reserved = f" less {self.reserved.count} reserved" if self.reserved else ""
-        return f"{self.usable_ways}, the ways of this host's LLC{reserved}"
+    def _usable(self) -> Message:
+        if self.reserved:
+            reserved = self.reserved.count
+            return message("usable-less-reserved", ways=self.usable_ways, reserved=reserved)
+        return message("usable", ways=self.usable_ways)
 
     # ------------------------------------------------------------------------ ways
 
@@ -173,19 +179,13 @@ class _Compiler:
             if number is None:
                 continue
             if self.ways is not None and number >= self.ways:
-                self._complain(
-                    ("reserved_ways", position),
-                    f"found {number}; allowed: 0 to {self.ways - 1}, this host's ways",
-                )
+                said = message("no-such-way", found=number, last=self.ways - 1)
+                self._complain(("reserved_ways", position), said)
             else:
                 mask |= 1 << int(number)
         for ways in self.widths if mask else ():
             if not WayMask((1 << ways) - 1 & ~mask).is_contiguous:
-                self._complain(
-                    ("reserved_ways",),
-                    "found ways that leave none, or split the rest; allowed: ways at either end, "
-                    "because masks must be unbroken",
-                )
+                self._complain(("reserved_ways",), message("reserved-in-the-middle"))
                 return WayMask(0)
         return WayMask(mask)
 
@@ -199,14 +199,13 @@ class _Compiler:
         usable = self.usable_ways
         for key, count in given.items():
             if usable is not None and count > usable:
-                self._complain((*path, key), f"found {count} ways; allowed: up to {self._usable()}")
+                said = message("ways-above-llc", found=count, allowed=self._usable())
+                self._complain((*path, key), said)
         ordered = [key for key in ("min", "initial", "max") if key in given]
         for lower, upper in itertools.pairwise(ordered):
             if given[lower] > given[upper]:
-                self._complain(
-                    (*path, lower),
-                    f"found {given[lower]} ways; allowed: up to {upper}, which is {given[upper]}",
-                )
+                said = message("ways-above", found=given[lower], key=upper, most=given[upper])
+                self._complain((*path, lower), said)
         ceiling = min(given.get("initial", math.inf), given.get("max", math.inf))
         least = given.get("min", int(min(base.min, ceiling)))
         most = given.get("max", base.max)
@@ -222,7 +221,7 @@ class _Compiler:
         if not isinstance(value, str):
             return int(value)
         if self.way_bytes is None:
-            self._complain(path, f"found {value}; allowed: a count, as way_bytes is not known here")
+            self._complain(path, message("size-of-way-unknown", found=value))
             return None
         return math.ceil(units.parse(units.Kind.SIZE, value) / self.way_bytes)
 
@@ -232,18 +231,21 @@ class _Compiler:
             return
         own = rules.stack_ways.min + rules.host_ways.min + rules.pool_ways.min
         if own > self.usable_ways:
-            self._warn((), f"stack, host and pool are guaranteed {own} ways together, the LLC has "
-                       f"{self.usable_ways} for tenants: some will share")  # fmt: skip
+            said = message("own-guarantees-share", ways=own, usable=self.usable_ways)
+            self._warn((), said)
             return
         guests: list[tuple[Path, ClassRule]] = [(("default", "ways"), rules.default)]
         guests += [(("classes", position, "ways"), rule) for position, rule in classes]
         for path, rule in guests:
             if own + rule.ways.min > self.usable_ways:
-                self._warn(
-                    path,
-                    f"a guest of {rule.name} is guaranteed {rule.ways.min} ways, stack, host and "
-                    f"pool {own}; the LLC has {self.usable_ways} for tenants: some will share",
+                said = message(
+                    "class-guarantees-share",
+                    **{"class": rule.name},
+                    ways=rule.ways.min,
+                    own=own,
+                    usable=self.usable_ways,
                 )
+                self._warn(path, said)
 
     # --------------------------------------------------------------------- classes
 
@@ -258,15 +260,14 @@ class _Compiler:
             # A name that is missing or wrong has its own problem already.
             rule = self._class(value, path, dataclasses.replace(default, name=""))
             if rule.name in schema.RESERVED_CLASS_NAMES:
-                self._complain((*path, "name"), f"found {rule.name!r}; allowed: any other name, "
-                               "this one is taken by iat-nova")  # fmt: skip
+                self._complain((*path, "name"), message("class-name-taken", found=rule.name))
             for earlier_position, earlier in rules:
                 where = path_text(("classes", earlier_position))
                 if rule.name and earlier.name == rule.name:
-                    self._complain((*path, "name"), f"found {rule.name!r}; allowed: a name not "
-                                   f"used before, {where} has it")  # fmt: skip
+                    said = message("class-name-used", found=rule.name, by=where)
+                    self._complain((*path, "name"), said)
                 if earlier.match.covers(rule.match):
-                    self._warn(path, f"never reached: {where} matches all that this one does")
+                    self._warn(path, message("class-never-reached", by=where))
                     break
             rules.append((position, rule))
         return rules
@@ -321,7 +322,7 @@ class _Compiler:
     def _check_names(self, specs: dict[str, Any], path: Path) -> None:
         for name in specs:
             if problem := extra_specs.unknown(name):
-                self._complain((*path, name), problem)
+                self._complain((*path, name), verbatim(problem))
 
     def _flavors(self, value: dict[str, Any]) -> dict[str, dict[str, str]]:
         flavors = {}
@@ -334,10 +335,10 @@ class _Compiler:
                 if (problems := extra_specs.parse({name: text}).problems)
             }
             for name, problems in wrong.items():
-                self._complain((*path, name), problems[0])
+                self._complain((*path, name), verbatim(problems[0]))
             if not wrong:  # each is right alone; together they may contradict
                 for problem in extra_specs.parse(specs).problems:
-                    self._complain(path, problem)
+                    self._complain(path, verbatim(problem))
             flavors[flavor] = specs
         return flavors
 

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 import yaml
 
 from iat_nova.common.untrusted import Unreadable, compose_yaml, is_unicode
+from iat_nova.model import Message, message
+from iat_nova.model.message import as_message
 from iat_nova.policy.problems import Path, PolicyError, Problem, path_text
 from iat_nova.policy.render import Rendered
 
@@ -28,7 +30,6 @@ _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]{0,30})|0x[0-9a-fA-F_]{1,32}")
 _FLOAT = re.compile(r"[-+]?[0-9]{1,30}\.[0-9]{0,30}([eE][-+][0-9]{1,3})?")
 _BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 _TAG = "tag:yaml.org,2002:"
-_TOO_DEEP = "nested too deeply"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,12 +46,12 @@ class Document:
     texts: dict[Path, str]
     problems: tuple[Problem, ...]
 
-    def problem(self, path: Path, message: str) -> Problem:
+    def problem(self, path: Path, said: Message) -> Problem:
         """Return a problem at a path, with the line of the nearest value there is."""
         known = path
         while known and known not in self.marks:
             known = known[:-1]
-        return _problem(self.rendered, path, self.marks.get(known, 1), message)
+        return _problem(self.rendered, path, self.marks.get(known, 1), said)
 
 
 def read(rendered: Rendered) -> Document:
@@ -60,9 +61,9 @@ def read(rendered: Rendered) -> Document:
     except yaml.YAMLError as error:
         raise PolicyError(_syntax_problems(rendered, error)) from None
     except Unreadable as error:
-        raise PolicyError([Problem("", None, str(error))]) from None
+        raise PolicyError([Problem("", None, as_message(error))]) from None
     if node is None:
-        raise PolicyError([Problem("", None, "there is nothing in it; the least is {}")])
+        raise PolicyError([Problem("", None, message("policy-empty"))])
     builder = _Builder(rendered)
     value = builder.build(node, ())
     return Document(value, rendered, builder.marks, builder.texts, tuple(builder.problems))
@@ -82,16 +83,17 @@ class _Builder:
         line = node.start_mark.line + 1
         self.marks.setdefault(path, line)
         if len(self.marks) > MAX_VALUES:
-            raise PolicyError([Problem("", None, f"more than {MAX_VALUES} values")])
+            raise PolicyError([Problem("", None, message("too-many-values", most=MAX_VALUES))])
         if len(path) > MAX_DEPTH:
-            raise PolicyError([Problem("", self.rendered.source_line(line), _TOO_DEEP)])
+            source_line = self.rendered.source_line(line)
+            raise PolicyError([Problem("", source_line, message("too-deep"))])
         if isinstance(node, yaml.ScalarNode):
             if not is_unicode(node.value):
-                self._complain(path, line, "found half a surrogate pair")
+                self._complain(path, line, message("half-surrogate"))
                 return None
             return self._scalar(node, path)
         if id(node) in self._open:
-            self._complain(path, line, "an alias within what it names")
+            self._complain(path, line, message("alias-within-itself"))
             return None
         self._open.add(id(node))
         value: object
@@ -109,16 +111,16 @@ class _Builder:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                self._complain(path, line, "a key must be text")
+                self._complain(path, line, message("key-not-text"))
                 continue
             key = key_node.value
             if not is_unicode(key):
-                self._complain(path, line, "found half a surrogate pair in a key")
+                self._complain(path, line, message("half-surrogate-key"))
                 continue
             if key in result:
                 first = self.rendered.source_line(self.marks[*path, key])
-                seen = f" in line {first}" if first is not None else ""
-                self._complain((*path, key), line, f"key given twice, first{seen}")
+                said = message("key-twice") if first is None else message("key-again", line=first)
+                self._complain((*path, key), line, said)
                 continue
             self.marks[*path, key] = line
             result[key] = self.build(value_node, (*path, key))
@@ -144,17 +146,17 @@ class _Builder:
     def _expect_tag(self, node: yaml.Node, path: Path, name: str) -> None:
         if node.tag != _TAG + name:
             line = node.start_mark.line + 1
-            self._complain(path, line, f"found the tag {node.tag}; allowed: no tags")
+            self._complain(path, line, message("tag-found", tag=node.tag))
 
-    def _complain(self, path: Path, line: int, message: str) -> None:
-        self.problems.append(_problem(self.rendered, path, line, message))
+    def _complain(self, path: Path, line: int, said: Message) -> None:
+        self.problems.append(_problem(self.rendered, path, line, said))
 
 
-def _problem(rendered: Rendered, path: Path, line: int, message: str) -> Problem:
+def _problem(rendered: Rendered, path: Path, line: int, said: Message) -> Problem:
     source = rendered.source_line(line)
     if source is None:
-        message = f"{message} (line {line} after Jinja2)"
-    return Problem(path_text(path), source, message)
+        said = message("in-rendered-line", problem=said, line=line)
+    return Problem(path_text(path), source, said)
 
 
 def _syntax_problems(rendered: Rendered, error: yaml.YAMLError) -> Iterator[Problem]:
@@ -167,15 +169,16 @@ def _syntax_problems(rendered: Rendered, error: yaml.YAMLError) -> Iterator[Prob
             for number, text in enumerate(rendered.text.split("\n"), 1)
             if re.match(r" *\t\s*\S", text)
         ]
-        if "\\t" in str(error.problem) and tabs:
+        if mark is not None and rendered.text[mark.index : mark.index + 1] == "\t" and tabs:
             for number in tabs:
-                yield _problem(rendered, (), number, "found a tab; allowed: indent with spaces")
+                yield _problem(rendered, (), number, message("tab-found"))
             return
         context = f" {error.context}" if error.context else ""
-        yield _problem(rendered, (), line, f"not YAML: {error.problem}{context}")
+        said = message("not-yaml", error=f"{error.problem}{context}")
+        yield _problem(rendered, (), line, said)
     elif isinstance(error, yaml.reader.ReaderError):
         line = rendered.text.count("\n", 0, error.position) + 1
         character = f"U+{error.character:04X}"
-        yield _problem(rendered, (), line, f"found the character {character}; YAML forbids it")
+        yield _problem(rendered, (), line, message("character-found", character=character))
     else:
-        yield Problem("", None, f"not YAML: {error}")
+        yield Problem("", None, message("not-yaml", error=str(error)))

@@ -8,6 +8,8 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from iat_nova.model import Message, message
+
 Path = tuple[str | int, ...]
 """The way to a value: keys of mappings and positions in lists. Empty: the whole policy."""
 
@@ -24,11 +26,17 @@ class Problem:
 
     path: str
     line: int | None
-    message: str
+    message: Message
 
-    def __str__(self) -> str:
-        where = f"line {self.line}: " if self.line is not None else ""
-        return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
+    @property
+    def located(self) -> Message:
+        """The message within those of its line and path."""
+        said = self.message
+        if self.path:
+            said = message("at-path", path=self.path, problem=said)
+        if self.line is not None:
+            said = message("in-line", line=self.line, problem=said)
+        return said
 
 
 class PolicyError(Exception):
@@ -39,8 +47,19 @@ class PolicyError(Exception):
         self.source = source
         super().__init__(self.problems)
 
+    @property
+    def message(self) -> Message:
+        """Every problem with source, line and path, a line each."""
+        return listing(self.source, self.problems)
+
     def __str__(self) -> str:
-        return "\n".join(f"{self.source}: {problem}" for problem in self.problems)
+        return str(self.message)
+
+
+def listing(source: str, problems: Iterable[Problem]) -> Message:
+    """Return the message of several problems of one source."""
+    each = (message("of-source", source=source, problem=one.located) for one in problems)
+    return message("problems", problems=tuple(each))
 
 
 def path_text(path: Path) -> str:
@@ -57,7 +76,6 @@ def path_text(path: Path) -> str:
     return text
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``did you mean ...?`` for a word that is not known, empty when none is near."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else ""
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is near to an unknown word; None when none is near."""
+    return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)

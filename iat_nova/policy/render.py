@@ -10,19 +10,22 @@ rendered line; when it does not (a macro measured its own text, say), no line is
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import types
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError
-from jinja2.exceptions import SecurityError
+from jinja2.exceptions import SecurityError, TemplateRuntimeError
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
+from jinja2.utils import missing
 
-from iat_nova.model import HostFacts
+from iat_nova.model import HostFacts, Message, message
 from iat_nova.policy.problems import PolicyError, Problem, nearest
 
 FACTS: Mapping[str, str] = {
@@ -115,14 +118,49 @@ class _Environment(SandboxedEnvironment):
 
     def __init__(self, extensions: list[type[Extension]] | None = None) -> None:
         super().__init__(
-            extensions=extensions or [], undefined=StrictUndefined, keep_trailing_newline=True
+            extensions=extensions or [], undefined=_Undefined, keep_trailing_newline=True
         )
 
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
         numbers = [value for value in (left, right) if isinstance(value, int | float)]
         if len(numbers) < 2 or max(map(abs, numbers)) > _MAX_OPERAND[operator]:
-            raise SecurityError(f"{operator} takes numbers up to {_MAX_OPERAND[operator]:g} here")
+            raise _TooLarge(operator)
         return super().call_binop(context, operator, left, right)
+
+
+class _TooLarge(SecurityError):
+    """An operand is larger than `_MAX_OPERAND` has it."""
+
+    def __init__(self, operator: str) -> None:
+        super().__init__(operator)
+        self.operator = operator
+
+
+class _UnknownName(UndefinedError):
+    """A template uses something that is not there; `name`: a variable of its own, else None."""
+
+    def __init__(self, name: str | None, text: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+class _Undefined(StrictUndefined):
+    """Raises `_UnknownName` at any use."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: Any = missing,
+        name: str | None = None,
+        exc: type[TemplateRuntimeError] = UndefinedError,
+    ) -> None:
+        variable = name if hint is None and obj is missing else None
+        exception: Any = exc
+        if exc is UndefinedError:
+            exception = functools.partial(_UnknownName, variable)
+        super().__init__(hint, obj, name, exception)
 
 
 class _LineMarks(Extension):
@@ -172,12 +210,14 @@ def _generate(environment: _Environment, source: str, context: Mapping[str, obje
             pieces.append(piece)
             length += len(piece)
             if length > MAX_CHARACTERS:
-                raise ValueError(f"the rendered policy is longer than {MAX_CHARACTERS} characters")
+                said = message("rendered-too-long", most=MAX_CHARACTERS)
+                raise PolicyError([Problem("", None, said)])
     except TemplateSyntaxError as error:
-        raise PolicyError([Problem("", error.lineno, f"template: {error.message}")]) from None
+        said = message("template-error", error=error.message)
+        raise PolicyError([Problem("", error.lineno, said)]) from None
     except _RUNTIME_ERRORS as error:
         line = _template_line(error.__traceback__)
-        raise PolicyError([Problem("", line, f"template: {_explain(error, context)}")]) from None
+        raise PolicyError([Problem("", line, _explain(error, context))]) from None
     return "".join(pieces)
 
 
@@ -191,13 +231,20 @@ def _template_line(trace: types.TracebackType | None) -> int | None:
     return line
 
 
-def _explain(error: BaseException, context: Mapping[str, object]) -> str:
+def _explain(error: BaseException, context: Mapping[str, object]) -> Message:
+    """Return what is wrong; no value is a message, so that a child's answer is plain JSON."""
+    if isinstance(error, _TooLarge):
+        most = _MAX_OPERAND[error.operator]
+        return message("template-operand", operator=error.operator, most=most)
     text = str(error) or type(error).__name__
     if isinstance(error, UndefinedError):
-        word = re.match(r"'([^']*)' is undefined", text)
-        hint = nearest(word[1], context) if word else ""
-        return f"{text}; {hint} the host's facts are {', '.join(context)}".replace(";  ", "; ")
-    unknown = [name for name, value in context.items() if value is None]
+        known = tuple(context)
+        name = error.name if isinstance(error, _UnknownName) else None
+        near = None if name is None else nearest(name, context)
+        if near is None:
+            return message("template-undefined", error=text, facts=known)
+        return message("template-misspelt", error=text, near=near, facts=known)
+    unknown = tuple(name for name, value in context.items() if value is None)
     if isinstance(error, TypeError) and unknown:
-        return f"{text}; unknown on this host, hence none: {', '.join(unknown)}"
-    return text
+        return message("template-unknown-fact", error=text, facts=unknown)
+    return message("template-error", error=text)

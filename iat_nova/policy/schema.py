@@ -7,13 +7,13 @@ It stands in ``schema.yaml``; what depends on the model is filled in here.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any
 
 import yaml
 
-from iat_nova.model import AttachmentKind, DeviceModel, Parameters
+from iat_nova.model import AttachmentKind, DeviceModel, Message, Parameters
 from iat_nova.nova import extra_specs
 from iat_nova.policy import units
 from iat_nova.policy.units import Kind
@@ -84,27 +84,31 @@ def quantity(key: str) -> Kind | None:
     return None if kind is None else Kind(kind)
 
 
-def for_editors() -> Schema:
+def for_editors(sentence: Callable[[Message], str]) -> Schema:
     """Return the schema in words that every JSON Schema tool knows.
 
-    What only we know (units, bounds of quantities) becomes a type and stays in the description.
+    What only we know (units, bounds of quantities) becomes a type and stays in the description, by
+    the `sentence` of what is allowed.
     """
-    plain = _plain(copy.deepcopy(SCHEMA))
+    plain = _plain(copy.deepcopy(SCHEMA), sentence)
     assert isinstance(plain, dict)
     return {**plain, "title": "Policy of iat-nova"}
 
 
-def _plain(part: Any) -> Any:
+def _plain(part: Any, sentence: Callable[[Message], str]) -> Any:
     if isinstance(part, list):
-        return [_plain(one) for one in part]
+        return [_plain(one, sentence) for one in part]
     if not isinstance(part, dict):
         return part
     if "quantity" in part or ("ways" in part and part["ways"] is True):
         kind = part.get("quantity", Kind.SIZE)
-        about = f"{part.get('description', '')} Allowed: {units.allowed(Kind(kind))}".strip()
+        allowed = sentence(units.allowed(Kind(kind)))
+        about = f"{part.get('description', '')} Allowed: {allowed}".strip()
         kept = {key: part[key] for key in ("default", "examples") if part.get(key) is not None}
         return {"type": ["string", "number"], "description": about, **kept}
-    return {key: _plain(one) for key, one in part.items() if key not in ("field", "$defs")}
+    return {
+        key: _plain(one, sentence) for key, one in part.items() if key not in ("field", "$defs")
+    }
 
 
 def default_ways(section: str) -> tuple[int, int]:

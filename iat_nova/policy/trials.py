@@ -22,9 +22,12 @@ from iat_nova.model import (
     Facts,
     Guest,
     HostFacts,
+    Message,
     Nic,
     Tenant,
+    message,
 )
+from iat_nova.model.message import as_message
 from iat_nova.policy import effective
 from iat_nova.policy.document import read
 from iat_nova.policy.owners import POOL, guest_id
@@ -53,7 +56,7 @@ class Outcome:
     """What became of a test; `wrong` names each difference, none where it is as expected."""
 
     trial: Trial
-    wrong: tuple[str, ...]
+    wrong: tuple[Message, ...]
 
 
 def parse(
@@ -88,11 +91,11 @@ def run(trials: list[Trial], compiled: Callable[[HostFacts], Any]) -> Iterator[O
         try:
             policy = compiled(trial.facts.host)
         except PolicyError as error:
-            yield Outcome(trial, tuple(_refused(trial, str(error))))
+            yield Outcome(trial, tuple(_refused(trial, error)))
             continue
         found = dict(_found(trial, policy))
         wrong = [
-            f"{key}: expected {wanted}, found {found.get(key)}"
+            message("trial-differs", key=key, wanted=str(wanted), found=str(found.get(key)))
             for key, wanted in _wanted(trial.expect)
             if found.get(key) != wanted
         ]
@@ -104,12 +107,14 @@ def _schema() -> Any:
     return yaml.safe_load(text)
 
 
-def _refused(trial: Trial, said: str) -> Iterator[str]:
+def _refused(trial: Trial, error: PolicyError) -> Iterator[Message]:
+    """Yield what is wrong with a policy's refusal: it is expected by a problem's place or code."""
     wanted = trial.expect.get("error")
     if wanted is None:
-        yield f"the policy cannot be used on this host: {said}"
-    elif wanted not in said:
-        yield f"error: expected {wanted}, found {said}"
+        yield message("trial-refused", error=error.message)
+    elif not any(wanted in (one.path, one.message.code) for one in error.problems):
+        found = tuple(f"{one.path} {one.message.code}".strip() for one in error.problems)
+        yield message("trial-other-error", wanted=wanted, found=found, error=error.message)
 
 
 def _wanted(expect: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -163,28 +168,28 @@ def _trial(value: dict[str, Any], host: dict[str, Any], path: str, facts: Facts 
     guest = value.get("guest")
     if facts is None:
         if isinstance(guest, str):
-            raise _error(f"{path}.guest", "a name needs the facts of a host: facts, or --facts")
+            raise _error(f"{path}.guest", message("trial-without-facts"))
         facts = Facts(_host({**_HOST, **host}), (), None)
     else:
         facts = dataclasses.replace(facts, host=_changed(facts.host, host, path))
     if value.get("domain") not in (None, *(domain.id for domain in facts.host.domains)):
-        raise _error(f"{path}.domain", f"the host has no cache domain {value['domain']}")
+        raise _error(f"{path}.domain", message("trial-no-domain", domain=value["domain"]))
     if isinstance(guest, str):
         guest = _named(facts, guest, f"{path}.guest")
     elif guest is not None:
         try:
             guest = _guest(guest)
         except ValueError as error:
-            raise _error(f"{path}.guest.cpus", str(error)) from None
+            raise _error(f"{path}.guest.cpus", as_message(error)) from None
         here = facts.host.online_cpus
         if not set(guest.dedicated_cpus + guest.floating_cpus) <= set(here):
-            raise _error(f"{path}.guest.cpus", f"the host has CPUs {format_cpus(here)}")
+            raise _error(f"{path}.guest.cpus", message("trial-cpus", cpus=format_cpus(here)))
         facts = Facts(facts.host, (guest,), None)
     return Trial(value["name"], facts, guest, value.get("domain"), value["expect"])
 
 
-def _error(path: str, message: str) -> PolicyError:
-    return PolicyError([Problem(path, None, message)])
+def _error(path: str, said: Message) -> PolicyError:
+    return PolicyError([Problem(path, None, said)])
 
 
 def _named(facts: Facts, name: str, path: str) -> Guest:
@@ -193,15 +198,16 @@ def _named(facts: Facts, name: str, path: str) -> Guest:
     if len(found) == 1:
         return found[0]
     if found:
-        raise _error(path, f"{len(found)} guests are called {name}: name the UUID")
-    names = ", ".join(one.display_name for one in facts.guests)
-    raise _error(path, f"no guest is called {name}; the facts have: {names or 'none'}")
+        raise _error(path, message("trial-ambiguous", name=name, count=len(found)))
+    names = tuple(one.display_name for one in facts.guests)
+    code = "trial-no-such-guest" if names else "trial-no-guests"
+    raise _error(path, message(code, name=name, guests=names))
 
 
 def _changed(host: HostFacts, value: dict[str, Any], path: str) -> HostFacts:
     """Return a host of facts with what a test says to be other than in them."""
     if fixed := {"cpus", "sockets"} & value.keys():
-        raise _error(f"{path}.host", f"{', '.join(sorted(fixed))}: the facts have them")
+        raise _error(f"{path}.host", message("trial-fixed", keys=tuple(sorted(fixed))))
     of_domains = {key: value[key] for key in ("ways", "way_bytes") if key in value}
     of_host = {key: value[key] for key in ("hostname", "hour", "weekday") if key in value}
     nics = host.nics
@@ -234,7 +240,7 @@ def _host(value: dict[str, Any]) -> HostFacts:
 def _guest(value: dict[str, Any]) -> Guest:
     cpus = tuple(sorted(parse_cpus(str(value.get("cpus", "2-3")))))
     if not cpus:
-        raise ValueError("a guest has one CPU at least")
+        raise _NoCpu("no CPU")
     floats = value.get("floats", False)
     rate = value.get("packets_per_s")
     name = value.get("instance", "guest")
@@ -255,6 +261,12 @@ def _guest(value: dict[str, Any]) -> Guest:
         project_name=value.get("project_name"),
         image_properties=_texts(value.get("image_properties")),
     )
+
+
+class _NoCpu(ValueError):
+    """A guest of a test is to have no CPU."""
+
+    message = message("trial-no-cpu")
 
 
 def _texts(value: Mapping[str, Any] | None) -> dict[str, str] | None:

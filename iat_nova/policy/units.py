@@ -12,6 +12,8 @@ import enum
 import re
 from collections.abc import Mapping
 
+from iat_nova.model import Message, message
+
 
 class Kind(enum.StrEnum):
     """What a quantity measures, and with it the base unit of `parse`'s result."""
@@ -38,11 +40,11 @@ _UNITS: Mapping[Kind, Mapping[str, str]] = {
     },
 }
 
-_EXAMPLES: Mapping[Kind, str] = {
-    Kind.FRACTION: "a fraction such as 3% or 0.03",
-    Kind.RATE: "a rate such as 100k/s, 1M/s or 1000 (a second)",
-    Kind.DURATION: "a duration such as 500ms, 10s, 2min or 1.5 (seconds)",
-    Kind.SIZE: "a size such as 512KiB, 1MiB or 2MB",
+_EXAMPLES: Mapping[Kind, Message] = {
+    Kind.FRACTION: message("a-fraction"),
+    Kind.RATE: message("a-rate"),
+    Kind.DURATION: message("a-duration"),
+    Kind.SIZE: message("a-size"),
 }
 
 # Lengths are bounded so that no number takes long to convert.
@@ -53,7 +55,11 @@ _QUANTITY = re.compile(
 
 
 class UnitError(ValueError):
-    """A text that is not a quantity of the wanted kind; says what is allowed."""
+    """A text that is not a quantity of the wanted kind; `message` says what is allowed."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said)
+        self.message = said
 
 
 def parse(kind: Kind, value: object) -> float:
@@ -62,21 +68,22 @@ def parse(kind: Kind, value: object) -> float:
     Raises `UnitError` when the value is not a number with a unit of that kind.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise UnitError(f"allowed: {allowed(kind)}")
+        raise UnitError(message("no-quantity", allowed=allowed(kind)))
     match = _QUANTITY.fullmatch(str(value))
     if match is None:
-        raise UnitError(f"allowed: {allowed(kind)}")
+        raise UnitError(message("no-quantity", allowed=allowed(kind)))
     number, unit = match[1], match[2] or ""
     units = _UNITS[kind]
     if unit not in units:
-        what = f"unknown unit {unit!r}" if unit else "the unit is missing"
-        raise UnitError(f"{what}; allowed: {allowed(kind)}")
+        if unit:
+            raise UnitError(message("unit-unknown", unit=unit, allowed=allowed(kind)))
+        raise UnitError(message("unit-missing", allowed=allowed(kind)))
     # Decimal, so that 7% is the float nearest to 0.07 and not 7 * 0.01.
     return float(decimal.Decimal(number) * decimal.Decimal(units[unit]))
 
 
-def allowed(kind: Kind) -> str:
-    """Return what a quantity of this kind looks like, in words."""
+def allowed(kind: Kind) -> Message:
+    """Return what a quantity of this kind looks like."""
     return _EXAMPLES[kind]
 
 

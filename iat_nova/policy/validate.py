@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jsonschema
 
+from iat_nova.common.untrusted import shortened
+from iat_nova.model import Message, message, verbatim
 from iat_nova.policy import units
 from iat_nova.policy.document import Document
 from iat_nova.policy.problems import Path, Problem, nearest
@@ -17,13 +19,14 @@ from iat_nova.policy.schema import SCHEMA, WAYS_LIMIT, Schema
 from iat_nova.policy.units import Kind
 
 _TYPES: Mapping[str, str] = {
-    "object": "a mapping",
-    "array": "a list",
-    "string": "text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
+    "object": "a-mapping",
+    "array": "a-list",
+    "string": "a-text",
+    "integer": "a-whole-number",
+    "number": "a-number",
+    "boolean": "true-or-false",
 }
+"""Codes of JSON Schema's types."""
 
 
 def validate(document: Document, validator: Any = None) -> tuple[object, list[Problem]]:
@@ -40,52 +43,53 @@ def validate(document: Document, validator: Any = None) -> tuple[object, list[Pr
         value = {key: section for key, section in value.items() if section is not None}
     problems: list[Problem] = []
     wrong: list[Path] = []
-    for path, message in complaints(validator or _POLICY, value):
+    for path, said in complaints(validator or _POLICY, value):
         wrong.append(path)
-        problems.append(document.problem(path, message))
+        problems.append(document.problem(path, said))
     return _without(value, wrong), problems
 
 
-def complaints(validator: Any, value: object) -> Iterator[tuple[Path, str]]:
+def complaints(validator: Any, value: object) -> Iterator[tuple[Path, Message]]:
     """Yield what a schema has against a value, and where, each once."""
     found = {place: None for error in validator.iter_errors(value) for place in _complaints(error)}
     yield from found
 
 
-def found(value: object) -> str:
-    """Write a value that was found, shortly."""
+def found(value: object) -> Message:
+    """Return a value that was found, shortly."""
     if value is None:
-        return "nothing"
+        return message("nothing")
     if isinstance(value, dict):
-        return "a mapping"
+        return message("a-mapping")
     if isinstance(value, list):
-        return "a list"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+        return message("a-list")
+    return verbatim(shortened(json.dumps(value, ensure_ascii=False)))
 
 
-def allowed(schema: Mapping[str, Any]) -> str:
-    """Tell in words what a value of this schema may be."""
+def allowed(schema: Mapping[str, Any]) -> Message:
+    """Return what a value of this schema may be."""
     if "quantity" in schema:
         kind = Kind(schema["quantity"])
         least, most = (units.text(kind, schema[key]) for key in ("least", "most"))
-        return f"{units.allowed(kind)}, from {least} to {most}"
+        return message("quantity-from-to", quantity=units.allowed(kind), least=least, most=most)
     if "ways" in schema:
-        return f"a whole number from 1 to {WAYS_LIMIT}, or {units.allowed(Kind.SIZE)}"
+        return message("ways-or-size", most=WAYS_LIMIT, size=units.allowed(Kind.SIZE))
     if "enum" in schema:
-        return ", ".join(v if isinstance(v, str) else json.dumps(v) for v in schema["enum"])
+        words = (one if isinstance(one, str) else json.dumps(one) for one in schema["enum"])
+        return message("one-of", words=tuple(words))
     if "then" in schema:
-        return f"{allowed(schema['then'])}, or a list of these"
+        return message("or-a-list", one=allowed(schema["then"]))
     types = schema.get("type", "object")
-    text = " or ".join(_TYPES[name] for name in ([types] if isinstance(types, str) else types))
+    kinds = tuple(message(_TYPES[one]) for one in ([types] if isinstance(types, str) else types))
+    said = kinds[0] if len(kinds) == 1 else message("either", kinds=kinds)
     if "minimum" in schema:
-        text += f" from {schema['minimum']} to {schema['maximum']}"
+        said = message("number-from-to", kind=said, least=schema["minimum"], most=schema["maximum"])
     if "pattern" in schema:
-        text += f" of the form {schema['pattern'].strip('^$')}"
-    return text
+        said = message("of-the-form", kind=said, form=schema["pattern"].strip("^$"))
+    return said
 
 
-def _complaints(error: jsonschema.ValidationError) -> Iterator[tuple[Path, str]]:
+def _complaints(error: jsonschema.ValidationError) -> Iterator[tuple[Path, Message]]:
     path = tuple(error.absolute_path)
     value: Any = error.instance
     schema: Any = error.schema
@@ -94,59 +98,93 @@ def _complaints(error: jsonschema.ValidationError) -> Iterator[tuple[Path, str]]
             known = schema["properties"]
             for key in value:
                 if key not in known:
-                    hint = nearest(key, known)
-                    yield (*path, key), f"unknown key; {hint or 'allowed: ' + ', '.join(known)}"
+                    yield (*path, key), unknown_key(key, known)
         case "required":
             for key in schema["required"]:
                 if key not in value:
-                    yield path, f"the key {key} is missing"
+                    yield path, message("key-missing", key=key)
         case "minItems" | "minProperties" | "minLength":
-            yield path, "found nothing in it; allowed: at least one"
+            yield path, message("nothing-in-it")
         case "uniqueItems":
-            yield path, "found a value twice; allowed: each once"
+            yield path, message("value-twice")
+        case str(keyword) if keyword in _OURS:
+            yield path, _OURS[keyword](value, schema) or _not_allowed(value, schema)
         case keyword if keyword not in jsonschema.Draft202012Validator.VALIDATORS:
-            yield path, error.message
+            yield path, verbatim(error.message)  # a scenario's
         case _:
-            hint = ""
-            if "enum" in schema and isinstance(value, str):
-                words = [word for word in schema["enum"] if isinstance(word, str)]
-                hint = nearest(value, words)
-            hint = f"; {hint}" if hint else ""
-            yield path, f"found {found(value)}; allowed: {allowed(schema)}{hint}"
+            yield path, _misspelt(value, schema) or _not_allowed(value, schema)
 
 
-def _check_quantity(
-    _validator: object, kind: str, value: object, schema: Schema
-) -> Iterator[jsonschema.ValidationError]:
+def unknown_key(key: str, known: Iterable[str]) -> Message:
+    """Return that a key is unknown, and which one is near, or which there are."""
+    near = nearest(key, known)
+    if near is None:
+        return message("key-unknown", known=tuple(known))
+    return message("key-misspelt", near=near)
+
+
+def _not_allowed(value: object, schema: Schema) -> Message:
+    return message("not-allowed", found=found(value), allowed=allowed(schema))
+
+
+def _misspelt(value: object, schema: Schema) -> Message | None:
+    """Return which word is near to a word that is not allowed; None where none is."""
+    if "enum" not in schema or not isinstance(value, str):
+        return None
+    near = nearest(value, [one for one in schema["enum"] if isinstance(one, str)])
+    if near is None:
+        return None
+    return message("misspelt", problem=_not_allowed(value, schema), near=near)
+
+
+def _of_quantity(value: object, schema: Schema) -> Message | None:
+    """Return what is wrong with a quantity; None where nothing is."""
     try:
-        number = units.parse(Kind(kind), value)
+        number = units.parse(Kind(schema["quantity"]), value)
     except units.UnitError as error:
-        yield jsonschema.ValidationError(f"found {found(value)}; {error}")
-        return
-    if not schema["least"] <= number <= schema["most"]:
-        yield jsonschema.ValidationError(f"found {found(value)}; allowed: {allowed(schema)}")
+        return message("wrong-unit", found=found(value), problem=error.message)
+    return None if schema["least"] <= number <= schema["most"] else _not_allowed(value, schema)
 
 
-def _check_ways(
-    _validator: object, _on: object, value: object, schema: Schema
-) -> Iterator[jsonschema.ValidationError]:
-    """A count of ways, or a size; how many ways that is depends on the host."""
+def _of_ways(value: object, schema: Schema) -> Message | None:
+    """Return what is wrong with a count of ways, or a size; None where nothing is.
+
+    How many ways a size is depends on the host.
+    """
     if isinstance(value, str):
         try:
             size = units.parse(Kind.SIZE, value)
         except units.UnitError as error:
-            yield jsonschema.ValidationError(f"found {found(value)}; {error}, or a count of ways")
-            return
+            return message("wrong-unit-or-count", found=found(value), problem=error.message)
         good = size > 0
     else:
         good = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= WAYS_LIMIT
-    if not good:
-        yield jsonschema.ValidationError(f"found {found(value)}; allowed: {allowed(schema)}")
+    return None if good else _not_allowed(value, schema)
+
+
+_OURS: Mapping[str, Callable[[Any, Schema], Message | None]] = {
+    "quantity": _of_quantity,
+    "ways": _of_ways,
+}
+"""Our own keywords, with a function that returns what is wrong with a value."""
+
+
+def _keyword(wrong: Callable[[object, Schema], Message | None]) -> Any:
+    """Return the check of a keyword of ours. `_complaints` makes the message of its error."""
+
+    def check(
+        _validator: object, _of: object, value: object, schema: Schema
+    ) -> Iterator[jsonschema.ValidationError]:
+        if (said := wrong(value, schema)) is not None:
+            yield jsonschema.ValidationError(said.code)
+
+    return check
 
 
 _extend: Any = jsonschema.validators.extend
 VALIDATOR: Any = _extend(
-    jsonschema.Draft202012Validator, {"quantity": _check_quantity, "ways": _check_ways}
+    jsonschema.Draft202012Validator,
+    {name: _keyword(wrong) for name, wrong in _OURS.items()},
 )
 """JSON Schema's validator with our keywords."""
 _POLICY = VALIDATOR(SCHEMA)

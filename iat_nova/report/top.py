@@ -77,7 +77,7 @@ class Trace:
     def _remember(self, recorded: Recorded, reader: HistoryReader, now: DomainInventory) -> None:
         iteration = recorded.iteration
         inventory = self._tenants_then(iteration, reader, now)
-        text = words.line(iteration, inventory).partition(": ")[2]
+        text = words.deeds(iteration, inventory)
         layout = iteration.decision.layout
         self.decisions.append(PastDecision(iteration.wall_s, layout, inventory, text))
 

@@ -44,13 +44,20 @@ _APART = re.compile(r" \([0-9a-f]{8}\)$")  # what `DomainInventory.names` adds
 def line(iteration: Iteration, inventory: DomainInventory) -> str:
     """Return a decision in one line, for the log."""
     decision = iteration.decision
+    done = deeds(iteration, inventory)
+    return f"domain {decision.domain} #{decision.iteration}: {done}"
+
+
+def deeds(iteration: Iteration, inventory: DomainInventory) -> str:
+    """Return what a decision did, in one line: phase, steps, moved tenants, bandwidth limits."""
+    decision = iteration.decision
     parts = [state_change(decision)]
     names = Names(inventory, iteration.former)
     parts += [step_words(step, names) for step in decision.steps if step.action != "hold"]
     if decision.moved:
         parts.append(f"moved: {', '.join(map(names, decision.moved))}")
     parts += limits(iteration, inventory, names)
-    return f"domain {decision.domain} #{decision.iteration}: {'; '.join(parts)}"
+    return "; ".join(parts)
 
 
 def phase(name: str) -> str:

@@ -15,12 +15,15 @@ from typing import Any
 import jsonschema
 import yaml
 
+from iat_nova.model import Message
+from iat_nova.model.message import as_message
 from iat_nova.policy import units
 from iat_nova.policy.document import Document
 from iat_nova.policy.problems import Path, Problem, nearest
 from iat_nova.policy.schema import Schema
 from iat_nova.policy.units import Kind
 from iat_nova.policy.validate import VALIDATOR, complaints, found, validate
+from iat_nova.report import sentences
 
 _BITS = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKMG]?)(?:b/s|bps|bit/s)\s*")
 _BYTES = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKMG]?)B/s\s*")
@@ -44,16 +47,16 @@ class Checked:
         self.problems: list[Problem] = [*document.problems, *problems]
         self.value: dict[str, Any] = plain(SCHEMA, right)
 
-    def complain(self, path: Path, message: str) -> None:
+    def complain(self, path: Path, said: Message | str) -> None:
         """Note a problem."""
-        self.problems.append(self.document.problem(path, message))
+        self.problems.append(self.document.problem(path, as_message(said)))
 
     def value_of(self, name: str, path: Path, value: object) -> Any:
         """Return a value that one of the schema's definitions describes; None if it is wrong."""
         schema = SCHEMA["$defs"][name]
         wrong = list(complaints(self._validator({**schema, "$defs": _DEFS}), value))
-        for _, message in wrong:
-            self.complain(path, message)
+        for _, said in wrong:
+            self.complain(path, said)
         return None if wrong else plain(schema, value)
 
 
@@ -124,9 +127,9 @@ def _check_choice(
     names = choices[of]
     if isinstance(value, list | dict) or value not in names:
         words = [str(name) for name in names]
-        hint = nearest(str(value), words)
+        near = nearest(str(value), words)
         allowed = ", ".join(words) or "nothing, as the scenario has none"
-        yield _wrong(value, allowed + (f"; {hint}" if hint else ""))
+        yield _wrong(value, allowed + (f"; did you mean {near}?" if near else ""))
 
 
 def _check_cpus(
@@ -142,7 +145,7 @@ def _check_cpus(
 
 
 def _wrong(value: object, allowed: str) -> jsonschema.ValidationError:
-    return jsonschema.ValidationError(f"found {found(value)}; allowed: {allowed}")
+    return jsonschema.ValidationError(f"found {sentences.text(found(value))}; allowed: {allowed}")
 
 
 def _validator(choices: Choices, cpu_count: int, schema: Schema) -> Any:

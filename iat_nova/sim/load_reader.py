@@ -10,7 +10,8 @@ from typing import Any
 import cattrs
 
 from iat_nova.model import WayMask
-from iat_nova.policy.problems import Path, nearest
+from iat_nova.policy.problems import Path
+from iat_nova.policy.validate import unknown_key
 from iat_nova.sim.checked import Checked
 from iat_nova.sim.machine import Machine
 from iat_nova.sim.scenario import Event, NicSpec, Traffic, Workload
@@ -267,8 +268,7 @@ def masks(
     for name, mask in given.items():
         path = ("masks", name)
         if name not in workloads:
-            hint = nearest(name, workloads)
-            checked.complain(path, f"unknown key; {hint or 'allowed: ' + ', '.join(workloads)}")
+            checked.complain(path, unknown_key(name, workloads))
         elif type(mask) is not int or not 1 <= mask <= most:
             checked.complain(path, f"allowed: a whole number from 1 to {most}")
         elif not WayMask(mask).is_contiguous:

@@ -25,9 +25,10 @@ from iat_nova.model import (
 from iat_nova.nova import extra_specs
 from iat_nova.policy import document, schema
 from iat_nova.policy.compile import compile_policy
-from iat_nova.policy.problems import Path, PolicyError, Problem, nearest
+from iat_nova.policy.problems import Path, PolicyError, listing
 from iat_nova.policy.render import Rendered
-from iat_nova.policy.validate import validate
+from iat_nova.policy.validate import unknown_key, validate
+from iat_nova.report import sentences
 from iat_nova.sim import load_reader
 from iat_nova.sim.checked import Checked
 from iat_nova.sim.machine import CPUS_MAX, MACHINES, Choice, Io, Machine
@@ -70,7 +71,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
     try:
         parsed = document.read(Rendered(text, lines))
     except PolicyError as error:
-        raise ScenarioError(_listing(source, error.problems)) from None
+        raise ScenarioError(sentences.text(listing(source, error.problems))) from None
     given = parsed.value if isinstance(parsed.value, dict) else {}
     machine = MACHINES.get(str(given.get("machine")), MACHINES["gold-6140"])
     sockets = 2 if given.get("sockets") == 2 else 1
@@ -90,7 +91,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
     parts = _parts(checked)
     if checked.problems:
         problems = sorted(checked.problems, key=lambda problem: problem.line or 0)
-        raise ScenarioError(_listing(source, problems))
+        raise ScenarioError(sentences.text(listing(source, problems)))
     return Scenario(name=name, **{"title": name, **parts})
 
 
@@ -98,10 +99,6 @@ def _section(value: object, name: str) -> dict[str, Any]:
     """Return a section of a document, with anything wrong with it; empty where it is none."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
-
-
-def _listing(source: str, problems: Iterable[Problem]) -> str:
-    return "\n".join(f"{source}: {problem}" for problem in problems)
 
 
 # Keys of the file that are attributes of a scenario as they are.
@@ -190,9 +187,7 @@ def _policy(checked: Checked, machine: Machine) -> dict[str, object]:
     fields = schema.FIELDS
     given = dict(checked.value.get("policy", {}))
     for key in given.keys() - fields.keys():
-        hint = nearest(key, fields)
-        message = f"unknown key; {hint or 'allowed: ' + ', '.join(fields)}"
-        checked.complain(("policy", key), message)
+        checked.complain(("policy", key), unknown_key(key, fields))
         del given[key]
     marks = {
         ("parameters", *path[1:]): line

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from iat_nova import policy
 from iat_nova.policy.schema import SCHEMA
+from tests.said import sentence
 from tests.unit.policy.hosts import ONE
 
 
@@ -56,7 +57,7 @@ class FuzzTest(unittest.TestCase):
             loaded = policy.parse(text, ONE)
         except policy.PolicyError as error:
             self.assertTrue(error.problems)
-            self.assertTrue(all(problem.message for problem in error.problems))
+            self.assertTrue(all(sentence(problem.message) for problem in error.problems))
             lines = text.replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
             for problem in error.problems:
                 self.assertLessEqual(problem.line or 1, lines)

@@ -5,6 +5,7 @@ import unittest
 
 from iat_nova.agent.policy_file import render_limited
 from iat_nova.policy.problems import PolicyError
+from tests.said import sentence
 from tests.unit.policy.hosts import ONE
 
 ENDLESS = {
@@ -27,4 +28,4 @@ class EndlessTest(unittest.TestCase):
             with self.subTest(name):
                 with self.assertRaises(PolicyError) as caught:
                     render_limited(text, ONE, cpu_s=1)
-                self.assertRegex(str(caught.exception), "1 s of CPU time|512 MiB")
+                self.assertRegex(sentence(caught.exception), "1 s of CPU time|512 MiB")

@@ -41,6 +41,7 @@ from iat_nova.sim.scenario import SHIPPED, ScenarioError
 from iat_nova.store.heartbeat import State, look, only_agent
 from iat_nova.store.records import RecordError
 from iat_nova.store.requests import Holds, PauseFile
+from tests.said import sentence
 from tests.unit.agent import test_hand_over
 from tests.unit.policy.hosts import EXAMPLES, ONE, facts, guest
 
@@ -86,7 +87,7 @@ class Case:
         try:
             return self.look()
         except (*_KNOWN, provider_config.ProviderConfigError, OSError) as error:
-            return str(error)
+            return sentence(error)
 
     def run_it(self, command):
         """Run a command that a message names."""

@@ -11,6 +11,7 @@ from iat_nova.nova import extra_specs
 from iat_nova.policy.render import FACTS
 from iat_nova.policy.schema import SCHEMA, Schema
 from iat_nova.policy.validate import allowed
+from iat_nova.report import sentences
 
 
 def reference() -> str:
@@ -62,7 +63,7 @@ def _keys(section: Schema, prefix: str) -> Iterator[str]:
 
 def _facts_of(schema: Schema, required: bool) -> Iterator[str]:
     if "additionalProperties" not in schema and schema.get("type") != "array":
-        yield f":Allowed: {plain(allowed(schema))}"
+        yield f":Allowed: {plain(sentences.text(allowed(schema)))}"
     if required:
         yield ":Default: none, it must be given"
     elif schema.get("default") is not None:

@@ -12,6 +12,7 @@ from policy_reference import plain
 from iat_nova.model import AttachmentKind
 from iat_nova.policy.schema import Schema
 from iat_nova.policy.validate import allowed
+from iat_nova.report import sentences
 from iat_nova.sim import load_reader
 from iat_nova.sim.checked import RATES, SCHEMA
 from iat_nova.sim.machine import MACHINES, Choice, Io
@@ -112,7 +113,8 @@ def _allowed(schema: Schema) -> str | None:
         return f"a list, each {_allowed(schema['items'])}"
     text = None
     if {"type", "enum", "quantity"} & schema.keys():
-        text = plain(allowed(schema)) + ("; a power of two" if "power" in schema else "")
+        text = plain(sentences.text(allowed(schema)))
+        text += "; a power of two" if "power" in schema else ""
     elif "rate" in schema:
         text = RATES[schema["rate"]][1]
     elif "cpus" in schema:

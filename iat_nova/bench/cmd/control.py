@@ -12,6 +12,7 @@ from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister
 from iat_nova.cmd.progress import Progress
 from iat_nova.plant import bench, loop
 from iat_nova.policy import units
+from iat_nova.report import sentences
 from iat_nova.strategies import ablation
 from iat_nova.strategies.registry import BUILT_IN, StrategyError
 
@@ -71,7 +72,8 @@ examples:
         try:
             noise = units.parse(units.Kind.FRACTION, parsed_args.noise)
         except units.UnitError as error:
-            raise Failure(f"--noise {parsed_args.noise}: {error}", EXIT_USAGE) from error
+            told = sentences.text(error.message)
+            raise Failure(f"--noise {parsed_args.noise}: {told}", EXIT_USAGE) from error
         try:
             names = [*(parsed_args.strategy or BUILT_IN), *ablation.labels(parsed_args.without)]
             with Progress("{done} of {total} hosts") as progress:

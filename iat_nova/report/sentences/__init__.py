@@ -5,7 +5,7 @@ A sentence names the values of its message in braces. Behind a colon stands how 
 
 * ``name``, ``names``, ``all``: tenants' ids as their names; ``names`` shows four at most
 * ``also``: a message or a text, or several, as sentences; ``and``: sources, between "and of";
-  ``lines``: a line each
+  ``lines``: a line each; ``or``: between "or"
 * ``moment``: seconds since 1970 as local date and time; ``utc``: the same in UTC
 * ``rate``: events a second; ``gbps``: bytes a second; ``ways``, ``last``: a count of ways
 * ``share``, ``share1``: a fraction in percent
@@ -22,13 +22,14 @@ from typing import Any
 from iat_nova.common import amounts
 from iat_nova.model import DDIO, VERBATIM, Message
 from iat_nova.report import times
-from iat_nova.report.sentences import agent, strategies, tenants
+from iat_nova.report.sentences import agent, policy, strategies, tenants
 
 SENTENCES: Mapping[str, str] = {
     VERBATIM: "{text}",
     "several": "{causes:also}",
     **strategies.SENTENCES,
     **agent.SENTENCES,
+    **policy.SENTENCES,
     **tenants.SENTENCES,
 }
 """One sentence a code, by subject: to add or to reword a message, change one table alone."""
@@ -90,7 +91,13 @@ def _several(value: Any) -> Iterable[Message | str]:
     return (value,) if isinstance(value, (Message, str)) else value
 
 
-_BETWEEN: Mapping[str, str] = {"also": "; ", "and": " and of ", "list": ", ", "lines": "\n"}
+_BETWEEN: Mapping[str, str] = {
+    "also": "; ",
+    "and": " and of ",
+    "list": ", ",
+    "lines": "\n",
+    "or": " or ",
+}
 """What stands between several messages or texts."""
 
 _SHOWN: Mapping[str, Callable[[Any], str]] = {

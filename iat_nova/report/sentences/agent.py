@@ -119,7 +119,6 @@ SENTENCES: Mapping[str, str] = {
     "{error:also}",
     "config-unread": "the configuration is not what runs ({options:also}); restart iat-nova-agent",
     "option-differs": "{option} is {now}, {running} runs",
-    "policy-warning": "{problem:also}",
     "placement-unreadable": "{error:also}: nova-compute may not start with it",
     "placement-differs": "{path} offers Placement {offered}; this host can offer {able} "
     "({reasons:also}): run iat-nova provider-config -o {path}, then restart nova-compute",

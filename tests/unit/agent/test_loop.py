@@ -42,7 +42,7 @@ from iat_nova.model import (
     Step,
     WayMask,
 )
-from iat_nova.model.message import Message, message
+from iat_nova.model.message import Message, message, verbatim
 from iat_nova.model.reasons import Code
 from iat_nova.policy import Classified, PolicyError, Problem
 from iat_nova.report import sentences
@@ -734,7 +734,7 @@ class AgentTest(unittest.TestCase):
         """The error is shown in the status; a mended one takes its place."""
 
         def break_it() -> None:
-            self.policy = PolicyError([Problem("classes", 3, "not a list")], "p.yaml")
+            self.policy = PolicyError([Problem("classes", 3, verbatim("not a list"))], "p.yaml")
             self.agent.reload_policy()
 
         def look() -> None:

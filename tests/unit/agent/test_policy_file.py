@@ -15,6 +15,7 @@ from iat_nova.agent import policy_file
 from iat_nova.agent.policy_file import render_limited
 from iat_nova.policy.problems import PolicyError
 from iat_nova.policy.render import render
+from tests.said import raises, sentence
 from tests.unit.policy.hosts import ONE
 
 TOO_WIDE = "{{ 'x' | center(99999999999) }}"
@@ -28,7 +29,7 @@ class LimitedTest(unittest.TestCase):
         path.write_text(TOO_WIDE)
         with self.assertRaises(PolicyError) as caught:
             policy_file.load(path, ONE)
-        self.assertRegex(str(caught.exception), r"policy\.yaml: .*512 MiB")
+        self.assertRegex(sentence(caught.exception), r"policy\.yaml: .*512 MiB")
 
     def test_no_template(self):
         """A file without a template is rendered without a process, to the same; others are not."""
@@ -37,7 +38,7 @@ class LimitedTest(unittest.TestCase):
                 with self.subTest(text):
                     self.assertEqual(render(text, ONE), render_limited(text, ONE))
             for text in ("{{ 1 }}", "{% if x %}", "{# x #}", "a: {{"):
-                with self.subTest(text), self.assertRaisesRegex(PolicyError, "a process"):
+                with self.subTest(text), raises(self, PolicyError, "a process"):
                     render_limited(text, ONE)
 
     def test_the_child_has_no_capabilities(self):
@@ -64,4 +65,4 @@ class LimitedTest(unittest.TestCase):
         self.assertEqual(render(text, ONE), render_limited(text, ONE))
         with self.assertRaises(PolicyError) as caught:
             render_limited("a:\n  b: {{ wayz }}\n", ONE)
-        self.assertIn("line 2: template: 'wayz' is undefined", str(caught.exception))
+        self.assertIn("line 2: template: 'wayz' is undefined", sentence(caught.exception))

@@ -15,7 +15,7 @@ from iat_nova.bench.steady import SteadyInventory
 from iat_nova.common.clock import SystemClock
 from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.model import WayMask
+from iat_nova.model import WayMask, verbatim
 from iat_nova.policy import PolicyError, Problem
 from tests.unit.hardware import trees
 
@@ -73,7 +73,7 @@ class FirstPolicy(unittest.TestCase):
 
     def test_a_broken_policy_is_no_start(self) -> None:
         """The error reaches the command that starts the agent."""
-        error = PolicyError([Problem("classes", 3, "not a list")], "p.yaml")
+        error = PolicyError([Problem("classes", 3, verbatim("not a list"))], "p.yaml")
         broken = mock.patch.object(policy_file, "load", side_effect=error)
         with broken, self.assertRaises(PolicyError):
             self.start()

@@ -15,9 +15,11 @@ from iat_nova.cmd import agent
 from iat_nova.enforcement import snapshot as snapshot
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.machine import Choice
+from iat_nova.model import verbatim
 from iat_nova.policy import PolicyError, Problem
 from iat_nova.store import heartbeat
 from iat_nova.strategies.registry import StrategyError
+from tests.said import sentence
 
 
 class ExitStatus(unittest.TestCase):
@@ -42,7 +44,7 @@ class ExitStatus(unittest.TestCase):
         """Configuration, another writer, a host that is not as found, and everything else."""
         for error, status in (
             (conf.ConfigError("no"), 78),
-            (PolicyError([Problem("", None, "no")], "file"), 78),
+            (PolicyError([Problem("", None, verbatim("no"))], "file"), 78),
             (StrategyError("no"), 78),
             (heartbeat.AlreadyRunning("no"), 75),
             (snapshot.HostTaken("no"), 75),
@@ -52,7 +54,7 @@ class ExitStatus(unittest.TestCase):
             (OSError(errno.ENOSPC, "No space left on device", "/x/y"), 1),
         ):
             with self.subTest(error):
-                self.assertEqual(status, self.status_of(error, str(error)))
+                self.assertEqual(status, self.status_of(error, sentence(error)))
 
     def test_a_configuration_that_does_not_load(self) -> None:
         """Status 78 too, which the unit does not retry; the help tells of it."""

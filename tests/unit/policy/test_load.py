@@ -12,6 +12,7 @@ from iat_nova.model import AttachmentKind, HostFacts, Parameters, Priority, WayM
 from iat_nova.nova.extra_specs import Io
 from iat_nova.policy import schema
 from iat_nova.policy.rules import Match, WayBounds
+from tests.said import raises, sentence
 from tests.unit.policy.hosts import EXAMPLES, ONE, TWO, domain
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -147,7 +148,7 @@ classes:
                 policy.parse(f"classes:\n- name: a\n  bandwidth_min: {value}\n", ONE)
             (problem,) = caught.exception.problems
             self.assertEqual(("classes[0].bandwidth_min", 3), (problem.path, problem.line))
-            self.assertIn("allowed: a fraction such as", problem.message)
+            self.assertIn("allowed: a fraction such as", sentence(problem.message))
 
     def test_anchors(self) -> None:
         """An alias repeats what it names."""
@@ -168,13 +169,13 @@ class FileTest(unittest.TestCase):
         with self.assertRaises(policy.PolicyError) as caught:
             policy_file.load(self.path, ONE)
         self.assertEqual(
-            f"{self.path}: cannot be read: No such file or directory", str(caught.exception)
+            f"{self.path}: cannot be read: No such file or directory", sentence(caught.exception)
         )
 
     def test_not_text(self) -> None:
         """Bytes that are no UTF-8 are refused, not guessed at."""
         self.path.write_bytes(b"\xff\xfe\x00")
-        with self.assertRaisesRegex(policy.PolicyError, "cannot be read: 'utf-8'"):
+        with raises(self, policy.PolicyError, "cannot be read: 'utf-8'"):
             policy_file.load(self.path, ONE)
 
     def test_byte_order_mark_and_carriage_returns(self) -> None:
@@ -211,4 +212,4 @@ domains: {1: {ddio_ways_max: 4}}
         ):
             with self.assertRaises(policy.PolicyError) as caught:
                 policy.parse(f"domains: {entry}", TWO)
-            self.assertIn(message, str(caught.exception), entry)
+            self.assertIn(message, sentence(caught.exception), entry)

@@ -6,6 +6,7 @@ import unittest
 from iat_nova import policy
 from iat_nova.model import HostFacts
 from iat_nova.policy.problems import path_text
+from tests.said import raises, sentence
 from tests.unit.policy.hosts import ONE, TWO, domain
 
 # name, text, and each problem's line, path and a piece of its message, in file order
@@ -154,7 +155,7 @@ class BadPolicyTest(unittest.TestCase):
                 found = [(problem.line, problem.path) for problem in problems]
                 self.assertEqual([(line, path) for line, path, _ in expected], found)
                 for problem, (_, _, message) in zip(problems, expected, strict=True):
-                    self.assertIn(message, problem.message)
+                    self.assertIn(message, sentence(problem.message))
 
     def test_all_problems_at_once(self) -> None:
         """Problems of YAML, schema and sense are told together, in file order."""
@@ -171,7 +172,7 @@ reserved_ways: []
         with self.assertRaises(policy.PolicyError) as caught:
             policy.parse(text, ONE, "my.yaml")
         self.assertEqual([2, 3, 6, 7, 8, 9], [p.line for p in caught.exception.problems])
-        first = str(caught.exception).splitlines()[0]
+        first = sentence(caught.exception).splitlines()[0]
         self.assertEqual(
             "my.yaml: line 2: parameters.intervall: unknown key; did you mean interval?", first
         )
@@ -183,12 +184,12 @@ reserved_ways: []
             policy.parse(text, ONE)
         (problem,) = caught.exception.problems
         self.assertIsNone(problem.line)
-        self.assertIn("(line 1 after Jinja2)", problem.message)
+        self.assertIn("(line 1 after Jinja2)", sentence(problem.message))
 
     def test_sizes_need_the_host_to_tell_its_ways(self) -> None:
         """Where the size of a way is not known only counts will do."""
         host = HostFacts("h", (domain(way_bytes=None),), (0,))
-        with self.assertRaisesRegex(policy.PolicyError, "way_bytes is not known here"):
+        with raises(self, policy.PolicyError, "way_bytes is not known here"):
             policy.parse("stack: {ways: {min: 1MiB}}", host)
 
     def test_paths(self) -> None:
@@ -199,7 +200,7 @@ reserved_ways: []
 class WarningTest(unittest.TestCase):
     def warnings(self, text: str) -> list[tuple[int | None, str]]:
         found = policy.parse(text, ONE).warnings
-        return [(warning.line, f"{warning.path}: {warning.message}") for warning in found]
+        return [(warning.line, f"{warning.path}: {sentence(warning.message)}") for warning in found]
 
     def test_unreachable_classes(self) -> None:
         """A class behind one that matches all its guests is pointed out."""

@@ -6,6 +6,7 @@ import unittest
 from iat_nova.model import CacheDomain, HostFacts, Nic
 from iat_nova.policy.problems import PolicyError
 from iat_nova.policy.render import FACTS, Rendered, facts, render
+from tests.said import raises, sentence
 from tests.unit.policy.hosts import ONE, TWO, WAY_BYTES
 
 
@@ -129,10 +130,10 @@ class ErrorTest(unittest.TestCase):
                     render(source, ONE)
                 (problem,) = caught.exception.problems
                 self.assertEqual(line, problem.line)
-                self.assertIn(message, problem.message)
+                self.assertIn(message, sentence(problem.message))
 
     def test_unknown_facts_explain_themselves(self) -> None:
         """Arithmetic with a fact that this host does not tell says which one that is."""
         host = HostFacts("h", (), ())
-        with self.assertRaisesRegex(PolicyError, "unknown on this host, hence none: ways"):
+        with raises(self, PolicyError, "unknown on this host, hence none: ways"):
             render("a: {{ ways - 1 }}", host)

@@ -10,6 +10,7 @@ import yaml
 
 from iat_nova import policy
 from iat_nova.policy import PolicyError, schema, trials
+from tests.said import raises, sentence
 from tests.unit.policy.hosts import EXAMPLES, ONE, TWO, facts, guest
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -40,7 +41,7 @@ reserved_ways: [9, 10]
 def outcomes(tests, text="{}"):
     """Run tests of a policy; return what is wrong with each."""
     found = trials.run(trials.parse(tests, "t.yaml"), functools.partial(policy.parse, text))
-    return [one.wrong for one in found]
+    return [tuple(map(sentence, one.wrong)) for one in found]
 
 
 class TestEffective(unittest.TestCase):
@@ -66,7 +67,7 @@ class TestEffective(unittest.TestCase):
 class TestEditors(unittest.TestCase):
     def test_known_keywords_alone(self):
         """A tool that knows JSON Schema takes shipped policies, and refuses a misspelt key."""
-        made = schema.for_editors()
+        made = schema.for_editors(sentence)
         jsonschema.Draft202012Validator.check_schema(made)
         validator = jsonschema.Draft202012Validator(made)
         for text in (policy.parse(policy.default_text(), ONE).effective, FULL):
@@ -120,13 +121,16 @@ classes: [{name: c, match: {flavor: f}, priority: PC, ways: {max: 4}}]
         tests = """
 tests:
 - {name: a, host: {ways: 4}, expect: {class: c}}
-- {name: b, host: {ways: 4}, expect: {error: "up to 4, the ways"}}
-- {name: c, host: {ways: 4}, expect: {error: something else}}
+- {name: b, host: {ways: 4}, expect: {error: number-above-llc}}
+- {name: c, host: {ways: 4}, expect: {error: parameters.ddio_ways_max}}
+- {name: d, host: {ways: 4}, expect: {error: something else}}
+- {name: e, host: {ways: 4}, expect: {error: parameters}}
 """
-        first, second, third = outcomes(tests, "parameters: {ddio_ways_max: 5}")
+        first, by_code, by_place, *others = outcomes(tests, "parameters: {ddio_ways_max: 5}")
         self.assertIn("cannot be used on this host", first[0])
-        self.assertEqual((), second)
-        self.assertIn("expected something else", third[0])
+        self.assertEqual(((), ()), (by_code, by_place))
+        self.assertIn("expected something else, found parameters.ddio_ways_max", others[0][0])
+        self.assertIn("expected parameters, found", others[1][0])
 
     def test_what_is_wrong_with_a_file_of_tests(self):
         """Line and path, as of a policy; nothing is taken for a test that is none."""
@@ -140,7 +144,7 @@ tests:
         ):
             with self.assertRaises(PolicyError) as caught:
                 trials.parse(text, "t.yaml")
-            self.assertIn(message, str(caught.exception), text)
+            self.assertIn(message, sentence(caught.exception), text)
 
 
 WHOLE = """
@@ -168,7 +172,8 @@ class TestOfAWholeHost(unittest.TestCase):
     def outcomes(self, tests, text=WHOLE, **given):
         given = given or {"facts": self.facts}
         found = trials.parse(tests, "t.yaml", **given)
-        return [one.wrong for one in trials.run(found, functools.partial(policy.parse, text))]
+        made = trials.run(found, functools.partial(policy.parse, text))
+        return [tuple(map(sentence, one.wrong)) for one in made]
 
     def test_guests_by_name(self):
         """By any of their names; time of day and socket as the test says."""
@@ -219,8 +224,6 @@ tests:
         ):
             with self.assertRaises(PolicyError) as caught:
                 self.outcomes(f"tests: [{{name: a, {test}, expect: {{io: true}}}}]")
-            self.assertIn(message, str(caught.exception))
-        with self.assertRaisesRegex(
-            PolicyError, "tests.0..guest: a name needs the facts of a host"
-        ):
+            self.assertIn(message, sentence(caught.exception))
+        with raises(self, PolicyError, "tests.0..guest: a name needs the facts of a host"):
             trials.parse("tests: [{name: a, guest: db, expect: {io: true}}]", "t.yaml")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from iat_nova.policy import units
 from iat_nova.policy.units import Kind
+from tests.said import raises
 
 
 class UnitsTest(unittest.TestCase):
@@ -50,7 +51,7 @@ class UnitsTest(unittest.TestCase):
             (Kind.DURATION, "1e999s", "allowed: a duration"),
             (Kind.RATE, "١٠", "allowed: a rate"),
         ):
-            with self.subTest(written=written), self.assertRaisesRegex(units.UnitError, message):
+            with self.subTest(written=written), raises(self, units.UnitError, message):
                 units.parse(kind, written)
 
     @given(
