@@ -27,6 +27,7 @@ _MOST_BYTES = 1 << 32  # of a way
 _CPUS = frozenset(
     ("cpus", "online_cpus", "dedicated_cpus", "floating_cpus", "emulator_cpus", "pmd_cpus")
 )
+_MESSAGE = {"code", "values"}  # the keys of a message: its values have other forms
 
 
 class FactsError(RecordError):
@@ -81,7 +82,7 @@ def _short(part: Any) -> Any:
     """Write CPUs as ranges."""
     if isinstance(part, list):
         return [_short(one) for one in part]
-    if not isinstance(part, dict):
+    if not isinstance(part, dict) or part.keys() == _MESSAGE:
         return part
     return {
         key: format_cpus(value) if key in _CPUS else _short(value) for key, value in part.items()
@@ -91,7 +92,7 @@ def _short(part: Any) -> Any:
 def _long(part: Any) -> Any:
     if isinstance(part, list):
         return [_long(one) for one in part]
-    if not isinstance(part, dict):
+    if not isinstance(part, dict) or part.keys() == _MESSAGE:
         return part
     return {
         key: sorted(parse_cpus(str(value)))

@@ -102,7 +102,7 @@ class Journal:
         facts: Facts,
         inventories: Mapping[int, DomainInventory],
         warnings: tuple[Reason, ...],
-        reasons: Mapping[str, str] | None = None,
+        reasons: Mapping[str, Message] | None = None,
     ) -> None:
         """Record a new picture of the host; nothing but its time when it is the last one again.
 

@@ -124,7 +124,9 @@ examples:
                 tenant.io,
                 number,
                 f"{tenant.ways.min}/{tenant.ways.initial}/{tenant.ways.max}",
-                classified.reasons.get(tenant.id),
+                sentences.text(classified.reasons[tenant.id])
+                if tenant.id in classified.reasons
+                else None,
                 list(map(sentences.text, tenant.warnings)),
             )
             for number, inventory in sorted(classified.domains.items())

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
-from iat_nova.model import Attachment, AttachmentKind
+from iat_nova.model import Attachment, AttachmentKind, Message, message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,18 +24,22 @@ class Device:
 
 
 class _Unintelligible(Exception):
-    """The element lacks what would name its device."""
+    """The element lacks what would name its device; `message` says what."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said)
+        self.message = said
 
 
-def parse(domain: ElementTree.Element) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+def parse(domain: ElementTree.Element) -> tuple[tuple[Device, ...], tuple[Message, ...]]:
     """Return a domain's devices, in the XML's order, and a warning for each not understood."""
     devices: list[Device] = []
-    warnings: list[str] = []
+    warnings: list[Message] = []
     for element, read in _elements(domain):
         try:
             devices.append(read(element))
         except _Unintelligible as error:
-            warnings.append(f"{error}; it is not watched")
+            warnings.append(message("device-unwatched", cause=error.message))
     return tuple(devices), tuple(warnings)
 
 
@@ -52,7 +56,7 @@ def _elements(domain: ElementTree.Element) -> Iterator[tuple[ElementTree.Element
 
 def _hostdev(element: ElementTree.Element) -> Device:
     """Read a flavor's PCI alias or a whole NIC: only sysfs can tell VF, PF and others apart."""
-    return Device(Attachment(AttachmentKind.PCI, _pci_address(element, "hostdev")))
+    return Device(Attachment(AttachmentKind.PCI, _pci_address(element, message("hostdev"))))
 
 
 def _interface(element: ElementTree.Element) -> Device:
@@ -61,7 +65,7 @@ def _interface(element: ElementTree.Element) -> Device:
     target = _get(element, "target", "dev")
     match element.get("type", ""):
         case "hostdev":
-            address = _pci_address(element, "interface of type hostdev")
+            address = _pci_address(element, message("interface-hostdev"))
             return Device(make(AttachmentKind.VF, address))
         case "direct":
             # Named by the device below (a VF's, in Nova's hands): `macvtapN` says nothing.
@@ -77,11 +81,11 @@ def _interface(element: ElementTree.Element) -> Device:
         case "bridge" | "ethernet" | "network" as kind:
             tap = target or _mac(element)
             if tap is None:
-                raise _Unintelligible(f"an interface of type {kind} has no target device")
+                raise _Unintelligible(message("interface-without-target", type=kind))
             bridge = _get(element, "source", "bridge")  # qbr... with the hybrid plug
             return Device(make(AttachmentKind.TAP, tap, bridge=bridge), target)
         case unknown:
-            raise _Unintelligible(f"an interface is of the unknown type '{unknown}'")
+            raise _Unintelligible(message("interface-of-unknown-type", type=unknown))
 
 
 def _get(element: ElementTree.Element, child: str, attribute: str) -> str | None:
@@ -92,8 +96,10 @@ def _get(element: ElementTree.Element, child: str, attribute: str) -> str | None
 def _required(element: ElementTree.Element, child: str, attribute: str) -> str:
     value = _get(element, child, attribute)
     if value is None:
-        kind = element.get("type")
-        raise _Unintelligible(f"an interface of type {kind} has no <{child} {attribute}=...>")
+        said = message(
+            "interface-without", type=element.get("type"), child=child, attribute=attribute
+        )
+        raise _Unintelligible(said)
     return value
 
 
@@ -107,16 +113,17 @@ def _port(element: ElementTree.Element) -> str | None:
     return _get(element, "virtualport/parameters", "interfaceid")
 
 
-def _pci_address(element: ElementTree.Element, what: str) -> str:
+def _pci_address(element: ElementTree.Element, device: Message) -> str:
     """Return ``dddd:bb:ss.f`` from `<source><address .../>`, hexadecimal with or without 0x."""
     address = element.find("source/address")
     if address is None:
-        raise _Unintelligible(f"a {what} has no source address")
+        raise _Unintelligible(message("device-without-address", device=device))
     try:
         domain, bus, slot, function = (
             int(address.get(part, default), 16)
             for part, default in (("domain", "0"), ("bus", ""), ("slot", ""), ("function", "0"))
         )
     except ValueError:
-        raise _Unintelligible(f"a {what} has an unreadable PCI address {address.attrib}") from None
+        said = message("device-address-unreadable", device=device, address=str(address.attrib))
+        raise _Unintelligible(said) from None
     return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"

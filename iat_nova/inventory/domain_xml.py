@@ -16,6 +16,8 @@ from iat_nova.common.untrusted import bounded_int, shortened
 from iat_nova.inventory import attachments, nova_metadata
 from iat_nova.inventory.attachments import Device
 from iat_nova.inventory.nova_metadata import NovaMetadata
+from iat_nova.model import Message, message
+from iat_nova.model.message import as_message
 
 _MOST_VCPUS = 16384  # QEMU's machines end at 4096; a slip must not eat the memory
 _MOST = 2**31 - 1  # libvirt's ids are C integers
@@ -47,7 +49,7 @@ class Domain:
     devices: tuple[Device, ...] = ()
     cachetune: bool = False
     nova: NovaMetadata | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
 
     @property
     def plugged(self) -> frozenset[int]:
@@ -64,7 +66,8 @@ def parse(xml: str, *, uuid: str, name: str, run: int | None) -> Domain:
     try:
         root = ElementTree.fromstring(xml)
     except ElementTree.ParseError as error:
-        return Domain(uuid, run, name, warnings=(f"its XML cannot be read ({error})",))
+        unreadable = message("domain-xml-unreadable", error=str(error))
+        return Domain(uuid, run, name, warnings=(unreadable,))
     return _Reading(root, uuid, name).domain()
 
 
@@ -75,12 +78,12 @@ class _Reading:
         self._root = root
         self._uuid = uuid
         self._name = name
-        self._warnings: list[str] = []
+        self._warnings: list[Message] = []
 
     def domain(self) -> Domain:
         nova = nova_metadata.parse(self._root)
         if nova is None:
-            self._warnings.append("Nova wrote no metadata: flavor, owner and specs are unknown")
+            self._warnings.append(message("nova-metadata-absent"))
         devices, unknown_devices = attachments.parse(self._root)
         vcpu = self._root.find("vcpu")
         cpuset = None if vcpu is None else vcpu.get("cpuset")
@@ -148,7 +151,8 @@ class _Reading:
         try:
             return parse_cpus(text)
         except ValueError as error:
-            self._warnings.append(f"{what}: {error}; it is ignored")
+            said = message("domain-cpus-ignored", part=what, error=as_message(error))
+            self._warnings.append(said)
             return frozenset()
 
     def _number(self, text: str | None, what: str, most: int = _MOST) -> int | None:
@@ -156,7 +160,6 @@ class _Reading:
             return None
         number = bounded_int(text, most)
         if number is None:
-            self._warnings.append(
-                f"invalid {what} '{shortened(text)}': expected a number up to {most}"
-            )
+            said = message("domain-number-invalid", part=what, found=shortened(text), most=most)
+            self._warnings.append(said)
         return number

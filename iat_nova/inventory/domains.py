@@ -19,6 +19,7 @@ import libvirt
 
 from iat_nova.inventory import domain_xml
 from iat_nova.inventory.domain_xml import Domain
+from iat_nova.model import message
 
 Counters = Mapping[str, int]  # packets by the host's net device
 
@@ -146,5 +147,5 @@ def _described(uuid: str, handle: Any, xml: str, before: _Known | None) -> _Know
 
 def _undescribed(uuid: str, handle: Any, error: Exception) -> _Known:
     """Return a guest of which nothing is known but that it runs; it is asked for again."""
-    warnings = (f"libvirt does not describe it: {error}",)
+    warnings = (message("domain-undescribed", error=str(error)),)
     return _Known(-1, b"", Domain(uuid, handle.ID(), handle.name(), warnings=warnings))

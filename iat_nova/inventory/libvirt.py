@@ -8,7 +8,6 @@ source; nothing that a domain holds raises.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -186,7 +185,7 @@ class LibvirtSource:
             for (domain, specs, warnings), place in zip(told, places, strict=True)
         )
 
-    def _extra_specs(self, domain: Domain) -> tuple[Mapping[str, str] | None, tuple[str, ...]]:
+    def _extra_specs(self, domain: Domain) -> tuple[Mapping[str, str] | None, tuple[Message, ...]]:
         """Ask the metadata first (Nova 32 and later), then the spool."""
         if domain.nova is not None and domain.nova.extra_specs is not None:
             return domain.nova.extra_specs, ()
@@ -195,19 +194,13 @@ class LibvirtSource:
         try:
             return self._spool.extra_specs_of(domain.uuid), ()
         except SpoolError as error:
-            return None, (str(error),)
+            return None, (error.message,)
 
     def _stale(self) -> tuple[Guest, ...]:
-        warning = f"stale: libvirt unavailable; {self._as_of()}"
+        warning = message("guest-stale", seen_s=self._last_seen_s)
         return tuple(
             dataclasses.replace(guest, warnings=(*guest.warnings, warning)) for guest in self._last
         )
-
-    def _as_of(self) -> str:
-        if self._last_seen_s is None:
-            return "no guests have been seen yet"
-        seen = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self._last_seen_s))
-        return f"guests are shown as of {seen}"
 
 
 def _guest(
@@ -215,7 +208,7 @@ def _guest(
     specs: Mapping[str, str] | None,
     place: Placement,
     counters: Counters,
-    warnings: tuple[str, ...],
+    warnings: tuple[Message, ...],
 ) -> Guest:
     nova = domain.nova or NovaMetadata()
     return Guest(

@@ -12,6 +12,8 @@ import dataclasses
 from collections.abc import Mapping
 from xml.etree import ElementTree
 
+from iat_nova.model import Message, message
+
 _NAMESPACE = "http://openstack.org/xmlns/libvirt/nova/"  # a version follows: 1.0, 1.1
 
 
@@ -28,7 +30,7 @@ class NovaMetadata:
     project: str | None = None
     extra_specs: Mapping[str, str] | None = None
     image_properties: Mapping[str, str] | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
     project_name: str | None = None
 
 
@@ -43,7 +45,7 @@ def parse(domain: ElementTree.Element) -> NovaMetadata | None:
         return None
     instance = found[0]
     ns = instance.tag.removesuffix("instance")
-    warnings: list[str] = []
+    warnings: list[Message] = []
     flavor = instance.find(f"{ns}flavor")
     project = instance.find(f"{ns}owner/{ns}project")
     specs = _pairs(instance, f"{ns}flavor/{ns}extraSpecs", "extra spec", warnings)
@@ -60,17 +62,17 @@ def parse(domain: ElementTree.Element) -> NovaMetadata | None:
 
 
 def _attribute(
-    element: ElementTree.Element | None, name: str, what: str, warnings: list[str]
+    element: ElementTree.Element | None, name: str, what: str, warnings: list[Message]
 ) -> str | None:
     value = None if element is None else element.get(name)
     if not value:
-        warnings.append(f"Nova's metadata does not name the {what}")
+        warnings.append(message("nova-metadata-without", part=what))
         return None
     return value
 
 
 def _pairs(
-    instance: ElementTree.Element, path: str, what: str, warnings: list[str]
+    instance: ElementTree.Element, path: str, what: str, warnings: list[Message]
 ) -> dict[str, str] | None:
     """Read `<x name="key">value</x>` children; None when there is no such list."""
     parent = instance.find(path)
@@ -80,9 +82,9 @@ def _pairs(
     for child in parent:
         name = child.get("name")
         if not name:
-            warnings.append(f"Nova's metadata holds an {what} without a name; it is ignored")
+            warnings.append(message("nova-metadata-nameless", part=what))
         elif name in pairs:
-            warnings.append(f"Nova's metadata holds the {what} {name} twice; the first counts")
+            warnings.append(message("nova-metadata-twice", part=what, name=name))
         else:
             pairs[name] = child.text or ""
     return pairs

@@ -33,6 +33,8 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.inventory.cpu_policy import emulator_policy, is_silent, promised_vcpus
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
+from iat_nova.model import Message, message
+from iat_nova.model.message import as_message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Placement:
     dedicated: frozenset[int]
     floating: frozenset[int]
     emulator: frozenset[int] = frozenset()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
     offline: frozenset[int] = frozenset()
 
 
@@ -77,7 +79,7 @@ class _Draft:
         self.specs = specs
         self.claims: dict[int, int] = {}
         self.emulator: frozenset[int] = frozenset()
-        self.warnings: list[str] = []
+        self.warnings: list[Message] = []
         self.plugged = domain.plugged
         # A pin beyond the last vCPU pins nothing, nor does that of a vCPU that is not plugged.
         self.pins = {vcpu: pin for vcpu, pin in domain.pins.items() if vcpu in self.plugged}
@@ -97,10 +99,7 @@ class _Draft:
                 self.claims[vcpu] = cpu
         unkept = (promised or frozenset()) - self.claims.keys()
         if unkept:
-            self.warnings.append(
-                f"vCPUs {format_cpus(unkept)} should be dedicated but are not pinned to one "
-                "CPU each; they are taken as floating"
-            )
+            self.warnings.append(message("vcpus-not-pinned", vcpus=format_cpus(unkept)))
         self.emulator = self._reserved(cpusets)
 
     def _reserved(self, cpusets: CpuSets) -> frozenset[int]:
@@ -120,7 +119,7 @@ class _Draft:
         try:
             promised = promised_vcpus(self.domain.vcpus, self.specs, self._image_properties)
         except ValueError as error:
-            self.warnings.append(f"its CPU policy is unknown: {error}")
+            self.warnings.append(message("cpu-policy-unknown", error=as_message(error)))
             return None
         return None if promised is None else promised & self.plugged
 
@@ -137,10 +136,8 @@ class _Draft:
             return False
         others = users[cpu] - {self.domain.name}
         if others:
-            self.warnings.append(
-                f"CPU {cpu} is pinned by {_names(others)} as well and no cpu_dedicated_set "
-                "assigns it; treated as shared"
-            )
+            guests = tuple(sorted(others))
+            self.warnings.append(message("pin-unassigned", cpu=cpu, guests=guests))
         return not others
 
     def placement(self, online: frozenset[int], shared: frozenset[int] | None) -> Placement:
@@ -190,26 +187,15 @@ def _settle_conflicts(drafts: Iterable[_Draft]) -> None:
             if owner is draft:
                 continue
             del draft.claims[vcpu]
-            draft.warnings.append(
-                f"CPU {cpu} is dedicated to {owner.domain.name}, which started first; "
-                f"vCPU {vcpu} is taken as floating over it"
-            )
-            owner.warnings.append(
-                f"CPU {cpu} is dedicated to it, but {draft.domain.name} is pinned to it too"
-            )
+            first, second = owner.domain.name, draft.domain.name
+            draft.warnings.append(message("cpu-of-an-earlier", cpu=cpu, owner=first, vcpu=vcpu))
+            owner.warnings.append(message("cpu-pinned-by-a-later", cpu=cpu, guest=second))
     for draft in by_start:
         for cpu in sorted(draft.emulator):
             owner = owners.setdefault(cpu, draft)
             if owner is draft:
                 continue
             draft.emulator -= {cpu}
-            draft.warnings.append(
-                f"its emulator threads are pinned to CPU {cpu}, which is {owner.domain.name}'s"
-            )
-            owner.warnings.append(
-                f"CPU {cpu} is its own, but {draft.domain.name}'s emulator threads are pinned to it"
-            )
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+            first, second = owner.domain.name, draft.domain.name
+            draft.warnings.append(message("emulator-on-a-cpu-of", cpu=cpu, owner=first))
+            owner.warnings.append(message("emulator-of-another", cpu=cpu, guest=second))

@@ -17,10 +17,16 @@ from typing import Protocol
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import SPOOL
 from iat_nova.common.untrusted import Unreadable
+from iat_nova.model import Message, message
+from iat_nova.model.message import as_message
 
 
 class SpoolError(Exception):
-    """A spooled file cannot be understood; the text names it and says why."""
+    """A spooled file cannot be understood; `message` names it and says why."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said)
+        self.message = said
 
 
 class ExtraSpecsReader(Protocol):
@@ -44,10 +50,12 @@ class Spool:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise SpoolError(f"{path} cannot be read: {error.strerror}") from error
+            said = message("spool-unreadable", path=str(path), error=error.strerror)
+            raise SpoolError(said) from error
         except Unreadable as error:
-            raise SpoolError(f"{path} cannot be understood: {error}") from error
+            said = message("spool-not-understood", path=str(path), error=as_message(error))
+            raise SpoolError(said) from error
         specs = content.get("extra_specs")
         if not isinstance(specs, dict) or not all(isinstance(v, str) for v in specs.values()):
-            raise SpoolError(f"{path} holds no 'extra_specs' that map names to texts")
+            raise SpoolError(message("spool-without-specs", path=str(path)))
         return specs

@@ -96,7 +96,7 @@ class Guest:
     numa_nodes: tuple[int, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     cachetune: bool = False  # libvirt itself allocates cache to it: observe only
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
     project_name: str | None = None
     image_properties: Mapping[str, str] | None = None  # None: unknown
     offline_cpus: tuple[int, ...] = ()

@@ -2,7 +2,7 @@
 """What the flavor extra specs ``iat:*`` mean, and nothing else.
 
 nova-api imports this module through the validators, so it needs the standard library alone.
-Reading never raises: what is wrong comes back as text beside the part that could be
+Reading never raises: what is wrong comes back as values beside the part that could be
 understood. A value counts as it is written and in no other spelling (``pc``): nova-api refuses the
 others, and a class of the policy that matches ``PC`` compares texts.
 """
@@ -82,18 +82,29 @@ KEYS: tuple[Key, ...] = (
 _BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
 
 
+SpecValue = str | int | tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SpecProblem:
+    """Why an extra spec is not used: the code of a message, and its values."""
+
+    code: str
+    values: Mapping[str, SpecValue]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wishes:
     """What a flavor says about its guests; None: it says nothing, or nothing usable.
 
-    `problems` holds one sentence for each ``iat:`` extra spec that could not be used.
+    `problems` has one for each ``iat:`` extra spec that could not be used.
     """
 
     priority: str | None = None  # one of PRIORITIES
     io: Io | None = None
     llc_ways: int | None = None
     llc_ways_max: int | None = None
-    problems: tuple[str, ...] = ()
+    problems: tuple[SpecProblem, ...] = ()
 
 
 def parse(extra_specs: Mapping[str, str]) -> Wishes:
@@ -103,18 +114,16 @@ def parse(extra_specs: Mapping[str, str]) -> Wishes:
     is guaranteed as many.
     """
     found: dict[str, str] = {}
-    problems = []
+    problems: list[SpecProblem] = []
     for name, text in extra_specs.items():
-        if wrong := unknown(name):
+        if (wrong := unknown(name)) is not None:
             problems.append(wrong)
         if name not in _BY_NAME:
             continue
         key = _BY_NAME[name]
         value = _value(key, text)
         if value is None:
-            shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-            hint = _hint(key, text)
-            problems.append(f"{name}={shown!r} is not used: it takes {key.allowed}{hint}")
+            problems.append(_refused(key, text))
         else:
             found[name] = value
     ways, most = (int(found[k]) if k in found else None for k in (LLC_WAYS, LLC_WAYS_MAX))
@@ -123,7 +132,13 @@ def parse(extra_specs: Mapping[str, str]) -> Wishes:
     if ways is None and counted is not None and 1 <= counted <= WAYS_LIMIT:
         ways, said = counted, RESOURCE
     if ways is not None and most is not None and ways > most:
-        problems.append(f"{LLC_WAYS_MAX}={most} is not used: {said}={ways} is above it")
+        values: dict[str, SpecValue] = {
+            "name": LLC_WAYS_MAX,
+            "most": most,
+            "by": said,
+            "ways": ways,
+        }
+        problems.append(SpecProblem("extra-spec-above", values))
         most = None
     return Wishes(
         priority=found.get(PRIORITY),
@@ -163,14 +178,25 @@ def _value(key: Key, text: str) -> str | None:
     return text if key.least <= int(text) <= key.most else None
 
 
-def _hint(key: Key, text: str) -> str:
+def _refused(key: Key, text: str) -> SpecProblem:
+    """Return why a value is not used."""
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    if not key.values:
+        bounds: dict[str, SpecValue] = {"least": key.least, "most": key.most}
+        return SpecProblem("extra-spec-no-number", {"name": key.name, "found": shown, **bounds})
     spelled = {value.lower(): value for value in key.values}
-    meant = spelled.get(text.strip().lower())
-    return f"; did you mean {meant}?" if meant else ""
+    given: dict[str, SpecValue] = {
+        "name": key.name,
+        "found": shown,
+        "allowed": tuple(map(str, key.values)),
+    }
+    if near := spelled.get(text.strip().lower()):
+        return SpecProblem("extra-spec-misspelt", {**given, "near": str(near)})
+    return SpecProblem("extra-spec-not-one-of", given)
 
 
-def unknown(name: str) -> str | None:
-    """Tell what is wrong with the name of an extra spec; None when it is another's or known."""
+def unknown(name: str) -> SpecProblem | None:
+    """Return what is wrong with the name of an extra spec; None when it is another's or known."""
     if not name.startswith(NAMESPACE) or name in _BY_NAME:
         return None
     # The namespace is left out: with it, any two names would look alike.
@@ -178,5 +204,7 @@ def unknown(name: str) -> str | None:
     tails = [known.removeprefix(NAMESPACE) for known in _BY_NAME]
     close = [known for known in tails if tail and known.startswith(tail)]
     close = close or difflib.get_close_matches(tail, tails, n=1)
-    hint = f"did you mean {NAMESPACE}{close[0]}?" if close else f"known are {', '.join(_BY_NAME)}"
-    return f"unknown extra spec {name}; {hint}"
+    if close:
+        near = f"{NAMESPACE}{close[0]}"
+        return SpecProblem("extra-spec-unknown-near", {"name": name, "near": near})
+    return SpecProblem("extra-spec-unknown", {"name": name, "known": tuple(_BY_NAME)})

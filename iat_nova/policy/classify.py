@@ -24,12 +24,13 @@ from iat_nova.model import (
     VirtualSwitch,
     WayRequest,
     message,
-    verbatim,
 )
+from iat_nova.model.message import Value
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io, Wishes
 from iat_nova.policy.owners import POOL, STACK, Owners, guest_id, owners_of, shared_devices
+from iat_nova.policy.problems import of_spec
 from iat_nova.policy.rules import Asked, ClassRule, Rules, WayBounds, model_of
 
 HOST = "host"
@@ -49,7 +50,7 @@ class Classified:
     domains: Mapping[int, DomainInventory]
     io: Mapping[str, bool]
     warnings: tuple[Reason, ...]
-    reasons: Mapping[str, str]
+    reasons: Mapping[str, Message]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class _Verdict:
     priority: Priority
     io: bool
     io_asked: bool  # the flavor or the class says so; not found out
-    reason: str
+    reason: Message
     warnings: tuple[Message, ...]
 
 
@@ -120,7 +121,7 @@ def _judge(
     specs = known or {}
     rule, why = _class_of(rules, Asked(guest, specs, domains))
     wishes = extra_specs.parse(specs)
-    warnings = [*map(verbatim, guest.warnings), *notes, *map(verbatim, wishes.problems)]
+    warnings = [*guest.warnings, *notes, *map(of_spec, wishes.problems)]
     if known is None and rule is rules.default:
         warnings.append(message("extra-specs-unknown", flavor=guest.flavor or "(unknown)"))
     if guest.cachetune:
@@ -128,23 +129,29 @@ def _judge(
     priority = Priority(wishes.priority) if wishes.priority else rule.priority
     asked = wishes.io or rule.io
     io, io_why = _io(rules, guest, asked, io_before)
-    priority_why = source if wishes.priority else f"class {rule.name}"
-    io_source = source if wishes.io else f"class {rule.name}"
-    reason = (
-        f"class {rule.name} ({why}); {priority} by {priority_why}; "
-        f"io {str(io).lower()} by {io_source if asked is not Io.AUTO else 'auto'}"
-        f"{f' ({io_why})' if io_why else ''}"
-    )
+    by_class = message("by-class", **{"class": rule.name})
+    values: dict[str, Value] = {
+        "class": rule.name,
+        "why": why,
+        "priority": str(priority),
+        "priority_by": source if wishes.priority else by_class,
+        "io": str(io).lower(),
+    }
+    if io_why is None:
+        io_by = source if wishes.io else by_class
+        reason = message("class-and-io-asked", **values, io_by=io_by)
+    else:
+        reason = message("class-and-io-found", **values, io_why=io_why)
     return _Verdict(
         guest, rule, wishes, priority, io, asked is not Io.AUTO, reason, tuple(warnings)
     )
 
 
-def _extra_specs(rules: Rules, guest: Guest) -> tuple[Mapping[str, str] | None, str]:
+def _extra_specs(rules: Rules, guest: Guest) -> tuple[Mapping[str, str] | None, Message]:
     """Return a guest's extra specs, None when nobody knows them, and where they come from."""
     if guest.extra_specs is not None:
-        return guest.extra_specs, "extra spec"
-    return rules.flavors.get(guest.flavor or ""), "the policy's flavors"
+        return guest.extra_specs, message("by-extra-spec")
+    return rules.flavors.get(guest.flavor or ""), message("by-flavors")
 
 
 def _domains(guest: Guest, host: HostFacts) -> tuple[int, ...]:
@@ -153,30 +160,30 @@ def _domains(guest: Guest, host: HostFacts) -> tuple[int, ...]:
     return tuple(domain.id for domain in host.domains if not cpus.isdisjoint(domain.cpus))
 
 
-def _class_of(rules: Rules, asked: Asked) -> tuple[ClassRule, str]:
+def _class_of(rules: Rules, asked: Asked) -> tuple[ClassRule, Message]:
     for rule in rules.classes:
         reason = rule.match.reason(asked)
         if reason is not None:
             return rule, reason
-    return rules.default, "no class matches"
+    return rules.default, message("no-class-matches")
 
 
-def _io(rules: Rules, guest: Guest, asked: Io, before: bool | None) -> tuple[bool, str]:
+def _io(rules: Rules, guest: Guest, asked: Io, before: bool | None) -> tuple[bool, Message | None]:
     """Decide whether a guest is I/O, with the reason when that had to be found out."""
     if asked is not Io.AUTO:
-        return asked is Io.TRUE, ""
+        return asked is Io.TRUE, None
     fast = [a for a in guest.attachments if a.model is not DeviceModel.NONE]
     if not fast:
-        return False, "no VF, PF, macvtap, vDPA or vhost-user"
+        return False, message("io-no-device")
     rates = [a.packets_per_s for a in fast if a.packets_per_s is not None]
     if len(rates) < len(fast):
-        kinds = ", ".join(sorted({a.kind for a in fast}))
-        return True, f"{kinds}, not all counted: the attachment decides"
+        kinds = tuple(sorted({str(a.kind) for a in fast}))
+        return True, message("io-not-counted", kinds=kinds)
     threshold = rules.io_off_packets_per_s if before else rules.io_on_packets_per_s
     rate = sum(rates)
     io = rate >= threshold
-    relation = "at or above" if io else "below"
-    return io, f"{rate:.0f} packets/s, {relation} {threshold:.0f}"
+    code = "io-at-or-above" if io else "io-below"
+    return io, message(code, packets_per_s=rate, threshold_per_s=threshold)
 
 
 # --------------------------------------------------------------------- one domain
@@ -407,18 +414,23 @@ def _not_limited(domains: Iterable[DomainInventory]) -> list[Message]:
     return [message("bandwidth-unlimited", classes=tuple(sorted(asked)))]
 
 
-def _own_reasons(rules: Rules, switch: VirtualSwitch | None) -> dict[str, str]:
+def _own_reasons(rules: Rules, switch: VirtualSwitch | None) -> dict[str, Message]:
     reasons = {
-        POOL: "guests whose vCPUs float; priority by pool.priority: "
-        f"{rules.pool_priority or 'highest'}",
-        HOST: "every other online CPU: housekeeping, emulator threads",
+        POOL: message("pool-reason", priority=str(rules.pool_priority or "highest")),
+        HOST: message("host-reason"),
     }
-    if switch is not None and switch.pmd_cpus:
-        source = f" ({switch.pmd_source})" if switch.pmd_source else ""
-        reasons[STACK] = f"Open vSwitch's PMD threads{source}"
-    elif switch is not None and switch.pmd_source:
-        why = {"ended": "ovs-vswitchd does not run"}.get(switch.pmd_source, switch.pmd_source)
-        reasons[STACK] = f"not managed: no PMD thread runs ({why})"
-    elif switch is not None:
-        reasons[STACK] = "not managed: Open vSwitch forwards in the kernel, on no cores of its own"
+    if switch is not None:
+        reasons[STACK] = _stack_reason(switch)
     return reasons
+
+
+def _stack_reason(switch: VirtualSwitch) -> Message:
+    if switch.pmd_cpus and switch.pmd_source:
+        return message("stack-reason-source", source=switch.pmd_source)
+    if switch.pmd_cpus:
+        return message("stack-reason")
+    if switch.pmd_source == "ended":
+        return message("stack-ended")
+    if switch.pmd_source:
+        return message("stack-without-threads", source=switch.pmd_source)
+    return message("stack-in-kernel")

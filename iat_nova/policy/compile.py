@@ -18,13 +18,12 @@ from iat_nova.model import (
     Priority,
     WayMask,
     message,
-    verbatim,
 )
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io
 from iat_nova.policy import schema, units
 from iat_nova.policy.document import Document
-from iat_nova.policy.problems import Path, Problem, path_text
+from iat_nova.policy.problems import Path, Problem, of_spec, path_text
 from iat_nova.policy.render import facts
 from iat_nova.policy.rules import DEFAULT_CLASS, ClassRule, Match, Rules, WayBounds
 
@@ -321,8 +320,8 @@ class _Compiler:
 
     def _check_names(self, specs: dict[str, Any], path: Path) -> None:
         for name in specs:
-            if problem := extra_specs.unknown(name):
-                self._complain((*path, name), verbatim(problem))
+            if (problem := extra_specs.unknown(name)) is not None:
+                self._complain((*path, name), of_spec(problem))
 
     def _flavors(self, value: dict[str, Any]) -> dict[str, dict[str, str]]:
         flavors = {}
@@ -335,10 +334,10 @@ class _Compiler:
                 if (problems := extra_specs.parse({name: text}).problems)
             }
             for name, problems in wrong.items():
-                self._complain((*path, name), verbatim(problems[0]))
+                self._complain((*path, name), of_spec(problems[0]))
             if not wrong:  # each is right alone; together they may contradict
                 for problem in extra_specs.parse(specs).problems:
-                    self._complain(path, verbatim(problem))
+                    self._complain(path, of_spec(problem))
             flavors[flavor] = specs
         return flavors
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from iat_nova.model import Message, message
+from iat_nova.nova.extra_specs import SpecProblem
 
 Path = tuple[str | int, ...]
 """The way to a value: keys of mappings and positions in lists. Empty: the whole policy."""
@@ -54,6 +55,11 @@ class PolicyError(Exception):
 
     def __str__(self) -> str:
         return str(self.message)
+
+
+def of_spec(problem: SpecProblem) -> Message:
+    """Return the message of an extra spec that cannot be used."""
+    return Message(problem.code, problem.values)
 
 
 def listing(source: str, problems: Iterable[Problem]) -> Message:

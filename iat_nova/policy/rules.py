@@ -7,7 +7,15 @@ import dataclasses
 import fnmatch
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from iat_nova.model import AttachmentKind, DeviceModel, Guest, Priority, WayMask
+from iat_nova.model import (
+    AttachmentKind,
+    DeviceModel,
+    Guest,
+    Message,
+    Priority,
+    WayMask,
+    message,
+)
 from iat_nova.nova.extra_specs import Io
 
 DEFAULT_CLASS = "default"
@@ -51,20 +59,21 @@ class Match:
     domain: tuple[str, ...] = ()
     none_of: Match | None = None
 
-    def reason(self, asked: Asked) -> str | None:
-        """Tell which values of the guest met the conditions, None when one was not met."""
-        met = []
+    def reason(self, asked: Asked) -> Message | None:
+        """Return which values of the guest met the conditions, None when one was not met."""
+        met: list[Message] = []
         for condition in self._conditions():
             hit = condition.hit(asked)
             if hit is None:
                 return None
-            met.append(f"{condition.name}={hit}")
+            met.append(message("condition-met", name=condition.name, value=hit))
         if self.none_of is not None:
             barred = list(self.none_of._conditions())
             if any(condition.hit(asked) is not None for condition in barred):
                 return None
-            met.append(f"not {', '.join(condition.name for condition in barred)}")
-        return ", ".join(met) or "matches everyone"
+            names = tuple(condition.name for condition in barred)
+            met.append(message("conditions-not-met", names=names))
+        return message("conditions-met", met=tuple(met)) if met else message("no-condition")
 
     def covers(self, other: Match) -> bool:
         """Tell whether every guest that meets `other` surely meets this one too."""

@@ -67,7 +67,8 @@ def give(reader: HistoryReader, seen: View, subject: Subject, picture: Inventory
     guest = subject.guest
     keys = [guest_id(guest)] if guest is not None else []
     keys += [tenant.id for _, tenant in subject.tenants]
-    reason = next((picture.reasons[key] for key in keys if key in picture.reasons), None)
+    why = next((picture.reasons[key] for key in keys if key in picture.reasons), None)
+    reason = None if why is None else sentences.text(why)
     now = {domain.inventory.domain.id: domain for domain in seen.domains}
     turns = Turns(reader)
     parts = []

@@ -25,7 +25,7 @@ from iat_nova.model import (
 from iat_nova.nova import extra_specs
 from iat_nova.policy import document, schema
 from iat_nova.policy.compile import compile_policy
-from iat_nova.policy.problems import Path, PolicyError, listing
+from iat_nova.policy.problems import Path, PolicyError, listing, of_spec
 from iat_nova.policy.render import Rendered
 from iat_nova.policy.validate import unknown_key, validate
 from iat_nova.report import sentences
@@ -260,10 +260,10 @@ def _specs(checked: Checked, given: Mapping[str, object], path: Path) -> dict[st
     wrong = {key: extra_specs.parse({key: text}).problems for key, text in specs.items()}
     for key, problems in wrong.items():
         for problem in problems:
-            checked.complain((*path, key), problem)
+            checked.complain((*path, key), of_spec(problem))
     if not any(wrong.values()):  # each is right alone; together they may contradict
         for problem in extra_specs.parse(specs).problems:
-            checked.complain(path, problem)
+            checked.complain(path, of_spec(problem))
     return specs
 
 

@@ -202,7 +202,7 @@ class Inventory:
     wall_s: float
     facts: Facts
     domains: Mapping[int, DomainInventory]
-    reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    reasons: Mapping[str, Message] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -161,14 +161,14 @@ class History:
         wall_s: float,
         facts: Facts,
         domains: Mapping[int, DomainInventory],
-        reasons: Mapping[str, str] | None = None,
+        reasons: Mapping[str, Message] | None = None,
     ) -> int:
         """Queue a new picture of the host and return the id by which iterations refer to it."""
         number = self._inventory[0] + 1 if self._inventory else 1
         self._inventory = (number, Inventory(wall_s, facts, dict(domains), dict(reasons or {})))
         return number
 
-    def recount(self, wall_s: float, facts: Facts, reasons: Mapping[str, str]) -> None:
+    def recount(self, wall_s: float, facts: Facts, reasons: Mapping[str, Message]) -> None:
         """Put newer counts, and reasons that tell of them, into the last picture of the host.
 
         Its id stays: iterations that refer to it find the newest counts. Raises `ValueError` where

@@ -10,7 +10,7 @@ from tests import nova_shapes as shapes
 from tests.functional import daemons
 from tests.functional.libvirt_case import LibvirtCase
 from tests.functional.slow_socket import SlowSocket
-from tests.said import texts
+from tests.said import sentence, texts
 
 GUESTS = 100
 DELAY_S = 0.01  # a message; a whole reading takes at least a second
@@ -74,7 +74,7 @@ class SlowTest(LibvirtCase):
         stale = self.guests()
         self.assertEqual(NAMES, set(stale))
         self.assertIn("not responding", texts(self.source.warnings)[0])
-        self.assertIn("stale", stale["test"].warnings[-1])
+        self.assertIn("stale", sentence(stale["test"].warnings[-1]))
 
     def test_changes_without_an_event(self):
         """What libvirt tells nobody of is found by the slow round through all guests."""

@@ -48,6 +48,15 @@ SENTENCES: Mapping[str, str] = {
     "pmd-mask-invalid": "other_config:pmd-cpu-mask: {error}",
     "stack-unknown": "Open vSwitch has a userspace datapath but its PMD CPUs are not known: it "
     "counts as part of the host",
+    # extra specs
+    "extra-spec-no-number": "{name}={found!r} is not used: it takes a whole number from {least} "
+    "to {most}",
+    "extra-spec-not-one-of": "{name}={found!r} is not used: it takes {allowed:or}",
+    "extra-spec-misspelt": "{name}={found!r} is not used: it takes {allowed:or}; did you mean "
+    "{near}?",
+    "extra-spec-above": "{name}={most} is not used: {by}={ways} is above it",
+    "extra-spec-unknown": "unknown extra spec {name}; known are {known:list}",
+    "extra-spec-unknown-near": "unknown extra spec {name}; did you mean {near}?",
     # guests and their CPUs
     "extra-specs-unknown": "the extra specs of flavor {flavor} are not known; name the flavor "
     "under flavors: in the policy, or match it in a class",
@@ -68,6 +77,61 @@ SENTENCES: Mapping[str, str] = {
     "pool's count for it",
     "member-priority-unused": "{name} is {asked} and floats, so it gets the pool's priority "
     "{priority} (pool.priority)",
+    # what libvirt and Nova say of a guest
+    "guest-stale": "stale: libvirt unavailable; guests are shown as of {seen_s:utc}",
+    "domain-undescribed": "libvirt does not describe it: {error}",
+    "domain-xml-unreadable": "its XML cannot be read ({error})",
+    "domain-cpus-ignored": "{part}: {error:also}; it is ignored",
+    "domain-number-invalid": "invalid {part} '{found}': expected a number up to {most}",
+    "device-unwatched": "{cause:also}; it is not watched",
+    "hostdev": "a hostdev",
+    "interface-hostdev": "an interface of type hostdev",
+    "interface-without-target": "an interface of type {type} has no target device",
+    "interface-of-unknown-type": "an interface is of the unknown type '{type}'",
+    "interface-without": "an interface of type {type} has no <{child} {attribute}=...>",
+    "device-without-address": "{device:also} has no source address",
+    "device-address-unreadable": "{device:also} has an unreadable PCI address {address}",
+    "nova-metadata-absent": "Nova wrote no metadata: flavor, owner and specs are unknown",
+    "nova-metadata-without": "Nova's metadata does not name the {part}",
+    "nova-metadata-nameless": "Nova's metadata holds an {part} without a name; it is ignored",
+    "nova-metadata-twice": "Nova's metadata holds the {part} {name} twice; the first counts",
+    "spool-unreadable": "{path} cannot be read: {error}",
+    "spool-not-understood": "{path} cannot be understood: {error:also}",
+    "spool-without-specs": "{path} holds no 'extra_specs' that map names to texts",
+    "vcpus-not-pinned": "vCPUs {vcpus} should be dedicated but are not pinned to one CPU each; "
+    "they are taken as floating",
+    "cpu-policy-unknown": "its CPU policy is unknown: {error:also}",
+    "pin-unassigned": "CPU {cpu} is pinned by {guests:list} as well and no cpu_dedicated_set "
+    "assigns it; treated as shared",
+    "cpu-of-an-earlier": "CPU {cpu} is dedicated to {owner}, which started first; vCPU {vcpu} is "
+    "taken as floating over it",
+    "cpu-pinned-by-a-later": "CPU {cpu} is dedicated to it, but {guest} is pinned to it too",
+    "emulator-on-a-cpu-of": "its emulator threads are pinned to CPU {cpu}, which is {owner}'s",
+    "emulator-of-another": "CPU {cpu} is its own, but {guest}'s emulator threads are pinned to it",
+    # why a tenant has its class, priority and I/O
+    "class-and-io-asked": "class {class} ({why:also}); {priority} by {priority_by:also}; io {io} "
+    "by {io_by:also}",
+    "class-and-io-found": "class {class} ({why:also}); {priority} by {priority_by:also}; io {io} "
+    "by auto ({io_why:also})",
+    "conditions-met": "{met:list}",
+    "condition-met": "{name}={value}",
+    "conditions-not-met": "not {names:list}",
+    "no-condition": "matches everyone",
+    "no-class-matches": "no class matches",
+    "by-class": "class {class}",
+    "by-extra-spec": "extra spec",
+    "by-flavors": "the policy's flavors",
+    "io-no-device": "no VF, PF, macvtap, vDPA or vhost-user",
+    "io-not-counted": "{kinds:list}, not all counted: the attachment decides",
+    "io-at-or-above": "{packets_per_s:.0f} packets/s, at or above {threshold_per_s:.0f}",
+    "io-below": "{packets_per_s:.0f} packets/s, below {threshold_per_s:.0f}",
+    "pool-reason": "guests whose vCPUs float; priority by pool.priority: {priority}",
+    "host-reason": "every other online CPU: housekeeping, emulator threads",
+    "stack-reason": "Open vSwitch's PMD threads",
+    "stack-reason-source": "Open vSwitch's PMD threads ({source})",
+    "stack-ended": "not managed: no PMD thread runs (ovs-vswitchd does not run)",
+    "stack-without-threads": "not managed: no PMD thread runs ({source})",
+    "stack-in-kernel": "not managed: Open vSwitch forwards in the kernel, on no cores of its own",
     # guaranteed ways
     "guaranteed-too-many": "is guaranteed {ways} ways, the LLC has {usable} for tenants",
     "guaranteed-together": "cache domain {domain}: the tenants are guaranteed {ways} ways "

@@ -23,6 +23,7 @@ from iat_nova.model import (
     SwitchPort,
     VirtualSwitch,
     WayMask,
+    message,
     verbatim,
 )
 from iat_nova.model.reasons import Code, Reason
@@ -127,12 +128,13 @@ class JournalTest(unittest.TestCase):
             port = SwitchPort("vhu1", "br-int", "dpdkvhostuserclient", packets=packets)
             switch = VirtualSwitch({}, (port,), (2,))
             facts = dataclasses.replace(FACTS, switch=switch)
-            journal.inventory(facts, {0: INVENTORY}, (), {"u/1": f"{packets} packets/s"})
+            why = {"u/1": message("io-below", packets_per_s=packets, threshold_per_s=9)}
+            journal.inventory(facts, {0: INVENTORY}, (), why)
             self.assertIs(switch, observer.now.switch)
             pictures = self.read(lambda r: list(r.inventories()))
             (picture,) = pictures
             self.assertEqual(
-                (facts, {0: INVENTORY}, {"u/1": f"{packets} packets/s"}, float(packets)),
+                (facts, {0: INVENTORY}, why, float(packets)),
                 (picture.facts, picture.domains, picture.reasons, picture.wall_s),
             )
         journal.inventory(facts, {0: DomainInventory(SKYLAKE, ())}, ())

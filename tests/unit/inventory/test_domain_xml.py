@@ -5,6 +5,7 @@ from iat_nova.inventory import domain_xml
 from iat_nova.inventory.attachments import Device
 from iat_nova.model import Attachment, AttachmentKind, DeviceModel
 from tests import nova_shapes as shapes
+from tests.said import sentence, texts
 
 MAC = "fa:16:3e:00:00:01"
 
@@ -61,7 +62,7 @@ class PlacementTest(unittest.TestCase):
         for current in ("4", "x"):
             found = read(f"<domain id='1'><vcpu current='{current}'>3</vcpu></domain>")
             self.assertEqual({0, 1, 2}, found.plugged)
-            self.assertIn("invalid vcpu current", " ".join(found.warnings))
+            self.assertIn("invalid vcpu current", " ".join(texts(found.warnings)))
 
     def test_memory_nodeset_without_cells(self):
         """A guest without cells has the nodes of its memory."""
@@ -90,7 +91,7 @@ class PlacementTest(unittest.TestCase):
         """XML that cannot be read leaves a domain that says so, with the id known beside it."""
         found = read("<domain id='1'><na")
         self.assertEqual(1, found.run)
-        self.assertIn("cannot be read", found.warnings[0])
+        self.assertIn("cannot be read", sentence(found.warnings[0]))
 
     def test_unreadable_values(self):
         """Each value that is not understood is left out, and named."""
@@ -101,7 +102,7 @@ class PlacementTest(unittest.TestCase):
         )
         self.assertEqual({0: {1}, 1: set()}, found.pins)
         self.assertEqual((0, set()), (found.vcpus, found.cpuset))
-        text = "\n".join(found.warnings)
+        text = "\n".join(texts(found.warnings))
         for part in ("'zero'", "'all'", "'two'"):
             self.assertIn(part, text)
 
@@ -110,11 +111,12 @@ class PlacementTest(unittest.TestCase):
         found = read(shapes.domain("a", run=1, vcpus="4294967295"))
         self.assertEqual(0, found.vcpus)
         self.assertIn(
-            "invalid number of vCPUs '4294967295': expected a number up to 16384", found.warnings[1]
+            "invalid number of vCPUs '4294967295': expected a number up to 16384",
+            sentence(found.warnings[1]),
         )
         found = read(shapes.domain("a", run=1, cpuset="9" * 5000, vcpus="9" * 5000))
         self.assertEqual((0, set()), (found.vcpus, found.cpuset))
-        self.assertLess(max(map(len, found.warnings)), 300)
+        self.assertLess(max(map(len, texts(found.warnings))), 300)
 
 
 class MetadataTest(unittest.TestCase):
@@ -156,7 +158,7 @@ class MetadataTest(unittest.TestCase):
         """A guest that Nova did not start has no metadata and says so."""
         found = read(shapes.domain("a", run=1))
         self.assertIsNone(found.nova)
-        self.assertIn("no metadata", found.warnings[0])
+        self.assertIn("no metadata", sentence(found.warnings[0]))
 
     def test_foreign_metadata(self):
         """Somebody else's metadata is not Nova's."""
@@ -174,7 +176,7 @@ class MetadataTest(unittest.TestCase):
         found = read(shapes.domain("a", run=1, meta=meta))
         self.assertEqual({"a": "1", "b": ""}, found.nova.extra_specs)
         self.assertIsNone(found.nova.name)
-        text = "\n".join(found.warnings)
+        text = "\n".join(texts(found.warnings))
         for part in ("flavor", "project", "without a name", "twice"):
             self.assertIn(part, text)
 
@@ -243,7 +245,7 @@ class AttachmentTest(unittest.TestCase):
         """Devices that reach no LLC by DDIO are no attachments, and nothing to warn of."""
         xml = shapes.domain("a", run=1, devices=["<hostdev mode='subsystem' type='usb'/>"])
         self.assertEqual((), read(xml).devices)
-        self.assertNotIn("not watched", "\n".join(read(xml).warnings))
+        self.assertNotIn("not watched", "\n".join(texts(read(xml).warnings)))
 
     def test_malformed(self):
         """A device that cannot be named is left out with a warning; the others stay."""
@@ -262,4 +264,4 @@ class AttachmentTest(unittest.TestCase):
                 xml = shapes.domain("a", run=1, devices=[element, shapes.vf(MAC)])
                 found = read(xml)
                 self.assertEqual(1, len(found.devices))
-                self.assertIn("not watched", found.warnings[-1])
+                self.assertIn("not watched", sentence(found.warnings[-1]))

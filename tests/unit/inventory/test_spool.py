@@ -5,6 +5,7 @@ import tempfile
 import unittest
 
 from iat_nova.inventory.spool import Spool, SpoolError
+from tests.said import raises
 
 
 class SpoolTest(unittest.TestCase):
@@ -31,7 +32,7 @@ class SpoolTest(unittest.TestCase):
         for text in ("{", "[]", '{"extra_specs": 1}', '{"extra_specs": {"a": 1}}', "[" * 100_000):
             with self.subTest(text[:30]):
                 (self.folder / "u.json").write_text(text)
-                with self.assertRaisesRegex(SpoolError, r"u\.json"):
+                with raises(self, SpoolError, r"u\.json"):
                     self.spool.extra_specs_of("u")
 
     def test_not_utf_8(self):
@@ -43,21 +44,21 @@ class SpoolTest(unittest.TestCase):
     def test_huge(self):
         """A file too large to be true is not read into memory."""
         (self.folder / "u.json").write_text('{"extra_specs": {"a": "' + "x" * 300_000 + '"}}')
-        with self.assertRaisesRegex(SpoolError, "larger"):
+        with raises(self, SpoolError, "larger"):
             self.spool.extra_specs_of("u")
 
     def test_a_link_or_a_pipe(self):
         """Who may write there neither has the agent read another file, nor has it wait."""
         (self.folder / "a").write_text('{"extra_specs": {}}')
         (self.folder / "u.json").symlink_to("a")
-        with self.assertRaisesRegex(SpoolError, "u.json cannot be read: .*symbolic links"):
+        with raises(self, SpoolError, "u.json cannot be read: .*symbolic links"):
             self.spool.extra_specs_of("u")
         os.mkfifo(self.folder / "v.json")
-        with self.assertRaisesRegex(SpoolError, "v.json cannot be read: is not a regular file"):
+        with raises(self, SpoolError, "v.json cannot be read: is not a regular file"):
             self.spool.extra_specs_of("v")
 
     def test_unreadable(self):
         """A file that cannot be opened is an error, not a silence."""
         (self.folder / "u.json").mkdir()
-        with self.assertRaisesRegex(SpoolError, "cannot be read"):
+        with raises(self, SpoolError, "cannot be read"):
             self.spool.extra_specs_of("u")

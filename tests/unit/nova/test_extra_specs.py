@@ -8,6 +8,8 @@ import unittest
 
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io, Wishes
+from iat_nova.policy.problems import of_spec
+from tests.said import sentence
 
 
 class ParseTest(unittest.TestCase):
@@ -31,8 +33,9 @@ class ParseTest(unittest.TestCase):
         ):
             wishes = extra_specs.parse({name: value})
             self.assertEqual((None, None), (wishes.priority, wishes.io))
-            self.assertIn("is not used: it takes", wishes.problems[0])
-            self.assertIn(f"did you mean {meant}?", wishes.problems[0])
+            (problem,) = wishes.problems
+            self.assertEqual("extra-spec-misspelt", problem.code)
+            self.assertEqual(meant, problem.values["near"])
 
     def test_wrong_values_are_told_and_not_used(self) -> None:
         """A wrong value leaves its wish open and the others standing."""
@@ -49,8 +52,7 @@ class ParseTest(unittest.TestCase):
         ):
             with self.subTest(name=name, value=value):
                 wishes = extra_specs.parse({name: value, "iat:io": "true"} | {name: value})
-                (text,) = wishes.problems
-                self.assertIn(problem, text)
+                self.assertIn(problem, sentence(of_spec(*wishes.problems)))
                 self.assertIsNone(wishes.priority)
                 self.assertIsNone(wishes.llc_ways)
 
@@ -58,7 +60,7 @@ class ParseTest(unittest.TestCase):
         """The guarantee stands, the maximum that contradicts it does not."""
         wishes = extra_specs.parse({"iat:llc_ways": "4", "iat:llc_ways_max": "2"})
         self.assertEqual((4, None), (wishes.llc_ways, wishes.llc_ways_max))
-        self.assertIn("iat:llc_ways=4 is above it", wishes.problems[0])
+        self.assertIn("iat:llc_ways=4 is above it", sentence(of_spec(*wishes.problems)))
 
     def test_ways_said_to_placement_alone(self) -> None:
         """They are the guarantee; what the agent is told itself goes before; groups are added."""
@@ -70,7 +72,7 @@ class ParseTest(unittest.TestCase):
         for text in ("0", "65", "two", "-1"):
             self.assertIsNone(extra_specs.parse({counted: text}).llc_ways, text)
         (problem,) = extra_specs.parse({counted: "4", "iat:llc_ways_max": "3"}).problems
-        self.assertIn(f"{counted}=4 is above it", problem)
+        self.assertIn(f"{counted}=4 is above it", sentence(of_spec(problem)))
 
     def test_imports_the_standard_library_alone(self) -> None:
         """nova-api can import the module whatever else is installed."""

@@ -24,7 +24,7 @@ from iat_nova.model import (
     WayRequest,
     verbatim,
 )
-from tests.said import texts
+from tests.said import sentence, texts
 from tests.unit.policy.hosts import (
     EXAMPLES,
     ONE,
@@ -114,7 +114,7 @@ class WhoTest(ClassifyCase):
         classified = self.classify(facts(switch=gone))
         self.assertEqual(["host"], [tenant.name for tenant in classified.domains[0].tenants])
         self.assertEqual(("gone",), texts(classified.warnings))
-        self.assertIn("ovs-vswitchd does not run", classified.reasons["stack"])
+        self.assertIn("ovs-vswitchd does not run", sentence(classified.reasons["stack"]))
 
     def test_a_mixed_guest_is_in_both(self) -> None:
         """Dedicated CPUs make a tenant, floating ones join the pool."""
@@ -159,7 +159,7 @@ class WhoTest(ClassifyCase):
         classified = self.classify(facts(switch=switch))
         self.assertEqual(["host"], [tenant.name for tenant in classified.domains[0].tenants])
         self.assertEqual((), texts(classified.warnings))
-        self.assertIn("not managed", classified.reasons["stack"])
+        self.assertIn("not managed", sentence(classified.reasons["stack"]))
 
     def test_pmd_threads_that_nobody_found(self) -> None:
         """A userspace datapath on unknown CPUs is told, with what the switch itself said."""
@@ -175,7 +175,7 @@ class WhoTest(ClassifyCase):
         switch = dataclasses.replace(dpdk_switch(), pmd_source="pmd-rxq-show")
         classified = self.classify(facts(switch=switch))
         self.assertEqual((), texts(classified.warnings))
-        self.assertIn("no PMD thread runs", classified.reasons["stack"])
+        self.assertIn("no PMD thread runs", sentence(classified.reasons["stack"]))
 
     def test_mask_of_cpus_that_are_not_there(self) -> None:
         """A mask says where PMD threads may run: CPUs of it that the host lacks are no matter."""
@@ -319,10 +319,10 @@ classes:
 
     def test_guest_s_own_warnings_are_kept(self) -> None:
         """What the inventory and libvirt's cachetune say of a guest stays with it."""
-        tenant = self.only(guest(warnings=("odd pins",), cachetune=True))
+        tenant = self.only(guest(warnings=(verbatim("odd pins"),), cachetune=True))
         self.assertEqual("odd pins", texts(tenant.warnings)[0])
         self.assertIn("cachetune", texts(tenant.warnings)[1])
-        floating = guest(dedicated_cpus=(), floating_cpus=(4,), warnings=("odd pins",))
+        floating = guest(dedicated_cpus=(), floating_cpus=(4,), warnings=(verbatim("odd pins"),))
         self.assertEqual(("web: odd pins",), texts(self.tenants(facts(floating))["pool"].warnings))
 
 
@@ -403,7 +403,9 @@ class MatchTest(ClassifyCase):
         """The reason names what was met and what was asked not to be."""
         text = "classes:\n- {name: c, match: {domain: 0, not: {instance: db*, flavor: x}}}"
         reasons = self.classify(facts(guest()), text).reasons
-        self.assertIn("class c (domain=0, not flavor, instance)", reasons[f"{guest().uuid}/1"])
+        self.assertIn(
+            "class c (domain=0, not flavor, instance)", sentence(reasons[f"{guest().uuid}/1"])
+        )
 
     def test_what_is_never_reached(self) -> None:
         """A class that bars somebody leaves him to the next; one that bars nobody does not."""
@@ -436,7 +438,7 @@ classes:
         self.assertEqual(
             "class b (project=p1); PC by extra spec; io false by auto "
             "(no VF, PF, macvtap, vDPA or vhost-user)",
-            classified.reasons[f"{guest().uuid}/1"],
+            sentence(classified.reasons[f"{guest().uuid}/1"]),
         )
 
 

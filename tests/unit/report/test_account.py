@@ -8,7 +8,16 @@ import shutil
 import tempfile
 import unittest
 
-from iat_nova.model import Group, Guest, Parameters, Priority, TenantKind, WayMask, WayRequest
+from iat_nova.model import (
+    Group,
+    Guest,
+    Parameters,
+    Priority,
+    TenantKind,
+    WayMask,
+    WayRequest,
+    verbatim,
+)
 from iat_nova.report import account, subjects
 from iat_nova.report.view import gather
 from iat_nova.store.reader import HistoryReader
@@ -26,7 +35,8 @@ def picture(*guests, tenants=None):
     if tenants is not None:
         seen = dataclasses.replace(seen, tenants=tenants)
     known = dataclasses.replace(stories.facts(), guests=(*stories.facts().guests, *guests))
-    return Inventory(stories.NIGHT, known, {0: seen}, {stories.PC: "class gold (flavor=nfv.large)"})
+    reasons = {stories.PC: verbatim("class gold (flavor=nfv.large)")}
+    return Inventory(stories.NIGHT, known, {0: seen}, reasons)
 
 
 def guest(**changes):

@@ -386,14 +386,16 @@ class TestBounds(HistoryCase):
         self.pictures(history, 2)
         for number in range(40):
             history.record(stories.quiet(number, self.clock.wall_s, inventory_id=self.row))
-            history.recount(float(number), stories.facts(), {"one": f"{number} packets/s"})
+            history.recount(
+                float(number), stories.facts(), {"one": verbatim(f"{number} packets/s")}
+            )
             self.assertTrue(history.flush(), history.problem)
         reader = self.read()
         first = reader.numbered(0).iteration
         self.assertEqual(self.row, first.inventory_id)
         newest, older = reader.inventories()
         self.assertEqual(newest, reader.inventory(first.inventory_id))
-        self.assertEqual((39.0, {"one": "39 packets/s"}), (newest.wall_s, newest.reasons))
+        self.assertEqual((39.0, {"one": verbatim("39 packets/s")}), (newest.wall_s, newest.reasons))
         self.assertEqual(stories.facts(), newest.facts)
         self.assertEqual({0: stories.inventory()}, newest.domains)
         self.assertIn(verbatim("0"), older.facts.warnings)
