@@ -292,7 +292,7 @@ def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
         loaded = policy_file.load(settings.policy_file, facts.host)
         strategies.make(settings.strategy, loaded.parameters)
     except policy.PolicyError as error:
-        state = sentences.text(error.message).replace("\n", " ")
+        state = sentences.text(message("several", causes=error.located))
         return [Finding("policy", Level.IMPOSSIBLE, state, check)]
     except strategies.StrategyError as error:
         return [Finding("strategy", Level.IMPOSSIBLE, str(error), "[iat] strategy")]

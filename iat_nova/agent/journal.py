@@ -78,7 +78,7 @@ class Journal:
         self._heartbeat = heartbeat or Heartbeat()
         self._freshness = freshness or Freshness()
         self._language = language
-        self._told_manager: str | None = None
+        self._told_manager: Message | None = None
         self._history = history
         self._clock = clock
         self._observer = observer or Observer()
@@ -299,23 +299,22 @@ class Journal:
     def _tell_manager(self) -> None:
         """Tell the service manager: ready after the first iteration, then alive after each."""
         latest = self._latest
-        text = "enforcing" if latest.mode == "enforce" else self._observing()
+        state = message("enforcing") if latest.mode == "enforce" else self._observing()
         if latest.paused_reason is not None or latest.paused_until_s is not None:
-            text += ", paused"
+            state = message("and-paused", state=state)
         if latest.problems:
-            text += f"; degraded: {self._language.sentence(latest.problems[0].message)}"
+            state = message("and-degraded", state=state, problem=latest.problems[0].message)
         if self._told_manager is None:
             self._watchdog.expect_every(latest.interval_s)
-            self._watchdog.ready(text)
-        elif text != self._told_manager:
-            self._watchdog.status(text)
-        self._told_manager = text
+            self._watchdog.ready(self._language.sentence(state))
+        elif state != self._told_manager:
+            self._watchdog.status(self._language.sentence(state))
+        self._told_manager = state
         self._watchdog.alive()
 
-    def _observing(self) -> str:
+    def _observing(self) -> Message:
         causes = tuple(reason.message for reason in self._latest.reasons)
-        reason = message("several", causes=causes)
-        return self._language.sentence(message("only-observing", reason=reason))
+        return message("only-observing", reason=message("several", causes=causes))
 
     @property
     def latest(self) -> Status:

@@ -22,24 +22,36 @@ _SHOWN = 200  # characters of an error; the log has all of it
 class LastGood(Generic[T]):
     """The last value of one part that could be had.
 
-    `what` names the part in messages. `error`: why the value is not today's, or None. Each error
-    is logged with its traceback once in a row.
+    `what` names the part in messages. `error`: why the value is not today's, or None. An error is
+    logged with its traceback once in a row: the same type, raised at the same line.
     """
 
     def __init__(self, what: str, first: T) -> None:
         self.value = first
         self.error: str | None = None
         self.what = what
+        self._place: tuple[object, ...] | None = None  # where the last error was raised
 
     def update(self, read: Callable[[], T]) -> T:
         """Return what `read` returns; after an error of any kind what it returned last."""
         try:
             self.value = read()
         except Exception as error:
-            why = f"{type(error).__name__}: {worded(error, _SHOWN, str)}"
-            if why != self.error:
-                LOG.exception("%s cannot be read (%s); what was known last stays", self.what, why)
-            self.error = why
+            self.error = f"{type(error).__name__}: {worded(error, _SHOWN, str)}"
+            if (place := _place(error)) != self._place:
+                LOG.exception(
+                    "%s cannot be read (%s); what was known last stays", self.what, self.error
+                )
+            self._place = place
         else:
-            self.error = None
+            self.error = self._place = None
         return self.value
+
+
+def _place(error: Exception) -> tuple[object, ...]:
+    """Return the type of an error, and the file and line that raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = () if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    return type(error), *where

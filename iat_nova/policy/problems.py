@@ -49,9 +49,14 @@ class PolicyError(Exception):
         super().__init__(self.problems)
 
     @property
+    def located(self) -> tuple[Message, ...]:
+        """The message of each problem within that of its source, line and path."""
+        return located(self.source, self.problems)
+
+    @property
     def message(self) -> Message:
-        """Every problem with source, line and path, a line each."""
-        return listing(self.source, self.problems)
+        """All of them, a line each."""
+        return message("problems", problems=self.located)
 
     def __str__(self) -> str:
         return str(self.message)
@@ -62,10 +67,9 @@ def of_spec(problem: SpecProblem) -> Message:
     return Message(problem.code, problem.values)
 
 
-def listing(source: str, problems: Iterable[Problem]) -> Message:
-    """Return the message of several problems of one source."""
-    each = (message("of-source", source=source, problem=one.located) for one in problems)
-    return message("problems", problems=tuple(each))
+def located(source: str, problems: Iterable[Problem]) -> tuple[Message, ...]:
+    """Return the messages of problems of one source."""
+    return tuple(message("of-source", source=source, problem=one.located) for one in problems)
 
 
 def path_text(path: Path) -> str:

@@ -274,7 +274,7 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
     return {
         "when": times.moment(iteration.wall_s),
         "number": decision.iteration,
-        "state": words.state_change(decision).replace("->", "→"),
+        "state": words.state_change(decision, "→"),
         "steps": [
             {
                 "action": str(step.action),

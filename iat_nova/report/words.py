@@ -65,13 +65,13 @@ def phase(name: str) -> str:
     return " ".join(word[:1].upper() + word[1:] for word in escape.plain(name).split(" "))
 
 
-def state_change(decision: Decision) -> str:
+def state_change(decision: Decision, arrow: str = "->") -> str:
     """Return ``Low Keep -> I/O Demand (1)`` or the phase that stayed."""
     after = phase(decision.phase)
     if decision.phase == decision.phase_before and decision.rule is None:
         return after
     number = f" ({decision.rule})" if decision.rule is not None else ""
-    return f"{phase(decision.phase_before)} -> {after}{number}"
+    return f"{phase(decision.phase_before)} {arrow} {after}{number}"
 
 
 def step_words(step: Step, names: Names) -> str:

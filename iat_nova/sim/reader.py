@@ -25,7 +25,7 @@ from iat_nova.model import (
 from iat_nova.nova import extra_specs
 from iat_nova.policy import document, schema
 from iat_nova.policy.compile import compile_policy
-from iat_nova.policy.problems import Path, PolicyError, listing, of_spec
+from iat_nova.policy.problems import Path, PolicyError, Problem, located, of_spec
 from iat_nova.policy.render import Rendered
 from iat_nova.policy.validate import unknown_key, validate
 from iat_nova.report import sentences
@@ -71,7 +71,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
     try:
         parsed = document.read(Rendered(text, lines))
     except PolicyError as error:
-        raise ScenarioError(sentences.text(listing(source, error.problems))) from None
+        raise ScenarioError(_told(source, error.problems)) from None
     given = parsed.value if isinstance(parsed.value, dict) else {}
     machine = MACHINES.get(str(given.get("machine")), MACHINES["gold-6140"])
     sockets = 2 if given.get("sockets") == 2 else 1
@@ -91,7 +91,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
     parts = _parts(checked)
     if checked.problems:
         problems = sorted(checked.problems, key=lambda problem: problem.line or 0)
-        raise ScenarioError(sentences.text(listing(source, problems)))
+        raise ScenarioError(_told(source, problems))
     return Scenario(name=name, **{"title": name, **parts})
 
 
@@ -99,6 +99,10 @@ def _section(value: object, name: str) -> dict[str, Any]:
     """Return a section of a document, with anything wrong with it; empty where it is none."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+def _told(source: str, problems: Iterable[Problem]) -> str:
+    return "\n".join(map(sentences.text, located(source, problems)))
 
 
 # Keys of the file that are attributes of a scenario as they are.

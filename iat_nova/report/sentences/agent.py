@@ -4,6 +4,10 @@
 from collections.abc import Mapping
 
 SENTENCES: Mapping[str, str] = {
+    # what the service manager shows
+    "enforcing": "enforcing",
+    "and-paused": "{state:also}, paused",
+    "and-degraded": "{state:also}; degraded: {problem:also}",
     # why nothing is written, and what follows
     "only-observing": "only observing: {reason:also}",
     "observe-configured": "mode = observe; to have masks written set [iat] mode = enforce and "
