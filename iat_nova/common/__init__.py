@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all parts use and none owns: clocks, lists of CPUs, files, bounded texts."""
+"""Shared parts without an owner: clocks, lists of CPUs, files, bounded texts."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How reasons write their figures: short, in the field's units."""
+"""Formats of figures in reasons: short, in the field's units."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def rate(per_s: float) -> str:
-    """Return events a second as ``2.4 M/s``, ``120 k/s`` or ``30 /s``."""
+    """Return events per second as ``2.4 M/s``, ``120 k/s`` or ``30 /s``."""
     if abs(per_s) >= 1e6:
         return f"{per_s / 1e6:.1f} M/s"
     if abs(per_s) >= 1e3:
@@ -25,7 +25,7 @@ def size(count: float) -> str:
 
 
 def percent(fraction: float) -> str:
-    """Return a signed relative change as ``+31 %``; ``from zero`` where there was nothing."""
+    """Return a signed relative change as ``+31 %``; ``from zero`` if the change is infinite."""
     return f"{fraction * 100:+.0f} %" if math.isfinite(fraction) else "from zero"
 
 

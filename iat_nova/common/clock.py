@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time, handed to who needs it: real in production, virtual in the emulated server."""
+"""Time as a parameter: real in production, virtual in the emulated server."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the loop knows of time."""
+    """The loop's access to time."""
 
     def now(self) -> float:
         """Return seconds on a clock that never goes back."""
 
     def wall(self) -> float:
-        """Return seconds since 1970, for people."""
+        """Return seconds since 1970, for display."""
 
     def wait(self, wake: threading.Event, seconds: float) -> bool:
-        """Let `seconds` pass or return early when `wake` is set; True when it was set."""
+        """Wait for `seconds`, or return early when `wake` is set; True when `wake` was set."""
 
 
 class SystemClock:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read where no configuration file is named: nova-compute's files, then ours.
+"""Configuration files that are read by default: nova-compute's files, then iat-nova's.
 
-oslo.config's own search would look for those of one project only, also in the home of the user
-who asks, and not in ``/usr/share``, where RDO's packages put what they change of the defaults.
+oslo.config's own search covers the files of one project only. The search also includes the home of
+the calling user and leaves out ``/usr/share``, where RDO's packages put changed defaults.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def by_default(root: str | Path = "/") -> list[str]:
 
 
 def may_read(name: str | Path) -> bool:
-    """Tell whether a file can be opened.
+    """Tell whether this process can open a file.
 
-    os.access() would deny what the agent's CAP_DAC_OVERRIDE allows: it asks for the real user.
+    os.access() would deny files that the agent may read with CAP_DAC_OVERRIDE: os.access() checks
+    the real user.
     """
     try:
         os.close(os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY))
@@ -48,12 +49,12 @@ def may_read(name: str | Path) -> bool:
 
 
 def folder(name: str) -> str:
-    """Return a folder's name as `expanded` knows it from a file's."""
+    """Return a folder's name with a final slash, by which `expanded` recognises folders."""
     return os.path.join(name, "")
 
 
 def expanded(names: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return files, with the ``*.conf`` of a folder, by name, in its place. Raises `OSError`.
+    """Return the files, each folder replaced by its ``*.conf``, sorted by name. Raises `OSError`.
 
     A folder's name ends with a slash (`folder`).
     """

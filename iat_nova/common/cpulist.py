@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of CPUs as the kernel and people write them: ``0-3,8``."""
+"""Lists of CPUs in the format of the kernel and of operators: ``0-3,8``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 from iat_nova.common.untrusted import bounded_int, shortened
 
-_HIGHEST_CPU = 16383  # no kernel knows more; a slip such as 0-99999999 must not eat the memory
+_HIGHEST_CPU = 16383  # no kernel has more; a slip such as 0-99999999 must not use up memory
 
 
 def parse_cpus(text: str) -> frozenset[int]:
     """Return the numbers in a list such as ``0-3,8,^2``; the empty text gives the empty set.
 
-    The grammar is the kernel's list format plus Nova's and libvirt's ``^`` for exclusion, which
-    holds wherever it stands in the list. Raises `ValueError` that quotes the faulty part.
+    The grammar is the kernel's list format, plus ``^`` for exclusion as in Nova and libvirt. An
+    exclusion counts anywhere in the list. Raises `ValueError` that quotes the faulty part.
     """
     included: set[int] = set()
     excluded: set[int] = set()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for an answer no longer than one can afford; what comes later is kept, not thrown away.
+"""Calls with a time limit. A late answer is kept for the next call, not thrown away.
 
-The question itself cannot be withdrawn.
+The call itself cannot be cancelled.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ class _Question(Generic[T]):
             self._on_late()
 
     def answer(self) -> T:
-        """Return what the call returned, or raise what it raised."""
+        """Return the result of the call, or raise its error."""
         if self._error is not None:
             raise self._error
         return self._answer[0]
 
 
 class Deadline(Generic[T]):
-    """Asks one question at a time and waits for `timeout_s` seconds.
+    """Makes one call at a time and waits `timeout_s` seconds for the answer.
 
-    An answer that comes later is that of the next `ask`: a slow server has a picture to give, too,
-    if an older one. `on_late` is called, in another thread, when there is one, and when the server
-    can be asked once more. While one question is open no other is asked: a server that does not
-    respond costs one thread, not one an attempt. `ask` is for one thread.
+    The next `ask` returns a late answer: an older result of a slow server is still useful.
+    `on_late` runs in another thread when a late answer arrives. `on_late` also runs in `ask` when a
+    further call is needed. While one call is open no other call is started: a server that does not
+    respond costs one thread, not one thread per attempt. Only one thread may call `ask`.
     """
 
     def __init__(self, timeout_s: float, on_late: Callable[[], None] = lambda: None) -> None:
         self._timeout_s = timeout_s
         self._on_late = on_late
         self._open: _Question[T] | None = None
-        self._again = False  # somebody asked while the question was open
+        self._again = False  # asked again while the question was open
 
     @property
     def asked(self) -> bool:
-        """Whether a question is open, or its late answer waits."""
+        """Whether a call is open, or its late answer waits."""
         return self._open is not None
 
     def ask(self, call: Callable[[], T]) -> T:
-        """Return the late answer if there is one, else what `call` returns.
+        """Return the late answer if there is one, else the result of `call`.
 
-        Raises what the call raised, and `TimeoutError` while there is no answer.
+        Raises the error of the call, and `TimeoutError` while there is no answer.
         """
         if self._open is None:
             self._open = _Question(call, self._on_late)
@@ -76,6 +76,6 @@ class Deadline(Generic[T]):
         if not self._open.answered.is_set():
             raise TimeoutError
         question, self._open = self._open, None
-        if self._again:  # what was asked for since may not be in this answer
+        if self._again:  # a change after the late answer's start may be missing
             self._on_late()
         return question.answer()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that people or other programs put somewhere: read whole, but never without end.
+"""Files from operators or other programs: read as a whole, with limits.
 
-A device or a pipe in a file's place would hold its reader up for ever, the loop included. A file is
-opened first and looked at then, so nothing can be put in its place in between; to open a pipe does
-not wait for its writer (O_NONBLOCK).
+A device or a pipe in place of a file would block its reader for ever, and with the reader the loop.
+A file is checked after the open, so another program cannot replace the file in between. O_NONBLOCK
+opens a pipe without waiting for a writer.
 
-An operator names these files (policy, configuration, scenario), and links are followed: in ``/etc``
-they are usual. Files in folders of other accounts are `owned_folder`'s.
+An operator names these files (policy, configuration, scenario). Links are followed, as they are
+usual in ``/etc``. For files in folders of other accounts, see `owned_folder`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_BYTES = 4 << 20  # a policy or scenario is a few KiB
 
 
 def read_bytes(path: str | Path, most: int = MOST_BYTES) -> bytes:
-    """Return a regular file's content. Raises `OSError`, also for other kinds and for more."""
+    """Return a regular file's content. Raises `OSError`, also for other kinds and beyond `most`."""
     with open(_open(path), "rb") as file:
         try:
             content = file.read(most + 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The boundary at which an error of one part ends: that part stays as it was, the rest goes on.
+"""The boundary for errors of one part: the part keeps its last value, and the rest goes on.
 
-What others write (domains, databases, spooled files, policies) is read by code that has no errors
-we know of. Should it have one, the loop must not end with it: the guests would lose their ways.
+Input from other programs (domains, databases, spooled files, policies) is read by code without
+known errors. An unknown error must not end the loop: the guests would lose their ways.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from iat_nova.common.untrusted import worded
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_SHOWN = 200  # characters of an error; the log has all of it
+_SHOWN = 200  # characters of an error; the log has the full text
 
 
 class LastGood(Generic[T]):
@@ -33,7 +33,7 @@ class LastGood(Generic[T]):
         self._place: tuple[object, ...] | None = None  # where the last error was raised
 
     def update(self, read: Callable[[], T]) -> T:
-        """Return what `read` returns; after an error of any kind what it returned last."""
+        """Return the result of `read`; after an error of any kind the last good result."""
         try:
             self.value = read()
         except Exception as error:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files in a folder that another account may own: the service's, Nova's, a shared folder.
 
-Root, and the agent with CAP_DAC_OVERRIDE, work in folders whose owner may swap any file for a link,
-a pipe or a folder at any moment. Three rules keep that owner from gaining anything:
+Root, and the agent with CAP_DAC_OVERRIDE, work in folders of other owners. An owner may replace any
+file by a link, a pipe or a folder at any moment. Three rules keep the owner from gaining anything:
 
 * A folder is opened first and used by its descriptor. No symbolic link is followed below a folder
-  of another account; a file is looked at once it is open; modes are set on descriptors.
-* Root acts as the owner of the folder (setfsuid(2), which concerns the calling thread alone): what
-  a trick in the folder leads to, its owner could do without root.
+  of another account. A file is checked after the open; modes are set on descriptors.
+* Root acts as the owner of the folder (setfsuid(2), which concerns the calling thread alone). A
+  trick in the folder thus has no effect that its owner could not have without root.
 * A file is replaced through a new file with a random name, never written in place. The only files
   written in place are locks, and a lock with a second name (a hard link) is refused.
 
@@ -27,7 +27,7 @@ from pathlib import Path
 
 MOST_BYTES = 4 << 20
 MOST_LINKS = 16  # symbolic links in the path of a folder
-MOST_ENTRIES = 10_000  # of a folder: what is beyond is not looked at
+MOST_ENTRIES = 10_000  # of a folder: further entries are ignored
 _TEMPORARY = ".new-"
 _ABANDONED_NS = 60 * 10**9  # a temporary file this much older than a new one has no writer any more
 _TRIES = 20
@@ -37,7 +37,7 @@ _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class OwnedFolder:
-    """A folder by its path. Each call opens it anew, so it may come, go and be replaced.
+    """A folder, named by its path. Each call opens the folder again: it may be replaced meanwhile.
 
     Root acts as the folder's owner in every call.
     """
@@ -47,7 +47,7 @@ class OwnedFolder:
         self._above: OwnedFolder | None = None
 
     def subfolder(self, name: str) -> OwnedFolder:
-        """Return a folder in this one; a symbolic link in its place is refused."""
+        """Return a folder in this folder; a symbolic link in its place is refused."""
         below = OwnedFolder(self.path / _plain(name))
         below._above = self
         return below
@@ -55,15 +55,15 @@ class OwnedFolder:
     # ------------------------------------------------------------------------- the folder
 
     def make(self, mode: int = 0o755) -> None:
-        """Make the folder where missing, and the folders above it."""
+        """Create the folder and its parent folders where missing."""
         with self._worded(None), self._descriptor(mode):
             pass
 
     @contextlib.contextmanager
     def acting_as_owner(self) -> Iterator[None]:
-        """Have root be the folder's owner for all files, in this thread.
+        """Make root act as the folder's owner for all file access in this thread.
 
-        For libraries that take paths alone, such as SQLite.
+        For libraries that take only paths, such as SQLite.
         """
         with self._worded(None), self._opened() as fd:
             owner = os.fstat(fd)
@@ -71,22 +71,22 @@ class OwnedFolder:
             yield
 
     def entries(self, suffix: str = "") -> tuple[tuple[str, os.stat_result], ...]:
-        """Return names and status of what ends with `suffix`, by name; links are not followed.
+        """Return name and status of entries with this suffix, by name; links are not followed.
 
-        At most `MOST_ENTRIES` are looked at.
+        At most `MOST_ENTRIES` entries are read.
         """
         found = []
         with self._worded(None), self._opened() as fd, _listed(fd) as entries:
             for _, entry in zip(range(MOST_ENTRIES), entries, strict=False):
                 if entry.name.endswith(suffix):
-                    with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                    with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                         found.append((entry.name, entry.stat(follow_symlinks=False)))
         return tuple(sorted(found, key=lambda one: one[0]))
 
     # -------------------------------------------------------------------------- its files
 
     def status(self, name: str) -> os.stat_result | None:
-        """Return what lies at a name, a link for itself; None where file or folder is missing."""
+        """Return the status of an entry, a link not followed; None if file or folder is missing."""
         try:
             with self._worded(name), self._opened() as fd:
                 return os.stat(name, dir_fd=fd, follow_symlinks=False)
@@ -94,14 +94,14 @@ class OwnedFolder:
             return None
 
     def glance(self, name: str) -> os.stat_result | None:
-        """Return what lies at a name by one lstat(2); None where file or folder is missing.
+        """Return the status of an entry by one lstat(2); None where file or folder is missing.
 
-        For a question that each iteration asks: was the file changed or replaced? No descriptor is
-        opened, so symbolic links in the path of the folder are followed. Another account may make
-        the answer lie. Compare the answer with an earlier one, and nothing else: a caller that
-        sees a difference opens the file by `read`, `open` or `locked`, which follow no such link.
-        A hidden difference leaves the caller with its own file or its last reading, as if the
-        owner of the folder had changed nothing.
+        For the check of each iteration whether a file was changed or replaced. No descriptor is
+        opened, so symbolic links in the path of the folder are followed. Another account may thus
+        fake the answer. Only compare the answer with an earlier answer. After a difference, open
+        the file by `read`, `open` or `locked`, which follow no such link. A hidden difference
+        leaves the caller with its own file or its last reading, as if the owner of the folder had
+        changed nothing.
         """
         try:
             return os.lstat(self.path / name)
@@ -119,9 +119,9 @@ class OwnedFolder:
     def replace(
         self, name: str, text: str | bytes, mode: int = 0o644, *, durable: bool = False
     ) -> None:
-        """Put a file in the place of another at once; a reader sees all of the text or nothing.
+        """Replace a file atomically: a reader sees all of the text or the previous file.
 
-        What lies at the name, a link too, is replaced. `durable`: wait until all is on the disk.
+        Any entry of this name is replaced, also a link. `durable`: wait until all is on disk.
         """
         content = text.encode() if isinstance(text, str) else text
         with self._worded(name), self._opened() as folder:
@@ -143,7 +143,7 @@ class OwnedFolder:
                 _sync(folder)
 
     def remove(self, name: str, *, durable: bool = False) -> bool:
-        """Remove a file, or a link for itself; return whether there was one."""
+        """Remove a file, or a link without following; return whether there was an entry."""
         try:
             with self._worded(name), self._opened() as folder:
                 os.unlink(_plain(name), dir_fd=folder)
@@ -154,18 +154,18 @@ class OwnedFolder:
         return True
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name in the folder."""
+        """Rename a file within the folder."""
         with self._worded(name), self._opened() as folder:
             os.rename(_plain(name), _plain(to), src_dir_fd=folder, dst_dir_fd=folder)
 
     # --------------------------------------------------------------------------- its locks
 
     def locked(self, name: str, lock: Callable[[int], None]) -> int:
-        """Make a file where missing and lock it; return its descriptor, which holds the lock.
+        """Create a file where missing and lock it; return the descriptor that holds the lock.
 
-        `lock` locks a descriptor, or raises what it likes. The descriptor is that of the file at
-        the name once the lock is held: a file that was swapped in between is locked anew. The
-        folder is made where missing. A file with a second name is refused.
+        `lock` locks a descriptor or raises any error. The returned descriptor belongs to the file
+        with this name at the time of the lock: if the file is replaced in between, the new file is
+        locked. The folder is created where missing. A file with a second name is refused.
         """
         with self._worded(name):
             for _ in range(_TRIES):
@@ -187,7 +187,7 @@ class OwnedFolder:
             return _regular(name, os.O_RDONLY, folder)
 
     def holds(self, name: str, fd: int) -> bool:
-        """Return whether an open file is still the file at the name, by a `glance`."""
+        """Return whether an open file still has this name, by a `glance`."""
         there, ours = self.glance(name), os.fstat(fd)
         return there is not None and (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
@@ -200,7 +200,7 @@ class OwnedFolder:
 
     @contextlib.contextmanager
     def _descriptor(self, make: int | None) -> Iterator[int]:
-        """Yield the folder's descriptor (O_PATH) and act as its owner meanwhile."""
+        """Yield the folder's descriptor (O_PATH) and act as the folder's owner meanwhile."""
         if self._above is None:
             fd = _walk(self.path, make)
         else:
@@ -217,7 +217,7 @@ class OwnedFolder:
 
     @contextlib.contextmanager
     def _worded(self, name: str | None) -> Iterator[None]:
-        """Have errors name the whole path."""
+        """Make errors name the full path."""
         try:
             yield
         except OSError as error:
@@ -226,9 +226,9 @@ class OwnedFolder:
 
 
 def write_named(path: str | os.PathLike[str], text: str, *, durable: bool = False) -> None:
-    """Write a file that an operator named, also into a folder that others may write.
+    """Write a file that an operator named, also in a folder in which other accounts may write.
 
-    Refuses what is there and not a regular file: a link may lead anywhere, and a device such as
+    Refuses to replace anything but a regular file: a link may lead anywhere, and a device such as
     ``/dev/null`` would be replaced.
     """
     target = Path(os.path.abspath(path))
@@ -240,9 +240,9 @@ def write_named(path: str | os.PathLike[str], text: str, *, durable: bool = Fals
 
 
 def become_owner(path: str | os.PathLike[str]) -> None:
-    """Have root be the folder's owner for good, with the rights of that account alone.
+    """Turn root into the folder's owner for good, with only the rights of this account.
 
-    Does nothing for another user, or in a folder of root's, or where there is no folder.
+    Does nothing for other users, for a folder of root, or without a folder.
     """
     if os.geteuid() != 0:
         return
@@ -261,11 +261,11 @@ def become_owner(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def acting_as(uid: int, gid: int) -> Iterator[None]:
-    """Have root be another account for all files, in this thread alone.
+    """Make root act as another account for all file access, in this thread alone.
 
-    The kernel takes root's rights over files from the thread meanwhile (capabilities(7)). Nothing
-    changes for another user than root. Supplementary groups, which root does not need, are
-    dropped for good.
+    Meanwhile the kernel removes root's rights over files from the thread (capabilities(7)). Nothing
+    changes for users other than root. Supplementary groups, which root does not need, are dropped
+    for good.
     """
     if os.geteuid() != 0 or uid == 0:
         yield
@@ -276,7 +276,7 @@ def acting_as(uid: int, gid: int) -> Iterator[None]:
     group, user = libc.setfsgid(gid), libc.setfsuid(uid)  # both return the value before
     try:
         now = libc.setfsgid(-1) & _ID, libc.setfsuid(-1) & _ID
-        if now != (gid, uid):  # they report no failure themselves
+        if now != (gid, uid):  # neither call reports failures
             text = f"root cannot act as user {uid}, CAP_SETUID or CAP_SETGID is missing"
             raise PermissionError(errno.EPERM, text)
         yield
@@ -286,10 +286,10 @@ def acting_as(uid: int, gid: int) -> Iterator[None]:
 
 
 def _walk(path: Path, make: int | None) -> int:
-    """Open a folder by its parts; return its descriptor (O_PATH).
+    """Open a folder step by step from the root; return its descriptor (O_PATH).
 
-    A symbolic link is followed where root or this user made it, in a folder of root's or this
-    user's. `make`: the mode of folders that are missing.
+    A symbolic link is followed if root or this user owns the link and the folder around it. `make`:
+    the mode of missing folders to create.
     """
     left = list(reversed(Path(os.path.abspath(path)).parts[1:]))
     links = 0
@@ -319,7 +319,7 @@ def _walk(path: Path, make: int | None) -> int:
 
 
 def _step(folder: int, name: str, make: int | None) -> int:
-    """Open what lies at a name (O_PATH), a link for itself; make a folder where `make` says so."""
+    """Open an entry (O_PATH) without following a link; create a missing folder with mode `make`."""
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except FileNotFoundError:
@@ -336,14 +336,14 @@ def _trusted(fd: int) -> bool:
 
 
 def _plain(name: str) -> str:
-    """Return a name that is the name of an entry, not a path."""
+    """Return the name, checked to be the name of an entry, not a path."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise OSError(errno.EINVAL, f"{name!r} is not the name of a file")
     return name
 
 
 def _regular(name: str, flags: int, folder: int) -> int:
-    """Open a regular file; for writing only a file that has no second name."""
+    """Open a regular file; for writing only a file without a second name."""
     fd = os.open(_plain(name), flags | _FILE, 0o644, dir_fd=folder)
     found = os.fstat(fd)
     why = None
@@ -364,7 +364,7 @@ def _new_file(folder: int, name: str) -> tuple[str, int]:
 
 
 def _remove_abandoned(folder: int, name: str, now_ns: int) -> None:
-    """Remove what an interrupted `replace` of the same file left."""
+    """Remove temporary files that an interrupted `replace` of the same file left."""
     with contextlib.suppress(OSError), _listed(folder) as entries:
         for _, entry in zip(range(MOST_ENTRIES), entries, strict=False):
             if entry.name.startswith(f".{name}{_TEMPORARY}"):

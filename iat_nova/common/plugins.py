@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that a host may lack, found by name: entry points whose package is installed.
+"""Optional parts, found by name: entry points whose package is installed.
 
-A packager may leave `iat_nova.sim`, `iat_nova.bench` and `iat_nova.plant` out of what a compute
-host gets. The metadata of the installed project then names them still.
+A packager may leave `iat_nova.sim`, `iat_nova.bench` and `iat_nova.plant` out of the package for
+compute hosts. The metadata of the installed project still names them then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ESTIMATORS = "iat_nova.estimators"
 
 
 def find(group: str, name: str) -> importlib.metadata.EntryPoint | None:
-    """Return the entry point of this name, None where it or its package is not installed."""
+    """Return the entry point of this name, or None if it or its package is not installed."""
     return next((one for one in _named(group) if one.name == name and _installed(one)), None)
 
 
@@ -41,5 +41,5 @@ def _named(group: str) -> list[importlib.metadata.EntryPoint]:
 def _installed(point: importlib.metadata.EntryPoint) -> bool:
     try:
         return importlib.util.find_spec(".".join(point.module.split(".")[:2])) is not None
-    except ModuleNotFoundError:  # the package that it would be in is not there either
+    except ModuleNotFoundError:  # its parent package is missing too
         return False

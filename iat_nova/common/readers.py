@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that people or other programs write: the limits of each, and what an unreadable one means.
+"""Kinds of files from operators or other programs: limits, and the meaning of unreadable files.
 
-`FILES` is the one list of them. A reader takes its row from here, so that a limit is written once;
-the tests feed every row with broken content and run its remedy.
+`FILES` is the full list of kinds. Readers take limits from here, so that each limit is written
+once. The tests feed every kind with broken content and run its remedy.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from iat_nova.common import files
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.untrusted import Unreadable, parse_json, shortened
 
-_MOST_SHOWN = 200  # characters of what is wrong
+_MOST_SHOWN = 200  # characters of an error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileKind:
-    """One kind of file: `path` names it for people, `treated_as` says what an unreadable one means.
+    """One kind of file: `path` is the display name, `treated_as` the meaning of an unreadable file.
 
-    `remedy` is what ends that: a command, or what to do with the file. A file has at most
-    `most_bytes`; JSON is nested at most `depth` levels deep (0: the file is not JSON). `follow`:
-    a symbolic link in its place is followed. `infinite`: its numbers may be infinite.
+    `remedy`: the command or the action on the file that ends the unreadable state. A file has at
+    most `most_bytes`; JSON is nested at most `depth` levels deep (0: the file is not JSON).
+    `follow`: a symbolic link in place of the file is followed. `infinite`: numbers may be infinite.
     """
 
     name: str
@@ -50,7 +50,7 @@ class FileKind:
         return plain
 
     def unreadable(self, path: str | Path, why: str, remedy: str | None = None) -> str:
-        """Return the message for a file that is unreadable: which, what it means, why."""
+        """Return the message for an unreadable file: path, consequence, cause and remedy."""
         remedy = remedy or self.remedy
         why = shortened(why, _MOST_SHOWN)
         return f"{path} is unreadable: treated as {self.treated_as} until {remedy} ({why})"
@@ -75,7 +75,7 @@ HAND_OVER = FileKind(
     "nothing to take over: the host is restored",
     "the next start, which removes it",
     depth=32,
-    infinite=True,  # a strategy's state may hold such times
+    infinite=True,  # times in a strategy's state may be infinite
 )
 HAND_OVER_REQUEST = FileKind(
     "hand-over request",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When to try again what failed: after pauses that double. Pure: time is a parameter."""
+"""Times of retries after a failure: pauses that double. Pure: time is a parameter."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ FIRST_S, LONGEST_S = 10.0, 600.0
 
 
 class Retry:
-    """Pauses of `FIRST_S`, twice that and so on, at most `LONGEST_S`.
+    """Pauses of `FIRST_S`, twice `FIRST_S` and so on, at most `LONGEST_S`.
 
-    They begin anew once something has held for `LONGEST_S` after it was tried again.
+    The pauses start again from `FIRST_S` if a retry succeeded and held for `LONGEST_S`.
     """
 
     def __init__(self) -> None:
@@ -19,12 +19,12 @@ class Retry:
         self._due_s = -math.inf
 
     def failed(self, now_s: float) -> float:
-        """Note that it failed now; return the pause until it is `due`, in seconds."""
+        """Note a failure now; return the pause until the next retry is due, in seconds."""
         held = now_s - self._due_s > LONGEST_S
         self._pause_s = FIRST_S if held else min(2 * self._pause_s, LONGEST_S)
         self._due_s = now_s + self._pause_s
         return self._pause_s
 
     def is_due(self, now_s: float) -> bool:
-        """Whether it may be tried again now."""
+        """Whether a retry is due now."""
         return now_s >= self._due_s

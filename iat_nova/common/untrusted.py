@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers, texts, JSON and YAML that people or other programs wrote, read within limits.
+"""Numbers, texts, JSON and YAML from operators or other programs, read within limits.
 
-Python's own `int` raises beyond 4,300 digits and reads other scripts' digits, signs and ``1_0``.
-Its parsers of JSON and YAML are recursive: how deep they get depends on where they are called.
+Python's own `int` raises beyond 4,300 digits and accepts digits of other scripts, signs and
+``1_0``. Python's parsers of JSON and YAML are recursive: their maximum depth depends on the depth
+of the caller.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _FLOAT_CHARACTERS = 40  # `repr` of a float has up to 24
 
 
 class Unreadable(ValueError):
-    """A content is malformed or beyond a limit; the text says what is wrong with it."""
+    """A malformed content, or a content beyond a limit; the text describes the error."""
 
 
 def bounded_int(text: str, most: int) -> int | None:
-    """Return the whole number from 0 to `most` that a text holds, else None.
+    """Return the whole number from 0 to `most` in a text, else None.
 
-    Decimal ASCII digits with nothing but blanks around them.
+    The text has decimal ASCII digits and may have blanks around the digits.
     """
     digits = text.strip().lstrip("0") or text.strip()[-1:]
     if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(most)):
@@ -54,9 +55,9 @@ def shortened(text: str, most: int = 60) -> str:
 def worded(
     error: BaseException, most: int = 200, form: Callable[[BaseException], str] = repr
 ) -> str:
-    """Return the `form` of an exception of other people's code, its type where that raises.
+    """Return the `form` of an exception from other code; its type if `form` raises.
 
-    The boundary beyond which nothing of such an exception is run: its methods may raise anything.
+    This is the last place that runs code of such an exception: its methods may raise any error.
     """
     try:
         return shortened(form(error), most)
@@ -68,7 +69,7 @@ def worded(
 def parse_json(content: bytes, *, depth: int, infinite: bool = False) -> Any:
     """Return the value of a JSON text in UTF-8, nested at most `depth` levels deep.
 
-    Whole numbers have at most `MOST_DIGITS` digits. `infinite`: ``Infinity`` is a number too.
+    Whole numbers have at most `MOST_DIGITS` digits. `infinite`: ``Infinity`` counts as a number.
     Raises `Unreadable`.
     """
     try:
@@ -87,7 +88,7 @@ def parse_json(content: bytes, *, depth: int, infinite: bool = False) -> Any:
 
 
 def compose_yaml(text: str) -> yaml.Node | None:
-    """Return the root of a YAML text, None where it is empty.
+    """Return the root node of a YAML text, None for an empty text.
 
     Raises `yaml.YAMLError`, and `Unreadable` for more than `MOST_DEPTH` levels.
     """
@@ -103,7 +104,7 @@ def compose_yaml(text: str) -> yaml.Node | None:
 def parse_yaml_texts(content: bytes) -> Any:
     """Parse YAML in UTF-8: every scalar is a string, and `<<` is an ordinary key.
 
-    Values that aliases name are shared, not copied. Raises `Unreadable`.
+    Values of aliases are shared, not copied. Raises `Unreadable`.
     """
     try:
         return yaml.load(content.decode("utf-8-sig"), Loader=_Base)
@@ -138,9 +139,9 @@ def moment(plain: Mapping[str, Any], key: str) -> float:
 
 
 def name(plain: Mapping[str, Any], key: str, most: int = MOST_TEXT) -> str:
-    """Return the text of a key, empty where it is missing or null.
+    """Return the text of a key; empty if missing or null.
 
-    Raises `Unreadable` for other values, and for a text that is too long or no Unicode.
+    Raises `Unreadable` for other types, for a text that is too long, and for invalid Unicode.
     """
     value = plain.get(key)
     if value is None:
@@ -152,17 +153,17 @@ def name(plain: Mapping[str, Any], key: str, most: int = MOST_TEXT) -> str:
 
 
 def storable(text: str, most: int = MOST_TEXT) -> str:
-    """Return a text that `name` reads: cut, half surrogate pairs as escapes."""
+    """Return a text that `name` accepts: cut to `most`, half surrogate pairs as escapes."""
     return shortened(text.encode("utf-8", "backslashreplace").decode(), most)
 
 
 def is_unicode(text: str) -> bool:
-    """Tell whether a text can be written as UTF-8: no half of a surrogate pair is in it."""
+    """Tell whether a text can be written as UTF-8: without halves of surrogate pairs."""
     return text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def _check_depth(text: str, most: int) -> None:
-    """Raise `Unreadable` for brackets that are nested deeper."""
+    """Raise `Unreadable` for brackets that are nested deeper than `most`."""
     bare = re.sub(r'"[^"]*"?', "", re.sub(r"\\.", "", text, flags=re.DOTALL))
     depth = 0
     for bracket in re.findall(r"[][{}]", bare):
@@ -193,7 +194,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 class _Bounded:
-    """Composes no deeper than `MOST_DEPTH`."""
+    """Composes YAML nodes no deeper than `MOST_DEPTH`."""
 
     _depth = 0
 

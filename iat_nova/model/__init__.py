@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nouns of iat-nova: frozen values, no I/O, no clock.
+"""The nouns of iat-nova: frozen values without I/O and without a clock.
 
-Three groups, in the order in which the loop meets them:
+Three groups, in the order in which the loop uses them:
 
-* **facts**: what the inventory saw (`HostFacts`, `Guest`, `VirtualSwitch`, together `Facts`);
-* **tenants**: what the policy made of it (`Tenant`, one `DomainInventory` a cache domain);
-* **decisions**: what was measured and what was decided (`Sample`, `Allocation`, `Layout`,
-  `Decision`).
+* **facts**: observations of the inventory (`HostFacts`, `Guest`, `VirtualSwitch`, all in `Facts`);
+* **tenants**: the policy's classification (`Tenant`, one `DomainInventory` a cache domain);
+* **decisions**: measurements and decisions (`Sample`, `Allocation`, `Layout`, `Decision`).
 
-Units are in the names. A value that could not be had is ``None``, never zero.
+Names carry units. A value that is not available is ``None``, never zero.
 """
 
 from iat_nova.model.decisions import (

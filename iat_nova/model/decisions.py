@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured, by which numbers it was judged, and what was decided."""
+"""Measurements, the parameters that judge them, and decisions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DDIO = "ddio"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rates:
-    """What a tenant's CPUs did, summed over them, a second.
+    """Activity of a tenant's CPUs, summed over the CPUs, per second.
 
-    L2's rates are None where nobody counts them. They are those of MEM_LOAD_RETIRED.L2_HIT and
-    .L2_MISS on a CPU; of our back ends, only the emulated server counts them so far.
-    `occupancy_bytes` is what the tenant has in the LLC now, `memory_bytes_per_s` what it moves to
-    and from memory; None where it is not monitored.
+    L2 rates are None where no back end counts them. Their events are MEM_LOAD_RETIRED.L2_HIT and
+    .L2_MISS of a CPU. So far the emulated server is the only back end with L2 rates.
+    `occupancy_bytes`: the tenant's present share of the LLC. `memory_bytes_per_s`: traffic to and
+    from memory. Both are None for a tenant without monitoring.
     """
 
     instructions_per_s: float
@@ -35,12 +35,12 @@ class Rates:
 
     @property
     def ipc(self) -> float:
-        """Instructions a cycle; 0 while the CPUs slept."""
+        """Instructions per cycle; 0 while the CPUs slept."""
         return self.instructions_per_s / self.cycles_per_s if self.cycles_per_s else 0.0
 
     @property
     def miss_ratio(self) -> float:
-        """LLC misses a reference, 0..1 (the paper's *miss rate*)."""
+        """LLC misses per reference, 0..1 (the paper's *miss rate*)."""
         return self.misses_per_s / self.references_per_s if self.references_per_s else 0.0
 
 
@@ -48,13 +48,13 @@ class Rates:
 class Sample:
     """Rates of one cache domain over one measured interval.
 
-    A tenant whose counters could not be read is absent from `tenants`; DDIO rates are None
-    where the machine has no such counters. Hits are write updates, misses write allocates.
-    Where nobody counts which lines hit (AMD), both are None and `ddio_writes_per_s` has all lines
-    that devices wrote to the domain's socket; elsewhere that is None.
-    Inbound bytes are what devices write to this socket, as the IIO stacks' counters tell by port
-    (UNC_IIO_DATA_REQ_OF_CPU.MEM_WRITE.PART0 to 3): storage's reads, and packets received. None
-    where nobody counts them; of our back ends, only the emulated server does so far.
+    A tenant whose counters could not be read is absent from `tenants`. DDIO rates are None where
+    the machine has no such counters. Hits are write updates, misses write allocates. AMD does not
+    count hits apart from misses: both are None, and `ddio_writes_per_s` has all lines that devices
+    wrote to the domain's socket. Elsewhere `ddio_writes_per_s` is None. Inbound bytes are the
+    writes of devices to this socket: storage reads and received packets. The IIO stacks count them
+    by port (UNC_IIO_DATA_REQ_OF_CPU.MEM_WRITE.PART0 to 3). Inbound bytes are None without such
+    counters; so far the emulated server is the only back end with them.
     """
 
     domain: int
@@ -70,7 +70,7 @@ class Sample:
 
     @property
     def inbound_lines_per_s(self) -> float | None:
-        """Lines that devices wrote, hit or missed; None where nobody counts them."""
+        """Lines that devices wrote, hits and misses together; None if not counted."""
         if self.ddio_hits_per_s is None or self.ddio_misses_per_s is None:
             return self.ddio_writes_per_s
         return self.ddio_hits_per_s + self.ddio_misses_per_s
@@ -80,7 +80,7 @@ class Sample:
 class Parameters:
     """The policy's numbers, compiled. Defaults are the paper's (section VI-A) unless noted.
 
-    `domains` are those of cache domains that have others.
+    `domains`: parameters of cache domains that differ from the host's, by domain id.
     """
 
     threshold_stable: float = 0.03  # relative change
@@ -99,13 +99,13 @@ class Parameters:
     domains: Mapping[int, Parameters] = dataclasses.field(default_factory=dict, hash=False)
 
     def of(self, domain: int) -> Parameters:
-        """Return the numbers of a cache domain."""
+        """Return the parameters of a cache domain."""
         return self.domains.get(domain, self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allocation:
-    """Way counts: how many, not where."""
+    """Way counts of DDIO and of each tenant, without positions."""
 
     ddio_ways: int
     tenants: Mapping[str, int]
@@ -119,8 +119,8 @@ UNLIMITED = 100
 class Group:
     """Tenants that share one class of service, hence one mask. Most groups hold one tenant.
 
-    `bandwidth`: what of its memory bandwidth the class is left, in percent; 100: no limit. The
-    group with the host's own CPUs never has one.
+    `bandwidth`: the memory bandwidth that the class may use, in percent; 100 means no limit. The
+    group with the host's own CPUs never has a limit.
     """
 
     tenants: tuple[str, ...]
@@ -130,12 +130,12 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the ways lie: one mask a group, and DDIO's.
+    """Positions of the ways: one mask per group, and DDIO's mask.
 
-    `exact` is False when there were too many groups for the exact solver and the layout was
-    only searched for. `grouped` says that tenants share partitions for want of ways or classes.
-    `lent`: the host's class and the place that is counted for it, while its mask is a longer run
-    of ways that are promised to no one else; None while nothing is lent. `dca_off`: the root ports
+    `exact` is False when there were too many groups for the exact solver and a search found the
+    layout. `grouped`: tenants share partitions because ways or classes are scarce. `lent`: the
+    host's class with its counted partition, while its mask in `groups` extends over ways guaranteed
+    to no tenant. `lent` is None while no ways are lent. `dca_off`: the root ports
     (`CacheDomain.dca_ports`) whose devices write to memory instead of into the LLC.
     """
 
@@ -148,7 +148,7 @@ class Layout:
 
     @property
     def counted(self) -> Layout:
-        """The same with nobody's mask but what is counted for him: nothing is lent."""
+        """The same layout without lent ways: each group has its counted mask."""
         if self.lent is None:
             return self
         others = (group for group in self.groups if group.tenants != self.lent.tenants)
@@ -156,16 +156,17 @@ class Layout:
         return dataclasses.replace(self, groups=tuple(groups), lent=None)
 
     def mask_of(self, tenant: str) -> WayMask | None:
-        """Return the mask of a tenant, None when the layout does not know it."""
+        """Return the mask of a tenant, None if the layout has no such tenant."""
         return next((group.mask for group in self.groups if tenant in group.tenants), None)
 
     def bandwidth_of(self, tenant: str) -> int:
-        """Return what of its memory bandwidth a tenant is left, in percent."""
+        """Return the memory bandwidth that a tenant may use, in percent; 100 without a limit."""
         found = (group.bandwidth for group in self.groups if tenant in group.tenants)
         return next(found, UNLIMITED)
 
     def limits_since(self, before: Layout | None) -> dict[str, tuple[int, int]]:
-        """Return whose memory bandwidth is limited otherwise than `before`: (before, now)."""
+        """Return tenants with a different limit of memory bandwidth than `before`: (before, now).
+        """
         if before is self or not (self._limits or (before and before._limits)):
             return {}
         pairs = {
@@ -180,7 +181,8 @@ class Layout:
         return any(group.bandwidth != UNLIMITED for group in self.groups)
 
     def moved_since(self, before: Layout | None) -> tuple[str, ...]:
-        """Return whose mask differs from `before`, tenants first, then DDIO (ways or ports)."""
+        """Return the subjects with another mask than `before`: tenants, then DDIO (ways or ports).
+        """
         if before is self:
             return ()
         was = {t: group.mask for group in before.groups for t in group.tenants} if before else {}
@@ -191,7 +193,7 @@ class Layout:
 
     @property
     def overlaps_ddio(self) -> tuple[str, ...]:
-        """The tenants whose ways DDIO writes into as well."""
+        """The tenants whose ways overlap the DDIO ways."""
         return tuple(
             tenant
             for group in self.groups
@@ -201,7 +203,7 @@ class Layout:
 
 
 class Quantity(enum.StrEnum):
-    """What can move between two samples."""
+    """A measured quantity that can change between two samples."""
 
     IPC = "ipc"
     REFERENCES = "references_per_s"
@@ -212,7 +214,7 @@ class Quantity(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """A quantity that moved by more than THRESHOLD_STABLE against the reference."""
+    """A quantity that changed by more than THRESHOLD_STABLE against the reference."""
 
     subject: str  # a tenant's id, or "ddio"
     quantity: Quantity
@@ -221,14 +223,14 @@ class Change:
 
     @property
     def fraction(self) -> float:
-        """The relative change; infinite from zero."""
+        """The relative change; infinite for a change from zero."""
         if self.before:
             return (self.after - self.before) / self.before
         return float("inf") if self.after else 0.0
 
 
 class Action(enum.StrEnum):
-    """What a decision did with one way, or why it did nothing."""
+    """The action of a step on one way, or ``hold`` for a rejected change."""
 
     GROW = "grow"  # a way was granted
     GIVE = "give"  # a way was taken from a best-effort tenant for a grant
@@ -252,14 +254,13 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What one iteration decided for one cache domain, and why; the same for every strategy.
+    """The decision of one iteration for one cache domain, in the same form for every strategy.
 
-    `phase` is the strategy's own word for what it is about, `phase_before` that of the iteration
-    before. `rule` is the number of the rule of its own that applied, None when none did; `why`
-    explains phase and rule, the rule's meaning first. `changes` are relative to
-    the sample taken at `since_s`. `layout` is what should be on the hardware after this decision,
-    `moved` the tenants (and "ddio") whose mask differs from before. `stable`: nothing moved and
-    nothing was done.
+    `phase` is the strategy's own name for its state, `phase_before` the phase of the previous
+    iteration. `rule`: the number of the strategy's rule that applied, or None. `why` explains phase
+    and rule, the rule's meaning first. `changes` are relative to the sample taken at `since_s`.
+    `layout` is the wanted state of the hardware after this decision. `moved`: the tenants (and
+    "ddio") whose mask differs from before. `stable`: no quantity moved and no step was taken.
     """
 
     domain: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the inventory saw of a host."""
+"""Observations of a host by the inventory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iat_nova.model.ways import WayMask
 
 
 class AttachmentKind(enum.StrEnum):
-    """The forms in which a guest meets the network (facts of libvirt's domain XML)."""
+    """The forms of a guest's connection to the network (facts of libvirt's domain XML)."""
 
     VF = "vf"  # <interface type='hostdev'>, <hostdev> of a virtual function
     PF = "pf"  # <hostdev> of a whole physical function
@@ -24,7 +24,7 @@ class AttachmentKind(enum.StrEnum):
 
 
 class DeviceModel(enum.StrEnum):
-    """How a tenant's buffers meet a device (ISCA 2021, section II-B)."""
+    """The owner of a device and of its buffers (ISCA 2021, section II-B)."""
 
     AGGREGATION = "aggregation"  # a software stack owns the device and the buffers
     SLICING = "slicing"  # the tenant owns a VF, or a device, and its buffers
@@ -35,11 +35,11 @@ class DeviceModel(enum.StrEnum):
 class Attachment:
     """One device of a guest.
 
-    `device` is the name people know it by: a PCI address (``0000:3b:02.1``), a target device
-    (``vhu1234``, ``tap1234``), a vhost-vdpa node. `packets` counts both directions since the
-    device was attached, `packets_per_s` is its rate between the last two inventories; both are
-    None where nobody counts (a VF). `exclusive` is False for a macvtap whose device the kernel
-    shares between guests (every mode but passthrough).
+    `device` is the common name: a PCI address (``0000:3b:02.1``), a target device (``vhu1234``,
+    ``tap1234``), a vhost-vdpa node. `packets` counts both directions since the device was attached;
+    `packets_per_s` is the rate between the last two inventories. Both are None without a counter (a
+    VF). `exclusive` is False for a macvtap whose device the kernel shares between guests (every
+    mode but passthrough).
     """
 
     kind: AttachmentKind
@@ -72,15 +72,15 @@ _MODELS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guest:
-    """A running domain as the hypervisor shows it.
+    """A running domain as reported by libvirt.
 
-    `uuid` and `run` (libvirt's domain id) together are its identity: names are reused.
-    `extra_specs` None means unknown (Nova below 32), an empty mapping means none.
-    `dedicated_cpus` holds the CPUs that belong to one vCPU of this guest alone; `floating_cpus`
-    the set over which its other vCPUs float (empty when all are dedicated). `emulator_cpus` holds
-    the CPUs that Nova reserved for the guest's emulator and I/O threads
-    (``hw:emulator_threads_policy=isolate``). The three sets are disjoint and online;
-    `offline_cpus` are those of its own that are not, or all over which it floats.
+    `uuid` and `run` (libvirt's domain id) together are the identity: names are reused.
+    `extra_specs` None means unknown (Nova below 32), an empty mapping means none. `dedicated_cpus`:
+    CPUs that belong to one vCPU of this guest alone. `floating_cpus`: the set over which its other
+    vCPUs float (empty when all are dedicated). `emulator_cpus`: the CPUs that Nova reserved for the
+    guest's emulator and I/O threads (``hw:emulator_threads_policy=isolate``). The three sets are
+    disjoint and online. `offline_cpus`: offline CPUs among its own, or the whole floating set if
+    all of the set is offline.
     """
 
     uuid: str
@@ -104,7 +104,7 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SwitchPort:
-    """One interface of Open vSwitch; `vm_uuid` joins it with a guest."""
+    """One interface of Open vSwitch; `vm_uuid` is the UUID of the attached guest."""
 
     name: str
     bridge: str
@@ -122,7 +122,7 @@ class SwitchPort:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mempool:
-    """A mempool of packet buffers, as ``ovs-appctl netdev-dpdk/get-mempool-info`` shows."""
+    """A mempool of packet buffers, as shown by ``ovs-appctl netdev-dpdk/get-mempool-info``."""
 
     name: str
     handler: str  # ring_mp_mc, stack, ...
@@ -130,17 +130,17 @@ class Mempool:
 
     @property
     def in_turn(self) -> bool:
-        """Whether buffers are used in turn, so that all of them circulate."""
+        """Whether buffers are used in turn, so that all buffers circulate."""
         return self.handler.startswith("ring")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PmdThread:
-    """What a PMD thread of Open vSwitch did between the last two looks at the host.
+    """Activity of a PMD thread of Open vSwitch between the last two readings.
 
-    `busy`: the share of its cycles in which it forwarded something, 0..1, None when it had none;
-    `cycles_per_packet`: of these, None when no packet came. `lost_upcalls_per_s`: packets that no
-    flow was found for, and that were dropped.
+    `busy`: the share of cycles with packets to forward, 0..1; None if the thread had no cycles.
+    `cycles_per_packet`: of busy cycles; None when no packet came. `lost_upcalls_per_s`: packets
+    without a matching flow that were dropped.
     """
 
     cpu: int
@@ -154,11 +154,10 @@ class PmdThread:
 class VirtualSwitch:
     """Open vSwitch on this host: the software stack of the aggregation model.
 
-    It has cores of its own, and is managed, only with a userspace (netdev) datapath:
-    `pmd_cpus` is empty otherwise. `pmd_source` says where they were read; ``ended``: ovs-vswitchd
-    does not run. `pmd_threads` has those
-    of which ovs-vswitchd has said twice what they did; `drops_per_s` what its ports dropped, None
-    before the second look.
+    Only a userspace (netdev) datapath has CPUs of its own, and only this datapath is managed:
+    `pmd_cpus` is empty otherwise. `pmd_source`: the source of `pmd_cpus`; ``ended``: ovs-vswitchd
+    does not run. `pmd_threads`: the threads whose counters ovs-vswitchd has reported twice.
+    `drops_per_s`: packets dropped by the switch's ports, None before the second reading.
     """
 
     bridges: Mapping[str, str]  # name -> datapath type: netdev or system
@@ -172,9 +171,10 @@ class VirtualSwitch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nic:
-    """A physical function that carries tenants' or the switch's traffic.
+    """A physical function that carries traffic of tenants or of the switch.
 
-    Some have several ports: `name` is the first one's, `speed_gbps` is of all together.
+    A physical function may have several ports. `name` is the first port's name, `speed_gbps` the
+    sum of all ports.
     """
 
     address: str  # PCI
@@ -185,9 +185,9 @@ class Nic:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DcaPort:
-    """A PCIe root port whose devices' writes can be kept out of the LLC, and back in.
+    """A PCIe root port on which DDIO can be switched off and on.
 
-    `devices` are the PCI addresses below it: what is switched is switched for all of them.
+    `devices`: PCI addresses below the port. The switch acts on all of these devices.
     """
 
     address: str
@@ -200,12 +200,13 @@ EIGHTHS = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BandwidthControl:
-    """How the memory bandwidth of a class of service can be limited (Intel's MBA, AMD's QoS).
+    """Limits of a class of service's memory bandwidth (Intel's MBA, AMD's QoS).
 
-    A limit is a multiple of `step` from `least` to `most`, which limits nothing. `percent`: of what
-    a CPU gets without one; else eighths of a GB/s (AMD), for all CPUs of a class in a cache domain
-    together. No hardware says how many of these a domain has: `whole` is what the operator says,
-    None: nothing, and then nobody can be left a percentage.
+    A limit is a multiple of `step` from `least` to `most`; `most` limits nothing. If `percent` is
+    true, a limit is a percentage of a CPU's bandwidth without a limit. Otherwise the unit is an
+    eighth of a GB/s (AMD), for all CPUs of a class in a cache domain together. Hardware does not
+    report the total bandwidth of a domain in these units: `whole` is the operator's setting. If
+    `whole` is None, percentages cannot be used.
     """
 
     least: int
@@ -216,9 +217,9 @@ class BandwidthControl:
 
     @property
     def percents(self) -> tuple[int, int] | None:
-        """The least limit and the step between limits in percent; None: nobody said what 100 % is.
+        """The least limit and the step between limits in percent; None if 100 % is not defined.
 
-        No two of these percentages are the same limit.
+        Different percentages of this series are different limits.
         """
         if self.percent:
             return self.least, self.step
@@ -229,9 +230,9 @@ class BandwidthControl:
         return -(-least // step) * step, step
 
     def limit(self, percent: int) -> int:
-        """Return the limit that leaves this percentage, or little more: the next step above.
+        """Return the limit for this percentage, rounded up to the next step.
 
-        Raises `ValueError` where nobody said what 100 % is.
+        Raises `ValueError` where the operator has not set the value of 100 %.
         """
         whole = 100 if self.percent else self.whole
         if whole is None:
@@ -240,9 +241,9 @@ class BandwidthControl:
         return min(max(steps * self.step, self.least), self.most)
 
     def felt_below(self, bytes_per_s: float) -> float:
-        """Return the percentage below which who moves so many bytes feels a limit.
+        """Return the percentage below which a tenant with this memory traffic is slowed down.
 
-        Any, where a limit is in percent of what he takes himself.
+        If limits are relative to a CPU's own bandwidth, every limit slows the tenant: 100.
         """
         if self.percent or self.whole is None:
             return 100.0
@@ -255,15 +256,15 @@ class BandwidthControl:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CacheDomain:
-    """The CPUs that share one LLC, and what that LLC can do.
+    """The CPUs that share one LLC, and the capabilities of this LLC.
 
-    `coerced_ways`: ways that come together, so that a mask with one of them takes all (Skylake
-    ties the two I/O ways: 0x400 reads back 0x600). Zero: none. `reserved_ways` are never
-    touched. `ddio_found` is the DDIO mask found on the hardware before the first write;
-    None when it cannot be read, no way at all where devices are confined to none and may fill all
-    (resctrl's io_alloc while disabled). `ddio_counters`: DDIO's hits and misses are counted, and
-    apart. `dca_ports`: the root ports that the operator lets be switched. `bandwidth`: how memory
-    bandwidth can be limited, None where it cannot.
+    `coerced_ways`: ways that the hardware ties together: a mask with any of these ways takes all of
+    them. Zero: none. Skylake ties the two I/O ways: 0x400 reads back 0x600. `reserved_ways` are
+    never touched. `ddio_found` is the DDIO mask found on the hardware before the first write.
+    `ddio_found` is None when the mask cannot be read, and empty when devices may fill all ways
+    (resctrl's io_alloc while disabled). `ddio_counters`: DDIO hits and misses are counted, and
+    separately. `dca_ports`: the root ports on which the operator allows switching DDIO off.
+    `bandwidth`: limits of memory bandwidth, or None.
     """
 
     id: int  # L3 id
@@ -283,9 +284,10 @@ class CacheDomain:
     bandwidth: BandwidthControl | None = None
 
     def reserving(self, more: WayMask) -> WayMask:
-        """Return the ways that are never touched where `more` are not either.
+        """Return the reserved ways after adding `more`.
 
-        Of ways that come together, all when one is: no mask could have the others alone.
+        If any of the coerced ways is reserved, all coerced ways are: no mask could have only the
+        rest.
         """
         reserved = (self.reserved_ways | more) & ((1 << self.ways) - 1)
         return WayMask(reserved | self.coerced_ways if reserved & self.coerced_ways else reserved)
@@ -293,11 +295,11 @@ class CacheDomain:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What the policy template may ask about the host.
+    """Facts about the host that the policy template can use.
 
-    `hour` (0 to 23) and `weekday` (``mon`` to ``sun``) are those of its local time; None where
-    nobody looked at a clock. `unseen_domains`: cache domains that the host has beyond `domains`,
-    as their CPUs have been offline since the start; assumed to be like the others.
+    `hour` (0 to 23) and `weekday` (``mon`` to ``sun``) are local time; None without a clock.
+    `unseen_domains`: the number of cache domains beyond `domains`, whose CPUs have been offline
+    since the start. The agent assumes that unseen domains are like `domains`.
     """
 
     hostname: str
@@ -309,17 +311,17 @@ class HostFacts:
     unseen_domains: int = 0
 
     def domain_of(self, cpu: int) -> CacheDomain | None:
-        """Return the cache domain of a CPU, None when it is in none."""
+        """Return the cache domain of a CPU, or None."""
         return next((domain for domain in self.domains if cpu in domain.cpus), None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """One full picture of the host. Made anew at each reconcile, never a difference.
+    """A complete inventory of the host. Each reconcile makes a new value, never a difference.
 
-    `switch` None: no Open vSwitch is configured or it has never been reached.
-    `warnings` concern the whole picture (a source that did not answer). `waiting_for` names the
-    configured sources that have never answered: of them nothing is known, which is not nothing.
+    `switch` None: no Open vSwitch is configured or OVSDB has never answered. `warnings` concern the
+    whole inventory (a source that did not answer). `waiting_for` names the configured sources that
+    have never answered: their content is unknown, not empty.
     """
 
     host: HostFacts
@@ -330,7 +332,7 @@ class Facts:
 
     @property
     def lasting(self) -> Facts:
-        """The same without what changes by itself: packets, drops and the time of day."""
+        """The same facts without packets, drops and time of day, which change by themselves."""
         host, switch = dataclasses.replace(self.host, hour=None, weekday=None), self.switch
         if switch is not None:
             ports = tuple(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statements as values: a code and its quantities, without English.
 
-`iat_nova.report.sentences` has the sentence of each code. Programs compare and store codes and
-values only, so that a sentence can be reworded without a change of behaviour.
+`iat_nova.report.sentences` has the sentence of each code. Programs compare and store only codes and
+values. A sentence can therefore be reworded without a change of behaviour.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ MOST_DEPTH = 16
 class Message:
     """A statement: `code` names its sentence, `values` fill the sentence.
 
-    Names of values carry their units (`delay_s`, `misses_per_s`). `tenant` and `tenants` are ids.
-    Two messages are the same statement when code and values are equal.
+    Names of values carry units (`delay_s`, `misses_per_s`). `tenant` and `tenants` are ids. Two
+    messages are the same statement when code and values are equal.
     """
 
     code: str
     values: Mapping[str, Value] = dataclasses.field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
-        """Return code and values without a sentence; of messages among the values the codes."""
+        """Return code and values without a sentence; nested messages show their codes only."""
         return (
             f"{self.code}({', '.join(f'{key}={_bare(one)}' for key, one in self.values.items())})"
         )
@@ -51,7 +51,7 @@ def verbatim(text: str) -> Message:
 
 
 def as_message(said: str | Message | Exception) -> Message:
-    """Return what a part says as a message: an error's own `message`, else the text verbatim."""
+    """Return a part's statement as a message: an error's own `message`, else the text verbatim."""
     if isinstance(said, Exception):  # of a plug-in, perhaps: its attributes may be anything
         own = getattr(said, "message", None)
         said = own if isinstance(own, Message) else str(said)

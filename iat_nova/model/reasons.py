@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why the agent only observes, and what is wrong with it: a code for programs, and a message.
+"""Reasons for observing only and for degraded operation: a code for programs, and a message.
 
-Sentences may be worded anew in any version; codes stay. A rule, an alert or a script goes by the
-code.
+Any version may reword sentences; codes stay. Rules, alerts and scripts should use the code.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from iat_nova.model.message import Message
 class Code(enum.StrEnum):
     """The closed list of codes; `MEANINGS` has one line for each."""
 
-    # why nothing is written
+    # reasons for writing nothing
     OBSERVE_CONFIGURED = "observe-configured"
     SOURCE_UNANSWERED = "source-unanswered"
     CACHETUNE = "cachetune"
@@ -26,7 +25,7 @@ class Code(enum.StrEnum):
     RESCTRL_UNMOUNTED = "resctrl-unmounted"
     WRITER_LOCK = "writer-lock"
     PAUSED = "paused"
-    # what is wrong while the loop goes on
+    # degraded operation while the loop goes on
     NOT_RESTORED = "not-restored"
     SNAPSHOT_LOST = "snapshot-lost"
     OWNERS_UNKNOWN = "owners-unknown"
@@ -51,7 +50,7 @@ class Code(enum.StrEnum):
     DOMAIN_OFFLINE = "domain-offline"
     CPUS_OFFLINE = "cpus-offline"
     RESTORE_WAITS = "restore-waits"
-    # what lies on the disk is not what runs
+    # files on disk that differ from the running configuration
     POLICY_INVALID = "policy-invalid"
     POLICY_UNREAD = "policy-unread"
     CONFIG_UNREAD = "config-unread"
@@ -125,10 +124,10 @@ _DRIFT = {Code.POLICY_INVALID, Code.POLICY_UNREAD, Code.CONFIG_UNREAD, Code.PLAC
 
 
 def about(code: str) -> str:
-    """Return what a code is about: observe, paused, notice, drift or else degraded.
+    """Return the kind of a code: observe, paused, notice, drift or else degraded.
 
-    ``observe``: why nothing is written; ``drift``: what lies on the disk is not what runs;
-    ``notice``: an expected state of the host.
+    ``observe``: the reason for writing nothing; ``drift``: files on disk differ from the running
+    configuration; ``notice``: an expected state of the host.
     """
     if code in _OBSERVE:
         return "observe"
@@ -141,9 +140,10 @@ def about(code: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something is as it is. `code` is one of `Code`; histories of later versions have more.
+    """The reason for a state of the agent. `code` is one of `Code`; later versions may add codes.
 
-    `message` says it in detail: its code names a sentence, and several may belong to one `code`.
+    `message` has the details. Its code names a sentence; several sentences may belong to one
+    `code`.
     """
 
     code: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy made of it: who shares a cache domain, and what each may ask for."""
+"""The policy's classification: tenants of a cache domain, and the ways that each may request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iat_nova.model.message import Message
 
 
 class Priority(enum.StrEnum):
-    """Who is served first. The software stack's priority is special (section IV-A)."""
+    """Order of service. The software stack's priority is special (section IV-A of the paper)."""
 
     STACK = "stack"
     PC = "PC"  # performance-critical
@@ -21,7 +21,7 @@ class Priority(enum.StrEnum):
 
 
 class TenantKind(enum.StrEnum):
-    """What a tenant is made of."""
+    """The kind of a tenant's members."""
 
     GUEST = "guest"
     POOL = "pool"  # all floating guests together
@@ -31,10 +31,10 @@ class TenantKind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WayRequest:
-    """How many ways a tenant starts with and between which bounds it moves.
+    """The number of ways a tenant starts with, and its bounds.
 
-    `promised`: of the least, what its flavor promises it (``iat:llc_ways``); 0: nothing. `held`: a
-    person holds it at so many ways (`Hold`): least and most are the same.
+    `promised`: guaranteed ways of the tenant's flavor (``iat:llc_ways``) as part of `min`; 0: none.
+    `held`: an operator holds the tenant at this number of ways (`Hold`): `min` and `max` are equal.
     """
 
     min: int = 1
@@ -45,13 +45,13 @@ class WayRequest:
 
     @property
     def kept(self) -> int:
-        """The ways that are to be its own, as promised or held; 0: none."""
+        """The ways that the tenant must have for itself, as guaranteed or held; 0: none."""
         return self.min if self.held else self.promised
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause of all decisions, as an operator asked: since when, how long and why.
+    """A pause of all decisions by an operator: its start, end and reason.
 
     Times are of the wall clock; `until_s` is infinite when only `resume` ends the pause.
     """
@@ -64,11 +64,11 @@ class Pause:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hold:
-    """So many ways for one tenant for a while, as a person asked: no more, no fewer.
+    """An operator's hold: a fixed number of ways for one tenant for a limited time.
 
-    `tenant` is a guest's UUID (so it outlives a restart of the guest), or ``stack``, ``host``,
-    ``pool``; `name` what people call it. Times are of the wall clock; `until_s` is infinite when
-    only `release` ends it. `ways` 0: what was asked cannot be read, and `reason` says why.
+    `tenant` is a guest's UUID (a hold outlives a restart of the guest), or ``stack``, ``host``,
+    ``pool``; `name` is the display name. Times are of the wall clock; `until_s` is infinite when
+    only `release` ends the hold. `ways` 0: the request cannot be read, and `reason` says why.
     """
 
     tenant: str
@@ -82,13 +82,13 @@ class Hold:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tenant:
-    """Who shares a cache domain, as the controller knows it.
+    """A user of a cache domain, as the controller sees it.
 
-    `id` is unique in the domain: ``<uuid>/<run>`` for a guest, ``stack``, ``host``,
-    ``pool``. `cpus` are the ones in this domain: all have the tenant's class of service. A guest
-    on two domains is one tenant in each. `emulator_cpus`: of `cpus`, those on which only the
-    guest's emulator and I/O threads run.
-    `bandwidth_min`: the least of its memory bandwidth, in percent, that a strategy may leave it.
+    `id` is unique in the domain: ``<uuid>/<run>`` for a guest, ``stack``, ``host``, ``pool``.
+    `cpus` are the tenant's CPUs in this domain, all with the tenant's class of service. A guest on
+    two domains is one tenant in each. `emulator_cpus`: the part of `cpus` on which only the guest's
+    emulator and I/O threads run. `bandwidth_min`: the least memory bandwidth, in percent, to which
+    a strategy may limit the tenant.
     """
 
     id: str
@@ -110,11 +110,11 @@ class Tenant:
 
     @property
     def counted_cpus(self) -> tuple[int, ...]:
-        """The CPUs whose counters make the tenant's rates: those of its vCPUs.
+        """The CPUs whose counters make the tenant's rates: the CPUs of its vCPUs.
 
-        An emulator thread runs now and then, at an IPC of its own: in the guest's rates a disk
-        request would look like a change of the guest's speed. Without any vCPU in this domain the
-        emulator's CPUs count.
+        Emulator threads run now and then, at another IPC. If the guest's rates included them, a
+        disk request would look like a change of the guest's speed. Without any vCPU in this domain
+        the emulator's CPUs count.
         """
         if not self.emulator_cpus:
             return self.cpus
@@ -128,20 +128,20 @@ class Tenant:
 
     @property
     def key(self) -> str:
-        """What stays when a guest is started again: its UUID; the id of all others."""
+        """The identity that survives a restart of the guest: the UUID; for other tenants the id."""
         return self.uuid or self.id
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DomainInventory:
-    """The tenants of one cache domain: what `step` knows of the world."""
+    """The tenants of one cache domain: the inventory that `step` receives."""
 
     domain: CacheDomain
     tenants: tuple[Tenant, ...]
 
     @property
     def names(self) -> dict[str, str]:
-        """Names by id, for people: with the begin of the UUID where several are named alike."""
+        """Display names by id; equal names get the beginning of the UUID."""
         times = Counter(tenant.name for tenant in self.tenants)
         return {
             one.id: f"{one.name} ({one.uuid[:8]})" if times[one.name] > 1 and one.uuid else one.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 
 class WayMask(int):
-    """A set of LLC ways, bit n for way n, as the capacity bit masks of CAT write it."""
+    """A set of LLC ways, bit n for way n, as in the capacity bit masks of CAT."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class WayMask(int):
         return self != 0 and self.count == self.highest - self.lowest + 1
 
     def overlaps(self, other: int) -> bool:
-        """Tell whether a way is in both masks."""
+        """Tell whether the two masks have a way in common."""
         return bool(self & other)
 
     def __str__(self) -> str:

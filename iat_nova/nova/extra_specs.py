@@ -47,9 +47,10 @@ PRIORITIES = ("PC", "BE")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Key:
-    """One extra spec: its name, what it means, and the values it takes.
+    """One extra spec: its name, its meaning, and its allowed values.
 
-    `values` lists them all; it is empty for a whole number between `least` and `most`.
+    `values` lists all allowed values. `values` is empty for a whole number between `least` and
+    `most`.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Key:
 
     @property
     def allowed(self) -> str:
-        """The values it takes, in words."""
+        """The allowed values, in words."""
         return " or ".join(self.values) or f"a whole number from {self.least} to {self.most}"
 
 
@@ -110,8 +111,8 @@ class Wishes:
 def parse(extra_specs: Mapping[str, str]) -> Wishes:
     """Read the ``iat:`` keys of a flavor's extra specs.
 
-    Of other namespaces the ways that Placement counts are read: a flavor without ``iat:llc_ways``
-    is guaranteed as many.
+    Of other namespaces only the ways that Placement counts are read: a flavor without
+    ``iat:llc_ways`` is guaranteed this number.
     """
     found: dict[str, str] = {}
     problems: list[SpecProblem] = []
@@ -150,9 +151,10 @@ def parse(extra_specs: Mapping[str, str]) -> Wishes:
 
 
 def placement_ways(extra_specs: Mapping[str, str]) -> int | None:
-    """Return how many guaranteed ways a flavor asks of Placement; None: it does not ask.
+    """Return how many guaranteed ways a flavor requests from Placement, or None without a request.
 
-    Numbered and named groups (``resources1:``, ``resources_CACHE:``) ask for the same thing.
+    Numbered and named groups (``resources1:``, ``resources_CACHE:``) request the same resource; the
+    amounts are added.
     """
     amounts = [
         int(text)
@@ -168,11 +170,11 @@ def _asks(name: str) -> bool:
 
 
 def _value(key: Key, text: str) -> str | None:
-    """Return the value, None when the key does not take it."""
+    """Return the value, or None if the key does not allow this text."""
     if key.values:
         return text if text in key.values else None
     text = text.strip()
-    # isascii: int() would read other scripts' digits as well.
+    # isascii: int() would also read digits of other scripts.
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         return None
     return text if key.least <= int(text) <= key.most else None
@@ -199,7 +201,7 @@ def unknown(name: str) -> SpecProblem | None:
     """Return what is wrong with the name of an extra spec; None when it is another's or known."""
     if not name.startswith(NAMESPACE) or name in _BY_NAME:
         return None
-    # The namespace is left out: with it, any two names would look alike.
+    # Compare without the namespace: with the common prefix, any two names would look alike.
     tail = name.removeprefix(NAMESPACE)
     tails = [known.removeprefix(NAMESPACE) for known in _BY_NAME]
     close = [known for known in tails if tail and known.startswith(tail)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A notification driver for nova-compute that gives the agent the extra specs of guests.
 
-For Nova below 32, which does not write them into a domain's metadata. In nova.conf::
+For Nova below 32, which does not write extra specs into a domain's metadata. In nova.conf::
 
     [notifications]
     notification_format = both
@@ -9,8 +9,8 @@ For Nova below 32, which does not write them into a domain's metadata. In nova.c
     driver = messagingv2
     driver = iat_spool
 
-It keeps one small file an instance in ``[iat] spool_dir`` and sends nothing anywhere. Nothing that
-goes wrong here reaches Nova: it is logged once and then again only after it had worked.
+The driver keeps one small file per instance in ``[iat] spool_dir`` and sends nothing. No error of
+the driver reaches Nova. The first error is logged; the next is logged only after a success.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OPTS = [
 
 
 class SpoolDriver(notifier.Driver):  # type: ignore[misc]
-    """Keeps what versioned notifications say about the instances of this host."""
+    """Stores extra specs from versioned notifications about the instances of this host."""
 
     def __init__(self, conf: cfg.ConfigOpts, topics: list[str], transport: Any) -> None:
         super().__init__(conf, topics, transport)
@@ -42,7 +42,7 @@ class SpoolDriver(notifier.Driver):  # type: ignore[misc]
         self._trouble = False
 
     def notify(self, ctxt: Any, msg: Any, priority: str, retry: int | None) -> None:
-        """Take one notification; never raises."""
+        """Process one notification; never raises."""
         item = news(msg)
         if item is None:
             return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a notification of Nova says about an instance here, and the folder that keeps it.
+"""Extra specs in Nova's notifications about instances on this host, and the folder that keeps them.
 
-The standard library alone: this runs inside nova-compute. `iat_nova.inventory.spool` is the
-reader, in the agent.
+This module runs inside nova-compute, so only the standard library is imported.
+`iat_nova.inventory.spool` is the reader, in the agent.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ _DEPARTURES = ("instance.live_migration_post.end", "instance.create.error")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class News:
-    """What became known of one instance; `extra_specs` None: it is not here any more."""
+    """The content of a notification about an instance; `extra_specs` None: the instance has left.
+    """
 
     uuid: str
     extra_specs: Mapping[str, str] | None
 
 
 def news(message: object) -> News | None:
-    """Read one notification; None when it says nothing of an instance on this host.
+    """Parse one notification; None if the notification is not about an instance on this host.
 
-    `message` is what oslo.messaging hands to a driver. Only versioned payloads carry extra specs.
-    Never raises, for any message.
+    `message` is a message from oslo.messaging to a driver. Only versioned payloads carry extra
+    specs. Never raises, for any message.
     """
     publisher, event = _text(message, "publisher_id"), _text(message, "event_type")
     binary, _, host = publisher.partition(":")
@@ -73,9 +74,9 @@ def news(message: object) -> News | None:
 
 
 def _reverting(event: str, instance: object) -> bool:
-    """Whether a guest goes back to the host it was resized or migrated from.
+    """Whether a guest returns to the host from which it was resized or migrated.
 
-    The host it leaves reports nothing but the usage it had until then.
+    The host that the guest leaves reports only the usage until then.
     """
     return event == "instance.exists" and _text(instance, "task_state") == "resize_reverting"
 
@@ -101,7 +102,8 @@ def _data(value: object) -> object:
 
 
 def _uuid(text: str) -> str | None:
-    """Return a UUID in the spelling libvirt uses; it becomes a file's name, so it is checked."""
+    """Return a UUID in libvirt's spelling, or None for other text: it becomes the name of a file.
+    """
     try:
         return str(uuid.UUID(text))
     except ValueError:
@@ -109,13 +111,12 @@ def _uuid(text: str) -> str | None:
 
 
 class SpoolFolder:
-    """One file an instance, replaced whole; bounded in number and size.
+    """One file per instance, replaced as a whole; bounded in number and size.
 
-    The folder is opened once a call and used by its descriptor. A symbolic link in its place, or a
-    folder of another account, is refused: the account above it could lead writes elsewhere.
-    Nothing is flushed to the disk: a host that lost its power has lost its guests as well, and a
-    flush could hold nova-compute up. Callable from several threads and processes. All methods
-    raise `OSError` and nothing else.
+    Each call opens the folder once and uses the descriptor. A symbolic link in place of the folder,
+    or a folder of another account, is refused: another account could redirect writes. Files are not
+    flushed to disk: a power failure ends the guests as well, and a flush could delay nova-compute.
+    Callable from several threads and processes. All methods raise `OSError` and nothing else.
     """
 
     def __init__(self, path: str | os.PathLike[str], most_files: int = MOST_FILES) -> None:
@@ -124,9 +125,9 @@ class SpoolFolder:
         self._writes = 0
 
     def keep(self, item: News) -> bool:
-        """Write or remove the file of an instance. False: its record is too large to be kept.
+        """Write or remove the file of an instance. Return False if the record is too large.
 
-        Where it cannot be written the previous record goes: it is not true any more.
+        If the new record cannot be written, the previous record is removed, as it is out of date.
         """
         name = f"{item.uuid}{_SUFFIX}"
         if item.extra_specs is None:
@@ -146,7 +147,7 @@ class SpoolFolder:
         return True
 
     def clean_up(self) -> None:
-        """Remove what died processes left, and the oldest files beyond the most there may be."""
+        """Remove abandoned temporary files, and the oldest files beyond the maximum number."""
         abandoned_s = time.time() - _ABANDONED_S
         records = []
         with self._opened() as folder:
@@ -161,7 +162,7 @@ class SpoolFolder:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:
-        """Yield a descriptor of the folder, which belongs to this account."""
+        """Yield a descriptor of the folder, which belongs to this account or to root."""
         folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if os.fstat(folder).st_uid not in (os.geteuid(), 0):
@@ -173,7 +174,7 @@ class SpoolFolder:
 
 
 def _entries(folder: int) -> Iterator[tuple[str, float]]:
-    """Yield a folder's files with the time of their last change; links are not followed."""
+    """Yield a folder's files with the times of last change; links are not followed."""
     with os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):  # another thread removed it

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The extra specs ``iat:*`` for nova-api, found under ``nova.api.extra_spec_validators``.
 
-An exception while this module is imported ends nova-api at its start, so it imports Nova's base
-class and the standard library's worth of `iat_nova.nova.extra_specs`, nothing else. Nova asks it
-for requests at microversion 2.86 and later, refuses wrong values and unknown ``iat:`` names
-with 400.
+An exception during the import of this module ends nova-api at its start. Therefore only Nova's base
+class and `iat_nova.nova.extra_specs`, which needs only the standard library, are imported. Nova
+calls the validators for requests at microversion 2.86 and later. Nova refuses wrong values and
+unknown ``iat:`` names with 400.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from . import extra_specs
 
 
 def register() -> list[base.ExtraSpecValidator]:
-    """Return one validator an extra spec; Nova calls this once."""
+    """Return one validator per extra spec; Nova calls this function once."""
     return [
         base.ExtraSpecValidator(
             name=key.name,
