@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does DDIO follow its register? Found out by what it does, never by reading it back.
+"""Check whether DDIO follows its register, by the effect on hits and misses.
 
-The register of DDIO's ways takes any value and shows it; on some CPUs (Ice Lake was reported)
-hits and misses do not follow. Then the ways set aside for DDIO are lost to everybody.
+The register of the DDIO ways accepts and returns any value, so reading back proves nothing. On some
+CPUs (Ice Lake was reported) hits and misses do not follow the register. Ways reserved for DDIO are
+then lost to all tenants.
 
-A growth is a trial when it should matter: many misses, some hits (who never hits streams, and more
-ways may well not help), steady traffic. The share of misses before is compared with the mean over a
-dwell time after the last growth. A register that was seen to work once is trusted from then on;
-what is not known stays so. Pure: no clock, no I/O.
+A growth of the DDIO ways is a trial when the growth should matter: many misses, some hits, steady
+traffic. (A load without hits streams; more ways may well not help.) The share of misses before the
+growth is compared with the mean over a dwell time after the last growth. A register that worked
+once is trusted from then on. An open question stays open. Pure: no clock, no I/O.
 
-Where nobody counts which lines hit (AMD), the LLC misses of who reads them, a line, stand for the
-share: a line that was put out before it was read costs its reader a miss. Where both are counted,
-readers that miss clearly less speak for the register although the share stays: a card that finds no
-line of its buffers in the LLC misses with any number of ways, and still more lines live until they
-are read. They do not prove it, since cores' ways may have changed meanwhile.
+AMD does not count DDIO hits. LLC misses of the readers per inbound line then stand for the share:
+an evicted line costs its reader a miss. If both are counted, the register is also believed when the
+readers miss clearly less while the share stays. Reason: a card whose buffers are never in the LLC
+misses with any number of ways, and still more lines survive until they are read. Fewer misses of
+readers are no proof, since the ways of CPUs may have changed meanwhile.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from iat_nova.model import Sample, WayMask
 
 DWELL_S = 10.0  # after the last growth, before a verdict
 LEAST_SAMPLES = 5  # in the dwell time
-LEAST_WAYS = 2  # more than before; one way of eleven may be lost in noise
+LEAST_WAYS = 2  # more than before; noise may hide the effect of one way of eleven
 LEAST_HIT_SHARE = 0.10  # below, the load streams: more ways need not help
-STEADY = 0.25  # traffic may differ this much from that before
-MOVED = 0.03  # a share of misses that fell by this much has followed; the readers' a line, too
-STILL = 0.02  # one that moved less has not, or less yet where the load is that steady
-NOISE = 0.005  # standard error above which nothing is reported
-DEVIATIONS = 6.0  # of a sample, judged by few: a larger move is not the load's own noise
+STEADY = 0.25  # traffic may differ this much from the traffic before
+MOVED = 0.03  # a share of misses that fell by this much has followed; also the readers' share
+STILL = 0.02  # a smaller change is no effect; for a steady load the limit is lower
+NOISE = 0.005  # standard deviations of few samples: a larger change is not the load's noise
+DEVIATIONS = 6.0  # standard deviations of a few samples: a larger change is not the load's own noise
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ineffective:
-    """The verdict: what was tried and what came of it. Shares are misses of all, 0 to 1.
+    """The verdict that a growth had no effect. Shares are misses per inbound line, 0 to 1.
 
-    `of_readers`: misses of the readers, a line that devices wrote.
+    `of_readers`: the shares are LLC misses of the readers per inbound line.
     """
 
     ways_before: int
@@ -50,7 +51,7 @@ class Ineffective:
     of_readers: bool = False
 
     def __str__(self) -> str:
-        """Say it for the operator."""
+        """Return the sentence for the operator."""
         whose = "misses of who reads them" if self.of_readers else "misses"
         return (
             f"changing the DDIO ways had no effect: from {self.ways_before} to {self.ways_after} "
@@ -61,17 +62,17 @@ class Ineffective:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a sample says of DDIO."""
+    """DDIO figures of one sample."""
 
     at_s: float
     traffic_per_s: float  # lines that devices wrote
     misses_per_s: float  # by which DDIO is judged
-    share: float  # misses a line
-    read: float | None  # misses of the readers a line, where these are not the share itself
+    share: float  # misses per line
+    read: float | None  # misses of the readers per line, unless these are the share itself
 
     @classmethod
     def of(cls, sample: Sample, readers: Collection[str]) -> _Seen | None:
-        """Return what a sample says, None where there are no such counts."""
+        """Return the DDIO figures of a sample, or None without the counts."""
         traffic, misses = sample.inbound_lines_per_s, sample.ddio_misses_per_s
         known = [sample.tenants[one].misses_per_s for one in readers if one in sample.tenants]
         read = math.fsum(known) if len(known) == len(readers) > 0 else None
@@ -98,9 +99,9 @@ class _Trial:
 
 
 class DdioCheck:
-    """Watches one cache domain.
+    """Checks the DDIO register of one cache domain.
 
-    Where fewer than `misses_matter_per_s` missed before a growth, it proves nothing.
+    A growth with fewer than `misses_matter_per_s` misses before proves nothing.
     """
 
     def __init__(self, misses_matter_per_s: float) -> None:
@@ -112,10 +113,11 @@ class DdioCheck:
     def look(
         self, sample: Sample, after: WayMask | None, readers: Collection[str] = ()
     ) -> Ineffective | None:
-        """Take a sample and DDIO's mask from now on (None: unknown); tell when there is no effect.
+        """Take a sample and DDIO's next mask (None: unknown); return a verdict of no effect.
 
-        The mask of the call before was in force while the sample was taken; an empty one, with
-        which devices fill any way, is nothing to compare with. `readers`: the tenants with I/O.
+        The mask of the previous call was in force while the sample was taken. An empty mask, with
+        which devices fill any way, cannot be compared. `readers`: ids of the tenants with I/O.
+        Returns None without such a verdict.
         """
         before, self._ways = self._ways, after.count if after else None
         now = _Seen.of(sample, readers)
@@ -141,7 +143,7 @@ class DdioCheck:
             self._trial = _Trial(before, now, now.at_s, [])
 
     def _judge(self, trial: _Trial, ways: int, now: _Seen) -> Ineffective | None:
-        """Return the verdict of a trial, None while there is none; it may end without one."""
+        """Return the verdict of a trial, or None. A trial may also end without a verdict."""
         if abs(now.traffic_per_s / trial.before.traffic_per_s - 1) > STEADY:
             self._trial = None  # another load: nothing can be compared
             return None
@@ -173,9 +175,9 @@ def _read_better(trial: _Trial) -> bool:
 
 
 def _still(shares: Sequence[float]) -> float:
-    """Return below which move of its mean a share, of which one sample was before, has not moved.
+    """Return the largest change of the mean share that counts as no effect.
 
-    A register with a small effect has one: what a quiet load shows of it is not an accident.
+    A register with a small effect has an effect: a change under a quiet load is not an accident.
     """
     return min(STILL, max(NOISE, DEVIATIONS * statistics.stdev(shares)))
 

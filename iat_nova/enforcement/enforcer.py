@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a layout to the hardware: only what changed, in a safe order, undone when refused."""
+"""Write layouts to the hardware: only changes, in a safe order, undone when refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from iat_nova.model import DomainInventory, Layout, TenantKind, WayMask
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Effective:
-    """What the machine says it has after a write: masks by tenant, and DDIO's."""
+    """Masks read back after a write: by tenant, and DDIO's."""
 
     tenants: Mapping[str, WayMask]
     ddio: WayMask | None
@@ -32,7 +32,7 @@ class Effective:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Written:
-    """What was last put on one domain, and for whom."""
+    """The last layout written to one cache domain, with its inventory."""
 
     inventory: DomainInventory
     layout: Layout
@@ -41,29 +41,29 @@ class Written:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EnforcerMemory:
-    """What lies on the machine, and DDIO's ways as found before; both by cache domain."""
+    """Layouts on the machine, and the original DDIO ways; both by cache domain."""
 
     written: Mapping[int, Written]
     found: Mapping[int, WayMask | None]
 
 
 class ForeignHand(HardwareError):
-    """Somebody else moved DDIO's ways since we did, or while we wrote."""
+    """Another program changed the DDIO ways since the agent's write, or during the write."""
 
 
 class Keeper(Protocol):
-    """Makes sure that the host ends with its original settings (`snapshot.Snapshot`)."""
+    """Ensures that the host ends with its original settings (`snapshot.Snapshot`)."""
 
     def protect(self) -> object:
-        """Have a snapshot on disk; called before the first write. Raises `HardwareError`."""
+        """Ensure that a snapshot is on disk, before the first write. Raises `HardwareError`."""
 
     def extend(self) -> None:
-        """Have a further domain or CPU in the snapshot; called before the first write to it."""
+        """Add a further domain or CPU to the snapshot, before the first write to it."""
 
     def keep_file(self) -> str:
-        """Write the snapshot's file again if it is lost; return the reason, or "".
+        """Write the snapshot's file again if lost; return the reason, or "".
 
-        Raises `HardwareError` where it cannot be written.
+        Raises `HardwareError` where the file cannot be written.
         """
 
     def restore(self) -> Restored:
@@ -71,12 +71,12 @@ class Keeper(Protocol):
 
 
 class Enforcer:
-    """Owns what is on the hardware. One owner, the loop's thread.
+    """Writes all layouts to the hardware. Only the loop's thread uses an enforcer.
 
-    With a `snapshot` nothing is written before that is on disk, and `restore` is its own. Without
-    (the emulated server) DDIO's mask is noted before the first write to a domain; `restore` puts
-    that back, gives up every class and has DDIO on at every port. `ports`: who switches root ports,
-    where a strategy may.
+    With a `snapshot` nothing is written before the snapshot is on disk, and the snapshot restores.
+    Without a snapshot (the emulated server) DDIO's mask is noted before the first write to a
+    domain. `restore` then writes the noted mask, gives up every class and switches DDIO on at every
+    port. `ports` switches root ports, if a strategy may.
     """
 
     def __init__(
@@ -96,27 +96,28 @@ class Enforcer:
 
     @property
     def memory(self) -> EnforcerMemory:
-        """What another process needs to go on from what this one wrote."""
+        """The values from which another process can continue this process's work."""
         return EnforcerMemory(dict(self._written), dict(self._found))
 
     def adopt(self, memory: EnforcerMemory) -> None:
-        """Go on from what another process of ours wrote; its snapshot and classes are ours now."""
+        """Continue from another agent process's writes; its snapshot and classes now belong here.
+        """
         self._written, self._found = dict(memory.written), dict(memory.found)
         self._writes = len(self._written)
 
     @property
     def writes(self) -> int:
-        """How often masks were written; 0 while nothing of ours lies on the hardware."""
+        """The number of writes of masks; 0 while no layout of the agent is on the hardware."""
         return self._writes if self._written else 0
 
     def apply(self, inventory: DomainInventory, layout: Layout) -> Effective:
-        """Put a layout on its domain and return what the machine made of it.
+        """Write a layout to its cache domain and return the masks that were read back.
 
-        Nothing is written when nothing changed. When a write is refused the last good layout is
-        restored and `HardwareError` is raised. Raises `ForeignHand` rather than write over what
-        another program put into DDIO's ways; the caller then restores. A change that the inventory
-        announces (`ddio_found`: a scenario's event) is not one. Raises `DomainOffline` where
-        nothing can be written; there is then nothing to restore either.
+        Nothing is written without a change. After a refused write the last good layout is restored
+        and `HardwareError` is raised. Raises `ForeignHand` instead of overwriting another program's
+        DDIO ways; the caller then restores. A DDIO mask announced by the inventory (`ddio_found`: a
+        scenario's event) is not a conflicting change. Raises `DomainOffline` where nothing can be
+        written; then there is nothing to restore either.
         """
         domain = inventory.domain.id
         last = self._written.get(domain)
@@ -133,7 +134,7 @@ class Enforcer:
             self._snapshot.protect()
         new = last is None or _cpus(last.inventory) != _cpus(inventory)
         if self._snapshot is not None and self._found and new:
-            self._snapshot.extend()  # a further domain, or CPUs that somebody monitors by now
+            self._snapshot.extend()  # a further domain, or CPUs that are monitored by now
         if domain not in self._found:
             self._found[domain] = self._ddio.read(domain)
         try:
@@ -151,25 +152,25 @@ class Enforcer:
         return effective
 
     def forget(self, domain: int) -> None:
-        """Have the next layout of a domain written anew: the kernel may have reset its masks."""
+        """Force a write of the next layout of a domain: the kernel may have reset its masks."""
         self._written.pop(domain, None)
 
     def keep_snapshot(self) -> str:
-        """Write the snapshot's file again if it is lost; return the reason, or "".
+        """Write the snapshot's file again if lost; return the reason, or "".
 
-        Raises `HardwareError` where it cannot be written.
+        Raises `HardwareError` where the file cannot be written.
         """
         return "" if self._snapshot is None else self._snapshot.keep_file()
 
     def restore(self) -> Restored:
         """Restore the original settings, and read them back. May be repeated.
 
-        Settings out of reach are in `Restored.left`: they are restored when they are back. Raises
-        `HardwareError` when a setting could not be restored.
+        Settings out of reach are in `Restored.left`: they are restored when they are back in reach.
+        Raises `HardwareError` when a setting could not be restored.
         """
         if self._snapshot is not None:
             restored = self._snapshot.restore()
-            self._written.clear()  # even where it failed: the last layout lies there no longer
+            self._written.clear()  # even after a failure: the last layout is no longer on the hardware
             if restored.failed:
                 raise HardwareError("; ".join(restored.not_done))
             self._found.clear()
@@ -184,11 +185,11 @@ class Enforcer:
 
     @property
     def wrote(self) -> bool:
-        """Whether something of ours may lie on the hardware: written, refused or half restored."""
+        """Whether an agent's layout may be on the hardware: written, refused or half restored."""
         return bool(self._found)
 
     def _give_up(self, domain: int) -> None:
-        """Leave a domain as it was before our first write to it."""
+        """Restore a domain to its state before the agent's first write."""
         found = self._found[domain]
         self._allocator.apply(domain, ())
         if self._ports is not None:
@@ -201,7 +202,7 @@ class Enforcer:
                 )
 
     def _undo(self, domain: int, last: Written | None, error: HardwareError) -> None:
-        """Restore what was there before a refused write; half a layout must not stay."""
+        """Restore the state before a refused write; half a layout must not stay."""
         try:
             if last is not None:
                 self._write(last.inventory, last.layout)
@@ -215,7 +216,8 @@ class Enforcer:
             ) from error
 
     def foreign_ddio(self) -> tuple[str, ...]:
-        """Tell where another program moved DDIO's ways since we wrote them."""
+        """List the domains in which another program changed the DDIO ways after the agent's write.
+        """
         told = []
         for domain in self._written:
             with contextlib.suppress(DomainOffline):
@@ -223,17 +225,17 @@ class Enforcer:
         return tuple(filter(None, told))
 
     def _moved(self, domain: int) -> str | None:
-        """Tell how DDIO's ways differ from what we wrote, None when they do not."""
+        """Describe how the DDIO ways differ from the agent's last write, or return None."""
         last = self._written.get(domain)
         if last is None:
             return None
         return _difference(domain, last.effective.ddio, self._ddio.read(domain))
 
     def _write(self, inventory: DomainInventory, layout: Layout) -> Effective:
-        """Program the classes and DDIO and read both back.
+        """Program the classes and DDIO, and read both back.
 
-        DDIO goes first when it shrinks, else last: on the way from one layout to the next nobody
-        then shares with DDIO who does in neither.
+        DDIO is written first when its ways shrink, else last. During the change no tenant then
+        shares ways with DDIO unless the tenant does so before or after.
         """
         domain = inventory.domain
         names = _class_names(inventory, layout)
@@ -249,7 +251,7 @@ class Enforcer:
         if not shrinks and domain.ddio_resizable:
             now = self._set_ddio(domain.id, now, layout.ddio)
         found = self._found.get(domain.id)
-        if not domain.ddio_resizable and found is not None:  # it was, until found without effect
+        if not domain.ddio_resizable and found is not None:  # was resizable, until found without effect
             now = self._set_ddio(domain.id, now, found)
         if self._ports is not None and domain.dca_ports:
             self._ports.switch(domain.id, layout.dca_off)
@@ -258,9 +260,9 @@ class Enforcer:
         )
 
     def _set_ddio(self, domain: int, now: WayMask | None, mask: WayMask) -> WayMask | None:
-        """Set DDIO's ways where they differ from what they are now; return them as read back.
+        """Set the DDIO ways where they differ from the present ways; return the ways read back.
 
-        Where they are not known yet (io_alloc while disabled) the write makes them known.
+        Ways that are not known yet (io_alloc while disabled) become known by the write.
         """
         return now if now == mask else self._ddio.write(domain, mask)
 
@@ -274,10 +276,10 @@ def _difference(domain: int, left: WayMask | None, now: WayMask | None) -> str |
 
 
 def _class_names(inventory: DomainInventory, layout: Layout) -> dict[str, str]:
-    """Name each tenant's class after the first tenant of its group, so that it lives as long.
+    """Name each tenant's class after the first tenant of its group, so that both end together.
 
-    The group with the host's own CPUs is the machine's default class. A guest gives its
-    UUID: its class then is the same in every cache domain.
+    The group with the host's own CPUs is the machine's default class. A guest gives its UUID: its
+    class then has the same name in every cache domain.
     """
     tenants = {tenant.id: tenant for tenant in inventory.tenants}
     names = {}
@@ -293,7 +295,7 @@ def _class_names(inventory: DomainInventory, layout: Layout) -> dict[str, str]:
 def _classes(
     inventory: DomainInventory, layout: Layout, names: Mapping[str, str]
 ) -> tuple[ClassMask, ...]:
-    """Collect the CPUs of each class."""
+    """Return the classes of a layout, each with its CPUs."""
     cpus = {tenant.id: tenant.cpus for tenant in inventory.tenants}
     return tuple(
         ClassMask(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing is written that is not saved: counters and root ports come after the snapshot."""
+"""Enforce the order of writes: snapshot first, then counters and root ports."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from iat_nova.hardware.rootport import RootPorts
 
 
 class PortsOff:
-    """Keeps the snapshot's promise; has DDIO off on an operator's ports while we enforce."""
+    """A snapshot keeper that also switches DDIO off on the operator's ports while enforcing."""
 
     def __init__(self, snapshot: Snapshot, ports: RootPorts) -> None:
         self._snapshot = snapshot
         self._ports = ports
 
     def protect(self) -> Restored:
-        """Save what is not saved yet, then switch DDIO off on the ports."""
+        """Save all settings that are not saved yet, then switch DDIO off on the ports."""
         restored = self._snapshot.protect()
         self._ports.off()
         return restored
 
     def extend(self) -> None:
-        """Add to the snapshot what came to the machine since."""
+        """Add CPUs and sockets that appeared since to the snapshot."""
         self._snapshot.extend()
 
     def keep_file(self) -> str:
-        """Write the snapshot's file again if it is lost; return the reason, or ""."""
+        """Write the snapshot's file again if lost; return the reason, or ""."""
         return self._snapshot.keep_file()
 
     def restore(self) -> Restored:
-        """Put everything back, the ports too."""
+        """Restore all saved settings, including root ports."""
         return self._snapshot.restore()
 
 
 class SavedFirst:
-    """Counters that are set up only with a snapshot on disk: setting some up writes registers.
+    """Counters that are set up only with a snapshot on disk, because some set-ups write registers.
 
-    Also after a restore in the middle of a run, which took the snapshot away, and on CPUs
-    that came since it was made.
+    The rule also holds after a restore during a run, which removed the snapshot. The rule holds for
+    CPUs that appeared after the snapshot, too.
     """
 
     def __init__(self, counters: Counters, snapshot: Snapshot) -> None:
@@ -52,7 +52,7 @@ class SavedFirst:
         self.close = counters.close
 
     def watch(self, cpus: Iterable[int]) -> None:
-        """Save what is about to be written, then count on these CPUs."""
+        """Save the settings about to be written, then count on these CPUs."""
         wanted = frozenset(cpus)
         self._snapshot.protect(backends.COUNTING)
         if self._watched and wanted - self._watched:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The promise that the host ends with its original settings.
+"""The guarantee that the host ends with its original settings.
 
-Before the first write the agent saves every setting that it may change: in its memory, and in a
-file that is on disk (fsync) before anything is written. The agent restores from memory when it
-ends. After a crash ``iat-nova restore`` (systemd's ExecStopPost) or the next start restores from
-the file.
+Before the first write the agent saves every setting that may change. The settings are saved in
+memory, and in a file that is on disk (fsync) before anything is written. The agent restores from
+memory when it ends. After a crash ``iat-nova restore`` (systemd's ExecStopPost) or the next start
+restores from the file.
 
-Only one process per host may write: it holds a lock (flock) that the kernel drops with the
-process, however the process ends.
+Only one process per host may write: the writer holds a lock (flock). The kernel drops the lock with
+the process, however the process ends.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Restored:
 
     `done`: settings that were changed back. `failed`: settings that are not restored, with the
     reason. `left`: settings that are out of reach now; the snapshot keeps them. `agreed`: parts of
-    the hardware whose settings were read back and are the original ones. `stale`: why the
-    snapshot's file has more than what is left, or "".
+    the hardware whose settings were read back and equal the original settings. `stale`: why the
+    snapshot's file holds more than the left settings, or "".
     """
 
     done: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Restored:
 
     @property
     def not_done(self) -> tuple[str, ...]:
-        """Everything that went wrong; settings out of reach did not."""
+        """All failures; settings out of reach are not failures."""
         return (*self.failed, self.stale) if self.stale else self.failed
 
 
@@ -66,7 +66,7 @@ class Snapshot:
     * **left** (`_left`): settings that an earlier restore left changed, because a CPU was offline,
       a root port was removed, or a write failed. They are restored as soon as they are in reach.
     * **the file**: both of them, for the process that restores after this one. A process without
-      memory (``iat-nova restore``, the next agent) begins with the file, and takes its content for
+      memory (``iat-nova restore``, the next agent) begins with the file, and its content becomes
       left. From then on memory decides: `keep_file` and `restore` repair a file that differs.
 
     `parts` are saved, and restored in the order given: the part that gives up CPUs comes first.
@@ -98,7 +98,9 @@ class Snapshot:
 
     @contextlib.contextmanager
     def only_writer(self) -> Iterator[None]:
-        """Be the host's only writer. Raises `HostTaken`, or `SnapshotError` for the lock's file."""
+        """Lock the host for this writer. Raises `HostTaken`, or `SnapshotError` for the lock's
+        file.
+        """
         with _worded(self._lock), contextlib.ExitStack() as undo:
             self._held = undo.enter_context(contextlib.closing(locks.FileLock(self._lock)))
             release = undo.pop_all()
@@ -106,11 +108,12 @@ class Snapshot:
             yield
 
     def keep_lock(self) -> None:
-        """Be the only writer also where somebody removed the lock's file: make and lock it again.
+        """Stay the only writer after another program removed the lock's file: create and lock it
+        again.
 
-        Raises `HostTaken` where another process has locked a file in its place, now and in every
-        later call, and from then on in each method that writes: the host is that process's, which
-        has restored it first. Raises `SnapshotError` while the file cannot be made.
+        Raises `HostTaken` if another process has locked a new file. Every later call, and each
+        method that writes, then raises `HostTaken` too: the host belongs to the other process,
+        which restored it first. Raises `SnapshotError` while the file cannot be created.
         """
         self._check_sole()
         if self._held is not None:
@@ -127,13 +130,13 @@ class Snapshot:
             raise self._taken
 
     def protect(self, names: Collection[str] | None = None) -> Restored:
-        """Make sure a snapshot of the untouched host is on disk; call before the first write.
+        """Ensure that a snapshot of the untouched host is on disk; call before the first write.
 
-        `names` are the parts about to be written, all when None. No other parts are saved, because
-        saved settings are restored: a process must not undo changes of other programs to parts
-        that it does not write. A snapshot that is there means that a writer ended without
-        restoring: the host is restored from it first. Raises `SnapshotError` when that fails or
-        nothing can be saved: then nothing must be written.
+        `names`: the parts about to be written, None for all. Other parts are not saved, because
+        saved settings are restored: a process must not undo changes of other programs to parts that
+        it does not write. An existing snapshot means that a writer ended without restoring: the
+        host is restored from this snapshot first. Raises `SnapshotError` when the restore fails or
+        nothing can be saved; nothing may be written then.
         """
         wanted = self._parts if names is None else self._parts.keys() & names
         if not wanted:  # nothing is written, also by an agent that only observes
@@ -147,10 +150,10 @@ class Snapshot:
         return restored
 
     def extend(self, names: Collection[str] | None = None) -> None:
-        """Add to the snapshot what came to the machine since: CPUs, a socket.
+        """Add new CPUs and sockets to the snapshot.
 
-        Call before the first write to it. `names` are the parts about to be written, all when
-        None; settings saved earlier stay. Raises `HardwareError`.
+        Call before the first write to them. `names`: the parts about to be written, None for all;
+        settings saved earlier stay. Raises `HardwareError`.
         """
         self._check_sole()
         wanted = self._memory.keys() if names is None else self._memory.keys() & names
@@ -161,10 +164,10 @@ class Snapshot:
             self._save(saved)
 
     def keep_file(self) -> str:
-        """Write the file again if it is gone, damaged or changed; return the reason, or "".
+        """Write the file again if missing, damaged or changed; return the reason, or "".
 
-        Call it as the only writer. Cheap while nobody touches the file. Raises `SnapshotError`
-        where it cannot be written: the host would not be restored after a crash.
+        Only for the writer. Cheap while no program touches the file. Raises `SnapshotError` if the
+        file cannot be written: the host would not be restored after a crash.
         """
         self._check_sole()
         saved = self._all()
@@ -174,9 +177,10 @@ class Snapshot:
         return why
 
     def put_back(self) -> Restored:
-        """Restore what a writer before us left. Raises `SnapshotError` when something fails.
+        """Restore the settings that an earlier writer left. Raises `SnapshotError` after a failure.
 
-        Settings out of reach are no failure: they stay in the snapshot, also in the next one.
+        Settings out of reach are not failures: they stay in the snapshot, also in the next
+        snapshot.
         """
         restored = self.restore()
         if restored.not_done:
@@ -188,11 +192,10 @@ class Snapshot:
     def restore(self) -> Restored:
         """Restore the original settings, and read them back. May be repeated.
 
-        Call it as the only writer. Memory counts, if there is any, and the file else. Without a
-        snapshot, or with one of another boot, nothing is done to the hardware. A part that fails
-        does not keep the others from being restored, and stays in the snapshot. The file is
-        removed when no setting is left.
-        Raises `SnapshotError` for a file that is refused: then nothing was done.
+        Only for the writer. Memory counts if there is any, otherwise the file. Without a snapshot,
+        or with a snapshot of another boot, the hardware is not touched. A part that fails does not
+        block other parts, and stays in the snapshot. The file is removed when no setting is left.
+        Raises `SnapshotError` for a refused file: then nothing was done.
         """
         self._check_sole()
         lost = ""
@@ -211,7 +214,7 @@ class Snapshot:
 
     @property
     def unfinished(self) -> bool:
-        """Whether `finish` has settings to restore; not on a host that is another writer's."""
+        """Whether `finish` has settings to restore; False on a host of another writer."""
         return bool(self._left) and self._taken is None
 
     def finish(self) -> Restored:
@@ -235,9 +238,9 @@ class Snapshot:
         return frozenset(self._memory)
 
     def adopt(self) -> None:
-        """Take the snapshot on disk for this process's own: its end restores from it.
+        """Take over the snapshot on disk: this process restores from it at its end.
 
-        Call it as the only writer. Raises `SnapshotError` where there is none, or one of parts
+        Only for the writer. Raises `SnapshotError` without a snapshot, or for a snapshot of parts
         that this process does not write.
         """
         saved = self._file.read() or {}
@@ -249,8 +252,8 @@ class Snapshot:
     def recover(self, copy: Mapping[str, Any]) -> str:
         """Write a lost or damaged file again from another process's copy; return why, or "".
 
-        Call it as the only writer, before the file is read. Raises `SnapshotError` for a damaged
-        copy, and where the file cannot be written: a restore has the copy in memory then.
+        Only for the writer, before the file is read. Raises `SnapshotError` for a damaged copy, and
+        where the file cannot be written: a restore then uses the copy in memory.
         """
         if not copy or self._begun:
             return ""
@@ -274,16 +277,17 @@ class Snapshot:
         return self._all()
 
     def hand_over(self) -> None:
-        """Leave the host as it is, and the snapshot, to another process."""
+        """Leave the host unchanged, with the snapshot, to another process."""
         self._handed_over = True
 
     @property
     def handed_over(self) -> bool:
-        """Whether another process restores in this one's place."""
+        """Whether another process restores instead of this process."""
         return self._handed_over
 
     def _put_back_left(self) -> Restored:
-        """Restore left settings, read them back, and keep those that stay."""
+        """Restore left settings, read them back, and keep the settings that could not be restored.
+        """
         done: list[str] = []
         failed: list[str] = []
         places: list[str] = []
@@ -308,7 +312,7 @@ class Snapshot:
         return Restored(tuple(done), tuple(failed), tuple(places), tuple(agreed))
 
     def saved(self, name: str) -> Any:
-        """Return the saved settings of a part, None when there are none.
+        """Return the saved settings of a part, or None.
 
         Raises `SnapshotError` as `pending` does.
         """
@@ -329,9 +333,9 @@ class Snapshot:
         return self._file.exists
 
     def out_of_reach(self) -> tuple[str, ...] | None:
-        """Return the settings in the snapshot, when none of them can be restored now.
+        """Return the places of all saved settings, if none of them can be restored now.
 
-        None when one of them can, or when there is no snapshot. Raises `SnapshotError`.
+        None if a part can be restored, or without a snapshot. Raises `SnapshotError`.
         """
         saved = self._known()
         if not saved or not saved.keys() <= self._restorers.keys():
@@ -342,11 +346,12 @@ class Snapshot:
         return tuple(f"{name}: {place}" for name, one in reaches.items() for place in one.places)
 
     def _known(self) -> dict[str, Any]:
-        """Return all saved settings: those in memory, the file's before memory begins."""
+        """Return all saved settings: memory and left, or the file's content before these are known.
+        """
         return self._all() if self._begun else self._file.read() or {}
 
     def _all(self) -> dict[str, Any]:
-        """Return memory and left as one, as the file has it."""
+        """Return memory and left merged, in the form of the file."""
         return _merged(self._left, self._memory)
 
     def _found(self, name: str) -> Any:
@@ -359,12 +364,14 @@ class Snapshot:
         return _extended(self._left[name], now) if name in self._left else now
 
     def _save(self, memory: dict[str, Any]) -> None:
-        """Have this memory on disk, with left settings, then take it for ours."""
+        """Write this memory to disk, with left settings, then use it."""
         self._file.write(_merged(self._left, memory))
         self._memory = memory
 
     def _updated_file(self) -> str:
-        """Have the file say what is left, or remove it; return why that failed, or ""."""
+        """Bring the file up to date with the left settings, or remove it; return the failure, or
+        "".
+        """
         saved = self._all()
         try:
             if not saved:
@@ -377,13 +384,16 @@ class Snapshot:
 
 
 def _check_read_back(part: Restorable, saved: Any) -> None:
-    """Raise `HardwareError` unless a part has the saved settings: a restore finds nothing to do."""
+    """Raise `HardwareError` if a part does not have the saved settings.
+
+    The check is a second restore, which must find nothing to change.
+    """
     if differs := part.restore(saved):
         raise HardwareError(f"did not keep its original settings: {'; '.join(differs)}")
 
 
 def _merged(left: Mapping[str, Any], memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by part; of a setting that both have, the one that is left is older."""
+    """Return settings by part; for a setting in both, the value in `left` is older and counts."""
     return {
         name: _extended(left[name], memory[name])
         if name in left and name in memory
@@ -394,7 +404,7 @@ def _merged(left: Mapping[str, Any], memory: Mapping[str, Any]) -> dict[str, Any
 
 @contextlib.contextmanager
 def _worded(lock: Path) -> Iterator[None]:
-    """Have errors of the lock say what to do."""
+    """Turn errors of the lock into errors with a remedy."""
     try:
         yield
     except locks.LockHeld as held:
@@ -407,9 +417,9 @@ def _worded(lock: Path) -> Iterator[None]:
 
 
 def _extended(had: Any, now: Any) -> Any:
-    """Return what was saved, with what `now` has of other keys, or other registers.
+    """Return the saved settings, plus keys or registers that only `now` has.
 
-    Registers are lists of lists, each of which ends with the value.
+    Registers are lists of lists; each inner list ends with the value.
     """
     if isinstance(had, dict) and isinstance(now, dict):
         return {**now, **{key: _extended(value, now.get(key)) for key, value in had.items()}}

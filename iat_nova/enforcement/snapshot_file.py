@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file that holds the host as it was found: whole and checked, or refused.
+"""The file with the original hardware settings: read whole and checked, or refused.
 
-It carries a checksum over all of its content and the boot it belongs to. It is read and checked as
-a whole before anything of it is used. Format 1, of releases before the checksum, is read too: an
-upgrade may find one that the old version left.
+The file carries a checksum over its content and the id of its boot. The file is read and checked as
+a whole before any setting is used. Format 1, of releases before the checksum, can be read too: an
+upgrade may find a file of the old version.
 
-A snapshot of another boot is none: after a reboot the hardware is as new. A kernel that was started
-by kexec is not a reboot in this sense: it has a boot id of its own, while no register was reset.
+A snapshot of another boot does not count: a reboot resets the hardware. A kernel started by kexec
+is no reboot in this sense: the boot id changes, while no register is reset.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SnapshotError(HardwareError):
 
 
 class SnapshotFile:
-    """The file; `shapes` says what every part that is known must look like."""
+    """The snapshot's file; `shapes` gives the required form of every known part."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class SnapshotFile:
         self._seen: tuple[tuple[int, ...], dict[str, Any]] | None = None
 
     def read(self) -> dict[str, Any] | None:
-        """Return what was saved, by part; None where there is nothing of this boot.
+        """Return the saved settings by part; None without a snapshot of this boot.
 
         Raises `SnapshotError` for a file that cannot be read, is not a snapshot, or is damaged.
         """
@@ -95,7 +95,7 @@ class SnapshotFile:
     def difference(self, parts: dict[str, Any]) -> str:
         """Return why the file does not hold these parts, "" when it does.
 
-        The file is read only when it was touched since it was last seen to hold them.
+        The file is read only if it was touched since the last successful comparison.
         """
         identity = self._identity()
         if identity and self._seen == (identity, parts):
@@ -112,7 +112,7 @@ class SnapshotFile:
         return ""
 
     def _identity(self) -> tuple[int, ...]:
-        """Return what changes whenever another program replaces or writes the file."""
+        """Return values that change whenever another program replaces or writes the file."""
         try:
             status = self._folder.glance(self._path.name)
         except OSError:
@@ -122,7 +122,9 @@ class SnapshotFile:
         return (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
 
     def _content(self) -> dict[str, Any] | None:
-        """Return the file's JSON, None where it is missing or of another boot and format."""
+        """Return the file's JSON; None for a missing file, or another boot's file of an unknown
+        format.
+        """
         try:
             content = self._kind.parse_object(
                 self._folder.read(self._path.name, self._kind.most_bytes)
@@ -132,7 +134,7 @@ class SnapshotFile:
         except OSError as error:
             raise SnapshotError(f"{self._path}: {error.strerror}") from error
         except Unreadable as error:
-            # It is renamed into place when whole, so this is another program's doing.
+            # The file is renamed into place when complete, so another program damaged it.
             raise self._refusal(str(error)) from error
         if content.get("format", _FORMAT) not in (_WITHOUT_CHECKSUM, _FORMAT):
             if content.get("boot") != self._boot():
@@ -145,7 +147,7 @@ class SnapshotFile:
         return content
 
     def _check(self, content: dict[str, Any]) -> None:
-        """Raise `ValueError` unless all of the content is as it was written."""
+        """Raise `ValueError` unless all of the content is as written."""
         number = content.get("format")
         check(_SHAPES[_WITHOUT_CHECKSUM if number == _WITHOUT_CHECKSUM else _FORMAT], content)
         if number == _FORMAT and content["sha256"] != _checksum(content):
@@ -153,14 +155,14 @@ class SnapshotFile:
         self.check_parts(content["parts"])
 
     def check_parts(self, parts: Mapping[str, Any]) -> None:
-        """Raise `ValueError` unless every part looks as its hardware saves it."""
+        """Raise `ValueError` unless every part has the form in which its hardware saves it."""
         check({"properties": self._shapes}, parts)
 
     def _refusal(self, why: str) -> SnapshotError:
         return SnapshotError(f"{self._path}: not a snapshot, or a damaged one ({why})", _ADVICE)
 
     def write(self, parts: Mapping[str, Any]) -> None:
-        """Put the snapshot on disk, whole or not at all, and wait until it is there.
+        """Write the snapshot to disk, whole or not at all, and wait until it is there.
 
         Raises `SnapshotError`.
         """
@@ -176,7 +178,7 @@ class SnapshotFile:
             ) from error
 
     def remove(self) -> None:
-        """Remove the file where there is one. Raises `SnapshotError`."""
+        """Remove the file, if any. Raises `SnapshotError`."""
         try:
             self._folder.remove(self._path.name, durable=True)
         except OSError as error:
@@ -189,7 +191,9 @@ class SnapshotFile:
             raise SnapshotError(f"{self._boot_id}: {error.strerror}") from error
 
     def _by_kexec(self) -> bool:
-        """Whether another kernel started this one, with the hardware as that left it."""
+        """Whether another kernel started this kernel by kexec, with the hardware settings
+        unchanged.
+        """
         try:
             return int(self._bootloader.read_text()) >> 4 == _KEXEC
         except (OSError, ValueError):
@@ -197,7 +201,8 @@ class SnapshotFile:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    """Return the checksum of a snapshot's content, itself left out, however it is laid out."""
+    """Return the checksum of a snapshot's content without the checksum; the layout does not matter.
+    """
     covered = {key: value for key, value in content.items() if key != "sha256"}
     plain = json.dumps(covered, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(plain.encode()).hexdigest()

@@ -165,8 +165,7 @@ class Layout:
         return next(found, UNLIMITED)
 
     def limits_since(self, before: Layout | None) -> dict[str, tuple[int, int]]:
-        """Return tenants with a different limit of memory bandwidth than `before`: (before, now).
-        """
+        """Return tenants whose limit of memory bandwidth differs from `before`: (before, now)."""
         if before is self or not (self._limits or (before and before._limits)):
             return {}
         pairs = {
@@ -181,8 +180,7 @@ class Layout:
         return any(group.bandwidth != UNLIMITED for group in self.groups)
 
     def moved_since(self, before: Layout | None) -> tuple[str, ...]:
-        """Return the subjects with another mask than `before`: tenants, then DDIO (ways or ports).
-        """
+        """Return the subjects with another mask than `before`: tenants, then DDIO (ways, ports)."""
         if before is self:
             return ()
         was = {t: group.mask for group in before.groups for t in group.tenants} if before else {}

@@ -42,8 +42,7 @@ _DEPARTURES = ("instance.live_migration_post.end", "instance.create.error")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class News:
-    """The content of a notification about an instance; `extra_specs` None: the instance has left.
-    """
+    """The content of a notification about an instance; `extra_specs` None: it has left."""
 
     uuid: str
     extra_specs: Mapping[str, str] | None
@@ -102,8 +101,7 @@ def _data(value: object) -> object:
 
 
 def _uuid(text: str) -> str | None:
-    """Return a UUID in libvirt's spelling, or None for other text: it becomes the name of a file.
-    """
+    """Return a UUID in libvirt's spelling, or None for other text: it becomes a file's name."""
     try:
         return str(uuid.UUID(text))
     except ValueError:
