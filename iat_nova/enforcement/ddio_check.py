@@ -33,8 +33,8 @@ LEAST_HIT_SHARE = 0.10  # below, the load streams: more ways need not help
 STEADY = 0.25  # traffic may differ this much from the traffic before
 MOVED = 0.03  # a share of misses that fell by this much has followed; also the readers' share
 STILL = 0.02  # a smaller change is no effect; for a steady load the limit is lower
-NOISE = 0.005  # standard deviations of few samples: a larger change is not the load's noise
-DEVIATIONS = 6.0  # standard deviations of a few samples: a larger change is not the load's own noise
+NOISE = 0.005  # standard error above which nothing is reported
+DEVIATIONS = 6.0  # standard deviations of few samples: a larger change is not the load's noise
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

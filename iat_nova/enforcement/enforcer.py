@@ -170,7 +170,7 @@ class Enforcer:
         """
         if self._snapshot is not None:
             restored = self._snapshot.restore()
-            self._written.clear()  # even after a failure: the last layout is no longer on the hardware
+            self._written.clear()  # even after a failure: the last layout is gone
             if restored.failed:
                 raise HardwareError("; ".join(restored.not_done))
             self._found.clear()
@@ -251,7 +251,7 @@ class Enforcer:
         if not shrinks and domain.ddio_resizable:
             now = self._set_ddio(domain.id, now, layout.ddio)
         found = self._found.get(domain.id)
-        if not domain.ddio_resizable and found is not None:  # was resizable, until found without effect
+        if not domain.ddio_resizable and found is not None:  # found without effect since
             now = self._set_ddio(domain.id, now, found)
         if self._ports is not None and domain.dca_ports:
             self._ports.switch(domain.id, layout.dca_off)

@@ -98,9 +98,7 @@ class Snapshot:
 
     @contextlib.contextmanager
     def only_writer(self) -> Iterator[None]:
-        """Lock the host for this writer. Raises `HostTaken`, or `SnapshotError` for the lock's
-        file.
-        """
+        """Be the host's only writer. Raises `HostTaken`, or `SnapshotError` for the lock's file."""
         with _worded(self._lock), contextlib.ExitStack() as undo:
             self._held = undo.enter_context(contextlib.closing(locks.FileLock(self._lock)))
             release = undo.pop_all()
@@ -108,8 +106,7 @@ class Snapshot:
             yield
 
     def keep_lock(self) -> None:
-        """Stay the only writer after another program removed the lock's file: create and lock it
-        again.
+        """Stay the only writer if the lock's file was removed: create and lock it again.
 
         Raises `HostTaken` if another process has locked a new file. Every later call, and each
         method that writes, then raises `HostTaken` too: the host belongs to the other process,
@@ -369,9 +366,7 @@ class Snapshot:
         self._memory = memory
 
     def _updated_file(self) -> str:
-        """Bring the file up to date with the left settings, or remove it; return the failure, or
-        "".
-        """
+        """Write the left settings to the file, or remove the file; return the failure, or ""."""
         saved = self._all()
         try:
             if not saved:

@@ -5,8 +5,8 @@ The file carries a checksum over its content and the id of its boot. The file is
 a whole before any setting is used. Format 1, of releases before the checksum, can be read too: an
 upgrade may find a file of the old version.
 
-A snapshot of another boot does not count: a reboot resets the hardware. A kernel started by kexec
-is no reboot in this sense: the boot id changes, while no register is reset.
+A snapshot of another boot does not count: a reboot resets the hardware. A start by kexec does not
+count as a reboot: the boot id changes, while no register is reset.
 """
 
 from __future__ import annotations
@@ -122,9 +122,7 @@ class SnapshotFile:
         return (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
 
     def _content(self) -> dict[str, Any] | None:
-        """Return the file's JSON; None for a missing file, or another boot's file of an unknown
-        format.
-        """
+        """Return the file's JSON; None if missing, or of another boot and an unknown format."""
         try:
             content = self._kind.parse_object(
                 self._folder.read(self._path.name, self._kind.most_bytes)
@@ -191,9 +189,7 @@ class SnapshotFile:
             raise SnapshotError(f"{self._boot_id}: {error.strerror}") from error
 
     def _by_kexec(self) -> bool:
-        """Whether another kernel started this kernel by kexec, with the hardware settings
-        unchanged.
-        """
+        """Whether another kernel started this kernel by kexec, without a reset of the hardware."""
         try:
             return int(self._bootloader.read_text()) >> 4 == _KEXEC
         except (OSError, ValueError):
