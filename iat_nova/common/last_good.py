@@ -20,10 +20,10 @@ _SHOWN = 200  # characters of an error; the log has the full text
 
 
 class LastGood(Generic[T]):
-    """The last value of one part that could be had.
+    """The last good value of one part.
 
-    `what` names the part in messages. `error`: why the value is not today's, or None. An error is
-    logged with its traceback once in a row: the same type, raised at the same line.
+    `what` names the part in messages. `error`: the reason for an outdated value, or None. An error
+    is logged with its traceback once in a row: the same type, raised at the same line.
     """
 
     def __init__(self, what: str, first: T) -> None:

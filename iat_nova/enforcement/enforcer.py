@@ -100,8 +100,7 @@ class Enforcer:
         return EnforcerMemory(dict(self._written), dict(self._found))
 
     def adopt(self, memory: EnforcerMemory) -> None:
-        """Continue from another agent process's writes; its snapshot and classes now belong here.
-        """
+        """Continue from the writes of another agent process; take over its snapshot and classes."""
         self._written, self._found = dict(memory.written), dict(memory.found)
         self._writes = len(self._written)
 
@@ -216,8 +215,7 @@ class Enforcer:
             ) from error
 
     def foreign_ddio(self) -> tuple[str, ...]:
-        """List the domains in which another program changed the DDIO ways after the agent's write.
-        """
+        """List the domains in which another program changed the DDIO ways after our write."""
         told = []
         for domain in self._written:
             with contextlib.suppress(DomainOffline):

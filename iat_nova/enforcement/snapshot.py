@@ -283,8 +283,7 @@ class Snapshot:
         return self._handed_over
 
     def _put_back_left(self) -> Restored:
-        """Restore left settings, read them back, and keep the settings that could not be restored.
-        """
+        """Restore left settings, read them back, and keep settings that could not be restored."""
         done: list[str] = []
         failed: list[str] = []
         places: list[str] = []
@@ -343,8 +342,7 @@ class Snapshot:
         return tuple(f"{name}: {place}" for name, one in reaches.items() for place in one.places)
 
     def _known(self) -> dict[str, Any]:
-        """Return all saved settings: memory and left, or the file's content before these are known.
-        """
+        """Return all saved settings: memory and left, or before these are known the file's."""
         return self._all() if self._begun else self._file.read() or {}
 
     def _all(self) -> dict[str, Any]:

@@ -197,8 +197,7 @@ class SnapshotFile:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    """Return the checksum of a snapshot's content without the checksum; the layout does not matter.
-    """
+    """Return the checksum of a snapshot's content without the checksum, in canonical layout."""
     covered = {key: value for key, value in content.items() if key != "sha256"}
     plain = json.dumps(covered, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(plain.encode()).hexdigest()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the flavor extra specs ``iat:*`` mean, and nothing else.
+"""The meaning of the flavor extra specs ``iat:*``, and nothing else.
 
-nova-api imports this module through the validators, so it needs the standard library alone.
-Reading never raises: what is wrong comes back as values beside the part that could be
-understood. A value counts as it is written and in no other spelling (``pc``): nova-api refuses the
-others, and a class of the policy that matches ``PC`` compares texts.
+nova-api imports this module through the validators, so only the standard library is imported here.
+Parsing never raises: problems come back as values beside the usable part. A value must be spelled
+as listed (``PC``, not ``pc``): nova-api refuses other spellings, and a policy class that matches
+``PC`` compares texts.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ class SpecProblem:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a flavor says about its guests; None: it says nothing, or nothing usable.
+    """The extra specs of a flavor; None: the flavor has no such extra spec, or no usable value.
 
-    `problems` has one for each ``iat:`` extra spec that could not be used.
+    `problems` has one entry for each ``iat:`` extra spec that could not be used.
     """
 
     priority: str | None = None  # one of PRIORITIES
@@ -198,7 +198,7 @@ def _refused(key: Key, text: str) -> SpecProblem:
 
 
 def unknown(name: str) -> SpecProblem | None:
-    """Return what is wrong with the name of an extra spec; None when it is another's or known."""
+    """Return the error in an extra spec's name; None for known names and other namespaces."""
     if not name.startswith(NAMESPACE) or name in _BY_NAME:
         return None
     # Compare without the namespace: with the common prefix, any two names would look alike.
