@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state directory: the history, the agent's heartbeat, an operator's pause."""
+"""The state directory: history, heartbeat of the agent, and requests of operators."""

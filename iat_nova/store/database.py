@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history's file: its tables, its checks, and what SQLite's refusals mean to people.
+"""The history's file: tables, checks, and the meaning of SQLite's errors.
 
-``iteration`` has a row an iteration, which is written once. What an iteration says is much what the
-last ones said: ``body`` is JSON compressed with the text of ``base.seen`` as dictionary (zlib's).
-``state`` has the strategy's memory before some of them, compressed with ``base.state``: that of the
-others follows from the last one before them (`replay`). Rows that are ``kept`` outlive the others
-(`retention`); there is one a minute at least, so the indexes have these alone.
+``iteration`` has one row per iteration, written once. Consecutive iterations are similar: ``body``
+is JSON compressed by zlib with ``base.seen`` as dictionary. ``state`` has the strategy's memory
+before some iterations, compressed with ``base.state``. Other states follow from the last stored
+state before them (`replay`). Rows marked ``kept`` outlive the rest (`retention`). At least one row
+per minute is kept, so the indexes cover kept rows only.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from iat_nova.common.owned_folder import OwnedFolder
 
 APPLICATION_ID = 0x49415431  # "IAT1" in the file's header
 SCHEMA = 2
-MOST_LOG_BYTES = 32 << 20  # of the write-ahead log, beyond which it must be emptied first
-PAGE_BYTES = 2048  # a commit writes whole pages, and one a second has a kilobyte to say
+MOST_LOG_BYTES = 32 << 20  # of the write-ahead log; a larger log must be emptied first
+PAGE_BYTES = 2048  # a commit writes whole pages, and an iteration per second has about a kilobyte
 
 _TABLES = """
 CREATE TABLE settings (
@@ -67,7 +67,7 @@ class HistoryError(Exception):
 
 
 class OlderSchema(HistoryError):
-    """The history was written by an earlier version, in the given schema."""
+    """An earlier version wrote the history, in the given schema."""
 
     def __init__(self, text: str, schema: int) -> None:
         super().__init__(text)
@@ -79,20 +79,23 @@ class NoHistory(HistoryError):
 
 
 def is_damage(error: BaseException) -> bool:
-    """Tell whether the file's content is to blame, not its surroundings."""
+    """Tell whether the file's content is damaged, as opposed to a failure around the file."""
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in (_CORRUPT, _NOT_A_DATABASE)
 
 
 def explain(path: os.PathLike[str], error: BaseException) -> str:
-    """Word an error of SQLite or of the operating system."""
+    """Return the sentence for an error of SQLite or of the operating system."""
     code = getattr(error, "sqlite_errorcode", None)
     meaning = _MEANINGS.get(code & 0xFF) if code is not None else None
     return f"history {path}: {meaning} ({error})" if meaning else f"history {path}: {error}"
 
 
 def check_header(connection: sqlite3.Connection, path: pathlib.Path) -> bool:
-    """Tell whether the database has our tables; raise `HistoryError` when it is not ours."""
+    """Tell whether the database has iat-nova's tables; False for an empty database.
+
+    Raises `HistoryError` for a database of another program or schema.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (schema,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -113,9 +116,9 @@ def check_header(connection: sqlite3.Connection, path: pathlib.Path) -> bool:
 
 @contextlib.contextmanager
 def as_owner(path: pathlib.Path) -> Iterator[None]:
-    """Have root be the owner of a history's folder: SQLite writes files of its own there.
+    """Make root act as the owner of a history's folder: SQLite writes more files there.
 
-    Raises `NoHistory` where there is no folder, `HistoryError` where root cannot be its owner.
+    Raises `NoHistory` without a folder, `HistoryError` where root cannot act as its owner.
     """
     with contextlib.ExitStack() as owner:
         try:
@@ -128,10 +131,10 @@ def as_owner(path: pathlib.Path) -> Iterator[None]:
 
 
 def open_writable(path: pathlib.Path, busy_timeout_s: float = 1.0) -> sqlite3.Connection:
-    """Open the history for writing, making it where there is none.
+    """Open the history for writing; create the file where missing.
 
-    The connection is in autocommit mode: the caller begins and commits. Raises `HistoryError`
-    for a file of somebody else, `sqlite3.Error` for all that SQLite refuses.
+    The connection is in autocommit mode: the caller begins and commits. Raises `HistoryError` for a
+    file of another program, `sqlite3.Error` for other refusals of SQLite.
     """
     connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
     try:
@@ -143,10 +146,11 @@ def open_writable(path: pathlib.Path, busy_timeout_s: float = 1.0) -> sqlite3.Co
                 f"PRAGMA user_version = {SCHEMA}; {_TABLES} COMMIT;"
             )
         connection.execute("PRAGMA journal_mode = WAL")
-        # In WAL mode this survives a crash of the agent; only a power cut may cost the last rows.
+        # In WAL mode rows survive a crash of the agent; only a power failure may cost the last
+        # rows.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA journal_size_limit = 4194304")
-        # Some distributions have it on; it writes the pages of all that is deleted once more.
+        # Some distributions switch secure_delete on, which writes all deleted pages once more.
         connection.execute("PRAGMA secure_delete = OFF")
     except BaseException:
         connection.close()
@@ -155,12 +159,12 @@ def open_writable(path: pathlib.Path, busy_timeout_s: float = 1.0) -> sqlite3.Co
 
 
 def open_readable(path: pathlib.Path) -> sqlite3.Connection:
-    """Open the history for reading, whether its writer lives, died or ended in order.
+    """Open the history for reading, with a running writer or after the writer's end.
 
     Raises `NoHistory` or `HistoryError`.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would hold the reader up
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block the reader
             raise HistoryError(f"history {path} is not a regular file; move it away")
     except FileNotFoundError:
         raise NoHistory(f"there is no history at {path}") from None
@@ -168,13 +172,13 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
         raise HistoryError(f"history {path} cannot be read: {error.strerror}") from error
     uri = path.absolute().as_uri() + "?mode=ro"
     if not _wal(path).exists() and not os.access(path.parent, os.W_OK):
-        # A WAL database whose writer closed it needs its side files made anew, and this user
-        # may not make them. Nobody writes it now, so it can be read as it lies there.
+        # A closed WAL database needs new side files, which this user may not create. No process
+        # writes the database now, so it can be read without side files.
         uri += "&immutable=1"
     connection = None
     try:
         connection = sqlite3.connect(uri, uri=True, timeout=2.0, isolation_level=None)
-        connection.text_factory = lambda raw: raw.decode(errors="replace")  # a damaged text, too
+        connection.text_factory = lambda raw: raw.decode(errors="replace")  # damaged text, too
         if not check_header(connection, path):
             raise NoHistory(f"the history at {path} is empty")
     except (sqlite3.Error, HistoryError) as error:
@@ -187,9 +191,9 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
 
 
 def check_log(connection: sqlite3.Connection, path: pathlib.Path) -> None:
-    """Bound the write-ahead log. Raises `HistoryError` where a reader keeps it from being emptied.
+    """Bound the write-ahead log. Raises `HistoryError` if a reader keeps it from being emptied.
 
-    SQLite appends to the log while a transaction of any reader is older than what is in it.
+    SQLite appends to the log while a reader's transaction is older than the log's content.
     """
     if _log_bytes(path) <= MOST_LOG_BYTES:
         return
@@ -210,7 +214,7 @@ def _log_bytes(path: pathlib.Path) -> int:
 
 
 def identity(path: pathlib.Path) -> tuple[int, int] | None:
-    """Return what identifies a file among those at the same path; None when there is none."""
+    """Return device and inode of the file at a path; None without a file."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -219,7 +223,7 @@ def identity(path: pathlib.Path) -> tuple[int, int] | None:
 
 
 def set_aside(path: pathlib.Path, why: str = "corrupt") -> pathlib.Path:
-    """Rename a history that cannot be used, its side files too, and return where it is now."""
+    """Rename an unusable history and its side files; return the history's new path."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     target = path.with_name(f"{path.name}.{why}-{stamp}")
     number = 1

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one agent of a state directory: its lock, and what it says of itself in the locked file.
+"""The single agent of a state directory: its lock, and its heartbeat in the locked file.
 
-Whether an agent runs is asked of the lock, which the kernel takes from a process that died. What
-it does lies in the same file: one page, reserved when the lock is taken and written in place, so a
-full disk does not silence it (but where the file system copies on write, as btrfs does). Times are
-on the kernel's monotonic clock, together with the boot they belong to: steps of the clock change
-no age.
+The lock shows whether an agent runs: the kernel releases the lock of a process that died. The same
+file has the agent's activity: one page, reserved with the lock and written in place. A full disk
+therefore does not stop the heartbeat (except on file systems that copy on write, such as btrfs).
+Times are on the kernel's monotonic clock, together with the id of the boot: steps of the wall clock
+change no age.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from iat_nova.common.owned_folder import OwnedFolder
 
 SIZE = readers.HEARTBEAT.most_bytes  # one page: written by one call
 TEXT_MAX = untrusted.MOST_TEXT  # characters, each at most six bytes of JSON
-STALE_INTERVALS = 5  # an agent that missed so many of its intervals is stalled
+STALE_INTERVALS = 5  # an agent is stalled after this many missed intervals
 STALE_LEAST_S = 5.0
-_BLANK = b"\0 \t\r\n"  # of a page that was reserved and not written yet
-_READS = 3  # a reader may meet the writer in the middle of a page
+_BLANK = b"\0 \t\r\n"  # of a page that is reserved and not written yet
+_READS = 3  # a read may meet a half-written page
 _PID_MOST = 1 << 22  # proc(5): kernel.pid_max
 _FLOCK = "hhqqi4x"  # struct flock of fcntl(2): type, whence, start, length, process
 
@@ -45,7 +45,7 @@ class StateError(Exception):
 
 
 class Phase(enum.StrEnum):
-    """What an agent says that it does."""
+    """The phase that an agent reports."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -55,36 +55,36 @@ class Phase(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """What is known of the agent of a state directory."""
+    """The state of a state directory's agent, as seen from outside."""
 
     RUNNING = "running"
-    STARTING = "starting"  # it holds the lock and has had no iteration yet
-    STALLED = "stalled"  # it holds the lock and its iterations are overdue
+    STARTING = "starting"  # holds the lock, before the first iteration
+    STALLED = "stalled"  # holds the lock, and its iterations are overdue
     STOPPING = "stopping"
     STOPPED = "stopped"
-    FAILED = "failed"  # it ended by an error, and said so
-    UNCLEAN = "unclean"  # the lock is free and nobody said that it stopped
+    FAILED = "failed"  # ended by an error, and reported the error
+    UNCLEAN = "unclean"  # the lock is free and no end was reported
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Beat:
-    """What an agent last said. Times in seconds on the monotonic clock of boot `boot_id`."""
+    """An agent's last report. Times in seconds on the monotonic clock of boot `boot_id`."""
 
     pid: int
     boot_id: str
     phase: str
     since_s: float  # when the phase began
-    at_s: float  # when it last said so
+    at_s: float  # when the agent last reported
     interval_s: float = 0.0
-    text: str = ""  # starting: what it waits for; running: why nothing is recorded; failed: why
+    text: str = ""  # starting: awaited part; running: why nothing is recorded; failed: error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentNow:
-    """The agent as it is. `age_s`: since its last iteration, or since it began to start or stop.
+    """The agent's present state. `age_s`: since its last iteration, or its start or stop began.
 
-    None where that is not known. `text`: what it waits for, why it records nothing, or why it
-    failed.
+    None where the age is not known. `text`: the awaited part, the reason for recording nothing, or
+    the error.
     """
 
     state: State
@@ -100,18 +100,18 @@ class AgentNow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Living:
-    """A process, and a descriptor that stands for that process and for no later one."""
+    """A process, and a descriptor for this process that no later process can take over."""
 
     pid: int
     pidfd: int
 
 
 class NoAgent(Exception):
-    """No process is seen that holds the lock; the text, if any, says why."""
+    """No process is seen to hold the lock; the text, if any, gives the reason."""
 
 
 def boot_id() -> str:
-    """Return what distinguishes this boot from any other (proc(5)); empty where there is none."""
+    """Return the id of this boot (proc(5)); empty where the kernel has none."""
     try:
         return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -119,10 +119,10 @@ def boot_id() -> str:
 
 
 class Heartbeat:
-    """Says what the agent does, for `look`; says nothing without a file.
+    """Reports the agent's activity, for `look`; without a lock file nothing is reported.
 
-    `problem` says why it cannot be said; None while all is well. A lock file that lost its name is
-    made and locked again.
+    `problem`: why reports cannot be written, or None. A lock file that was removed is created and
+    locked again.
     """
 
     def __init__(
@@ -134,24 +134,24 @@ class Heartbeat:
         self._beat = Beat(os.getpid(), boot_id(), "", 0.0, 0.0)
 
     def starting(self, text: str) -> None:
-        """The agent has had no iteration; `text` says what it waits for."""
+        """Report a start before the first iteration; `text` names the awaited part."""
         self._say(Phase.STARTING, text)
 
     def iteration(self, interval_s: float, problem: str | None) -> None:
-        """An iteration has ended; `problem` says why the history does not have it."""
+        """Report the end of an iteration; `problem`: why the history does not record iterations."""
         self._beat = dataclasses.replace(self._beat, interval_s=interval_s)
         self._say(Phase.RUNNING, problem or "")
 
     def stopping(self) -> None:
-        """The agent has begun to end."""
+        """Report that the agent has begun to end."""
         self._say(Phase.STOPPING)
 
     def stopped(self) -> None:
-        """The agent has ended in order."""
+        """Report an orderly end of the agent."""
         self._say(Phase.STOPPED)
 
     def failed(self, text: str) -> None:
-        """The agent has ended by an error: it did not start, or could not restore the host."""
+        """Report an end by an error: the agent did not start, or could not restore the host."""
         self._say(Phase.FAILED, text)
 
     def _say(self, phase: Phase, text: str = "") -> None:
@@ -181,7 +181,7 @@ class Heartbeat:
 def only_agent(
     lock: pathlib.Path, now: Callable[[], float] = time.monotonic
 ) -> Iterator[Heartbeat]:
-    """Be the one agent of a state directory; its folder is made where missing.
+    """Lock a state directory as its only agent; the folder is created where missing.
 
     Raises `AlreadyRunning`, and `StateError` when the folder or the file cannot be used.
     """
@@ -197,9 +197,10 @@ def only_agent(
 
 
 def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None) -> AgentNow:
-    """Return what is known of the agent that uses a lock. Raises `OSError` but for no such file.
+    """Return the state of the agent that uses a lock. Raises `OSError`, but not for a missing file.
 
-    `now_s` and `boot` are the present on the monotonic clock; by default they are asked for.
+    `now_s` and `boot` are the present time and boot of the monotonic clock; defaults are the
+    kernel's.
     """
     try:
         descriptor = OwnedFolder(lock.parent).open(lock.name)
@@ -218,17 +219,17 @@ def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None
     if not held:
         return _gone(beat)
     if beat is None or beat.boot_id != (boot_id() if boot is None else boot):
-        return AgentNow(State.STARTING)  # it has the lock and has said nothing yet
+        return AgentNow(State.STARTING)  # the agent holds the lock and has not reported yet
     return _alive(beat, time.monotonic() if now_s is None else now_s)
 
 
 @contextlib.contextmanager
 def living(lock: pathlib.Path, proc: pathlib.Path = pathlib.Path("/proc")) -> Iterator[Living]:
-    """Yield the process that holds an agent's lock: root by the kernel's word (proc(5), fdinfo).
+    """Yield the process that holds an agent's lock, as reported by the kernel (proc(5), fdinfo).
 
-    A user who may not ask the kernel is given the process that the locked file names, where it is
-    one of the folder's owner, whom the file is from. Raises `NoAgent` where no process is seen, and
-    `OSError`.
+    A user without the right to see fdinfo gets the process that the locked file names. This process
+    must run as the owner of the folder, who wrote the file. Raises `NoAgent` if no process is seen,
+    and `OSError`.
     """
     folder = OwnedFolder(lock.parent)
     try:
@@ -254,7 +255,7 @@ def living(lock: pathlib.Path, proc: pathlib.Path = pathlib.Path("/proc")) -> It
         except PermissionError:
             owner = os.stat(lock.parent).st_uid
             holds = os.geteuid() != 0 and _held(descriptor) and _user(process) == owner
-        except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+        except (FileNotFoundError, ProcessLookupError):  # ended meanwhile
             holds = False
         if not holds:
             raise NoAgent
@@ -262,13 +263,13 @@ def living(lock: pathlib.Path, proc: pathlib.Path = pathlib.Path("/proc")) -> It
 
 
 def _has_locked(process: pathlib.Path, file: os.stat_result) -> bool:
-    """Return whether a process has a file open, locked as an agent locks it (proc(5), fdinfo).
+    """Return whether a process has a file open with an agent's lock (proc(5), fdinfo).
 
-    The open file is compared, not the device and inode that fdinfo shows: on overlayfs and btrfs
-    these are not the numbers of stat(2).
+    The open file is compared, not the device and inode in fdinfo: on overlayfs and btrfs these
+    differ from stat(2).
     """
     for name in os.listdir(process / "fd"):
-        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
             found = os.stat(process / "fd" / name)
             if (found.st_dev, found.st_ino) == (file.st_dev, file.st_ino):
                 lines = (process / "fdinfo" / name).read_text(encoding="ascii").splitlines()
@@ -278,7 +279,7 @@ def _has_locked(process: pathlib.Path, file: os.stat_result) -> bool:
 
 
 def _user(process: pathlib.Path) -> int | None:
-    """Return the real user of a process (proc(5), status); None where it has ended."""
+    """Return the real user of a process (proc(5), status); None after its end."""
     try:
         lines = (process / "status").read_text(encoding="utf-8", errors="replace").splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -287,7 +288,7 @@ def _user(process: pathlib.Path) -> int | None:
 
 
 def _gone(beat: Beat | None) -> AgentNow:
-    """Return how an agent ended."""
+    """Return the state of an agent that has ended."""
     if beat is None:
         return AgentNow(State.STOPPED)
     if beat.phase == Phase.FAILED:
@@ -296,10 +297,10 @@ def _gone(beat: Beat | None) -> AgentNow:
 
 
 def _alive(beat: Beat, now_s: float) -> AgentNow:
-    """Return what a living agent does."""
+    """Return the state of a running agent."""
     if beat.phase in (Phase.STARTING, Phase.STOPPING):
         return AgentNow(State(beat.phase), beat.pid, max(0.0, now_s - beat.since_s), beat.text)
-    if beat.phase in (Phase.STOPPED, Phase.FAILED):  # all but gone, or the next one's first moment
+    if beat.phase in (Phase.STOPPED, Phase.FAILED):  # about to end, or just begun
         return AgentNow(State.STOPPING, beat.pid, max(0.0, now_s - beat.since_s))
     age_s = max(0.0, now_s - beat.at_s)
     overdue = age_s > max(STALE_LEAST_S, STALE_INTERVALS * beat.interval_s)
@@ -322,14 +323,17 @@ class _AgentLock:
             raise StateError(text) from error
 
     def keep(self) -> None:
-        """Make and lock the file again where it is not at its path any more. Raises `OSError`."""
+        """Create and lock the file again if it is no longer at its path.
+
+        Raises `AlreadyRunning` and `OSError`.
+        """
         if not self._folder.holds(self._path.name, self.descriptor):
             descriptor = self._locked()
             os.close(self.descriptor)
             self.descriptor = descriptor
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         os.close(self.descriptor)
 
     def _locked(self) -> int:
@@ -349,12 +353,12 @@ def _lock(descriptor: int, lock: pathlib.Path) -> None:
 
 
 def _whole_file(kind: int) -> bytes:
-    """Return a request of fcntl(2) for a lock that belongs to the open file, not the process."""
+    """Return a request of fcntl(2) for a lock of the open file, not of the process."""
     return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)
 
 
 def _held(descriptor: int) -> bool:
-    """Tell whether somebody else holds the lock; the lock is not touched."""
+    """Tell whether another open file holds the lock; the lock is not touched."""
     answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
     return bool(struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK)
 
@@ -365,14 +369,14 @@ def _page(beat: Beat) -> bytes:
 
 
 def _read(descriptor: int) -> Beat | None:
-    """Return what the agent said; None when it said nothing, or nothing that can be read."""
+    """Return the agent's last report; None for an empty or unreadable page."""
     with contextlib.suppress(untrusted.Unreadable):
         return _said(descriptor)
     return None
 
 
 def _said(descriptor: int) -> Beat | None:
-    """Return what the agent said, None when it said nothing yet. Raises `untrusted.Unreadable`."""
+    """Return the agent's last report, or None without a report. Raises `untrusted.Unreadable`."""
     why = ""
     for _ in range(_READS):
         page = os.pread(descriptor, SIZE, 0).strip(_BLANK)
@@ -391,7 +395,7 @@ def _said(descriptor: int) -> Beat | None:
 
 
 def _beat(plain: Any) -> Beat:
-    """Return what the agent said. Raises `untrusted.Unreadable`."""
+    """Return the report in a JSON value. Raises `untrusted.Unreadable`."""
     if not isinstance(plain, dict):
         raise untrusted.Unreadable("it is not an object")
     return Beat(

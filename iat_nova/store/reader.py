@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the history: beside the agent that writes it, or after it ended."""
+"""Reading the history: beside the agent that writes it, or after the agent's end."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ITERATION = (
     "SELECT id, wall_s, domain, inventory_id, settings_id, base_id, body,"
     " (SELECT body FROM state WHERE state.id = iteration.id) FROM iteration "
 )
-# Of the kept rows, without a look at the rows themselves: they may be damaged.
+# Find kept rows by the index alone, without reading the rows: rows may be damaged.
 _BY_ID = "iteration INDEXED BY iteration_kept WHERE kept"
 _BY_TIME = "iteration INDEXED BY iteration_kept_wall WHERE kept"
-_MINUTE_S = 60.0  # there is a kept row at least so often
+_MINUTE_S = 60.0  # at least one row per minute is kept
 _NEWEST = 1 << 62  # above all rows
 _AHEAD = 4096  # rows that may be newer than the newest one an index has
-_BASES = 64  # remembered
-_BEATS_S = 10.0  # a beat comes sooner
+_BASES = 64  # kept in memory
+_BEATS_S = 10.0  # a beat is written more often
 
 _Row = tuple[Any, ...]
 T = TypeVar("T")
@@ -46,9 +46,9 @@ class Recorded:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StatusNow:
-    """The agent's last word on disk, and how old it is by the wall clock.
+    """The agent's last status on disk, and its age by the wall clock.
 
-    It says nothing of whether the agent runs: that is `iat_nova.store.heartbeat`'s.
+    The status does not show whether the agent runs; `iat_nova.store.heartbeat` does.
     """
 
     status: Status
@@ -56,12 +56,12 @@ class StatusNow:
 
 
 class HistoryReader:
-    """A read-only view of a history, for one question or a few: open it anew for the next one.
+    """A read-only view of a history, for one or a few queries; open a new reader for later queries.
 
-    Raises `history_db.NoHistory` when there is none, `history_db.HistoryError` when it cannot
-    be read; methods raise `history_db.HistoryError` where nothing can be found for damage.
-    A record that is damaged, or of another version, is left out as if it had not been made;
-    `damage` says so.
+    Raises `database.NoHistory` without a history, `database.HistoryError` for an unreadable
+    history. Methods raise `database.HistoryError` if damage leaves no answer. A record that is
+    damaged, or of another version, is left out as if never written; `damage` reports left-out
+    records.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -77,12 +77,12 @@ class HistoryReader:
         self.close()
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the database."""
         self._connection.close()
 
     @property
     def damage(self) -> str | None:
-        """What had to be left out of the answers so far; None: nothing."""
+        """Message about records that were left out of answers so far, or None."""
         if not self._unreadable:
             return None
         (table, row), why = next(iter(self._unreadable.items()))
@@ -105,9 +105,9 @@ class HistoryReader:
         return self._one("domain = ?", domain)
 
     def at(self, wall_s: float, domain: int | None = None) -> Recorded | None:
-        """Return the iteration that was in force at a moment: the last one not after it.
+        """Return the iteration in force at a time: the last iteration not after this time.
 
-        Of those that are there: `thinned_after` says how many after it are not.
+        Only stored iterations count: `thinned_after` returns how many later iterations are missing.
         """
         found: list[Recorded] = []
         for one in self.domains() if domain is None else (domain,):
@@ -121,20 +121,20 @@ class HistoryReader:
                 where = "domain = ? AND id >= ? AND id < ? AND wall_s <= ?"
                 values = (one, first, self._next_kept(one, first), wall_s)
                 in_force = self._one(where, *values, order="wall_s DESC, id DESC")
-                if in_force is None:  # damaged: the one before stands for it
+                if in_force is None:  # damaged: use the iteration before
                     where, order = "domain = ? AND wall_s <= ? AND id < ?", "id DESC"
                     in_force = self._one(where, one, wall_s, first, order=order)
                 found += [in_force] if in_force is not None else []
         return max(found, key=lambda one: (one.iteration.wall_s, one.row), default=None)
 
     def numbered(self, number: int, domain: int | None = None) -> Recorded | None:
-        """Return the newest iteration with this number (numbers begin anew with each agent)."""
+        """Return the newest iteration with this number (numbers start again with each agent)."""
         return self._one("number = ? AND (? IS NULL OR domain = ?)", number, domain, domain)
 
     def around(self, number: int, domain: int | None = None) -> tuple[Recorded, Recorded] | None:
-        """Return the kept iterations between which one with this number was thinned out.
+        """Return the kept iterations around a number that was thinned out, or None.
 
-        None where none was. Newest first, as `numbered`.
+        The newest match counts, as in `numbered`.
         """
         for (row,) in self._rows(
             "SELECT id FROM (SELECT id, domain, number, lead(number) OVER (PARTITION BY domain"
@@ -149,19 +149,19 @@ class HistoryReader:
         return None
 
     def before(self, recorded: Recorded) -> Recorded | None:
-        """Return the iteration of the same domain before the given one."""
+        """Return the iteration of the same domain before the given iteration."""
         return self._one("domain = ? AND id < ?", recorded.iteration.domain, recorded.row)
 
     def next(self, recorded: Recorded) -> Recorded | None:
-        """Return the iteration of the same domain after the given one."""
+        """Return the iteration of the same domain after the given iteration."""
         where = "domain = ? AND id > ?"
         return self._one(where, recorded.iteration.domain, recorded.row, order="id")
 
     def thinned_after(self, recorded: Recorded) -> int:
-        """Return how many iterations between this one and the next are not there any more.
+        """Return how many iterations are missing between this iteration and the next.
 
-        They did nothing, unless they were lost while the file could not be written: then an event
-        says so.
+        Missing iterations did nothing, unless the file could not be written: then an event reports
+        the loss.
         """
         following = self.next(recorded)
         if following is None:
@@ -170,7 +170,7 @@ class HistoryReader:
         return max(0, numbers[1] - numbers[0] - 1)
 
     def whole_since(self) -> float | None:
-        """Return from when on every iteration is there; None where none was thinned out."""
+        """Return the time since which every iteration is stored; None if none was thinned out."""
         query = "SELECT wall_s FROM iteration WHERE NOT kept ORDER BY id LIMIT 1"
         try:
             rows, span = self._rows(query), self.span()
@@ -185,7 +185,8 @@ class HistoryReader:
     ) -> Iterator[Recorded]:
         """Yield a domain's iterations of a period (wall clock), oldest first.
 
-        With `at_most`, about that many, spread evenly over the time in which there are any.
+        With `at_most`, about this number, spread evenly over the part of the period with
+        iterations.
         """
         where, window = self._window(begin_s, end_s, domain)
         chosen, values = where, window
@@ -216,17 +217,17 @@ class HistoryReader:
         begin_s: float = float("-inf"),
         end_s: float = float("inf"),
     ) -> list[Recorded]:
-        """Return the newest iterations that did something, newest first."""
+        """Return the newest iterations with an action, newest first."""
         where = "eventful AND (? IS NULL OR domain = ?) AND wall_s >= ? AND wall_s <= ?"
         return self._newest(limit, where, domain, domain, begin_s, end_s)
 
     def next_decision(self, domain: int, wall_s: float) -> Recorded | None:
-        """Return the first iteration after a moment that did something; None: there is none."""
+        """Return the first iteration with an action after a time, or None."""
         where = "eventful AND domain = ? AND wall_s > ?"
         return self._one(where, domain, wall_s, order="wall_s, id")
 
     def count(self, domain: int, begin_s: float, end_s: float) -> tuple[int, int]:
-        """Return how many iterations of a period are there, and how many did something."""
+        """Return the number of stored iterations of a period, and how many had an action."""
         where, window = self._window(begin_s, end_s, domain)
         try:
             ((total, eventful),) = self._rows(
@@ -250,32 +251,32 @@ class HistoryReader:
         return [event for row in rows if (event := _event(*row)) is not None]
 
     def inventory(self, row: int) -> Inventory | None:
-        """Return an inventory by the id an iteration refers to."""
+        """Return an inventory by the id that an iteration refers to."""
         return self._body("inventory", row, Inventory)
 
     def inventories(self) -> Iterator[Inventory]:
-        """Yield the pictures of the host, the newest first."""
+        """Yield the stored inventories of the host, newest first."""
         for (row,) in self._rows("SELECT id FROM inventory ORDER BY id DESC"):
             if (found := self.inventory(row)) is not None:
                 yield found
 
     def latest_inventory(self) -> Inventory | None:
-        """Return the newest picture of the host."""
+        """Return the newest inventory of the host."""
         return next(self.inventories(), None)
 
     def settings(self, recorded: Recorded) -> Settings | None:
-        """Return what was in force when an iteration was decided."""
+        """Return the settings in force when an iteration was decided."""
         if recorded.settings_id is None:
             return None
         return self._body("settings", recorded.settings_id, Settings)
 
     def status(self) -> StatusNow | None:
-        """Return what the agent last said of itself; None when it never said anything."""
+        """Return the agent's last status; None if no status was ever written."""
         said = self._body("status", 1, Status)
         if said is None:
             return None
         ((written_s,),) = self._rows("SELECT CAST(written_s AS REAL) FROM beat")
-        # Between two beats the newest iteration has the time, where its clock is the host's.
+        # Between two beats the newest iteration gives the time, if the loop's clock is the host's.
         for (wall_s,) in self._rows("SELECT wall_s FROM iteration ORDER BY id DESC LIMIT 1"):
             if isinstance(wall_s, float) and written_s < wall_s <= written_s + _BEATS_S:
                 written_s = wall_s
@@ -292,7 +293,7 @@ class HistoryReader:
         return first, max(last, *newest) if newest else last
 
     def _next_kept(self, domain: int, row: int) -> int:
-        """Return the kept row of a domain after a row, or one above all."""
+        """Return the next kept row of a domain after a row, or a number above all rows."""
         query = f"SELECT min(id) FROM {_BY_ID} AND domain = ? AND id > ?"
         ((found,),) = self._rows(query, domain, row)
         return _NEWEST if found is None else found
@@ -300,7 +301,8 @@ class HistoryReader:
     def _window(self, begin_s: float, end_s: float, domain: int) -> tuple[str, tuple[object, ...]]:
         """Return the condition for a domain's iterations of a period, and its values.
 
-        Only kept rows are in an index, at least one a minute: it bounds the rows that may be meant.
+        Only kept rows are in an index, at least one per minute: the kept rows around the period
+        limit the rows to search.
         """
         ((first, last),) = self._rows(
             f"SELECT min(id), max(id) FROM {_BY_TIME} AND domain = ? AND wall_s >= ?"
@@ -312,7 +314,7 @@ class HistoryReader:
         return where, (domain, *rows, begin_s, end_s)
 
     def _body(self, table: str, row: int, kind: type[T]) -> T | None:
-        """Return what a row of a table holds; None where there is none, or it is left out."""
+        """Return the value in a table's row; None if missing, or left out for damage."""
         try:
             for (body,) in self._rows(f"SELECT body FROM {table} WHERE id = ?", row):
                 plain = None if body is None else records.unpack(body)
@@ -342,9 +344,9 @@ class HistoryReader:
             wanted *= 2
 
     def _salvage(self, where: str, values: Sequence[object]) -> Iterator[_Row]:
-        """Yield the rows of iterations that can be read beside damage, newest first.
+        """Yield the readable rows of iterations around damage, newest first.
 
-        What cannot be read at once is read in halves.
+        A range of rows that cannot be read is split into halves.
         """
         ((last,),) = self._rows(f"SELECT max(id) FROM {_BY_ID}")
         pending = [] if last is None else [(0, last + _AHEAD)]
@@ -379,7 +381,7 @@ class HistoryReader:
         return Recorded(number, iteration, settings_id)
 
     def _base(self, row: int) -> tuple[bytes, bytes]:
-        """Return the texts by which iterations are compressed. Raises `RecordError`."""
+        """Return the dictionaries that compress iterations. Raises `RecordError`."""
         if row not in self._bases:
             if len(self._bases) >= _BASES:
                 self._bases.clear()
@@ -402,7 +404,7 @@ class HistoryReader:
 
 
 def _event(wall_s: object, severity: object, said: object) -> Event | None:
-    """Make an event of a row, None of a damaged one. Earlier versions stored sentences as text."""
+    """Make an event from a row, None for a damaged row. Earlier versions stored sentences."""
     if not isinstance(wall_s, float) or not isinstance(severity, str) or not 0 <= wall_s <= LAST_S:
         return None
     if isinstance(said, str):
@@ -417,4 +419,4 @@ def _event(wall_s: object, severity: object, said: object) -> Event | None:
 
 
 class _Damaged(db.HistoryError):
-    """A page of the file that the answer needs is damaged; others may not be."""
+    """A damaged page of the file is needed for the answer; other pages may be intact."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the history keeps, as values, and how those become text and values again.
+"""The content of the history as values, and the conversion to text and back.
 
-Everything is written as JSON so that a history can be read without this program. Floating-point
-numbers keep every bit and mappings keep their order: a decision computed anew from what was read
-back is equal to the recorded one. Most of an iteration are rates, and these are counts over the
-measured interval: where the count gives the rate again, bit by bit, it is written, being shorter.
+All records are JSON, so that a history can be read without this program. Floating-point numbers
+keep every bit and mappings keep their order: a replayed decision is equal to the recorded decision.
+Most of an iteration are rates, which are counts over the measured interval. If the count gives the
+rate again bit by bit, the count is stored, because it is shorter.
 """
 
 from __future__ import annotations
@@ -48,40 +48,39 @@ WINDOW = 32768  # bytes; zlib looks back no farther
 
 
 class RecordError(Exception):
-    """A stored record does not have the form this version reads."""
+    """A stored record has another form than this version reads."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Iteration:
-    """One iteration of one cache domain: all that went in and all that came out.
+    """One iteration of one cache domain: all inputs and all results.
 
-    `state` is the strategy's memory *before* the step, so that the step can be repeated; it is read
-    back as plain JSON types, of which `replay` makes the strategy's own type. `follows`: it is what
-    the step of the domain's iteration before has returned, so that it need not be written; read
-    back, it was not written, and `state` is None. `layout_before` is
-    where the ways lay while it was measured; None where that is not known. `former` names by id
-    those the decision is about who are not in its inventory any more.
-    `effective` holds the masks read back from the machine by tenant id, and by ``ddio``; None
-    when nothing was written (observing only, paused). `timings_us` names the loop's phases.
+    `state` is the strategy's memory *before* the step, so that the step can be repeated. A reader
+    gets plain JSON types, from which `replay` makes the strategy's own type. `follows`: the state
+    is the result of the domain's previous iteration and need not be stored; a reader then gets
+    None. `layout_before`: the layout during the measurement, None where not known. `former`: names
+    by id of tenants that the decision concerns and that have left the inventory. `effective`: masks
+    read back from the machine by tenant id, and by ``ddio``; None when nothing was written
+    (observing only, paused). `timings_us`: durations of the loop's phases.
     """
 
     at_s: float  # on the loop's clock
     wall_s: float  # since 1970
     domain: int
-    inventory_id: int  # what `History.inventory` returned; a row's id when read back
+    inventory_id: int  # return value of `History.inventory`; for a reader a row's id
     state: Any
     sample: Sample
     decision: Decision
     effective: Mapping[str, WayMask] | None = None
     timings_us: Mapping[str, float] = dataclasses.field(default_factory=dict)
     layout_before: Layout | None = None
-    state_lost: str | None = None  # why the state could not be recorded; the rest is there
+    state_lost: str | None = None  # why the state could not be recorded; the rest is recorded
     former: Mapping[str, str] = dataclasses.field(default_factory=dict)
     follows: bool = False
 
     @property
     def eventful(self) -> bool:
-        """Whether the decision did something, as opposed to letting everything be."""
+        """Whether the decision had an action, a rule or a change of phase."""
         decision = self.decision
         rule = decision.rule is not None or decision.phase != decision.phase_before
         return rule or self.about_ways
@@ -94,7 +93,7 @@ class Iteration:
 
     @property
     def coerced(self) -> Mapping[str, tuple[WayMask, WayMask]]:
-        """Where the machine made something else of a mask: (decided, read back) by subject."""
+        """Masks that the machine changed: (decided, read back) by subject."""
         layout = self.decision.layout
         pairs = {
             subject: (layout.ddio if subject == DDIO else layout.mask_of(subject), mask)
@@ -109,9 +108,9 @@ class Iteration:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShadowDomain:
-    """Where the shadow strategy would have the ways, and how many masks it would have moved.
+    """The shadow strategy's layout, and the number of masks that it would have changed.
 
-    `moved_meanwhile`: those that the strategy in force moved in the same time.
+    `moved_meanwhile`: the number of masks changed by the strategy in force in the same time.
     """
 
     layout: Layout
@@ -121,9 +120,9 @@ class ShadowDomain:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shadow:
-    """What a second strategy would have done since a time of the wall clock, by cache domain.
+    """Decisions of a second strategy since a time of the wall clock, by cache domain.
 
-    `policy` names the file by which it decides; None: the policy in force.
+    `policy` names the policy file of the second strategy; None: the policy in force.
     """
 
     strategy: str
@@ -134,10 +133,10 @@ class Shadow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placement:
-    """What provider.yaml offers Placement, and what it would offer if it were written now.
+    """The offer of provider.yaml to Placement, and the offer that would be written now.
 
-    Ways are those for new guests: none of what is withdrawn. `offered_ways` is None where no file
-    speaks of ours, or it cannot be read; then no traits are known either.
+    Ways are those for new guests, without withdrawn ways. `offered_ways` is None if no file has
+    iat-nova's inventory, or if the file cannot be read; then the traits are unknown too.
     """
 
     able_ways: int
@@ -148,7 +147,7 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Status:
-    """What the agent says of itself. The latest one counts."""
+    """The agent's status. Only the latest counts."""
 
     mode: str  # enforce or observe
     pid: int
@@ -160,25 +159,25 @@ class Status:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the strategy
     phases: tuple[str, ...] = ()  # that the strategy declares
     rules: tuple[Rule, ...] = ()
-    reasons: tuple[Reason, ...] = ()  # why it only observes
+    reasons: tuple[Reason, ...] = ()  # why the agent only observes
     paused_until_s: float | None = None  # wall clock; infinite: until resumed; None: not paused
     paused_reason: str | None = None
     holds: tuple[Hold, ...] = ()  # in force
     shadow: Shadow | None = None
     placement: Placement | None = None  # None: not compared yet
     policy: str = ""  # in force, every default written out
-    policy_source: str = ""  # its file, or what the default policy is called; empty: not known
-    policy_reads: int = 0  # since the start, as somebody asked; refused ones count
-    problems: tuple[Reason, ...] = ()  # what is wrong while the loop goes on
+    policy_source: str = ""  # file, or name of the default policy; empty: not known
+    policy_reads: int = 0  # reloads on request since the start, refused reloads included
+    problems: tuple[Reason, ...] = ()  # problems while the loop goes on
     notices: tuple[Reason, ...] = ()  # expected states of the host: CPUs offline
     last_error: Message | None = None
-    stopped: bool = False  # it said that it stopped
-    adopted_s: float | None = None  # wall clock, since when it goes on from the agent before
-    handed_over_s: float | None = None  # wall clock, when it left the masks to the next agent
+    stopped: bool = False  # the agent reported its end
+    adopted_s: float | None = None  # wall clock, when it took over from another agent
+    handed_over_s: float | None = None  # wall clock, when the next agent took the masks
 
     @property
     def settings(self) -> Settings:
-        """What decisions depend on, besides their inputs."""
+        """The settings that decisions depend on, besides their inputs."""
         return Settings(self.strategy, self.parameters, self.options)
 
 
@@ -193,10 +192,11 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inventory:
-    """One full picture of the host and what the policy made of it, by domain id.
+    """A complete inventory of the host with the policy's classification, by domain id.
 
-    `reasons` tell why each tenant, and each member of the pool, is in its class, by their ids.
-    What changes by itself (`Facts.lasting`) is of `wall_s`; all else was so before, too.
+    `reasons`: why each tenant, and each member of the pool, is in its class, by id. Values that
+    change by themselves (`Facts.lasting`) are of `wall_s`; all other values were the same before,
+    too.
     """
 
     wall_s: float
@@ -207,7 +207,7 @@ class Inventory:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """Something to tell that is not a decision: a degraded source, a refused write, a reload."""
+    """A message beside decisions: a degraded source, a refused write, a reload."""
 
     wall_s: float
     severity: str  # info, warning or error
@@ -238,8 +238,8 @@ def _plain(value: Value) -> Any:
 def _message(plain: Any, depth: int = MOST_DEPTH) -> Message:
     """Make a message from JSON types. Versions before messages had codes stored sentences.
 
-    Raises `ValueError` for messages nested more than `depth` levels deep: all that reads a message
-    later is recursive.
+    Raises `ValueError` for messages nested more than `depth` levels deep: all later uses of a
+    message are recursive.
     """
     if depth == 0:
         raise ValueError(f"messages are nested more than {MOST_DEPTH} levels deep")
@@ -272,7 +272,7 @@ def _text(plain: Any) -> str:
     return str(plain)
 
 
-# What values of other forms, or beyond the ranges of ours, make constructors raise.
+# Errors of constructors for values of other forms, or beyond our ranges.
 _OTHER_FORMS = (
     cattrs.BaseValidationError,
     ArithmeticError,
@@ -285,7 +285,7 @@ _OTHER_FORMS = (
 
 
 def unstructure(value: object) -> Any:
-    """Turn a value of the model into plain JSON types."""
+    """Convert a value of the model to plain JSON types."""
     return _converter().unstructure(value)
 
 
@@ -307,7 +307,7 @@ def pack(plain: Any) -> bytes:
 
 
 def unpack(blob: bytes) -> Any:
-    """Return what `pack` was given. Raises `RecordError`."""
+    """Return the value passed to `pack`. Raises `RecordError`."""
     return parse(expand(blob))
 
 
@@ -317,7 +317,7 @@ def text(plain: Any) -> bytes:
 
 
 def parse(written: bytes) -> Any:
-    """Return what `text` was given. Raises `RecordError`."""
+    """Return the value passed to `text`. Raises `RecordError`."""
     try:
         return json.loads(written)
     except (ValueError, RecursionError) as error:
@@ -325,14 +325,14 @@ def parse(written: bytes) -> Any:
 
 
 def squeeze(written: bytes, base: bytes = b"") -> bytes:
-    """Compress a text; the more of it is in `base` the shorter it becomes."""
-    # Filtered: most of it are digits that do not recur, which short matches only lengthen (10 %).
+    """Compress a text; the more of the text occurs in `base`, the shorter the result."""
+    # Filtered: most of the text are digits without repetition; short matches would add 10 %.
     packer = zlib.compressobj(LEVEL, strategy=zlib.Z_FILTERED, zdict=base[-WINDOW:])
     return packer.compress(written) + packer.flush()
 
 
 def expand(blob: bytes, base: bytes = b"") -> bytes:
-    """Return what `squeeze` was given, with the same base. Raises `RecordError`."""
+    """Return the text passed to `squeeze`, with the same base. Raises `RecordError`."""
     try:
         unpacker = zlib.decompressobj(zdict=base[-WINDOW:]) if base else zlib.decompressobj()
         written = unpacker.decompress(blob, MOST_BYTES)
@@ -347,9 +347,9 @@ def expand(blob: bytes, base: bytes = b"") -> bytes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Packed:
-    """An iteration as text: what was seen and decided, and the state; neither has a column.
+    """An iteration as text: observations with decision, and the state. Neither has a column.
 
-    `lost`: what could not be recorded, and the error of each.
+    `lost`: the parts that could not be recorded, and the error of each.
     """
 
     seen: bytes | None  # None: not even the decision can be recorded
@@ -358,10 +358,10 @@ class Packed:
 
 
 def pack_iteration(iteration: Iteration, *, whole: bool) -> Packed:
-    """Return an iteration as text, its state too if it is asked for (`whole`) and can be.
+    """Return an iteration as text; with `whole` also its state, if the state can be packed.
 
-    The boundary beyond which nothing of a strategy ends the history: its state may be anything,
-    and packing it may raise anything.
+    This is the boundary for errors of a strategy: its state may be of any type, and packing may
+    raise any error. The history continues.
     """
     lost: dict[Message, Exception] = {}
     state = None
@@ -379,7 +379,7 @@ def pack_iteration(iteration: Iteration, *, whole: bool) -> Packed:
 
 
 def _seen(iteration: Iteration) -> dict[str, Any]:
-    """Return all that has no column of its own, but for the state, in plain JSON types."""
+    """Return everything without a column of its own, except the state, in plain JSON types."""
     seen: dict[str, Any] = {
         "at_s": iteration.at_s,
         "sample": _counted(iteration.sample),
@@ -429,8 +429,8 @@ def unpack_iteration(
 # A sample as it is written: a tenant's rates are a list in the order of their fields, up to the
 # last one that is known. A whole number stands for a count over the interval.
 _RATES = tuple(field.name for field in dataclasses.fields(Rates))
-_LEVELS = ("occupancy_bytes",)  # no rate
-_MEASURED = ("domain", "taken_at_s", "interval_s", "tenants")  # all others are rates
+_LEVELS = ("occupancy_bytes",)  # not a rate
+_MEASURED = ("domain", "taken_at_s", "interval_s", "tenants")  # all other fields are rates
 
 
 def _counted(sample: Sample) -> dict[str, Any]:
@@ -458,7 +458,7 @@ def _listed(rates: Rates, interval_s: float) -> list[Any]:
 
 
 def _count(rate: float | None, interval_s: float) -> float | int | None:
-    """Return the count whose rate this is; the rate itself where none gives it bit by bit."""
+    """Return the count of a rate; the rate itself if no count gives it bit by bit."""
     if rate is None or not interval_s or not math.isfinite(rate):
         return rate
     count = round(rate * interval_s)
@@ -466,7 +466,7 @@ def _count(rate: float | None, interval_s: float) -> float | int | None:
 
 
 def _sample(plain: Any) -> Sample:
-    """Make a sample of what `_counted` returned. Raises `RecordError`, or as other forms do."""
+    """Make a sample from `_counted`'s result. Raises `RecordError`, or errors of other forms."""
     per_s = 1.0 / plain["interval_s"] if plain["interval_s"] else 0.0
 
     def rate(value: Any) -> Any:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deciding a recorded iteration once more: its state, inventory and sample give its decision.
+"""Replay of recorded iterations: state, inventory and sample give the decision.
 
-Not every iteration's state is written. What a strategy returns depends on nothing else, so that of
-the others comes from deciding those before them once more, from the last one whose state is there;
-there is one a minute, and each that did something has its own.
+Not every iteration's state is stored. A strategy's result depends on nothing else, so a missing
+state comes from a replay of earlier iterations, from the last stored state on. A state is stored
+once a minute, and for each iteration with an action.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from iat_nova.strategies import registry
 
 
 class ReplayError(Exception):
-    """An iteration cannot be decided once more; the text says why."""
+    """An iteration cannot be replayed; the text says why."""
 
 
 class Replay:
-    """Decides the iterations of a history once more, each from its own state.
+    """Replays the iterations of a history, each from its own state.
 
-    What it returns is equal to the recorded decision when history and strategy are both intact. It
-    remembers how far it has come in each cache domain: one after another they cost a step each.
+    The result equals the recorded decision if history and strategy are both intact. A replay
+    remembers its position in each cache domain: consecutive iterations cost one step each.
     """
 
     def __init__(self, reader: HistoryReader) -> None:
@@ -37,7 +37,7 @@ class Replay:
         """Return an iteration with its state, as plain JSON types or of the strategy's own type.
 
         Raises `ReplayError`, `registry.StrategyError` where the strategy is not installed,
-        `records.RecordError` where its state has another form now, and what the reader raises.
+        `records.RecordError` for a state of another form, and the reader's errors.
         """
         iteration = recorded.iteration
         if not iteration.follows:
@@ -66,13 +66,13 @@ class Replay:
         return dataclasses.replace(iteration, state=state, follows=False)
 
     def decide(self, recorded: Recorded, settings: Settings | None = None) -> Decision:
-        """Return what is decided, with the settings of then or others. Raises as `whole`."""
+        """Return the replayed decision, with recorded or given settings. Raises as `whole`."""
         iteration = self.whole(recorded)
         inventory, known = self._context(recorded)
         return _step(iteration, inventory, settings or known)[1]
 
     def _after(self, recorded: Recorded, whole: Iteration) -> Any:
-        """Return the state after an iteration, which must come out as it was recorded."""
+        """Return the state after an iteration; raise `ReplayError` if the decision differs."""
         state, decision = _step(dataclasses.replace(whole, follows=False), *self._context(recorded))
         if with_sentences_of(whole.decision, decision) != whole.decision:
             number = whole.decision.iteration
@@ -96,9 +96,9 @@ class Replay:
 
 
 def with_sentences_of(was: Decision, now: Decision) -> Decision:
-    """Return a decision with the recorded sentences in the place of its reasons.
+    """Return a decision with recorded sentences in place of its reasons.
 
-    Versions before messages had codes recorded sentences: where the record has a sentence and the
+    Versions before messages had codes recorded sentences. If the record has a sentence and the
     replay a code, the two cannot be compared. All other reasons stay as they are.
     """
     why, steps = now.why, now.steps

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator asks of the agent for a while: a pause of everything, holds of single tenants.
+"""Requests of an operator for a limited time: a pause of all decisions, holds of tenants.
 
-Each is a small file in the state directory that a person writes and the loop reads. A file that
-cannot be read is a request too: somebody wanted something, and the reason says what is wrong and
-which command ends it.
+Each request is a small file in the state directory. An operator's command writes the file and the
+loop reads it. An unreadable file is a request too: its reason gives the error and the command that
+ends the request.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Request = TypeVar("Request", bound=Pause | Hold)
 
 
 class RequestFile(Generic[Request]):
-    """One request in a file of a folder. Reading it again costs one stat while it is the same.
+    """One request in a file of a folder. Reading an unchanged file again costs one stat.
 
     `make` turns the file's object, and the time of its last change, into the request, and raises
-    `Unreadable`; `unreadable` makes the request that stands for a file that cannot be read.
+    `Unreadable`. `unreadable` makes the request for a file that cannot be read.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RequestFile(Generic[Request]):
         self._request: Request | None = None
 
     def current(self, wall_s: float) -> Request | None:
-        """Return the request in force at a time; None when there is none or it has run out."""
+        """Return the request in force at a time; None without a request, or after its end."""
         try:
             found = self._folder.glance(self._name)
         except OSError as error:
@@ -77,7 +77,7 @@ class RequestFile(Generic[Request]):
         return request if request is not None and wall_s < request.until_s else None
 
     def write(self, request: Request) -> None:
-        """Begin a request, or replace the one there is. Raises `OSError`."""
+        """Begin a request, or replace the present request. Raises `OSError`."""
         plain = {
             key: untrusted.storable(value) if isinstance(value, str) else value
             for key, value in dataclasses.asdict(request).items()
@@ -88,9 +88,9 @@ class RequestFile(Generic[Request]):
         self._folder.replace(self._name, f"{json.dumps(plain)}\n")
 
     def clear(self) -> bool:
-        """End the request, also where another kind of file lies in its place.
+        """End the request, also where another kind of file has its name.
 
-        Return False when there is nothing. Raises `OSError`.
+        Return False if there is nothing to end. Raises `OSError`.
         """
         return _set_folder_aside(self._folder, self._name) or self._folder.remove(self._name)
 
@@ -105,7 +105,7 @@ class RequestFile(Generic[Request]):
 
 
 class PauseFile(RequestFile[Pause]):
-    """``pause.json`` in a state directory."""
+    """The file ``pause.json`` in a state directory."""
 
     def __init__(self, state_dir: str | os.PathLike[str]) -> None:
         folder = OwnedFolder(state_dir)
@@ -116,7 +116,7 @@ class PauseFile(RequestFile[Pause]):
 
 
 class Holds:
-    """The folder ``holds`` in a state directory, with a file a tenant."""
+    """The folder ``holds`` in a state directory, with one file per tenant."""
 
     def __init__(self, state_dir: str | os.PathLike[str]) -> None:
         self._above = OwnedFolder(state_dir)
@@ -134,16 +134,16 @@ class Holds:
         return holds if problem is None else (*holds, Hold("", FOLDER, 0, 0.0, reason=problem))
 
     def write(self, hold: Hold) -> None:
-        """Begin a hold, or replace the tenant's. Raises `OSError`."""
+        """Begin a hold, or replace the tenant's hold. Raises `OSError`."""
         self._folder.make()
         self._file(f"{hold.tenant}{SUFFIX}").write(hold)
 
     def clear(self, tenant: str) -> None:
-        """End a tenant's hold, if there is one. Raises `OSError`."""
+        """End a tenant's hold, if any. Raises `OSError`."""
         self._file(f"{tenant}{SUFFIX}").clear()
 
     def clear_all(self) -> None:
-        """End every hold, also those that cannot be read. Raises `OSError`."""
+        """End every hold, also unreadable holds. Raises `OSError`."""
         while names := self._names():
             for name in names:
                 self._file(name).clear()
@@ -160,7 +160,7 @@ class Holds:
             return []
 
     def _problem(self, read: int) -> str | None:
-        """Tell what keeps holds from being read that no single file stands for."""
+        """Describe a problem of the whole folder, which no single file can report."""
         there = self._above.glance(FOLDER)
         if read == MOST_HOLDS:
             why = f"only its first {MOST_HOLDS} files are read"
@@ -199,7 +199,7 @@ def _until_s(plain: Mapping[str, Any]) -> float:
 
 
 def _cut(plain: Mapping[str, Any], key: str) -> str:
-    """Return the text of a key, cut: earlier versions wrote longer ones. Raises `Unreadable`."""
+    """Return the text of a key, cut: earlier versions wrote longer texts. Raises `Unreadable`."""
     value = plain.get(key)
     return untrusted.storable(value) if isinstance(value, str) else untrusted.name(plain, key)
 
@@ -226,9 +226,9 @@ def _hold(tenant: str, plain: Mapping[str, Any], changed_s: float) -> Hold:
 
 
 def _set_folder_aside(folder: OwnedFolder, name: str) -> bool:
-    """Give a folder that lies in a file's place another name; False when there is none.
+    """Rename a folder that has the name of a file; return False if there is none.
 
-    It is not removed: it may hold what somebody wants to keep. Raises `OSError`.
+    The folder is not removed: its content may be needed. Raises `OSError`.
     """
     there = folder.status(name)
     if there is None or not stat.S_ISDIR(there.st_mode):

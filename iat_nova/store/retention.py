@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the history gives up, and when.
+"""Removal of old rows from the history.
 
-Every iteration is kept for a while; of older ones those that did something, and one a minute; the
-oldest of these go, too. Where the file would become too large it happens sooner: the oldest states
-go (what was decided stays, and cannot be decided once more), then iterations are thinned out where
-all of them take more than half of the room, down to the last hour, then the oldest go.
+Every iteration is kept for a while. Of older iterations, one per minute and all with an action are
+kept. The oldest of these are removed, too. If the file would become too large, removal starts
+earlier. First the oldest states are removed (decisions stay, and cannot be replayed). Then
+iterations are thinned out, where complete periods take more than half of the room, down to the last
+hour. At last the oldest iterations are removed.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ import sqlite3
 
 from iat_nova.common.clock import Clock
 
-AGE_PACE = 2.0  # rows go by age at most so many times faster than they came
-FRACTION = 20  # one part in so many goes when the file is too big
+AGE_PACE = 2.0  # rows are removed by age at most so many times faster than they came
+FRACTION = 20  # this part of the rows is removed when the file is too big
 LEAST_BYTES = 1 << 20
-LEAST_WHOLE_S = 3600.0  # so much is not thinned out for want of room
-FUTURE_S = 3600.0  # a row so far ahead is of a time when the clock was wrong
-SAMPLE = 512  # iterations by which the size of one is known
-ROW_BYTES = 64.0  # beside an iteration's text: columns, and what a page leaves empty
-SLACK = 1.25  # a file so many times its bound was allowed more before: it is made smaller
+LEAST_WHOLE_S = 3600.0  # not thinned out for lack of room
+FUTURE_S = 3600.0  # a row so far ahead was written while the clock was wrong
+SAMPLE = 512  # iterations that give the mean size
+ROW_BYTES = 64.0  # per iteration beside its text: columns, and unused space in pages
+SLACK = 1.25  # a file larger by this factor had a larger bound before and is compacted
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is kept: everything for `whole_s`, thinned out for `max_age_s`, in `max_bytes`."""
+    """Bounds of the history: complete for `whole_s`, thinned for `max_age_s`, in `max_bytes`."""
 
     whole_s: float
     max_age_s: float
@@ -34,11 +35,11 @@ class Bounds:
 
 
 class Retention:
-    """Gives up what is too old, then what is too much. One for each opened file.
+    """Removes rows that are too old, then rows that are too many. One object per opened file.
 
-    The time of day may be wrong for a while. So rows go by age at most twice as fast as time passes
-    on the loop's clock: a minute a year ahead costs two minutes of the oldest rows, not all of
-    them. What is left too long goes with the next looks, or by size.
+    The time of day may be wrong for a while. Rows are therefore removed by age at most twice as
+    fast as time passes on the loop's clock. A clock that is a year ahead for a minute costs two
+    minutes of the oldest rows, not all rows. Rows that stay too long are removed later, or by size.
     """
 
     def __init__(self, bounds: Bounds, clock: Clock) -> None:
@@ -47,12 +48,12 @@ class Retention:
         self._max_bytes = max(bounds.max_bytes, LEAST_BYTES)
         self._clock = clock
         self._looked_s = clock.now()
-        self._thinned = 0  # rows of iterations below this one are thinned out
+        self._thinned = 0  # rows of iterations below this row are thinned out
 
     def trim(self, connection: sqlite3.Connection, base: int | None = None) -> None:
-        """Delete, and make a file smaller that may not be so large now. Raises `sqlite3.Error`.
+        """Delete rows, and compact a file above its present bound. Raises `sqlite3.Error`.
 
-        `base` is the first one that the next rows may refer to.
+        `base`: the first row of `base` to which future rows may refer.
         """
         thinned, now_s = self._thinned, self._clock.now()
         passed_s, self._looked_s = now_s - self._looked_s, now_s
@@ -69,14 +70,14 @@ class Retention:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        # What was freed is for the next rows: the file does not grow. To give every page back at
-        # once would be written, again and again.
+        # Freed pages serve the next rows, and the file does not grow. Returning every page at once
+        # would mean repeated writes.
         size = _pragma(connection, "page_count") * _pragma(connection, "page_size")
         if size > SLACK * self._max_bytes:
             connection.execute("VACUUM")
 
     def _limit_s(self, first_s: float, age_s: float, passed_s: float) -> float:
-        """Return before when rows are too old, the oldest being of `first_s`."""
+        """Return the time before which rows are too old; `first_s` is the oldest row's time."""
         return min(self._clock.wall() - age_s, first_s + AGE_PACE * passed_s)
 
     def _forget_old(
@@ -99,7 +100,7 @@ class Retention:
             self._thin(connection, self._first_since(connection, limit_s))
 
     def _first_since(self, connection: sqlite3.Connection, wall_s: float) -> int:
-        """Return the first kept row since a time; the last one, where all are older."""
+        """Return the first kept row since a time; the last row if all are older."""
         row = connection.execute(
             "SELECT min(id) FROM iteration WHERE kept AND wall_s BETWEEN ? AND ? AND id >= ?",
             (wall_s, self._clock.wall() + FUTURE_S, self._thinned),
@@ -109,9 +110,9 @@ class Retention:
         return int(row or 0)
 
     def _thin(self, connection: sqlite3.Connection, until: int) -> None:
-        """Give up what lies between the kept rows below `until`, and what replays them.
+        """Delete the rows between kept rows below `until`, and the states for their replay.
 
-        The state of an iteration that did something stays: it can be decided once more by itself.
+        The state of an iteration with an action stays: this iteration can be replayed by itself.
         """
         if until <= self._thinned:
             return
@@ -125,7 +126,7 @@ class Retention:
         self._thinned = until
 
     def _fit(self, connection: sqlite3.Connection, base: int | None) -> None:
-        """Delete until what is used lies below the bound."""
+        """Delete rows until the used size is below the bound."""
         if _used_bytes(connection) <= self._max_bytes:
             return
         _forget_unreferenced(connection, base)
@@ -154,7 +155,7 @@ class Retention:
             _forget_unreferenced(connection, base)
 
     def _forget_states(self, connection: sqlite3.Connection) -> bool:
-        """Give up the oldest states of what is thinned out; False when there are none."""
+        """Delete the oldest states of thinned-out periods; return False if there are none."""
         (first,) = connection.execute(
             "SELECT min(id) FROM state WHERE id < ?", (self._thinned,)
         ).fetchone()
@@ -165,7 +166,7 @@ class Retention:
         return True
 
     def _whole_bytes(self, connection: sqlite3.Connection) -> float:
-        """Return about what those iterations take of which all are there."""
+        """Return the approximate size of the iterations that are not thinned out, in bytes."""
         count, mean = connection.execute(
             "SELECT max(id), avg(length(body)) FROM (SELECT id, body FROM iteration ORDER BY id"
             " DESC LIMIT ?)",
@@ -175,10 +176,10 @@ class Retention:
 
 
 def _forget_unreferenced(connection: sqlite3.Connection, base: int | None) -> None:
-    """Delete what no iteration refers to, but for the latest of it.
+    """Delete rows without a reference from an iteration, except the latest.
 
-    Iterations refer to ever newer rows: the oldest one, of bases that of each cache domain, says
-    what is still needed.
+    Iterations refer to ever newer rows. The oldest iteration gives the rows that are still needed;
+    for bases the oldest iteration of each cache domain does.
     """
     oldest = connection.execute(
         "SELECT id, inventory_id, settings_id FROM iteration ORDER BY id LIMIT 1"

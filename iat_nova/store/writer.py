@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was seen, decided and written, in SQLite: written off the hot path, read by everybody else.
+"""Writing the history to SQLite, in a thread beside the loop.
 
-The loop only appends to queues (microseconds); a thread of the standard library turns what lies
-there into rows, one transaction a batch: at once what did something, or is new; iterations that
-did nothing wait some seconds for one another (`COMMIT_S`), which is what a kill costs. The loop
-goes on with anything that befalls the file:
+The loop only appends to queues (microseconds). A thread turns the queues into rows, one transaction
+per batch. Iterations with an action and new values are written at once. Other iterations wait some
+seconds for each other (`COMMIT_S`); a kill loses them. The loop continues after any failure of the
+file:
 
-* disk full, read-only, locked, folder gone: `History.problem` says so, the queue keeps the newest
-  iterations, writing is tried again; once it works an event says how many were lost;
+* disk full, read-only, locked, folder missing: `History.problem` reports the error, the queue keeps
+  the newest iterations, and writing is retried. An event then reports how many were lost;
 * a reader keeps a transaction open, so that the write-ahead log would grow without bound: the
   same, until the reader ends;
-* damaged: the file is set aside as ``<name>.corrupt-<time>`` and a fresh one is begun;
-* removed or replaced by another program: a fresh one is begun;
-* of an older schema: it is set aside as ``<name>.schema-<number>-<time>``, a fresh one begun;
-* not ours, or of a newer schema: it is not touched and nothing is recorded.
+* damaged: the file is renamed to ``<name>.corrupt-<time>`` and a new file is begun;
+* removed or replaced by another program: a new file is begun;
+* of an older schema: the file is renamed to ``<name>.schema-<number>-<time>``, a new file begun;
+* of another program, or of a newer schema: the file is not touched and nothing is recorded.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ LOG = logging.getLogger("iat_nova")
 
 QUEUE_ITERATIONS = 2048  # about 20 MB with 16 tenants, reached only when the disk refuses
 QUEUE_EVENTS = 1024
-BATCH = 256  # iterations a transaction
+BATCH = 256  # iterations per transaction
 RETRY_S = 5.0
-TRIM_EVERY = 512  # iterations between two looks at age and size
-COMMIT_S = 4.0  # on the loop's clock, that iterations which did nothing wait for one another
-BEAT_S = 5.0  # real seconds after which it is noted that the agent lives, if only quiet rows come
-PICTURE = 8  # iterations that a picture of the host counts for there
-MINUTE_S = 60.0  # an iteration in so many seconds is kept, also where it did nothing
-BASE_EVERY = 2048  # iterations of a cache domain that are compressed by the same text
-BASE_LEAST = 64  # as many at least, where those who run here change
+TRIM_EVERY = 512  # iterations between two checks of age and size
+COMMIT_S = 4.0  # on the loop's clock: how long iterations without an action wait for each other
+BEAT_S = 5.0  # real seconds between two beats, if only iterations without an action come
+PICTURE = 8  # weight of an inventory, in iterations, for `TRIM_EVERY`
+MINUTE_S = 60.0  # one iteration per this period is kept, also without an action
+BASE_EVERY = 2048  # iterations of a cache domain compressed with the same dictionary
+BASE_LEAST = 64  # at least as many, if tenants change
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Base:
-    """The text by which a cache domain's iterations are compressed, and whose picture it has."""
+    """The dictionary that compresses a cache domain's iterations, and its inventory."""
 
     row: int
     inventory: int  # the loop's id
@@ -67,7 +67,7 @@ class _Base:
 
 @dataclasses.dataclass(slots=True)
 class _Last:
-    """What the file has of a cache domain's newest iteration."""
+    """The newest iteration of a cache domain in the file."""
 
     number: int
     minute: float
@@ -77,7 +77,7 @@ class _Last:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Stored:
-    """The newest inventory in the file: the loop's id, the row, and what it has."""
+    """The newest inventory in the file: the loop's id, the row, and the content."""
 
     number: int
     row: int
@@ -86,7 +86,7 @@ class _Stored:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Queued:
-    """An iteration with what its row refers to."""
+    """An iteration with the values that its row refers to."""
 
     iteration: Iteration
     inventory: tuple[int, Inventory]
@@ -94,12 +94,12 @@ class _Queued:
 
 
 class History:
-    """The writer. All public methods are called from one thread, the loop's, and never block.
+    """The writer. Only one thread, the loop's, calls the public methods, and none of them blocks.
 
-    `max_bytes` bounds the database file (at least 1 MiB; the write-ahead log may take some
-    4 MiB more), `max_age_s` the age of what is in it; what is older than `whole_s` is thinned out
-    (`retention`). `clock.wall()` is the time by which age is measured, `clock.now()` bounds what a
-    wrong one costs. `sentence` makes the history's own lines of the log.
+    `max_bytes` bounds the database file (at least 1 MiB; the write-ahead log may take some 4 MiB
+    more). `max_age_s` bounds the age of rows; rows older than `whole_s` are thinned out
+    (`retention`). `clock.wall()` gives the age; `clock.now()` limits the loss from a wrong wall
+    clock. `sentence` makes the text for the history's own log lines.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class History:
         self._hurry = threading.Event()  # do not wait for the next attempt
         self._stop = False
         self._idle = threading.Condition()
-        self._written_through = 0  # of `_asked`: all that was queued up to there is written
+        self._written_through = 0  # of `_asked`: everything queued before this call is written
         self._asked = 0
         self._at_once = False
         self._writer = _Writer(
@@ -135,19 +135,19 @@ class History:
 
     @property
     def problem(self) -> str | None:
-        """Why nothing is being recorded at present; None while all is well."""
+        """Why nothing is recorded at present, or None."""
         return self._writer.problem
 
     @property
     def dropped(self) -> int:
-        """How many iterations were lost since the start because the file could not be written."""
+        """The number of iterations lost since the start because the file could not be written."""
         return self._dropped
 
     def record(self, iteration: Iteration) -> None:
-        """Queue an iteration; the oldest queued one goes when the queue is full.
+        """Queue an iteration; a full queue drops its oldest iteration.
 
-        `iteration.inventory_id` is what the last `inventory()` returned. Raises `ValueError`
-        when it is not: rows must not refer to an inventory that was never stored.
+        `iteration.inventory_id` must be the return value of the last `inventory()`. Raises
+        `ValueError` otherwise: rows must not refer to an inventory that was never stored.
         """
         inventory = self._inventory
         if inventory is None or inventory[0] != iteration.inventory_id:
@@ -163,16 +163,16 @@ class History:
         domains: Mapping[int, DomainInventory],
         reasons: Mapping[str, Message] | None = None,
     ) -> int:
-        """Queue a new picture of the host and return the id by which iterations refer to it."""
+        """Queue a new inventory of the host and return its id for iterations."""
         number = self._inventory[0] + 1 if self._inventory else 1
         self._inventory = (number, Inventory(wall_s, facts, dict(domains), dict(reasons or {})))
         return number
 
     def recount(self, wall_s: float, facts: Facts, reasons: Mapping[str, Message]) -> None:
-        """Put newer counts, and reasons that tell of them, into the last picture of the host.
+        """Update counts, and reasons with these counts, in the last inventory of the host.
 
-        Its id stays: iterations that refer to it find the newest counts. Raises `ValueError` where
-        there is no picture.
+        The id stays: iterations that refer to it find the newest counts. Raises `ValueError`
+        without an inventory.
         """
         if self._inventory is None:
             raise ValueError("no inventory was given")
@@ -180,14 +180,14 @@ class History:
         self._inventory = (number, Inventory(wall_s, facts, last.domains, dict(reasons)))
 
     def event(self, wall_s: float, severity: str, said: Message) -> None:
-        """Queue something to tell; `severity` is info, warning or error."""
+        """Queue a message; `severity` is info, warning or error."""
         self._events.append(Event(wall_s, severity, said))
 
     def status(self, status: Status) -> None:
-        """Queue what the agent says of itself; iterations queued later were decided by it.
+        """Queue the agent's status; iterations queued later were decided with its settings.
 
-        It comes last in every round of the loop, and wakes the thread, which then writes all that
-        is queued: woken sooner it would contend with the loop for the interpreter.
+        The status comes last in every round of the loop, and wakes the thread, which then writes
+        the queues. An earlier wake-up would compete with the loop for the interpreter.
         """
         self._settings = status.settings
         self._status = status
@@ -195,9 +195,9 @@ class History:
             self._wake.set()
 
     def flush(self, timeout_s: float = 5.0, *, at_once: bool = True) -> bool:
-        """Wait until all that was queued is written. False: it was not (see `problem`).
+        """Wait until everything queued is written. Return False otherwise (see `problem`).
 
-        Without `at_once` only what is due is written, as without this call.
+        Without `at_once` only due rows are written, as without this call.
         """
         with self._idle:
             self._asked += 1
@@ -208,17 +208,17 @@ class History:
             return self._idle.wait_for(lambda: self._written_through >= asked, timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Write what is queued if that is possible, and end the thread."""
+        """Write the queues if possible, and end the thread."""
         self._stop = True
         self._hurry.set()
         self._wake.set()
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        """Write whenever there is something, until closed."""
+        """Write queued rows until closed."""
         try:
             while True:
-                # What waits for more is written when nothing comes: the loop may be held up.
+                # Waiting iterations are written when no more come: the loop may be blocked.
                 woken = self._wake.wait(COMMIT_S if self._iterations else None)
                 self._wake.clear()
                 self._hurry.clear()
@@ -240,7 +240,7 @@ class History:
 
 
 class _Writer:
-    """The thread's side: takes from the queues, owns the connection."""
+    """The thread's side: takes rows from the queues and owns the connection."""
 
     def __init__(self, history: History, path: pathlib.Path, bounds: Bounds, clock: Clock) -> None:
         self.problem: str | None = None
@@ -249,18 +249,18 @@ class _Writer:
         self._bounds = bounds
         self._clock = clock
         self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None  # device and inode of what is open
+        self._file: tuple[int, int] | None = None  # device and inode of the open file
         self._batch: list[_Queued] = []  # taken and not yet written
         self._events: list[Event] = []
         self._told_dropped = 0
-        self._unstorable: set[Message] = set()  # what was reported already
+        self._unstorable: set[Message] = set()  # already reported
         self._since_trim = 0
         self._written_s = -math.inf  # on the loop's clock
         self._retention = Retention(bounds, clock)
         self._forget_rows()
 
     def drain(self, *, at_once: bool = True) -> bool:
-        """Write everything that is queued, if it is due; False when that is not possible now."""
+        """Write everything queued, if due; return False if the write is not possible now."""
         if not at_once and not self._due():
             return True
         try:
@@ -288,9 +288,9 @@ class _Writer:
                 return True
 
     def _due(self) -> bool:
-        """Tell whether something should be written now, or may wait for more of its kind.
+        """Tell whether rows should be written now, or may wait for more rows.
 
-        Each time whole pages are written, be there much or little to say.
+        Each write costs whole pages, for few rows as for many.
         """
         history = self._history
         queued = list(history._iterations)
@@ -305,7 +305,7 @@ class _Writer:
         )
 
     def close(self) -> None:
-        """Let the file go; SQLite folds the write-ahead log into it."""
+        """Close the file; SQLite merges the write-ahead log into the file."""
         with contextlib.ExitStack() as owner:
             with contextlib.suppress(db.HistoryError):  # the folder is gone
                 owner.enter_context(db.as_owner(self._path))
@@ -321,7 +321,7 @@ class _Writer:
         self._forget_rows()
 
     def _forget_rows(self) -> None:
-        """Nothing is known of the rows of a file that will be opened."""
+        """Forget the rows of the previous file: the next file has other rows."""
         self._inventory_row: _Stored | None = None
         self._settings_row: tuple[Settings, int] | None = None
         self._last: dict[int, _Last] = {}  # by cache domain
@@ -329,7 +329,7 @@ class _Writer:
         self._beat_s = -math.inf
 
     def _take(self) -> None:
-        """Move from the queues what one transaction holds."""
+        """Move rows for one transaction from the queues."""
         queue = self._history._iterations
         while queue and len(self._batch) < BATCH:
             try:
@@ -341,7 +341,7 @@ class _Writer:
             self._events.append(events.popleft())
 
     def _write(self) -> None:
-        """Put what was taken into the file, all or nothing."""
+        """Write the taken rows to the file, all or nothing."""
         connection = self._open()
         status, dropped = self._history._status, self._history._dropped
         latest = self._history._inventory
@@ -377,7 +377,7 @@ class _Writer:
             self._retention.trim(connection, min(bases, default=None))
 
     def _open(self) -> sqlite3.Connection:
-        """Return the connection to the file that lies at the path now."""
+        """Return the connection to the file that is at the path now."""
         if self._connection is not None:
             if self._file == db.identity(self._path):
                 return self._connection
@@ -388,14 +388,14 @@ class _Writer:
         return self._connection
 
     def _failed(self, error: Exception) -> None:
-        """Say what is wrong and let the file go."""
+        """Set `problem` and close the file."""
         self.problem = (
             str(error) if isinstance(error, db.HistoryError) else db.explain(self._path, error)
         )
         self.close()
 
     def _set_aside(self, error: Exception) -> bool:
-        """Make room for a fresh file; False when there is no need, or it cannot be renamed."""
+        """Rename an unusable file; return False if not needed, or if the rename fails."""
         older = error.schema if isinstance(error, db.OlderSchema) else None
         if older is None and not db.is_damage(error):
             return False
@@ -417,7 +417,7 @@ class _Writer:
         return Event(self._clock.wall(), "warning", message("iterations-lost", count=count))
 
     def _insert(self, connection: sqlite3.Connection, queued: _Queued) -> None:
-        """Insert a row; an iteration that cannot be stored at all is left out and reported."""
+        """Insert a row; an iteration that cannot be stored is left out and reported."""
         iteration = queued.iteration
         number, last = iteration.decision.iteration, self._last.get(iteration.domain)
         follows = iteration.follows and last is not None and last.number == number - 1
@@ -458,7 +458,7 @@ class _Writer:
             )
 
     def _inventory_id(self, connection: sqlite3.Connection, numbered: tuple[int, Inventory]) -> int:
-        """Return the row of an inventory, inserting it when it is not the last one inserted."""
+        """Return the row of an inventory; insert a row unless it is the last inserted inventory."""
         number, inventory = numbered
         if self._inventory_row is None or self._inventory_row.number != number:
             row = connection.execute(
@@ -470,7 +470,7 @@ class _Writer:
         return self._inventory_row.row
 
     def _recount(self, connection: sqlite3.Connection, latest: tuple[int, Inventory]) -> None:
-        """Have the newest inventory stored as it is now."""
+        """Update the newest inventory in the file."""
         row, inventory = self._inventory_id(connection, latest), latest[1]
         stored = self._inventory_row
         if stored is not None and stored.inventory is not inventory:
@@ -483,7 +483,7 @@ class _Writer:
     def _settings_id(
         self, connection: sqlite3.Connection, settings: Settings | None, wall_s: float
     ) -> int | None:
-        """Return the row of the settings, inserting them when they changed."""
+        """Return the row of the settings; insert a row if they changed."""
         if settings is None:
             return None
         if self._settings_row is None or self._settings_row[0] != settings:
@@ -503,10 +503,10 @@ class _Writer:
         )
 
     def _beat(self, connection: sqlite3.Connection, status: Status | None) -> float:
-        """Note that the agent lives, and what it says of itself; return when it was noted.
+        """Record that the agent lives, and its status; return the time of the record.
 
-        Real time, also where the loop's time is virtual. While iterations come every few seconds
-        are enough: those tell the time, too.
+        Real time, also if the loop's time is virtual. While iterations come, one beat every few
+        seconds is enough: iterations carry the time, too.
         """
         now_s = time.time()
         changed = status != self._status_written
@@ -520,15 +520,15 @@ class _Writer:
 
 
 def _outdated(last: _Last, inventory: int, packed: records.Packed) -> bool:
-    """Tell whether a cache domain's iterations should be compressed by a newer text."""
-    if packed.state is None:  # only a whole iteration can be the text
+    """Tell whether a cache domain's iterations should get a newer dictionary."""
+    if packed.state is None:  # only an iteration with its state can be the dictionary
         return False
     changed = last.base.inventory != inventory
     return last.since_base >= (BASE_LEAST if changed else BASE_EVERY)
 
 
 def _insert_base(connection: sqlite3.Connection, inventory: int, packed: records.Packed) -> _Base:
-    """Store an iteration's text as that by which it and the next ones are compressed."""
+    """Store an iteration's text as dictionary for itself and the next iterations."""
     assert packed.seen is not None
     state = packed.state or b""
     row = connection.execute(
