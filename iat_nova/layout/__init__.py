@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the ways lie, pure: no files, no clocks, no threads."""
+"""From way counts to masks. Pure functions: no files, no clocks, no threads."""

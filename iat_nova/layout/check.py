@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a layout can lie on the hardware, no matter what decided it.
+"""Check that the hardware can take a layout, whichever strategy made the layout.
 
-Masks of different groups may overlap one another and DDIO's: that is for a strategy to choose.
+Masks of different groups may overlap one another and DDIO's ways: overlaps are the strategy's
+choice.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from iat_nova.model import CacheDomain, DomainInventory, Layout, TenantKind, Way
 
 
 class InvalidLayout(ValueError):
-    """A strategy's layout breaks a rule of the hardware, or is not that of the tenants."""
+    """The layout breaks a rule of the hardware, or places other tenants than the inventory has."""
 
 
 def check(inventory: DomainInventory, layout: Layout) -> None:
-    """Raise `InvalidLayout`, naming all that is wrong, unless `layout` can be applied."""
+    """Raise `InvalidLayout` unless the hardware can take `layout`. The text names every fault."""
     broken = [*_tenants(inventory, layout), *_masks(inventory.domain, layout)]
     if broken:
         raise InvalidLayout(f"invalid layout: {'; '.join(broken)}")
 
 
 def _tenants(inventory: DomainInventory, layout: Layout) -> Iterator[str]:
-    """Every tenant is in one group, and the classes of service suffice."""
+    """Yield tenants without exactly one mask, and a lack of classes of service."""
     placed = Counter(tenant for group in layout.groups for tenant in group.tenants)
     known = {tenant.id: tenant for tenant in inventory.tenants}
     for tenant in (*known, *(name for name in placed if name not in known)):
@@ -32,7 +33,7 @@ def _tenants(inventory: DomainInventory, layout: Layout) -> Iterator[str]:
         if placed[tenant] != expected:
             yield f"{tenant} has {placed[tenant]} masks, expected {expected}"
     hosts = {t for t, tenant in known.items() if tenant.kind is TenantKind.HOST}
-    free = inventory.domain.classes - int(not hosts)  # the default class is always there
+    free = inventory.domain.classes - int(not hosts)  # the default class always exists
     if len(layout.groups) > free:
         yield f"{len(layout.groups)} groups, there are {free} classes of service"
 
@@ -50,7 +51,7 @@ def _masks(domain: CacheDomain, layout: Layout) -> Iterator[str]:
 
 
 def _faults(domain: CacheDomain, mask: WayMask) -> Iterator[str]:
-    """Yield what a mask breaks."""
+    """Yield each hardware rule that `mask` breaks."""
     if mask < 0 or mask >> domain.ways:
         yield f"is beyond the {domain.ways} ways"
     if mask.count < domain.min_ways:

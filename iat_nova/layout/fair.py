@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cutting what does not fit: a way at a time from the largest."""
+"""Reduce over-committed way counts, one way at a time, largest first."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ K = TypeVar("K")
 def cut(
     counts: dict[K, int], least: Mapping[K, int], excess: int, order: Callable[[K], Any]
 ) -> int:
-    """Take up to `excess` ways from those named in `least`, nobody below it; return the rest.
+    """Take up to `excess` ways from the keys of `least`; return the number of ways still in excess.
 
-    Each way comes from the largest; among equals from the first by `order`.
+    `least`: the minimum of each key, in ways; no count falls below its minimum. Each way comes from
+    the largest count; among equal counts from the first key by `order`. `counts` changes in place.
     """
     while excess > 0:
         able = [key for key, floor in least.items() if counts[key] > floor]

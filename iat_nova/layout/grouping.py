@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From tenants to partitions: who has ways of his own, who shares, how many there are.
+"""From tenants to partitions: which tenants have ways of their own, which share, and how many ways.
 
-As long as there are enough ways and classes of service every tenant is a partition of its own.
-When there are not, who is held at so many ways keeps a partition of its own with them, where that
-leaves one to the others, and:
+With enough ways and classes of service, every tenant is a partition of its own. Otherwise held
+tenants keep separate partitions with their counts, provided that a partition remains for the other
+tenants. The others are divided as follows:
 
-1. the stack keeps a partition of its own, with its full count;
-2. all best-effort tenants (the host's class among them) share one, with the sum of their counts;
-3. performance-critical tenants are dealt over the partitions that remain, by descending misses and
-   back: none has two more of them than another, and who misses most is the last to share;
-4. where the sums are more than there are ways, the largest partition gives one, again and again:
-   BE's first, then PC's, the stack's last, each down to the minimum.
+1. The stack keeps a partition of its own, with its full count.
+2. All best-effort tenants, including the host's class, share a partition with the sum of their
+   counts.
+3. Performance-critical tenants are dealt over the remaining partitions, by descending misses, back
+   and forth. Member counts differ by one at most, and the tenant with the most misses shares last.
+4. If the sums exceed the number of ways, the largest partition gives a way, repeatedly. BE
+   partitions give first, then PC partitions, the stack last, each down to the minimum.
 
-With fewer partitions than {stack, PC, BE} the PC tenants join the BE tenants' partition; with one
-partition all share it.
+With fewer partitions than {stack, PC, BE}, the PC tenants join the BE partition. With a single
+partition, all tenants share it.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from iat_nova.model import Priority, TenantKind
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Want:
-    """What one tenant is to have, and what decides who shares ways with DDIO.
+    """Desired ways of a tenant, with the figures that decide which tenants share ways with DDIO.
 
-    `held`: exactly so many, and for itself.
+    `ways`: number of ways. `held`: the tenant gets exactly `ways` ways and shares them with no
+    tenant. Rates are counts per second.
     """
 
     tenant: str
@@ -43,7 +45,7 @@ class Want:
 
 
 class Standing(enum.IntEnum):
-    """Who shares ways with DDIO first (lowest) and last; idle ways come before all of them."""
+    """Order of sharing ways with DDIO: the lowest shares first, after idle ways."""
 
     BE = 0
     HOST = 1
@@ -53,9 +55,9 @@ class Standing(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Partition:
-    """Tenants with one mask between them, and the number of its ways.
+    """Tenants with a common mask, and the mask's number of ways.
 
-    Standing is the highest of the members, references are their sum.
+    `standing`: the highest of the members. `references_per_s`: the sum of the members.
     """
 
     tenants: tuple[str, ...]
@@ -65,9 +67,9 @@ class Partition:
 
 
 def standing(want: Want) -> Standing:
-    """Tell where a tenant stands in the order of sharing with DDIO.
+    """Return a tenant's place in the order of sharing with DDIO.
 
-    A host's class that the policy made performance-critical counts as PC.
+    A host's class with PC priority in the policy counts as PC.
     """
     if want.priority is Priority.STACK:
         return Standing.STACK
@@ -79,11 +81,11 @@ def standing(want: Want) -> Standing:
 def partitions(
     wants: Sequence[Want], ways: int, limit: int, min_ways: int, *, share: bool = False
 ) -> list[Partition]:
-    """Divide `ways` ways into at most `limit` partitions of at least `min_ways` each.
+    """Divide `ways` ways into at most `limit` partitions of at least `min_ways` ways each.
 
-    `share`: let the best-effort tenants share even when there is enough for all. Returned in the
-    order in which sharing with DDIO is avoided: the stack first, the BE tenant with the fewest
-    references last. Empty when not even one partition is possible.
+    `share`: best-effort tenants share a partition even if there are enough ways for all tenants.
+    The result is in the order in which sharing with DDIO is avoided: the stack first, the BE tenant
+    with the fewest references last. The result is empty if not even a single partition fits.
     """
     limit = min(limit, ways // min_ways)
     if limit < 1:
@@ -109,7 +111,10 @@ def _alone(want: Want, min_ways: int) -> Partition:
 def _apart(
     wants: Sequence[Want], ways: int, limit: int, min_ways: int
 ) -> tuple[list[Want], list[Want]]:
-    """Return who is held and need not share, and the others, to whom a partition is left."""
+    """Return the held tenants with separate partitions, and all other tenants.
+
+    If no partition would remain for the others, held tenants are divided like all other tenants.
+    """
     held = [want for want in wants if want.held]
     others = [want for want in wants if not want.held]
     if len(held) + 1 > limit or _count(held, min_ways) + min_ways > ways:
@@ -131,7 +136,7 @@ def _share(wants: Sequence[Want], ways: int, limit: int, min_ways: int) -> list[
     )
     if limit == 1:
         return [[*stack, *critical, *best_effort]]
-    if stack:  # its full count goes off first, but for the minimum of one partition after it
+    if stack:  # the stack's full count comes first, except the next partition's minimum
         taken = max(min_ways, min(_count(stack, min_ways), ways - min_ways))
         limit = min(limit - 1, (ways - taken) // min_ways)
     room = limit - bool(best_effort)
@@ -142,7 +147,7 @@ def _share(wants: Sequence[Want], ways: int, limit: int, min_ways: int) -> list[
 
 
 def _deal(wants: Sequence[Want], hands: int) -> list[list[Want]]:
-    """Deal out to and fro: 0 1 2, 2 1 0, 0 1 2, ..."""
+    """Deal tenants over `hands` partitions, back and forth: 0 1 2, 2 1 0, 0 1 2, ..."""
     dealt: list[list[Want]] = [[] for _ in range(hands)]
     for number, want in enumerate(wants):
         turn, place = divmod(number, hands)
@@ -151,7 +156,7 @@ def _deal(wants: Sequence[Want], hands: int) -> list[list[Want]]:
 
 
 def _serve(members: Sequence[list[Want]], ways: int, min_ways: int) -> list[Partition]:
-    """Give each partition the sum of its counts, cut fairly to the ways there are."""
+    """Give each partition the sum of its members' counts, cut fairly to the available ways."""
     ranks = [max(map(standing, wants)) for wants in members]
     sizes = {number: _count(wants, min_ways) for number, wants in enumerate(members)}
     excess = sum(sizes.values()) - ways

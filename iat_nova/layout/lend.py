@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is promised to no one is lent to the host's class, whose CPUs nobody is known to own.
+"""Lend idle ways to the host's class, which holds the CPUs without a known owner.
 
-Only its mask becomes longer: counts are as before, everybody else's place too, and the next layout
-is planned from the counts, so that a grant takes lent ways back in the same decision. DDIO's ways
+Only the mask of the host's class grows. All way counts and all other masks are unchanged. The next
+layout is planned from the counts, so a grant takes lent ways back in the same decision. DDIO's ways
 are never lent.
 """
 
@@ -14,9 +14,9 @@ from iat_nova.model import CacheDomain, Group, Layout, WayMask
 
 
 def lend(domain: CacheDomain, host: str | None, layout: Layout) -> Layout:
-    """Return the layout with the longest run of free ways lent, where that is more than its own.
+    """Return `layout` with the longest run of idle ways lent, if longer than the host's own mask.
 
-    Nothing is lent to a host's class that shares a mask with others: they would have the ways too.
+    Nothing is lent if the host's class shares a mask with tenants: lent ways would be theirs, too.
     """
     own = next((group for group in layout.groups if group.tenants == (host,)), None)
     if own is None:
@@ -30,7 +30,7 @@ def lend(domain: CacheDomain, host: str | None, layout: Layout) -> Layout:
 
 
 def _free(domain: CacheDomain, layout: Layout, own: Group) -> int:
-    """Return the ways of nobody else: not of a tenant, DDIO, or the hardware."""
+    """Return the ways that no other tenant, DDIO or the hardware uses, as a mask."""
     taken = domain.reserved_ways | layout.ddio
     for group in layout.groups:
         taken |= 0 if group is own else group.mask
@@ -40,7 +40,7 @@ def _free(domain: CacheDomain, layout: Layout, own: Group) -> int:
 
 
 def _longest(free: int, ways: int, own: WayMask) -> WayMask:
-    """Return the longest run; among equals one with the own ways, then the lowest."""
+    """Return the longest run of free ways; among equals a run with own ways, then the lowest."""
     runs, rest = [WayMask(0)], free
     while rest:
         lowest = (rest & -rest).bit_length() - 1

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line of ways that masks may cover, and how masks fill it where nothing lies there yet.
+"""The line of ways open to masks, and how masks fill an empty line.
 
-The ways stand in ascending order, with coerced ways as one unit (a mask has all of them or none)
-and breaks where reserved ways lie in between. `pack` finds the least overlap with DDIO in closed
-form; where masks lie already, `iat_nova.layout.search` finds the least disturbing places.
+The ways are in ascending order. Coerced ways form a unit: a mask has all of them or none. Reserved
+ways in between are breaks. `pack` finds the least overlap with DDIO in closed form. If masks are
+already in place, `iat_nova.layout.search` finds the least disturbing places.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Sequence
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Line:
-    """The ways open to masks, numbered 0.. from the lowest.
+    """The ways open to masks, numbered from 0 at the lowest.
 
-    `prefix[i]` is the mask of the first i ways. The unit of coerced ways lies at
-    `unit_low`..`unit_high` (exclusive); both equal the length when there is none. `breaks` are
-    the positions that a mask may not run across.
+    `prefix[i]`: the mask of the first i ways. `unit_low`..`unit_high` (exclusive): position of the
+    coerced unit; without coerced ways both equal the length. `breaks`: positions at which a mask
+    has to end.
     """
 
     prefix: tuple[int, ...]
@@ -34,7 +34,7 @@ class Line:
 
     @property
     def units(self) -> int:
-        """The number of masks that could lie here side by side."""
+        """The number of masks with room side by side."""
         return self.length - max(0, self.unit_high - self.unit_low - 1)
 
     @property
@@ -43,13 +43,13 @@ class Line:
         return not self.breaks and self.unit_high == self.length
 
     def mask(self, start: int, end: int) -> int:
-        """Return the mask of the ways from `start` up to, not including, `end`."""
+        """Return the mask of the ways from `start` up to, but not including, `end`."""
         return self.prefix[end] ^ self.prefix[start]
 
     def end(self, start: int, ways: int) -> int:
-        """Return where a mask of `ways` ways from `start` ends; 0 when it cannot lie there.
+        """Return the end of a mask of `ways` ways at `start`, or 0 if the place is impossible.
 
-        A mask too small for the unit takes all of it, and so has more ways than asked for.
+        A mask that ends inside the coerced unit takes the whole unit, more ways than asked for.
         """
         end = start + ways
         if self.unit_low < end < self.unit_high:
@@ -64,7 +64,7 @@ class Line:
         return end
 
     def admits(self, mask: int, ways: int) -> bool:
-        """Tell whether `mask` is a place for `ways` ways."""
+        """Return whether `mask` is a valid place for `ways` ways."""
         low = mask & -mask
         start = (self.prefix[-1] & (low - 1)).bit_count()
         end = self.end(start, ways)
@@ -73,7 +73,7 @@ class Line:
 
 @functools.lru_cache(maxsize=64)
 def line(open_ways: int, coerced: int, broken: bool) -> Line:
-    """Return the line of `open_ways`; not `broken`: masks may run across gaps (sparse masks)."""
+    """Return the line of `open_ways`. Without `broken`, masks may cross gaps (sparse masks)."""
     ways = [way for way in range(open_ways.bit_length()) if open_ways >> way & 1]
     prefix = [0]
     for way in ways:
@@ -86,9 +86,9 @@ def line(open_ways: int, coerced: int, broken: bool) -> Line:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Packing:
-    """A layout without regard to the present one: spans of positions, in the order given.
+    """A layout that disregards the present masks: spans of positions, in the given order.
 
-    `overlaps` are the ways each shares with DDIO: lexicographically the least there is.
+    `overlaps`: ways that each span shares with DDIO, lexicographically minimal.
     """
 
     spans: tuple[tuple[int, int], ...]
@@ -96,12 +96,15 @@ class Packing:
 
 
 def pack(sizes: Sequence[int], on: Line, clean: int) -> Packing | None:
-    """Place masks so that those early in `sizes` overlap DDIO least.
+    """Place masks so that the first masks of `sizes` overlap DDIO least.
 
-    `clean`: DDIO's ways start at this position. None: the masks do not fit, or the line is not
-    regular. Filling from below in the given order is optimal: the first k masks hold the clean
-    ways as fully as k masks can, so the next one's overlap cannot be less. With a coerced unit at
-    the top, one mask owns it or none does, and below it the same holds: try each owner.
+    `clean`: the position at which DDIO's ways start. Return None if the masks do not fit or the
+    line is irregular.
+
+    Filling from below in the given order is optimal. The first k masks use the clean ways as fully
+    as k masks can, so the next mask's overlap cannot be smaller. A coerced unit at the top belongs
+    to a single mask or to none, and below the unit the same holds. Therefore each possible owner is
+    tried.
     """
     if not on.regular:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ways masks may use."""
+"""Ways that masks may use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from iat_nova.model import CacheDomain, WayMask
 
 
 def open_ways(domain: CacheDomain) -> WayMask:
-    """Return all ways but the reserved; where these break the line, its longest unbroken run."""
+    """Return all ways except the reserved ways.
+
+    If reserved ways divide the cache, return the longest unbroken run.
+    """
     free = ((1 << domain.ways) - 1) & ~domain.reserved_ways
     lengths = range(domain.ways, 0, -1)
     spans = (WayMask.span(at, n) for n in lengths for at in range(domain.ways - n + 1))

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the ways lie: way counts become masks (ISCA 2021, section IV-D, *shuffle*).
+"""Turn way counts into masks (ISCA 2021, section IV-D, *shuffle*).
 
-`plan` is a pure function. Its objective, lexicographically:
+`plan` is a pure function. The objective, lexicographically:
 
-1. with `avoid`, the ways shared with DDIO, counted for each partition from the one that must share
-   last to the one that may share first: the stack, PC by descending references, the host's class,
-   BE by descending references; idle ways lie in DDIO's before any of them;
-2. the number of masks that move;
-3. the number of ways that are new to their owner: who grows takes the idle way next to his own;
-4. low positions, in the order of 1.
+1. With `avoid`, the fewest ways shared with DDIO. Partitions are compared from the last to share to
+   the first: the stack, PC by descending references, the host's class, BE by descending references.
+   Idle ways lie in DDIO's ways before any partition.
+2. The fewest masks that move.
+3. The fewest ways new to their owner: a growing tenant takes the adjacent idle way.
+4. Low positions, in the order of rule 1.
 
-Coerced ways are one unit: a mask that touches them has them all, so what is asked for is what
-reads back, and a tenant that wants fewer ways than the unit holds gets the whole of it. When the
-unit makes the counts impossible to place, best-effort tenants share a partition; after that counts
-are cut, one way at a time, as `grouping` says. Best-effort tenants also share when otherwise
-nobody but a PC tenant or the stack could own a unit that lies in DDIO's ways.
+Coerced ways form a unit: a mask with any of them has all, so the requested mask equals the mask
+read back. A tenant with fewer ways than the unit gets the whole unit. If the unit makes the counts
+impossible to place, best-effort tenants share a partition. If that is not enough, counts are cut,
+one way at a time, as `grouping` describes. Best-effort tenants also share if otherwise only a PC
+tenant or the stack could own a unit inside DDIO's ways.
 
-Masks are contiguous. Only where reserved ways break the line so that no contiguous layout exists,
-and the hardware takes sparse masks, does a mask run across the gap.
+Masks are contiguous. A mask crosses a gap only if reserved ways prevent every contiguous layout and
+the hardware takes sparse masks.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ __all__ = ["LayoutError", "Want", "ddio_mask", "plan"]
 
 
 class LayoutError(ValueError):
-    """There is no layout; the text says what is missing."""
+    """No layout is possible; the text names the missing resource."""
 
 
 def ddio_mask(domain: CacheDomain, ddio_ways: int) -> WayMask:
-    """Return DDIO's mask: the topmost `ddio_ways` ways that are not reserved."""
+    """Return DDIO's mask: the topmost `ddio_ways` ways outside the reserved ways.
+
+    Raises `LayoutError` if there are not so many.
+    """
     mask = ((1 << domain.ways) - 1) & ~domain.reserved_ways
     surplus = mask.bit_count() - ddio_ways
     if ddio_ways < 0 or surplus < 0:
@@ -61,13 +64,13 @@ def plan(
     avoid: bool,
     forbid: bool = False,
 ) -> Layout:
-    """Give each tenant its mask.
+    """Return a layout with a mask for each tenant.
 
-    `avoid`: seek the least overlap with DDIO; without it positions matter only for few moves.
-    `forbid`: DDIO's ways are never given to a tenant, at any cost. `current`: what lies
-    on the hardware; None: nothing of ours. The result does not depend on the order of `wants`;
-    its groups are in ascending order of their masks. Up to eight groups it is optimal; beyond,
-    `Layout.exact` says whether it is proven to be. Raises `LayoutError`.
+    `avoid`: seek the least overlap with DDIO; otherwise positions matter only to keep masks in
+    place. `forbid`: no tenant ever gets a way of DDIO. `current`: the agent's layout on the
+    hardware, or None. The result does not depend on the order of `wants`. Groups are in ascending
+    order of masks. Up to eight groups the result is optimal; beyond, `Layout.exact` says whether
+    the result is proven optimal. Raises `LayoutError`.
     """
     ddio = ddio_mask(domain, ddio_ways)
     if not wants:
@@ -97,9 +100,9 @@ def plan(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Site:
-    """What the masks have to do with: the ways open to them and DDIO's.
+    """The ways open to masks, and DDIO's ways.
 
-    `clean`: how many of the open ways lie below DDIO's.
+    `clean`: the number of open ways below DDIO's ways.
     """
 
     ddio: WayMask
@@ -125,11 +128,11 @@ def _held(current: Layout | None) -> dict[str, int]:
 def _divisions(
     domain: CacheDomain, site: _Site, wants: Sequence[Want]
 ) -> Iterator[tuple[list[Partition], line.Line, bool]]:
-    """Yield what to try, best first: partitions, the line to lay them on, whether ways were cut."""
+    """Yield candidate partitions, best first, with their line and whether counts were cut."""
     if len({want.tenant for want in wants}) != len(wants):
         raise LayoutError(f"cache domain {domain.id}: a tenant is named twice")
     host = any(want.kind is TenantKind.HOST for want in wants)
-    limit = domain.classes if host else domain.classes - 1  # the default class is always there
+    limit = domain.classes if host else domain.classes - 1  # the default class always exists
     if limit < 1:
         raise LayoutError(
             f"cache domain {domain.id}: {domain.classes} class(es) of service leave none to tenants"
@@ -151,10 +154,10 @@ def _divisions(
 
 
 def _starved(parts: Sequence[Partition], packing: line.Packing, clean: int) -> bool:
-    """Tell whether PC or the stack shares more with DDIO than for want of ways below it.
+    """Return whether PC or the stack shares more with DDIO than the lack of lower ways explains.
 
-    They come first, so at the least their counts fill the line from below; where one shares more,
-    it owns the coerced unit, for which each BE tenant is too small.
+    PC and the stack come first, so their counts fill the line from below. A PC tenant or stack with
+    more overlap owns the coerced unit, because every BE tenant is too small for the unit.
     """
     at = 0
     for part, overlap in zip(parts, packing.overlaps, strict=True):
@@ -173,10 +176,10 @@ def _settle(
     packing: line.Packing | None,
     held: Mapping[str, int],
 ) -> Layout | None:
-    """Place the partitions; None when they do not fit.
+    """Place the partitions; return None if they do not fit.
 
-    `packing` None: the line is irregular. Its least overlap is then that of the same line without
-    gaps and units, if that can be had, and otherwise a part of the search.
+    `packing`: None for an irregular line. The least overlap is then computed on the same line
+    without gaps and units. If even such a line has no packing, the search minimises overlap itself.
     """
     sizes = [part.ways for part in parts]
     least = packing or line.pack(sizes, line.line((1 << on.length) - 1, 0, True), site.clean)
@@ -204,7 +207,7 @@ def _settle(
 
 
 def _present(part: Partition, held: Mapping[str, int]) -> int:
-    """Return the mask that most members have now; 0 when none has one."""
+    """Return the present mask of most members; 0 if no member has a mask."""
     if len(part.tenants) == 1:
         return held.get(part.tenants[0], 0)
     masks = collections.Counter(held[tenant] for tenant in part.tenants if tenant in held)

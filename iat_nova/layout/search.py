@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least disturbing places for masks that lie somewhere already.
+"""Find the least disturbing places for masks, given the present masks.
 
-The line of ways is swept upwards, once. At each position the way there stays idle, or one of the
-masks that are not placed yet begins. What was done before matters for what follows only by the set
-of masks that are placed: of all ways to get to a position with that set, the cheapest goes on (as
-in the knapsack problem). Up to `EXACT_GROUPS` masks all sets are followed; beyond, the cheapest
-few at each position, and then nobody can say that nothing cheaper was cut.
+The line of ways is swept upwards, once. At each position the way stays idle, or a mask not yet
+placed begins. Later costs depend on earlier choices only through the set of placed masks. Therefore
+only the cheapest path to each position and set continues (as in the knapsack problem). Up to
+`EXACT_GROUPS` masks, all sets are followed. Beyond, only the cheapest few sets at each position are
+followed, and the result is not proven optimal.
 
-Costs are compared in this order: ways shared with DDIO (where that is part of the search), masks
-that move, ways that are new to their owner, and how high masks lie, the first one's first, so that
-no two solutions cost the same. `_Weights` makes one number of them.
+Costs are compared in this order: ways shared with DDIO (if part of the search), masks that move,
+ways new to their owner, and positions. Positions of the first mask count most, so no two solutions
+cost the same. `_Weights` combines all costs in a single number.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ Spans = tuple[tuple[int, int], ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Item:
-    """One mask to be placed. `held` is its present mask (0: none); `overlap` the number of ways
-    it has to share with DDIO, None when that is part of the search or of no interest.
+    """A mask to place.
+
+    `ways`: number of ways. `held`: the present mask, 0 if none. `overlap`: the required number of
+    ways shared with DDIO; None if the search minimises overlap or overlap does not matter.
     """
 
     ways: int
@@ -41,7 +43,7 @@ class Item:
 
 
 def at_rest(items: Sequence[Item], on: Line, ddio: int) -> bool:
-    """Tell whether every item may stay where it is: then nothing can be better."""
+    """Return whether every item may keep the present mask, which is then the best solution."""
     taken = 0
     for item in items:
         held = item.held
@@ -56,21 +58,21 @@ def at_rest(items: Sequence[Item], on: Line, ddio: int) -> bool:
 def search(
     items: Sequence[Item], on: Line, ddio: int, *, weigh: bool = False
 ) -> tuple[Spans, bool] | None:
-    """Find the spans of least cost and tell whether that is proven; None: none was found.
+    """Return the spans of least cost, and whether they are proven optimal; None if none was found.
 
-    `weigh`: the ways each item shares with `ddio` are part of the cost, the first item's first.
+    `weigh`: ways shared with `ddio` are part of the cost, the first item's first.
     """
     weights = _Weights.of(len(items))
     problem = _Problem.of(items, on, ddio, weights, weigh)
     exhaustive = len(items) <= EXACT_GROUPS
     beam = _BEAM // len(items)
-    # With at most two moves most places are fixed, and the search is short.
+    # With few moves most places are fixed, and the search is short.
     for moves in () if weigh else range(1, 4 if exhaustive else 3):
         cost, proven = _sweep(problem, moves * weights.move, None if exhaustive else beam)
         if cost is not None:
             return _decode(cost, items, on), proven
     cost, proven = _sweep(problem, weights.beyond, beam)
-    if exhaustive and not proven:  # the beam's find bounds the exhaustive search
+    if exhaustive and not proven:  # the beam's result bounds the exhaustive search
         better, proven = _sweep(problem, weights.beyond if cost is None else cost, None)
         cost = cost if better is None else better
     return None if cost is None else (_decode(cost, items, on), proven)
@@ -79,15 +81,15 @@ def search(
 # ----------------------------------------------------------------------- what a place costs
 
 _POSITIONS = 1 << 5  # ways are numbered below 32: CAT's masks have 32 bits
-_COUNTS = 1 << 6  # more than there are ways, or masks
+_COUNTS = 1 << 6  # more than the number of ways, or of masks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Weights:
-    """What one of each kind costs: so much that all lesser kinds together cost less.
+    """Cost per unit of each kind; each unit outweighs all lesser kinds together.
 
-    `start`: a position higher, by item; `new_way`: a way that its owner did not have; `move`: a
-    mask that moves; `shared`: a way shared with DDIO, by item; `beyond`: more than anything costs.
+    `start`: a position upwards, by item. `new_way`: a way new to the owner. `move`: a moved mask.
+    `shared`: a way shared with DDIO, by item. `beyond`: more than any solution costs.
     """
 
     start: tuple[int, ...]
@@ -98,7 +100,7 @@ class _Weights:
 
     @classmethod
     def of(cls, items: int) -> _Weights:
-        """Return the weights for so many items; the first weighs most."""
+        """Return the weights for `items` items; the first item weighs most."""
         ranks = range(items - 1, -1, -1)
         new_way = _POSITIONS**items
         move = new_way * _COUNTS
@@ -108,7 +110,7 @@ class _Weights:
 
 
 def _decode(cost: int, items: Sequence[Item], on: Line) -> Spans:
-    """Read the positions out of a cost, of which they are the least part."""
+    """Read the positions from a cost, of which they are the lowest digits."""
     spans = []
     for item in reversed(items):
         cost, start = divmod(cost, _POSITIONS)
@@ -117,10 +119,10 @@ def _decode(cost: int, items: Sequence[Item], on: Line) -> Spans:
 
 
 class _Place(NamedTuple):
-    """An item put at some position.
+    """An item at a position.
 
-    `item` is its bit in sets of items. `passed`: other items whose present masks start under this
-    one; unless they are placed before, they have to move.
+    `item`: the bit of the item in sets of items. `passed`: other items whose present masks start
+    within this place. Such items have to move unless already placed.
     """
 
     item: int
@@ -132,10 +134,10 @@ class _Place(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Problem:
-    """Where each item may lie, and what that costs.
+    """The possible places of each item, with costs.
 
-    `places` and `present` are by position: what may begin there, and the items whose present
-    masks do. `slack`: ways that may stay idle.
+    `places`, `present`: by position, the places that begin there, and the items whose present masks
+    begin there. `slack`: the number of ways that may stay idle.
     """
 
     places: tuple[tuple[_Place, ...], ...]
@@ -171,7 +173,8 @@ class _Problem:
             own, passed = 1 << index, 0
             for position in range(start, end):
                 passed |= present[position]
-            # Where its present place lies below, the move was counted when that was passed.
+            # If the item's present place lies below, the sweep counted the move in passing that
+            # place.
             moves_later = any(at & own for at in present[start + 1 :])
             move = weights.move if moves_later else 0
             places[start].append(_Place(own, items[index].ways, end, passed & ~own, cost + move))
@@ -188,15 +191,15 @@ class _Problem:
 
 
 def _sweep(problem: _Problem, bound: int, width: int | None) -> tuple[int | None, bool]:
-    """Sweep the line upwards; return the least cost below `bound`, and whether nothing was cut.
+    """Sweep the line upwards; return the least cost below `bound`, and whether no set was cut.
 
-    `width`: how many sets are followed at a position, None: all. A set's cost counts each item that
-    is yet to be placed but whose present place is passed already.
+    `width`: number of sets followed at a position; None: all. The cost of a set includes a move for
+    each unplaced item with its present place below the position.
     """
     everything, move = problem.everything, problem.move
     reached: list[dict[int, int]] = [{} for _ in range(len(problem.places) + 1)]
     reached[0][0] = 0
-    ways = {0: 0}  # of the items of a set together
+    ways = {0: 0}  # total ways of the items, by set
     best, complete = bound, True
     for position, places in enumerate(problem.places):
         here, idle = reached[position], reached[position + 1]
@@ -205,7 +208,7 @@ def _sweep(problem: _Problem, bound: int, width: int | None) -> tuple[int | None
             here = {placed: cost for cost, _, placed in cheapest[:width]}
             complete = False
         present = problem.present[position]
-        needed = position + 1 - problem.slack  # ways in use by then, or the rest does not fit
+        needed = position + 1 - problem.slack  # ways in use here at least, or the rest does not fit
         for placed, cost in here.items():
             if ways[placed] >= needed:
                 total = cost + (present & ~placed).bit_count() * move
