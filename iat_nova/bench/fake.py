@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hardware in memory that keeps the hardware's rules and records what was written.
+"""Hardware in memory that follows the hardware's rules and records all writes.
 
-For tests and for measuring the loop where writes must cost nothing. It refuses what a CPU
-refuses, coerces what it coerces, and can be made to fail.
+For tests, and for measurements of the loop without the cost of writes. The fake refuses and coerces
+masks like a CPU, and fails on request.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ SKYLAKE = CacheDomain(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Write:
-    """One write: who, what was asked for, what the hardware made of it.
+    """A write: cache domain, subject, requested mask, effective mask.
 
-    `subject` is a class's name or ``ddio``; `requested` None: the class was given up.
+    `subject`: the name of a class, or ``ddio``. `requested`: None if the class was removed.
     """
 
     domain: int
@@ -43,8 +43,8 @@ class Write:
 class FakeAllocator:
     """`hardware.api.CacheAllocator` in memory.
 
-    `writes` lists every mask that changed. `refuse` names a class whose next write fails, as a
-    machine does when another owner interferes.
+    `writes`: every mask that changed. `refuse`: name of a class whose next write fails, as if
+    another owner interfered.
     """
 
     def __init__(self, domains: Sequence[CacheDomain] = (SKYLAKE,)) -> None:
@@ -54,7 +54,7 @@ class FakeAllocator:
         self._classes: dict[int, dict[str, ClassMask]] = {domain.id: {} for domain in domains}
 
     def domains(self) -> tuple[CacheDomain, ...]:
-        """Return the cache domains as they were handed in."""
+        """Return the cache domains given to the constructor."""
         return self._domains
 
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
@@ -82,7 +82,7 @@ class FakeAllocator:
         return {name: item.mask for name, item in self._classes[domain].items()}
 
     def bandwidth(self, domain: int) -> Mapping[str, int]:
-        """Return the memory bandwidth of our classes by name."""
+        """Return the memory bandwidth of the agent's classes by name."""
         control = limits.find(self._domains, domain).bandwidth
         if control is None:
             return {}
@@ -93,7 +93,7 @@ class FakeAllocator:
         }
 
     def class_of(self, cpu: int) -> str | None:
-        """Return the class a CPU is in, None for the default class."""
+        """Return the class of a CPU, None for the default class."""
         for classes in self._classes.values():
             for item in classes.values():
                 if cpu in item.cpus and item.name != DEFAULT_CLASS:
@@ -102,9 +102,10 @@ class FakeAllocator:
 
 
 class FakeDdio:
-    """`hardware.api.DdioWays` in memory, starting with the masks found (`ddio_found`).
+    """`hardware.api.DdioWays` in memory, with the masks found (`ddio_found`) at first.
 
-    `stuck` imitates a register that takes the write and keeps its value.
+    `stuck`: imitate a register that accepts a write but keeps its value. `refuse`: every write
+    fails.
     """
 
     def __init__(self, domains: Sequence[CacheDomain] = (SKYLAKE,)) -> None:
@@ -120,7 +121,7 @@ class FakeDdio:
         return self._masks[domain]
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
-        """Set DDIO's mask and return what is in force."""
+        """Set DDIO's mask and return the mask in force."""
         found = limits.find(self._domains, domain)
         limits.check_ddio(found, mask)
         before = self._masks[domain]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the history writes and holds: the agent's own loop and history, at virtual seconds.
+"""Bytes that the history writes and holds, with the agent's own loop in virtual time.
 
-Counters are noisy, and every few minutes a tenant is another for a minute, so that there is
-something to decide. Guests have traffic: their packets are counted on at each look at the host.
-The history is thinned out while it is measured, as after its first day. Bytes written are those
-that this process hands to the kernel: into the write-ahead log, and from there into the database.
+Counters are noisy. Every few minutes the load of a tenant changes for a minute, so that the
+strategy has decisions to make. Guests have traffic: packet counters advance with each reading of
+the inventory. The history is thinned out during the measurement, as after its first day. Written
+bytes are those that this process passes to the kernel, into the write-ahead log and then into the
+database.
 """
 
 from __future__ import annotations
@@ -50,22 +51,23 @@ from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 
 SOCKETS, TENANTS, ITERATIONS = 2, 15, 3600
-NOISE = 0.01  # standard deviation of what is counted in a second
+NOISE = 0.01  # relative standard deviation of a second's counts
 JITTER_S = 2e-4  # of the interval
-CHANGE_S, CHANGED_S = 300, 60.0  # so often, and so long, a tenant does something else
-LOOK_S = 60.0  # between two looks at the host
+CHANGE_S, CHANGED_S = 300, 60.0  # period and duration of a tenant's other load
+LOOK_S = 60.0  # between two readings of the inventory
 DAY_S, WHOLE_S, LEAST_WHOLE_S, MAX_DAYS, MAX_BYTES = 86400.0, 86400.0, 3600.0, 30.0, 256 << 20
-ROW_BYTES = 36  # of a row's columns and headers, beside its text
-WHOLE_PART = 4  # one part in so many of the run is not thinned out
+ROW_BYTES = 36  # of a row's columns and headers, without text
+WHOLE_PART = 4  # a quarter of the run is not thinned out
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """What a case writes and holds under the default options.
+    """Bytes that a case writes and holds under the default options.
 
-    `row_bytes` is what an iteration of one socket takes in the file, `kept_bytes` one that is left
-    of thinned-out time, without its state. `whole_hours`: so long every iteration is there; `days`:
-    so far what is thinned out reaches back; `replay_days`: if old states are not given up for it.
+    `row_bytes`: bytes of an iteration of one socket in the file. `kept_bytes`: bytes of an
+    iteration kept in thinned-out time, without state. `whole_hours`: hours with every iteration
+    kept. `days`: how far thinned-out time reaches back. `replay_days`: the same if old states are
+    kept.
     """
 
     strategy: str
@@ -89,9 +91,9 @@ def rows(
     change_s: int = CHANGE_S,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Row]:
-    """Measure each strategy; every `change_s` a tenant is another for a minute.
+    """Measure each strategy; every `change_s` seconds the load of a tenant changes for a minute.
 
-    Raises `StrategyError` where there is none of that name.
+    Raises `StrategyError` for an unknown strategy.
     """
     for strategy in strategies:
         progress(f"{strategy}: {sockets} sockets, {tenants} tenants each, {iterations} iterations")
@@ -100,15 +102,15 @@ def rows(
 
 
 class _Clock(VirtualClock):
-    """Virtual time, of day too."""
+    """Virtual time, for the time of day, too."""
 
     def wall(self) -> float:
-        """Return a time of day."""
+        """Return a virtual time of day."""
         return 1.8e9 + self.now_s
 
 
 class _Counters:
-    """Counts as a host might, with noise."""
+    """Counts of a plausible host, with noise."""
 
     def __init__(
         self, inventories: tuple[DomainInventory, ...], clock: VirtualClock, change_s: float
@@ -118,13 +120,13 @@ class _Counters:
         self._counts = Counts(0.0, {}, {})
 
     def watch(self, cpus: Iterable[int]) -> None:
-        """Have nothing to open."""
+        """Do nothing: no counters to open."""
 
     def close(self) -> None:
-        """Have nothing to close."""
+        """Do nothing: no counters to close."""
 
     def read(self) -> Counts:
-        """Count on to the present."""
+        """Advance the counts to the present time."""
         now_s, before = self._clock.now(), self._counts
         seconds = now_s - before.taken_at_s
         turn, into_s = divmod(now_s, self._change_s)
@@ -158,7 +160,7 @@ class _Counters:
 
 
 class _BusyInventory:
-    """A host whose guests stay, behind a switch that counts their packets."""
+    """A host with constant guests behind a switch that counts their packets."""
 
     def __init__(self, inventories: tuple[DomainInventory, ...], clock: VirtualClock) -> None:
         self.changed = threading.Event()
@@ -169,7 +171,7 @@ class _BusyInventory:
         )
 
     def facts(self) -> Facts:
-        """Return the host with what was counted until now."""
+        """Return the host with the packet counts at the present time."""
         guests, ports, threads = [], [], []
         for inventory in self._inventories:
             stack, *others = inventory.tenants
@@ -185,7 +187,7 @@ class _BusyInventory:
         return Facts(self._host, tuple(guests), switch)
 
     def _done(self, cpu: int) -> tuple[float, float, float, float]:
-        """Return what a PMD thread did lately: never the same."""
+        """Return the load figures of a PMD thread, different at each reading."""
         busy = 0.5 + (self._clock.now() + cpu) % 97 / 200
         return busy, busy * 3.1e6, 230 / busy, 0.0
 
@@ -236,7 +238,7 @@ def _domain(number: int, tenants: int) -> CacheDomain:
 
 
 def _inventory(domain: CacheDomain) -> DomainInventory:
-    """As many tenants as CPUs; the ids are those of one socket's own guests."""
+    """Return a tenant per CPU, with ids unique to the socket."""
     tenants = (emulated_tenant(place, (cpu,)) for place, cpu in enumerate(domain.cpus))
     return DomainInventory(
         domain,
@@ -258,7 +260,7 @@ def _measure(
     clock, parameters, chance = _Clock(), Parameters(), random.Random(2)
     domains = tuple(_domain(number, tenants) for number in range(sockets))
     inventories = tuple(map(_inventory, domains))
-    registry.make(strategy, parameters)  # a name that does not exist leaves no trace
+    registry.make(strategy, parameters)  # fail on an unknown name before any file exists
     path = folder / "history.sqlite"
     history = History(
         path,
@@ -291,13 +293,13 @@ def _measure(
                 agent.get_tenant_info()
                 looked_s = clock.now_s
             agent.iterate()
-            history.flush(at_once=False)  # what is due, before the next second
+            history.flush(at_once=False)  # due writes, before the next second
     written = _written_bytes() - before
     return _row(strategy, sockets, tenants, iterations, written, path)
 
 
 def _written_bytes() -> int:
-    """Return the bytes this process has handed to write calls (proc(5))."""
+    """Return the bytes that this process has passed to write calls (proc(5))."""
     lines = pathlib.Path("/proc/self/io").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
 
@@ -305,7 +307,7 @@ def _written_bytes() -> int:
 def _row(
     strategy: str, sockets: int, tenants: int, iterations: int, written: int, path: pathlib.Path
 ) -> Row:
-    """Look into the file for what whole and thinned-out time takes there."""
+    """Read from the file the room that whole and thinned-out time take."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         (cut,) = connection.execute("SELECT min(id) FROM iteration WHERE NOT kept").fetchone()
         (decisions,) = connection.execute("SELECT sum(eventful) FROM iteration").fetchone()
@@ -316,10 +318,10 @@ def _row(
             for sign, name in ((1, "page_count"), (-1, "freelist_count"))
         )
         (size,) = connection.execute("PRAGMA page_size").fetchone()
-        filled = pages * size / (thin + whole)  # what pages take more than what lies in them
+        filled = pages * size / (thin + whole)  # file size relative to the contents
     whole_per_s, thin_per_s = whole * filled / whole_s, thin * filled / thin_s
     bare_per_s = (thin - states) * filled / thin_s
-    # As `Retention` does: half of the room at most for whole time, at least an hour.
+    # As in `Retention`: whole time gets half of the room at most, but at least an hour.
     kept_s = min(WHOLE_S, max(LEAST_WHOLE_S, MAX_BYTES / 2 / whole_per_s))
     room = max(0.0, MAX_BYTES - kept_s * whole_per_s)
     days, replay_days = (
@@ -341,7 +343,7 @@ def _row(
 
 
 def _share(connection: sqlite3.Connection, where: str, cut: int) -> tuple[float, int, int, int]:
-    """Return seconds, bytes, those of states among them, and rows of a part of the iterations."""
+    """Return seconds, bytes, bytes of states, and rows of the iterations that match `where`."""
     seconds, count, texts = connection.execute(
         "SELECT max(wall_s) - min(wall_s), count(*), sum(length(body)) FROM iteration"
         f" WHERE {where}",

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an iteration of the loop costs, on this machine, with the real parts.
+"""The cost of an iteration of the loop on this machine, with the real parts.
 
-The counters are opened and read for real through perf, one group a CPU; where the machine
-has fewer CPUs than the emulated tenants, several groups count on one. What they counted
-is then replaced by prepared figures, so that an iteration is stable, or is not, on purpose.
-Sampling, decision, layout, enforcement and recording are the agent's own; masks are written to
-hardware in memory. The *floor* is the bare cost of the same reads on the same descriptors in the
-same run; the *overhead* is everything in an iteration that is neither the floor nor a mask write.
+Counters are opened and read through perf, one group per CPU. If the machine has fewer CPUs than the
+emulated tenants, several groups share a CPU. Prepared figures then replace the counts, to make
+iterations stable or unstable on purpose. Sampling, decision, layout, enforcement and recording are
+the agent's own. Masks are written to hardware in memory. The *floor* is the bare cost of the same
+reads on the same descriptors in the same run. The *overhead* is the rest of an iteration, without
+the floor and mask writes.
 
-On this host's own hardware (`rows` with an `Ownership`) the counters are those that the agent
-would take. Masks and DDIO's ways are really written, on one cache domain, under the agent's
-snapshot.
+On this host's own hardware (`rows` with an `Ownership`) the counters are those of the agent. Masks
+and DDIO's ways are really written, on a single cache domain, under the agent's snapshot.
 """
 
 from __future__ import annotations
@@ -63,16 +62,16 @@ PHASES = ("stable", "unstable")
 ITERATIONS = 1000
 WARM_UP = 30
 
-# Nothing is damped: every unstable iteration is to go all the way to the layout. A stable host has
-# the default parameters, or a strategy that goes by trials would never rest.
+# Without damping, every unstable iteration reaches the layout. A stable host has the default
+# parameters, or a strategy with trials would never rest.
 UNDAMPED = Parameters(mask_changes_per_minute=10**9, backoff_initial_s=0.0, backoff_max_s=0.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """Medians over the iterations of one case, in microseconds; one 99th percentile.
+    """Medians over the iterations of a case, in microseconds, and a 99th percentile.
 
-    `layouts` is the share of iterations, 0..1, that reached the layout solver.
+    `layouts`: share of iterations, 0..1, that called the layout solver.
     """
 
     strategy: str
@@ -99,11 +98,11 @@ def rows(
     owned: Ownership | None = None,
     strategy: str = registry.DEFAULT,
 ) -> Iterator[Row]:
-    """Measure every combination. Raises `HardwareError` where perf cannot be opened at all,
-    `StrategyError` where there is no such strategy.
+    """Measure every combination.
 
-    On a machine that the caller has `owned` and holds, combinations that need more CPUs than its
-    first cache domain has are left out.
+    With `owned`, the caller holds the host's hardware; combinations with more CPUs than the first
+    cache domain are left out. Raises `HardwareError` if perf cannot be opened at all, and
+    `StrategyError` for an unknown strategy.
     """
     for count in tenants:
         for width in cores:
@@ -119,9 +118,10 @@ def rows(
 
 
 def real_machine(settings: conf.Settings) -> Ownership:
-    """Open this host's hardware as the agent would. Raises `HardwareError`.
+    """Open this host's hardware as the agent would.
 
-    It is refused where the agent would only observe: somebody else allocates cache.
+    Raises `HardwareError`, also if the agent would only observe because another program allocates
+    cache.
     """
     settings = dataclasses.replace(settings, hardware="auto")
     owned = ownership(settings, wiring.machine(settings))
@@ -134,14 +134,14 @@ def real_machine(settings: conf.Settings) -> Ownership:
 
 
 class _Stopwatch:
-    """Adds up the time spent in wrapped calls since the last `take`."""
+    """Total time spent in wrapped calls since the last `take`."""
 
     def __init__(self) -> None:
         self.spent_s = 0.0
         self.calls = 0
 
     def wrap(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `call`, timed."""
+        """Return a timed version of `call`."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             started = time.perf_counter()
@@ -154,13 +154,13 @@ class _Stopwatch:
         return timed
 
     def take(self) -> float:
-        """Return the microseconds since the last time."""
+        """Return the microseconds since the last call, and reset the total."""
         spent, self.spent_s = self.spent_s, 0.0
         return spent * 1e6
 
 
 class _Memory:
-    """One socket in memory, as large as need be; perf's software events on real CPUs."""
+    """A socket in memory of any size, with perf's software events on real CPUs."""
 
     snapshot = None
 
@@ -177,11 +177,11 @@ class _Memory:
 
 
 class _Real:
-    """The first cache domain of this host, and what drives it."""
+    """The first cache domain of this host, with allocator, DDIO ways and counters."""
 
     def __init__(self, owned: Ownership) -> None:
         machine = owned.machine
-        assert isinstance(machine.counters, PerfCounters)  # `real_machine` has seen to it
+        assert isinstance(machine.counters, PerfCounters)  # checked by `real_machine`
         self.domain = machine.allocator.domains()[0]
         self.allocator = machine.allocator
         self.ddio = machine.ddio
@@ -190,7 +190,7 @@ class _Real:
 
 
 class _Counters:
-    """Reads the real descriptors and hands out prepared figures instead of what they say."""
+    """Read the real descriptors, but return prepared counts."""
 
     def __init__(self, perf: PerfCounters) -> None:
         self.perf = perf
@@ -208,7 +208,7 @@ class _Counters:
 
 
 class _Case:
-    """One combination: its agent, its clock and its stopwatches."""
+    """A combination: agent, clock and stopwatches."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class _Case:
         return agent
 
     def _enforcer(self) -> Enforcer:
-        """Have the enforcer's calls of the hardware timed."""
+        """Return an enforcer with timed hardware calls."""
         allocator: Any = types.SimpleNamespace(apply=self.write.wrap(self.hardware.allocator.apply))
         ddio: Any = types.SimpleNamespace(
             read=self.write.wrap(self.hardware.ddio.read),
@@ -266,7 +266,7 @@ class _Case:
         return Enforcer(allocator, ddio, self.hardware.snapshot)
 
     def measure(self, iterations: int) -> Row:
-        """Run the iterations and take the medians."""
+        """Run the iterations and return the medians."""
         plan = self.layout.wrap(layout.plan)
         with (
             mock.patch.object(layout, "plan", plan),
@@ -289,9 +289,10 @@ class _Case:
         return self._row(taken)
 
     def _watch(self) -> None:
-        """Open the CPUs' counters, without which the agent would go on.
+        """Open the counters of the tenants' CPUs.
 
-        Raises `HardwareError` where one is refused. A domain's may be missing, as on a host.
+        Raises `HardwareError` if a CPU is refused, where the agent would go on. Counters of the
+        cache domain may be missing, as on a host.
         """
         cpus = {cpu for tenant in self.inventory.tenants for cpu in tenant.cpus}
         try:
@@ -301,7 +302,10 @@ class _Case:
                 raise
 
     def _iterate(self, number: int) -> dict[str, float]:
-        """Run one iteration; what is left to the history's thread is done before the next."""
+        """Run an iteration and return the times in microseconds.
+
+        Work of the history's thread ends before the next iteration.
+        """
         self._prepare(number)
         started = time.perf_counter()
         self.counters.perf.raw_read()
@@ -324,12 +328,12 @@ class _Case:
         return taken
 
     def _prepare(self, number: int) -> None:
-        """Lay out what the counters will have counted: the same each second, or anything but."""
+        """Prepare the next counts: the same rates each second, or rates that alternate."""
         swing = number % 2 if self.phase == "unstable" else 0
         before = self.counters.prepared
         cores = {}
         for place, tenant in enumerate(self.inventory.tenants):
-            # Who makes the fewest references changes each time, so the layout has work to do.
+            # The tenant with the fewest references changes each time, so the layout has work to do.
             rank = self.tenants - place if swing else place + 1
             for cpu in tenant.cpus:
                 old = before.cores.get(cpu, CoreCounts(0, 0, 0, 0))
@@ -371,6 +375,6 @@ class _Case:
 
 
 def _inventory(domain: CacheDomain, tenants: int, cores: int) -> DomainInventory:
-    """A stack and guests, PC and BE in turn, every other one with I/O, in one cache domain."""
+    """Return a stack and guests, PC and BE alternating, some with I/O, in a single cache domain."""
     places = [domain.cpus[number * cores : (number + 1) * cores] for number in range(tenants)]
     return DomainInventory(domain, tuple(emulated_tenant(n, cpus) for n, cpus in enumerate(places)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host that never changes, for benches: its clock, its inventory, its tenants and its policy."""
+"""A host that never changes, for benches: clock, inventory, tenants and policy."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from iat_nova.store.records import Status
 
 
 class VirtualClock:
-    """Virtual time: a second an iteration."""
+    """Virtual time: a second per iteration."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
 
     def now(self) -> float:
-        """Return the virtual seconds."""
+        """Return the virtual time in seconds."""
         return self.now_s
 
     def wall(self) -> float:
@@ -42,7 +42,7 @@ class VirtualClock:
         return time.time()
 
     def wait(self, wake: threading.Event, seconds: float) -> bool:
-        """Let time pass at once."""
+        """Advance the time at once; return whether `wake` is set."""
         self.now_s += seconds
         return wake.is_set()
 
@@ -56,7 +56,7 @@ class SteadyInventory:
         self._facts = Facts(HostFacts("bench", domains, cpus), (), None)
 
     def facts(self) -> Facts:
-        """Return the host without its guests."""
+        """Return the host without guests."""
         return self._facts
 
 
@@ -75,12 +75,12 @@ class SteadyPolicy:
 
 
 def steady(policy: Any, journal: Journal, changed: threading.Event) -> PolicyKeeper:
-    """Keep the bench's own policy in force."""
+    """Return a keeper that leaves the bench's policy in force."""
     return PolicyKeeper(policy, lambda: policy, None, journal, changed)
 
 
 def emulated_tenant(number: int, cpus: tuple[int, ...]) -> Tenant:
-    """Return the stack (0) or a guest."""
+    """Return the stack (number 0) or a guest (any other number)."""
     stack = number == 0
     io = stack or number % 4 in (1, 2)
     priority = Priority.PC if number % 4 in (1, 3) else Priority.BE
@@ -97,7 +97,7 @@ def emulated_tenant(number: int, cpus: tuple[int, ...]) -> Tenant:
 
 
 def emulated_status(strategy: str, parameters: Parameters) -> Status:
-    """Return what the agent of a bench says of itself."""
+    """Return the status of a bench's agent."""
     return Status(
         mode="enforce",
         pid=os.getpid(),

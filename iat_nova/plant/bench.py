@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strategies on many hosts: regret, who starves, and how much moves at rest."""
+"""Strategies on many hosts: regret, starved tenants, and mask changes at rest."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ Progress = Callable[[int, int], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """One strategy over all hosts and phases.
+    """Result of a strategy over all hosts and phases.
 
-    `regret_mean`, `regret_p90`: what is lost of the best static partition's utility, 0..1; negative
-    where masks that overlap do better than any partition. `starved`: the share of phases at whose
-    end a performance-critical tenant, or the stack, lacks ways that are idle or best-effort
-    tenants'. `changes_per_minute`: decisions that moved masks, long after the last change of load.
+    `regret_mean`, `regret_p90`: lost share of the best static partition's utility, 0..1. Negative
+    values mean that overlapping masks do better than any partition. `starved`: share of phases at
+    whose end a performance-critical tenant, or the stack, lacks ways that are idle or belong to
+    best-effort tenants. `changes_per_minute`: decisions that moved masks, long after the last
+    change of load.
     """
 
     strategy: str
@@ -58,9 +59,10 @@ def rows(
     jobs: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> list[Row]:
-    """Run strategies, or ablations of the default one, on the hosts drawn with a seed.
+    """Run strategies, or ablations of the default strategy, on hosts drawn with `seed`.
 
-    Raises `StrategyError` for an unknown strategy.
+    `noise`: relative standard deviation of the counters. `jobs`: number of processes. Raises
+    `StrategyError` for an unknown strategy.
     """
     for name in names:
         _make(name)

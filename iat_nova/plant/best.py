@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The best static partition of a host: every count, every order, DDIO's ways from 2 to 6.
+"""The best static partition of a host: all counts, all orders, 2 to 6 DDIO ways.
 
-Exhaustive with a bound: without a way shared with DDIO nobody can be worse off, so counts are tried
-from the best bound downwards until no bound reaches what has been found.
+The search is exhaustive with a bound. A partition without ways shared with DDIO bounds the utility
+of its counts. Counts are tried from the best bound downwards until no bound exceeds the best
+result.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ DDIO_WAYS = range(2, 7)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Best:
-    """The best masks and their worth."""
+    """The best masks and their utility."""
 
     masks: Masks
     utility: float
 
 
 def best_static(host: FormulaHost) -> Best:
-    """Return the best partition. The first of equals, few DDIO ways first."""
+    """Return the best partition; among equals the first found, with the fewest DDIO ways first."""
     best = Best((0, ()), -1.0)
     for bound, negative, counts in sorted(_bounds(host), key=lambda one: (-one[0], -one[1])):
         if bound <= best.utility:
@@ -38,7 +39,7 @@ def best_static(host: FormulaHost) -> Best:
 
 
 def _bounds(host: FormulaHost) -> Iterator[tuple[float, int, tuple[int, ...]]]:
-    """Yield what counts are worth if no way were shared, with DDIO's ways (negative)."""
+    """Yield the utility without shared ways, DDIO's ways (negated), and the counts."""
     numbers = range(len(host.tenants))
     for ddio in DDIO_WAYS:
         missed = host.inbound.misses(ddio)
@@ -54,15 +55,16 @@ def _bounds(host: FormulaHost) -> Iterator[tuple[float, int, tuple[int, ...]]]:
 
 
 def _compositions(parts: int, total: int) -> Iterator[tuple[int, ...]]:
-    """Yield each way of giving `parts` tenants one way or more, `total` together at most."""
+    """Yield each way to give `parts` tenants one way or more each, at most `total` together."""
     for cuts in itertools.combinations(range(1, total + 1), parts):
         yield tuple(b - a for a, b in itertools.pairwise((0, *cuts)))
 
 
 def layouts(ways: int, counts: Sequence[int], ddio: int) -> Iterator[Masks]:
-    """Yield the masks of counts, from the lowest way upwards, in every order that matters.
+    """Yield the masks for `counts`, from the lowest way upwards, in every order that matters.
 
-    Who lies below DDIO's ways altogether may stand in any order there.
+    The order of tenants entirely below DDIO's ways does not matter, so only a single order is
+    tried.
     """
     clean = ways - ddio
     device = ((1 << ddio) - 1) << clean
@@ -79,7 +81,10 @@ def layouts(ways: int, counts: Sequence[int], ddio: int) -> Iterator[Masks]:
 def _tops(
     counts: Sequence[int], shared: int, top: tuple[int, ...] = ()
 ) -> Iterator[tuple[int, ...]]:
-    """Yield who may lie highest, from below, so that together they reach down to DDIO's ways."""
+    """Yield the tenants that may lie highest, from below.
+
+    Together their ways reach down to DDIO's ways.
+    """
     if sum(counts[number] for number in top) >= shared:
         yield top
         return

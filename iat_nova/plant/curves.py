@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Miss curves, and what they make of a tenant's speed."""
+"""Miss curves, and the resulting speed of a tenant."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import dataclasses
 import math
 
 FREQUENCY_HZ = 2.3e9
-MISS_CYCLES = 100.0  # of an LLC miss that stalls: 90 ns, two of them at a time; `draw` has others
+MISS_CYCLES = 100.0  # of an LLC miss that stalls: 90 ns, two misses at a time; `draw` varies this
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Piece:
     """A part of the accesses, spread over as much memory as `ways` ways hold.
 
-    With occupancy e they hit with (e / ways) ** `sharpness`: 1 is what random accesses do under any
-    replacement, more is a knee, up to the cliff of a loop under LRU (8).
+    With occupancy e, the hit rate is (e / ways) ** `sharpness`. Sharpness 1 models random accesses
+    under any replacement. Higher values form a knee, up to the cliff of a loop under LRU (8).
     """
 
     share: float
@@ -23,7 +23,7 @@ class Piece:
     sharpness: float
 
     def misses(self, occupied: float) -> float:
-        """Return the share of all accesses that misses here, with so many ways occupied."""
+        """Return the share of all accesses that misses in this piece, with `occupied` ways."""
         if occupied >= self.ways:
             return 0.0
         return self.share * (1.0 - math.pow(occupied / self.ways, self.sharpness))
@@ -31,22 +31,23 @@ class Piece:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Curve:
-    """LLC misses a reference: `floor` in any cache, and what does not fit of each piece."""
+    """LLC misses per reference: `floor` in any cache, plus the misses of each piece."""
 
     floor: float
     pieces: tuple[Piece, ...]
 
     def at(self, occupied: float) -> float:
-        """Return the misses a reference, 0..1, with so many ways occupied."""
+        """Return the misses per reference, 0..1, with `occupied` ways."""
         return self.floor + sum(piece.misses(occupied) for piece in self.pieces)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Load:
-    """What a tenant does: `cores` busy, `cpi` cycles an instruction without LLC misses.
+    """The load of a tenant.
 
-    `packet_lines`: lines of packets read an instruction; they miss as DDIO's writes do.
-    `miss_cycles`: cycles that one LLC miss stalls.
+    `cores`: busy cores. `cpi`: cycles per instruction without LLC misses. `references`: LLC
+    references per instruction, without packets. `packet_lines`: lines of packets read per
+    instruction; packet reads miss like DDIO's writes. `miss_cycles`: stall cycles per LLC miss.
     """
 
     cores: int
@@ -57,23 +58,26 @@ class Load:
     miss_cycles: float = MISS_CYCLES
 
     def instructions_per_s(self, occupied: float, ddio_misses: float) -> float:
-        """Return its speed; `ddio_misses` is the share of inbound lines that went to memory."""
+        """Return the speed with `occupied` ways.
+
+        `ddio_misses`: share of inbound lines that missed the cache, 0..1.
+        """
         missing = self.references * self.curve.at(occupied) + self.packet_lines * ddio_misses
         return self.cores * FREQUENCY_HZ / (self.cpi + self.miss_cycles * missing)
 
     def fills_per_s(self, occupied: float) -> float:
-        """Return how many lines a second it brings into the LLC while packets hit."""
+        """Return the LLC fills in lines per second while packets hit."""
         missing = self.references * self.curve.at(occupied)
         return self.instructions_per_s(occupied, 0.0) * missing
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inbound:
-    """What devices write: lines a second, and what is allocated by the ways they occupy."""
+    """Writes of devices in lines per second, and the share allocated by occupied ways."""
 
     lines_per_s: float
     curve: Curve
 
     def misses(self, occupied: float) -> float:
-        """Return the share of the lines that has to be allocated, 0..1."""
+        """Return the share of inbound lines that needs an allocation, 0..1."""
         return self.curve.at(occupied)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts drawn at random: tenants, miss curves with knees, traffic, and what changes."""
+"""Random hosts: tenants, miss curves with knees, traffic, and changes of load."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from iat_nova.plant.curves import FREQUENCY_HZ, Curve, Inbound, Load, Piece
 
 WAYS = (11, 12, 15)
 TENANTS = (2, 3, 4, 5)
-# Memory's latency without load to that of a busy channel, as Intel's Memory Latency Checker shows
-# them; misses that a core has under way at a time, from chains of pointers to out-of-order reads.
+# Memory latency, idle to busy channel, as Intel's Memory Latency Checker reports. Misses that a
+# core overlaps, from pointer chains to out-of-order reads.
 MEMORY_NS, OVERLAP = (80.0, 130.0), (1.0, 4.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Drawn:
-    """A host's tenants, what each does, and what devices write."""
+    """A host: tenants, load by tenant id, and inbound traffic."""
 
     inventory: DomainInventory
     loads: Mapping[str, Load]
@@ -36,7 +36,7 @@ class Drawn:
 
 
 def host(dice: Random) -> Drawn:
-    """Return a host: 2 to 5 tenants, one of them performance-critical at least."""
+    """Return a host with 2 to 5 tenants, at least one performance-critical."""
     ways = dice.choice(WAYS)
     number = dice.choice(TENANTS)
     stack = dice.random() < 0.4
@@ -63,15 +63,15 @@ def host(dice: Random) -> Drawn:
 
 
 def miss_cycles(dice: Random) -> float:
-    """Return the cycles that an LLC miss stalls on a host.
+    """Return the stall cycles per LLC miss on a host.
 
-    A strategy does not know it: the constant that a strategy assumes must not matter.
+    Strategies do not know this figure: their results must not depend on an assumed constant.
     """
     return dice.uniform(*MEMORY_NS) * FREQUENCY_HZ / 1e9 / dice.uniform(*OVERLAP)
 
 
 def load(dice: Random, io: bool, ways: int, miss_cycles: float) -> Load:
-    """Return what a tenant does: one in five works within its own caches."""
+    """Return a tenant's load; a fifth of the tenants works within the private caches."""
     busy = dice.random() >= 0.2
     references = dice.uniform(0.005, 0.04) if busy else dice.uniform(0.0001, 0.001)
     return Load(
@@ -85,7 +85,7 @@ def load(dice: Random, io: bool, ways: int, miss_cycles: float) -> Load:
 
 
 def curve(dice: Random, ways: int) -> Curve:
-    """Return a miss curve: a floor, and one or two pieces of which a share does not stream."""
+    """Return a miss curve: a floor, and one or two pieces. The remaining accesses always hit."""
     floor = dice.uniform(0.0, 0.2)
     left = (1.0 - floor) * dice.uniform(0.3, 1.0)
     cut = dice.choice((1.0, dice.uniform(0.2, 0.8)))
@@ -98,7 +98,7 @@ def curve(dice: Random, ways: int) -> Curve:
 
 
 def inbound(dice: Random, used: bool) -> Inbound:
-    """Return what devices write: little where nobody uses them."""
+    """Return inbound traffic, with a low rate if no tenant does I/O (`used` is false)."""
     lines_per_s = dice.uniform(1e6, 6e7) if used else dice.uniform(1e3, 1e5)
     share = dice.uniform(0.2, 1.0)
     pieces = (Piece(share, dice.uniform(0.5, 6.0), dice.choice((1.0, 2.0))),)
@@ -106,7 +106,7 @@ def inbound(dice: Random, used: bool) -> Inbound:
 
 
 def changed(drawn: Drawn, dice: Random, tenants: tuple[str, ...], traffic: bool) -> Drawn:
-    """Return the host with other loads of these tenants and, where asked, other traffic."""
+    """Return the host with new loads for `tenants` and, with `traffic`, new inbound traffic."""
     inventory = drawn.inventory
     loads = dict(drawn.loads)
     for tenant in inventory.tenants:

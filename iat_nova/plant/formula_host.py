@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host of formulas under a layout: how fast its tenants are, and what the counters show of it."""
+"""A host made of formulas: speeds of the tenants under a layout, and the resulting counters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Masks = tuple[int, tuple[int, ...]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What tenants and DDIO occupy, in ways, how fast the tenants are, and what it is worth."""
+    """Occupied ways of tenants and DDIO, speeds of the tenants, and utility."""
 
     occupied: tuple[float, ...]
     ddio_occupied: float
@@ -29,7 +29,7 @@ class Outcome:
 
 
 class FormulaHost:
-    """Some tenants' loads on one cache, steady. Equal layouts have equal outcomes, kept."""
+    """Steady loads of tenants on a cache. Outcomes are cached by masks."""
 
     def __init__(
         self, inventory: DomainInventory, loads: Mapping[str, Load], inbound: Inbound
@@ -47,15 +47,15 @@ class FormulaHost:
         self._known: dict[Masks, Outcome] = {}
 
     def utility(self, speeds: tuple[float, ...]) -> float:
-        """Return the weighted mean of the speeds, each against running alone."""
+        """Return the weighted mean of the speeds relative to running alone."""
         return sum(self.worth(number, speed) for number, speed in enumerate(speeds))
 
     def worth(self, number: int, speed: float) -> float:
-        """Return what a tenant's speed adds to the utility."""
+        """Return the contribution of a tenant's speed to the utility."""
         return self.weights[number] * speed / self.alone[number]
 
     def under(self, layout: Layout | None) -> Outcome:
-        """Return what comes of a layout; None: no masks, DDIO as found."""
+        """Return the outcome of a layout. None means no masks, and DDIO as found."""
         everything = (1 << self.ways) - 1
         if layout is None:
             found = self.inventory.domain.ddio_found or 0
@@ -66,13 +66,13 @@ class FormulaHost:
         )
 
     def with_masks(self, masks: Masks) -> Outcome:
-        """Return what comes of DDIO's mask and the tenants'."""
+        """Return the outcome of DDIO's mask and the tenants' masks."""
         if masks not in self._known:
             self._known[masks] = self._solve(*masks)
         return self._known[masks]
 
     def _solve(self, ddio: int, masks: tuple[int, ...]) -> Outcome:
-        """Find who occupies what. A tenant's own fills depend on DDIO's misses but little: 0."""
+        """Compute occupancy, then speeds. Fills assume that packets hit, which changes little."""
 
         def devices(occupied: float) -> float:
             return self.inbound.lines_per_s * self.inbound.misses(occupied)
@@ -89,7 +89,7 @@ class FormulaHost:
         return Outcome(tuple(occupied), ddio_occupied, missed, speeds, self.utility(speeds))
 
     def sample(self, layout: Layout | None, at_s: float, dice: Random, noise: float) -> Sample:
-        """Return a second of counters, each off by a factor of its own."""
+        """Return the counters of a second, each with independent relative noise."""
 
         def seen(value: float) -> float:
             return value * max(0.0, dice.gauss(1.0, noise)) if noise else value

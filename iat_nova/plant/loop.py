@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A strategy's loop closed on a host, phase by phase; what is lost against the best partition."""
+"""A strategy's closed loop on a host, phase by phase, compared with the best partition."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from iat_nova.plant.formula_host import FormulaHost
 from iat_nova.strategies.api import Strategy
 
 PHASE_S = 90
-ARRIVAL_S = 5  # from one guest to the next while they boot
-REST_S = 30  # at the end of a phase nothing new has happened for long: what moves then is unrest
+ARRIVAL_S = 5  # between two guests at boot
+REST_S = 30  # at the end of a phase, long after the last change: mask changes here are unrest
 SEED = 1
-STARVED = 0.9  # of the speed that idle ways and those of best-effort tenants would give
+STARVED = 0.9  # of the speed with idle ways and ways of best-effort tenants
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of steady load. `arrivals`: when the tenants of `hosts` become one more."""
+    """A stretch of steady load.
+
+    `hosts`: the hosts in turn, each with a tenant more, `ARRIVAL_S` seconds apart; the last host
+    stays. `restart`: the strategy begins without state.
+    """
 
     name: str
     hosts: tuple[FormulaHost, ...]  # the last is the one that stays
@@ -31,12 +35,12 @@ class Phase:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lost:
-    """What one strategy lost in one phase on one host.
+    """Loss of a strategy in a phase on a host.
 
-    `regret`: of the best partition's utility, the mean from the last arrival to the end.
-    `starved`: at the end a PC tenant or the stack is slower than `STARVED` of what it would be
-    with all ways that are idle or that best-effort tenants have beyond one each.
-    `changes`: decisions that moved masks in the last `REST_S`.
+    `regret`: lost share of the best partition's utility, the mean from the last arrival to the end.
+    `starved`: at the end, a PC tenant or the stack runs below `STARVED` of the possible speed. The
+    possible speed includes all idle ways, and ways of best-effort tenants beyond one way each.
+    `changes`: decisions that moved masks in the last `REST_S` seconds.
     """
 
     host: int
@@ -47,7 +51,11 @@ class Lost:
 
 
 def phases(number: int, seed: int = SEED) -> list[Phase]:
-    """Return the four phases of a host: boot, one change, half of all change, a restart."""
+    """Return the four phases of a host.
+
+    The phases are boot, a change of one tenant, a change of half the tenants and traffic, a
+    restart.
+    """
     dice = Random(f"iat-nova plant {seed} {number}")
     first = draw.host(dice)
     ids = [tenant.id for tenant in first.inventory.tenants]
@@ -79,9 +87,9 @@ Make = Callable[[], Strategy]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Course:
-    """One drawn host: its phases, and what the best partition is worth in each.
+    """A drawn host: phases, and the best partition's utility in each phase.
 
-    Hosts of one `seed` have different numbers; each seed has hosts of its own.
+    Hosts of a `seed` have different numbers. Each seed has different hosts.
     """
 
     number: int
@@ -102,7 +110,7 @@ class Course:
 
 
 def losses(course: Course, make: Make, noise: float) -> list[Lost]:
-    """Run a strategy through the phases of one host. Deterministic."""
+    """Run a strategy through the phases of a host. The result is deterministic."""
     dice = Random(f"iat-nova plant noise {course.seed} {course.number}")
     found = []
     strategy, state, layout, at_s = make(), None, None, 0.0
@@ -130,7 +138,10 @@ def losses(course: Course, make: Make, noise: float) -> list[Lost]:
 
 
 def starved(host: FormulaHost, layout: Layout | None) -> bool:
-    """Tell whether a PC tenant or the stack lacks ways that are idle or best-effort tenants'."""
+    """Return whether a PC tenant or the stack lacks idle ways or ways of best-effort tenants.
+
+    Best-effort tenants may keep DDIO's ways, or a way each if more.
+    """
     outcome = host.under(layout)
     ddio = layout.ddio.bit_count() if layout is not None else 2
     best_effort = sum(tenant.priority is Priority.BE for tenant in host.tenants)
@@ -147,6 +158,6 @@ def starved(host: FormulaHost, layout: Layout | None) -> bool:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Return the value below which a share of the values lies."""
+    """Return the value at quantile `share` (0..1)."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who occupies how much of ways that several may fill.
+"""Occupancy of ways that several users may fill.
 
-Ways with the same users are one pool. Each user spreads its fills evenly over the ways of its own
-mask, and a fill replaces any line of the way it goes to. In equilibrium a user's share of a pool's
-lines is then its share of the pool's fills. Fills are misses, and these depend on what is
-occupied: a fixed point. So statistical models share out caches with random replacement (Eklov,
-Black-Schaffer and Hagersten, "Fast modeling of shared caches in multicore systems", HiPEAC 2011).
-LRU favours who uses a line more often than that: what sharing costs them is rather over-stated.
+Ways with the same users form a pool. Each user spreads fills evenly over the ways of its mask, and
+a fill replaces any line of the chosen way. In equilibrium a user's share of a pool's lines equals
+the user's share of the pool's fills. Fills are misses, and misses depend on occupancy: a fixed
+point. Statistical models of random replacement share caches in the same way (Eklov, Black-Schaffer
+and Hagersten, "Fast modeling of shared caches in multicore systems", HiPEAC 2011). LRU favours
+lines in frequent use, so the model rather overstates the cost of sharing for their users.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ CLOSE = 1e-3  # ways
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class User:
-    """Who may fill the ways of `mask`; `fills_per_s` by the ways occupied."""
+    """A user of the ways of `mask`; `fills_per_s` is a function of the occupied ways."""
 
     mask: int
     fills_per_s: Callable[[float], float]
 
 
 def occupancy(users: Sequence[User]) -> list[float]:
-    """Return the ways that each user occupies, fractions of ways included."""
+    """Return the ways that each user occupies, as fractional numbers."""
     pools = _pools(users)
     held: list[float] = [0.0] * len(users)
     for ways, members in pools:
@@ -48,7 +48,7 @@ def occupancy(users: Sequence[User]) -> list[float]:
 
 
 def _pools(users: Sequence[User]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return how many ways there are with the same users, and who these are."""
+    """Return the number of ways and the users of each pool."""
     width = max(user.mask.bit_length() for user in users)
     found: dict[tuple[int, ...], int] = {}
     for way in range(width):
@@ -64,7 +64,7 @@ def _round(
     own: Mapping[int, float],
     held: Sequence[float],
 ) -> dict[int, float]:
-    """Share each pool out by the fills that go there, as they are with what is held now."""
+    """Divide each pool by the fills into the pool at the present occupancy."""
     density = {
         number: max(users[number].fills_per_s(held[number]), 1.0) / users[number].mask.bit_count()
         for number in own
