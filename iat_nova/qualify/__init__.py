@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does this host's hardware do what the agent asks of it? Measured by effect, then judged.
+"""Does this host's hardware do what the agent asks? Measured by effect, then judged.
 
-A module a test: `measure` does the input and output, `judge` is a pure function of the rows it
-returned. `registry` lists them.
+Each test is a module. `measure` does the input and output. `judge` is a pure function of the
+measured rows. `registry` lists the tests.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test is made of, and what it is given of the host."""
+"""The parts of a test, and the host's resources given to a test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLASS = "qualify"
 
 
 class Verdict(enum.StrEnum):
-    """What a test says of the hardware."""
+    """A test's verdict on the hardware."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -28,7 +28,10 @@ class Verdict(enum.StrEnum):
 
 
 class Unavailable(Exception):
-    """A test cannot be made here: a tool, an interface or a right is missing; `remedy` mends it."""
+    """A test cannot run here: a tool, an interface or a right is missing.
+
+    `remedy`: how to make the test possible, or None.
+    """
 
     def __init__(self, why: str, remedy: str | None = None) -> None:
         super().__init__(why)
@@ -37,7 +40,7 @@ class Unavailable(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict: what was seen, what it means for the agent, and what to do about it."""
+    """A verdict: the observation, its meaning for the agent, and the remedy."""
 
     verdict: Verdict
     says: str
@@ -47,9 +50,9 @@ class Judgement:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chart:
-    """Curves of what was measured: each has a name and points (x, y); `ticks` are words along x.
+    """Curves of the measurement, each with a name and points (x, y). `ticks` are labels along x.
 
-    `unit` is that of y: share (0 to 1), count, seconds, bytes_per_s.
+    `unit` is the unit of y: share (0 to 1), count, seconds, bytes_per_s.
     """
 
     title: str
@@ -60,12 +63,13 @@ class Chart:
 
 
 class Walker(Protocol):
-    """Goes through an array in random order, each access waiting for the one before."""
+    """Walk through an array in random order; each access waits for the previous access."""
 
     def __call__(self, cpu: int, size: int, accesses: int) -> Callable[[], float]:
-        """Lay out an array of `size` bytes and go through it once, on a CPU.
+        """Create an array of `size` bytes and walk through the array once, on a CPU.
 
-        Returns what does so many accesses and returns the seconds they took. Raises `Unavailable`.
+        Return a function that makes `accesses` accesses and returns the seconds taken. Raises
+        `Unavailable`.
         """
 
 
@@ -73,47 +77,52 @@ class Inbound(Protocol):
     """Devices that write to memory."""
 
     def flowing(self, cpu: int, footprint: int) -> contextlib.AbstractContextManager[None]:
-        """Have devices write into buffers of `footprint` bytes, over and over.
+        """Make devices write into buffers of `footprint` bytes, repeatedly.
 
-        A CPU hands out the requests. Raises `Unavailable`.
+        `cpu` issues the requests. Raises `Unavailable`.
         """
 
     @property
     def ours(self) -> bool:
-        """Whether the buffers have the size that was asked for: it is not others' traffic."""
+        """Whether the buffers have the requested size; false for traffic of other programs."""
 
 
 class Streams(Protocol):
-    """Moves data between CPUs and memory as fast as it goes."""
+    """Move data between CPUs and memory at full speed."""
 
     def __call__(self, cpus: Sequence[int]) -> float:
-        """Return bytes a second of all these at once. Raises `Unavailable`."""
+        """Return the total rate of all `cpus` at once, in bytes per second.
+
+        Raises `Unavailable`.
+        """
 
 
 class Have(Protocol):
-    """Sets what the class has in which tests run. Raises `HardwareError`."""
+    """Configure the class in which tests run. Raises `HardwareError`."""
 
     def __call__(self, count: int, bandwidth: int | None = None) -> None:
-        """Give it so many ways, and a limit as `CacheDomain.bandwidth` has them; None: none."""
+        """Give the class `count` ways and a bandwidth limit.
+
+        `bandwidth`: in units of `CacheDomain.bandwidth`; None: no limit.
+        """
 
 
 class SliceCounters(Protocol):
-    """Counts devices' writes in each slice of each socket's LLC."""
+    """Count writes of devices in each slice of each socket's LLC."""
 
     def read(self) -> Mapping[int, Sequence[int]]:
-        """Return running totals, a slice each, by cache domain. Raises `Unavailable`."""
+        """Return running totals of each slice by cache domain. Raises `Unavailable`."""
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Close all descriptors."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bench:
-    """The host as a test meets it.
+    """The host's resources for a test.
 
-    `domain` is that of `cpus`, which nobody else needs now; the first walks, the last hands out
-    I/O. `clusters`: how many NUMA nodes share its LLC. `ddio_refused` says why DDIO's ways cannot
-    be moved, None when they can.
+    `cpus`: idle CPUs of `domain`; the first walks, the last issues I/O. `clusters`: number of NUMA
+    nodes that share the LLC. `ddio_refused`: the reason why DDIO's ways cannot be moved, or None.
     """
 
     domain: CacheDomain
@@ -131,19 +140,19 @@ class Bench:
     slices: Callable[[], SliceCounters]
 
     def pause(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait `seconds` seconds."""
         self.clock.wait(threading.Event(), seconds)
 
     @property
     def ways(self) -> tuple[int, ...]:
-        """Some numbers of ways a class may have, ascending: the least, two, a few, most."""
+        """Numbers of ways to try for a class, ascending: the fewest, a few, most."""
         least = max(2, self.domain.min_ways)
         room = self.domain.ways - self.domain.reserved_ways.count
         return tuple(sorted({least, min(4, room), min(8, room), room} - set(range(least))))
 
     @contextlib.contextmanager
     def in_class(self) -> Iterator[Have]:
-        """Have the CPUs in a class of their own; gives what sets its ways and its bandwidth."""
+        """Put the CPUs in a class of their own; yield a function that sets ways and bandwidth."""
 
         def have(count: int, bandwidth: int | None = None) -> None:
             mask = lowest_free(self.domain, count)
@@ -157,7 +166,7 @@ class Bench:
 
 
 def lowest_free(domain: CacheDomain, count: int) -> WayMask:
-    """Return the lowest run of ways that nobody reserved. Raises `Unavailable` where none is."""
+    """Return the lowest run of unreserved ways. Raises `Unavailable` if there is none."""
     for lowest in range(domain.ways - count + 1):
         mask = WayMask.span(lowest, count)
         if not mask.overlaps(domain.reserved_ways):
@@ -170,10 +179,10 @@ Row = TypeVar("Row")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Test(Generic[Row]):
-    """One test: a row of `registry.TESTS`. `about_s`: how long it takes, roughly.
+    """A test, listed in `registry.TESTS`. `about_s`: approximate duration in seconds.
 
-    `measure` raises `Unavailable` or `HardwareError`, and leaves things as they were; it is
-    given what shows each step. `judge` and `chart` are pure.
+    `measure` raises `Unavailable` or `HardwareError` and restores all settings; its second argument
+    shows each step. `judge` and `chart` are pure.
     """
 
     name: str
@@ -186,7 +195,7 @@ class Test(Generic[Row]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one test; no chart where nothing was measured."""
+    """Result of a test; `chart` is None if nothing was measured."""
 
     name: str
     question: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does a limit of memory bandwidth (MBA) slow a class down? A stream under falling limits.
 
-Where limits are in GB/s (AMD), also what the CPUs move together: of all of a cache domain it is the
-100 % of which the agent knows nothing by itself.
+If limits are in GB/s (AMD), the test also measures the rate of all given CPUs together. The rate of
+a whole cache domain is the 100 % that the agent cannot know by itself.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from iat_nova.qualify.api import (
 )
 
 FELL = 0.20  # the lowest limit must cost at least this share of the unlimited stream
-SAME = 0.05  # less is no difference
+SAME = 0.05  # a smaller change is no difference
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """What one CPU moved to and from memory while its class had a limit, or several together.
+    """Memory traffic of a CPU under a limit, or of several CPUs together without a limit.
 
-    `limit` is as `CacheDomain.bandwidth` has them: in percent, else in eighths of a GB/s. `every`:
-    `cpus` is how many the cache domain has.
+    `limit`: in units of `CacheDomain.bandwidth`, percent or eighths of a GB/s. `every`: `cpus` is
+    the number of CPUs in the cache domain.
     """
 
     limit: int
@@ -44,7 +44,7 @@ class Row:
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
-    """Stream under falling limits; without one first and last, which shows what drifts."""
+    """Stream under falling limits. The first and last streams have no limit, to show drift."""
     control = bench.domain.bandwidth
     if control is None:
         raise Unavailable(
@@ -71,7 +71,7 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
 
 
 def _falling(control: BandwidthControl) -> tuple[int, ...]:
-    """Return two limits that bind one CPU: AMD's, of a whole socket, begin far above it."""
+    """Return two limits low enough for a single CPU; AMD's range is that of a whole socket."""
     if control.percent:
         half = control.most // 2 // control.step * control.step
         return tuple(sorted({max(half, control.least), control.least}, reverse=True))
@@ -79,7 +79,7 @@ def _falling(control: BandwidthControl) -> tuple[int, ...]:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Compare the lowest limit with none."""
+    """Compare the lowest limit with no limit."""
     alone = _alone(rows)
     first, last = alone[0].bytes_per_s, alone[-1].bytes_per_s
     lowest = min(alone, key=lambda row: row.limit)
@@ -119,7 +119,7 @@ def _alone(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _together(row: Row) -> str:
-    """Tell what the CPUs moved together, and what that is good for."""
+    """Return the traffic of the CPUs together, and the option to set."""
     moved = f"{row.cpus} CPUs move {row.bytes_per_s / 1e9:.1f} GB/s together"
     if row.every:
         return f" All {moved}: [iat] memory_bandwidth_gbps = {row.bytes_per_s / 1e9:.1f}."
@@ -130,7 +130,7 @@ def _together(row: Row) -> str:
 
 
 def chart(rows: Sequence[Row]) -> Chart:
-    """Return the stream of one CPU by its limit."""
+    """Return the stream of one CPU by limit."""
     falling = sorted(_alone(rows)[:-1], key=lambda row: row.limit)
     return Chart(
         "Stream of one CPU",

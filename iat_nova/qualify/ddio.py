@@ -13,37 +13,40 @@ from iat_nova.hardware.api import DomainCounts
 from iat_nova.model import CacheDomain, WayMask
 from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 
-FEW, MANY = 2, 6  # the least that others call safe, and what the shipped policy allows
-FITS = 4  # ways that the buffers we have written to take
-ROUNDS = 3  # each with few ways and with many: what drifts is told from what follows
+FEW, MANY = 2, 6  # the fewest that other publications call safe; the shipped policy's maximum
+FITS = 4  # size of the test's buffers, in ways
+ROUNDS = 3  # each with few and many ways, to tell an effect from drift
 WARM_S, COUNT_S = 1.0, 3.0
-LEAST_PER_S = 500_000.0  # lines; fewer say nothing of a cache of 400,000
-HITTING = 0.10  # of lines must miss with few ways, or hit with many, that more could help
+LEAST_PER_S = 500_000.0  # lines; fewer prove nothing in a cache of 400,000 lines
+HITTING = 0.10  # least misses with few ways, and least hits with many, for more ways to help
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """One stretch: what devices wrote to a cache domain while DDIO read back so many ways."""
+    """A stretch: writes of devices to a cache domain with a given number of DDIO ways.
+
+    `ways`: number read back from the register. `asked`: number written.
+    """
 
     ways: int
     asked: int
     hits_per_s: float
     misses_per_s: float
-    ours: bool  # buffers of known size were written to; else others' traffic
+    ours: bool  # buffers of known size; otherwise traffic of other programs
 
     @property
     def lines_per_s(self) -> float:
-        """Lines that devices wrote."""
+        """Lines per second that devices wrote."""
         return self.hits_per_s + self.misses_per_s
 
     @property
     def missed(self) -> float:
-        """The share of lines that were in no way of the cache."""
+        """The share of lines that missed the cache, 0..1."""
         return self.misses_per_s / self.lines_per_s if self.lines_per_s else 0.0
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
-    """Count while DDIO's ways go to and fro, in the cache domain that devices write to most."""
+    """Count while DDIO's ways alternate, in the cache domain with most writes of devices."""
     if bench.ddio_refused is not None:
         raise Unavailable(f"DDIO's ways cannot be moved: {bench.ddio_refused}")
     if not any(domain.ddio_counters for domain in bench.domains):
@@ -67,7 +70,10 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
 
 
 def busiest(bench: Bench) -> CacheDomain:
-    """Return the cache domain that devices write to most. Raises `Unavailable` where none do."""
+    """Return the cache domain with most writes of devices.
+
+    Raises `Unavailable` if devices write fewer than `LEAST_PER_S` lines per second.
+    """
     rates = counted(bench, COUNT_S)
     most = max(rates, key=lambda one: sum(rates[one]), default=None)
     if most is None or sum(rates[most]) < LEAST_PER_S:
@@ -82,7 +88,7 @@ def busiest(bench: Bench) -> CacheDomain:
 
 
 def counted(bench: Bench, seconds: float) -> Mapping[int, tuple[float, float]]:
-    """Return hits and misses a second by cache domain, counted for so long."""
+    """Return hits and misses per second by cache domain, counted over `seconds`."""
     before = bench.counters.read()
     bench.pause(seconds)
     after = bench.counters.read()
@@ -117,7 +123,7 @@ def _row(bench: Bench, domain: CacheDomain, ways: int, tell: Callable[[str], Non
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Compare the stretches with few ways with those with many."""
+    """Compare stretches of few DDIO ways with stretches of many."""
     if any(row.ways != row.asked for row in rows):
         kept = next(row for row in rows if row.ways != row.asked)
         return Judgement(
@@ -177,7 +183,7 @@ def _undecided(says: str, remedy: str) -> Judgement:
 
 
 def chart(rows: Sequence[Row]) -> Chart:
-    """Return the share of misses over the stretches."""
+    """Return the share of misses by stretch."""
     return Chart(
         "Share of devices' writes that miss",
         "ways of DDIO, one stretch after the other",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: one HTML file that needs nothing else, made from the record alone."""
+"""The report: a self-contained HTML file made from the record alone."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _UNITS: Mapping[str, Callable[[float], str]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Along(charts.Axis):
-    """An axis with words of its own."""
+    """An axis with given labels."""
 
     marks: tuple[tuple[float, str], ...] = ()
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the words and where they stand."""
+        """Return the labels with positions."""
         return list(self.marks)
 
 
 def write(record: Mapping[str, Any]) -> str:
-    """Return the page of a record (`record.as_data`)."""
+    """Return the HTML page of a record (`record.as_data`)."""
     return (
         page.environment("iat_nova.qualify", _TEMPLATE)
         .get_template(_TEMPLATE)
@@ -51,7 +51,7 @@ def write(record: Mapping[str, Any]) -> str:
 
 
 def _drawn(chart: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a chart's drawing, its words and its legend."""
+    """Return a chart's drawing, texts and legend."""
     marks = tuple((float(x), str(word)) for x, word in chart["ticks"])
     xs = [x for _, points in chart["lines"] for x, _ in points]
     lines = [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does a mask limit misses? A walk over growing arrays, in classes of few and of many ways.
 
-An array that is larger than the ways of its class keeps missing; one that fits does not. Random
-order and one access at a time keep the prefetchers out.
+An array larger than its class's ways keeps missing. A smaller array does not. Random order and a
+single access at a time defeat the prefetchers.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from iat_nova.common import amounts
 from iat_nova.hardware.api import CoreCounts
 from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 
-ACCESSES = 4_000_000  # of one row: 0.1 s out of the cache, 0.5 s out of memory
+ACCESSES = 4_000_000  # of a row: 0.1 s out of the cache, 0.5 s out of memory
 SIZES = (0.5, 1, 2, 3, 4, 6, 8, 12, 16)  # of arrays, in ways
-_SETTLED = 2  # walks whose counts are taken; the median goes into the row
+_SETTLED = 2  # counted walks; the row has their median
 
-CLEAR = 0.30  # so much more of the accesses must miss with few ways where many suffice
-SAME = 0.05  # less is no difference
-QUIET = 0.25  # a half-empty class misses no more than this, or somebody else pushes lines out
+CLEAR = 0.30  # additional share of misses with few ways, if many suffice
+SAME = 0.05  # a smaller change is no difference
+QUIET = 0.25  # most misses in a half-empty class, unless other programs evict lines
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """One walk: an array of `bytes`, that is `in_ways` ways, in a class of `ways` ways."""
+    """A walk: an array of `bytes` bytes, equal to `in_ways` ways, in a class of `ways` ways."""
 
     ways: int
     in_ways: float
@@ -37,7 +37,7 @@ class Row:
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
-    """Walk over arrays up to one and a half times the largest class."""
+    """Walk over arrays of up to one and a half times the largest class."""
     if not bench.domain.way_bytes:
         raise Unavailable("the size of the LLC is not known (sysfs shows none)")
     way_bytes = bench.domain.way_bytes // bench.clusters
@@ -62,7 +62,7 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
 
 
 def _counted(bench: Bench, cpu: int, walk: Callable[[], float]) -> tuple[float, float]:
-    """Return the LLC misses of one walk, and its seconds."""
+    """Return the LLC misses and the seconds of a walk."""
     before = _core(bench, cpu)
     seconds = walk()
     return _core(bench, cpu).misses - before.misses, seconds
@@ -79,11 +79,11 @@ def _core(bench: Bench, cpu: int) -> CoreCounts:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Compare the smallest class with the largest, by arrays that fit in the latter alone."""
+    """Compare the smallest class with the largest, over arrays that fit in the largest alone."""
     few, many = min(row.ways for row in rows), max(row.ways for row in rows)
     at = {(row.ways, row.in_ways): row for row in rows}
     noise = max(row.misses for row in rows if row.in_ways <= row.ways / 2)
-    # Well above the small class, well below the large one: neighbours' lines need room, too.
+    # Well above the small class and well below the large class: lines of neighbours need room, too.
     apart = [row for row in rows if row.ways == many and 1.5 * few <= row.in_ways <= 0.75 * many]
     gains = [at[few, row.in_ways].misses - row.misses for row in apart]
     if not gains:
@@ -119,7 +119,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
 
 
 def _ordered(rows: Sequence[Row]) -> bool:
-    """Whether more ways never miss clearly more."""
+    """Return whether more ways never miss clearly more."""
     by_size: dict[float, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.ways):
         by_size.setdefault(row.in_ways, []).append(row)
@@ -140,7 +140,7 @@ def _disturbed(says: str) -> Judgement:
 
 
 def chart(rows: Sequence[Row]) -> Chart:
-    """Return misses an access by the size of the array, a curve a class."""
+    """Return misses per access by array size, a curve per class."""
     return Chart(
         "LLC misses an access",
         "size of the array in ways of the LLC",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads made by programs that exist: fio reads a disk, stress-ng streams memory."""
+"""Loads made by existing programs: fio reads a disk, stress-ng streams memory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from iat_nova.common.clock import Clock
 from iat_nova.qualify.api import Unavailable
 
 BLOCK = 128 << 10  # bytes of one read
-START_S = 2.0  # in which fio has said what it dislikes
-LONGEST_S = 180  # it ends by itself, also when we were killed
+START_S = 2.0  # fio reports errors within this time
+LONGEST_S = 180  # fio ends by itself, even if this process was killed
 STREAM_S = 6  # stress-ng gives no rate of a shorter stream
 _END_S = 10.0
 
 
 class DiskReads:
-    """`api.Inbound`: fio reads a disk or file past the page cache. Nothing is written to it."""
+    """`api.Inbound`: fio reads a disk or file past the page cache.
+
+    Nothing is written to the disk.
+    """
 
     ours = True
 
@@ -59,7 +62,7 @@ class DiskReads:
             yield
 
     def _check(self, least: int) -> None:
-        """Raise `Unavailable` unless it can be read from."""
+        """Raise `Unavailable` unless the disk is readable and large enough."""
         try:
             mode = self._disk.stat().st_mode
             size = self._disk.stat().st_size
@@ -75,7 +78,7 @@ class DiskReads:
 
 
 class PresentTraffic:
-    """`api.Inbound`: what devices write anyway."""
+    """`api.Inbound`: the present traffic of devices."""
 
     ours = False
 
@@ -86,7 +89,7 @@ class PresentTraffic:
 
 
 def stream(cpus: Sequence[int]) -> float:
-    """`api.Streams` by stress-ng, one of it for each CPU."""
+    """`api.Streams` by stress-ng, a process per CPU."""
     stress_ng = program("stress-ng")
     with tempfile.TemporaryDirectory(prefix="iat-nova-qualify-") as folder:
         paths = [Path(folder) / f"{cpu}.yaml" for cpu in cpus]
@@ -104,7 +107,7 @@ def stream(cpus: Sequence[int]) -> float:
 
 
 def _wait(process: subprocess.Popen[str]) -> None:
-    """Let stress-ng end. Raises `Unavailable` when it fails, or does not."""
+    """Wait for stress-ng to end. Raises `Unavailable` if stress-ng fails or does not end."""
     try:
         _, said = process.communicate(timeout=10 * STREAM_S)
     except subprocess.TimeoutExpired:
@@ -114,7 +117,7 @@ def _wait(process: subprocess.Popen[str]) -> None:
 
 
 def rate_of(metrics: str) -> float:
-    """Return bytes a second from what stress-ng measured. Raises `Unavailable`."""
+    """Return bytes per second from stress-ng's metrics. Raises `Unavailable`."""
     found = yaml.safe_load(metrics) or {}
     for stressor in found.get("metrics") or ():
         rates = [stressor.get(f"memory-{way}-rate-mb-per-sec") for way in ("read", "write")]
@@ -135,7 +138,7 @@ def program(name: str) -> str:
 
 @contextlib.contextmanager
 def running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a program for as long as this lasts. Raises `Unavailable` when it cannot start."""
+    """Run a program within the context. Raises `Unavailable` if the program cannot start."""
     try:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

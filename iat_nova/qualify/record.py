@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found, as data to send along: the CPU and the tests, no names of the host's."""
+"""The results as data to send along: CPU and tests, without names of the host."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CPUINFO = {  # /proc/cpuinfo -> ours
 
 
 def cpu_and_microcode(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
-    """Return which CPU and microcode this is; unknown fields are empty."""
+    """Return CPU model and microcode; unknown fields are empty."""
     fields = dict.fromkeys(_CPUINFO.values(), "")
     for line in cpuinfo.read_text(errors="replace").splitlines():
         key, colon, value = line.partition(":")
         if not colon:
-            break  # one block a CPU: the first will do
+            break  # a block per CPU: the first is enough
         if key.strip() in _CPUINFO:
             fields[_CPUINFO[key.strip()]] = value.strip()
     return fields
@@ -56,7 +56,10 @@ def as_data(
     choices: Sequence[Choice],
     domain: CacheDomain | None,
 ) -> dict[str, Any]:
-    """Return the record; `domain` is that of the tests, None where none could be opened."""
+    """Return the record.
+
+    `domain`: the cache domain of the tests, or None if none could be opened.
+    """
     return {
         "format": FORMAT,
         "iat_nova": version,

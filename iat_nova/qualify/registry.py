@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests by name, in the order in which they are made."""
+"""The tests by name, in the order of execution."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of `qualify` take of a real host: idle CPUs, and slices by the kernel's PMUs."""
+"""Resources of a real host for `qualify`: idle CPUs, and slice counters of the kernel's PMUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from iat_nova.hardware.probe import Host
 from iat_nova.model import CacheDomain
 from iat_nova.qualify.api import Unavailable
 
-IDLE = 0.05  # busy for less of the time
+IDLE = 0.05  # an idle CPU is busy for less of the time
 
 
 class NoCpus(Exception):
@@ -22,12 +22,12 @@ class NoCpus(Exception):
 
 
 def busy_times(proc: Path) -> Mapping[int, tuple[int, int]]:
-    """Return (busy, all) ticks of each CPU since the start, as ``/proc/stat`` has them."""
+    """Return (busy, all) ticks of each CPU since boot, from ``/proc/stat``."""
     found = {}
     for line in (proc / "stat").read_text().splitlines():
         name, *values = line.split()
         if name.startswith("cpu") and name != "cpu":
-            ticks = [int(value) for value in values[:8]]  # guests' time is in user's
+            ticks = [int(value) for value in values[:8]]  # guest time is part of user time
             found[int(name[3:])] = (sum(ticks) - ticks[3] - ticks[4], sum(ticks))
     return found
 
@@ -39,9 +39,10 @@ def choose_cpus(
     after: Mapping[int, tuple[int, int]],
     taken: frozenset[int] = frozenset(),
 ) -> tuple[CacheDomain, tuple[int, ...]]:
-    """Return CPUs of one cache domain that were idle between two looks: those asked for, or two.
+    """Return CPUs of a single cache domain that were idle between two readings of `busy_times`.
 
-    None of `taken`, which guests are pinned to, is chosen unasked. Raises `NoCpus`.
+    `asked`: the CPUs to use; if empty, two idle CPUs are chosen. `taken`: CPUs to which guests are
+    pinned, never chosen unasked. Raises `NoCpus`.
     """
     if asked:
         domain = next((one for one in domains if asked <= set(one.cpus)), None)
@@ -100,11 +101,11 @@ class SlicePmus:
         }
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Close all descriptors."""
         for reader in self._readers:
             reader.close()
 
 
 def _only(pmu: Pmu, events: ChaEvents, domains: Mapping[int, int]) -> ChaPerf:
-    """Return what counts on one slice of each socket."""
+    """Return counters of a single slice of each socket."""
     return ChaPerf(events, lambda: domains, slices=None, find=lambda: (pmu,))

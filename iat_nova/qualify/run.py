@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the tests one after the other; what cannot be made is an outcome like the others."""
+"""Run the tests in turn; a test that cannot run has an outcome, too."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NOTHING = "Nothing is known about this."
 def run(
     tests: Iterable[Test[Any]], bench: Bench, tell: Callable[[str], None]
 ) -> tuple[Outcome, ...]:
-    """Make the tests; `tell` is given each step."""
+    """Run the tests; `tell` receives each step."""
     return tuple(_one(test, bench, tell) for test in tests)
 
 
 def none(tests: Iterable[Test[Any]], why: HardwareError) -> tuple[Outcome, ...]:
-    """Return the outcomes where the host's interfaces cannot be opened at all."""
+    """Return the outcomes if the host's interfaces cannot be opened at all."""
     return tuple(Outcome(one.name, one.question, _refused(why), 0.0) for one in tests)
 
 
@@ -40,7 +40,7 @@ def _one(test: Test[Any], bench: Bench, tell: Callable[[str], None]) -> Outcome:
 
 
 def outcome(test: Test[Any], rows: Sequence[Any], seconds: float) -> Outcome:
-    """Return what rows that were measured amount to."""
+    """Return the outcome of measured rows."""
     return Outcome(
         test.name,
         test.question,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do the slices of the LLC agree? If so, one stands for all, as in the paper."""
+"""Do the slices of the LLC agree? If so, one slice represents all, as in the paper."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 from iat_nova.qualify.ddio import COUNT_S, FITS
 
-AGREE = 0.10  # from the mean: so far off a slice may be
-LEAST = 10_000  # lines a slice: chance alone moves fewer by more than one per cent
+AGREE = 0.10  # largest relative deviation of a slice from the mean
+LEAST = 10_000  # lines per slice: smaller counts vary by more than 1 % at random
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """What one slice of one cache domain counted; `clusters` share the slices out in runs."""
+    """Count of a slice of a cache domain. `clusters`: slices are divided into as many runs."""
 
     domain: int
     slice: int
@@ -27,7 +27,7 @@ class Row:
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
-    """Count devices' writes in each slice for a while."""
+    """Count writes of devices in each slice for `COUNT_S` seconds."""
     footprint = FITS * (bench.domain.way_bytes or 0) // bench.clusters
     with (
         contextlib.closing(bench.slices()) as slices,
@@ -51,7 +51,7 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Look how far slices are from their cluster's mean."""
+    """Compare each slice with the mean of its cluster."""
     clusters, count = rows[0].clusters, len(rows)
     ends = [part * count // clusters for part in range(clusters + 1)]
     runs = [rows[begin:end] for begin, end in itertools.pairwise(ends)]
@@ -80,7 +80,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
 
 
 def chart(rows: Sequence[Row]) -> Chart:
-    """Return the lines each slice counted."""
+    """Return the lines counted by each slice."""
     return Chart(
         "Lines that devices wrote",
         "slice of the LLC",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pointer chase: seconds, and misses, of random accesses to an array of a given size.
 
-No packaged program gives these by array size on a chosen CPU while another reads its counters:
-stress-ng and membw stream, and lmbench is not in Debian. The loop is a few bytes of machine code,
-so that no compiler is needed; Python around each access would cost more than the access.
+No packaged program gives these figures by array size on a chosen CPU while another program reads
+the counters. stress-ng and membw stream, and lmbench is not in Debian. The loop is a few bytes of
+machine code, so no compiler is needed. Python around each access would cost more than the access.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHASE = bytes.fromhex(
 
 
 class Chase:
-    """`api.Walker` on the machine it runs on. `seed` fixes the order of the lines."""
+    """`api.Walker` on this machine. `seed` fixes the order of the lines."""
 
     def __init__(self, seed: int = 1) -> None:
         self._seed = seed
@@ -52,12 +52,12 @@ class Chase:
                 run(begin, accesses)
                 return time.perf_counter() - at_s
 
-        walk.keep = (array, code)  # type: ignore[attr-defined]  # for as long as it may run
+        walk.keep = (array, code)  # keeps the memory alive
         return walk
 
 
 def _code() -> mmap.mmap:
-    """Return memory with the loop in it, to be run. Raises `Unavailable`."""
+    """Return executable memory with the loop. Raises `Unavailable`."""
     if platform.machine() != "x86_64":
         raise Unavailable(f"the walk is written for x86_64, this is {platform.machine()}")
     try:
@@ -72,13 +72,13 @@ def _code() -> mmap.mmap:
 
 
 def _array(size: int, dice: random.Random) -> mmap.mmap:
-    """Return an array whose lines each hold the address of another, in one circle."""
+    """Return an array in which each line holds the address of another line, in a single circle."""
     count = max(size // LINE, 2)
     try:
         array = mmap.mmap(-1, count * LINE)
     except OSError as error:
         raise Unavailable(f"no memory for an array of {size} bytes: {error.strerror}") from error
-    with contextlib.suppress(OSError):  # else page walks cost accesses of their own
+    with contextlib.suppress(OSError):  # without huge pages, page walks add accesses
         array.madvise(mmap.MADV_HUGEPAGE)
     begin = ctypes.addressof(ctypes.c_char.from_buffer(array))
     order = list(range(count))

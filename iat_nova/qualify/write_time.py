@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long does a write take? Masks and DDIO's ways, written to and fro."""
+"""How long does a write take? Masks and DDIO's ways, written repeatedly."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from collections.abc import Callable, Sequence
 from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Verdict
 
 WRITES = 20
-QUICK_S = 0.010  # a hundredth of the loop's second
-SLOW_S = 0.100  # a tenth: ten classes then take the whole of it
+QUICK_S = 0.010  # a hundredth of the loop's interval
+SLOW_S = 0.100  # a tenth of the interval: ten classes then take all of the interval
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """One write, read back as well: `what` is a class's mask, or DDIO's ways."""
+    """A write with read-back. `what`: a class's mask, or DDIO's ways."""
 
     what: str
     seconds: float
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
-    """Write and time; DDIO's ways are those that are there, and only where they can be written."""
+    """Time the writes. DDIO's present ways are written again, if writable."""
     rows = []
     tell("masks")
     with bench.in_class() as have:
-        have(bench.ways[0])  # makes the class
+        have(bench.ways[0])  # creates the class
         for number in range(1, WRITES + 1):
             write = functools.partial(have, bench.ways[-(number % 2)])
             rows.append(Row("mask", _timed(bench, write)))
@@ -48,7 +48,7 @@ def _timed(bench: Bench, action: Callable[[], object]) -> float:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Compare the median, and the slowest, with the second that an iteration has."""
+    """Compare the median and the slowest write with the second available to an iteration."""
     medians = {
         what: statistics.median(row.seconds for row in rows if row.what == what)
         for what in dict.fromkeys(row.what for row in rows)
