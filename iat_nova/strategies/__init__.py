@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who decides: the paper's machine, a host without the agent, plug-ins."""
+"""Strategies: the paper's state machine, a pollute buffer, A4, a host without the agent.
+
+Plug-ins add others.
+"""

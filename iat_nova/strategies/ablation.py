@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default strategy without families of its moves, as laboratory runs name it.
+"""The default strategy without some families of moves, as laboratory runs name such variants.
 
 An ablation has a label such as ``pollute-buffer without ddio-ways``. Only the instruments
 understand labels; the agent's configuration and the policy do not.

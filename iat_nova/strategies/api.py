@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a strategy is: `initial`, `step`, and what others need to know to record and replay it."""
+"""The interface of a strategy, and checks of a decision."""
 
 from __future__ import annotations
 
@@ -14,30 +14,39 @@ Rule = tuple[int, str, str]
 
 
 class Strategy(Protocol):
-    """One decision an iteration for one cache domain. Pure: all memory is in the state.
+    """A strategy makes one decision per iteration and cache domain.
 
-    The state is the strategy's own type; the caller keeps it and hands it back. A strategy may
-    further have `state_type`, a dataclass of plain data: then its states are recorded so that
-    decisions can be replayed; `phases`, the words its decisions use for `phase`; and `rules`, the
-    numbers they use for `rule`: these make its metrics complete from the start; and
-    `thresholds(parameters)`, messages with the numbers by which it decides, for `iat-nova explain`.
+    Pure: all memory is in the state.
+
+    The state is of the strategy's own type; the caller keeps the state and passes it to the next
+    step. A strategy may have further attributes:
+
+    * `state_type`: a dataclass of plain data. States are then recorded, so that decisions can be
+      replayed.
+    * `phases`, `rules`: all values of `phase` and `rule` in decisions, to make metrics complete
+      from the start.
+    * `thresholds(parameters)`: messages with the strategy's thresholds, for `iat-nova explain`.
+
     A strategy of another package gives sentences as `iat_nova.model.verbatim`.
     """
 
     def initial(self, inventory: DomainInventory, at_s: float, layout: Layout | None = None) -> Any:
-        """Return the state before the first step; `layout` is what lies on the hardware."""
+        """Return the state before the first step.
+
+        `layout`: the agent's layout on the hardware, or None.
+        """
 
     def step(self, state: Any, inventory: DomainInventory, sample: Sample) -> tuple[Any, Decision]:
-        """Decide one iteration."""
+        """Decide one iteration; return the next state and the decision."""
 
 
 def decide(
     strategy: Strategy, state: Any, inventory: DomainInventory, sample: Sample, now_s: float
 ) -> tuple[Any, Any, Decision]:
-    """Return the state before, the state after, and the decision, which others can apply and tell.
+    """Return the state before, the state after, and a checked decision.
 
-    `state` None: the strategy begins. Raises what the strategy raises, and what
-    `check_decision` and `check.check` do.
+    `state`: None if the strategy begins. Raises the strategy's own errors, and those of
+    `check_decision` and `check.check`.
     """
     if state is None:
         state = strategy.initial(inventory, now_s)
@@ -52,9 +61,9 @@ MOST = (1 << 63) - 1
 
 
 def check_decision(decision: object, domain: int) -> None:
-    """Raise `TypeError` or `ValueError` unless others can record and tell what was decided.
+    """Raise `TypeError` or `ValueError` unless the decision can be recorded and shown.
 
-    A strategy may be anybody's code. Its layout is checked elsewhere (`iat_nova.layout.check`).
+    A strategy may be third-party code. The layout is checked elsewhere (`iat_nova.layout.check`).
     """
     if not isinstance(decision, Decision):
         raise TypeError(f"its step returned {type(decision).__name__}, expected a Decision")
@@ -117,7 +126,7 @@ _ALONE = (str, bool, int, float, type(None))
 
 
 def _check_numbers(decision: Decision) -> None:
-    """Raise `TypeError` or `ValueError` for numbers that the history's columns cannot have."""
+    """Raise `TypeError` or `ValueError` for numbers outside the range of the history's columns."""
     counts = [decision.iteration]
     counts += [one for one in (decision.rule,) if one is not None]
     ways = [count for step in decision.steps for count in (step.ways_before, step.ways_after)]

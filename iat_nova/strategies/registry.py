@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strategies by name: those that ship, and those of other packages, alike.
+"""Strategies by name, built-in or from other packages.
 
-A strategy is an entry point in the group ``iat_nova.strategies``: a callable, most often a class,
-that takes the policy's `Parameters` (and options of its own by keyword) and returns a `Strategy`.
+A strategy is an entry point in the group ``iat_nova.strategies``. The entry point is a callable,
+usually a class. The callable takes the policy's `Parameters`, and options by keyword, and returns a
+`Strategy`.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ DEFAULT = "pollute-buffer"
 
 
 class StrategyError(Exception):
-    """There is no such strategy, or it does not load; the text names what there is."""
+    """The strategy does not exist or does not load; the text names the available strategies."""
 
 
 def make(name: str, parameters: Parameters, options: Mapping[str, Any] | None = None) -> Strategy:
-    """Return the strategy of that name. Raises `StrategyError`."""
+    """Return a new instance of the strategy `name`. Raises `StrategyError`."""
     factory = find(name)
     try:
         return factory(parameters, **(options or {}))
@@ -49,7 +50,7 @@ def make(name: str, parameters: Parameters, options: Mapping[str, Any] | None = 
 
 
 def find(name: str) -> Callable[..., Strategy]:
-    """Return what makes the strategy of that name. Raises `StrategyError`."""
+    """Return the factory of the strategy `name`. Raises `StrategyError`."""
     try:
         point = (
             importlib.metadata.EntryPoint(name, _SHIPPED[name], NAMESPACE)
@@ -57,7 +58,7 @@ def find(name: str) -> Callable[..., Strategy]:
             else plugins.find(NAMESPACE, name)
         )
         found: Callable[..., Strategy] | None = None if point is None else point.load()
-    except (Exception, SystemExit) as error:  # it is anybody's code
+    except (Exception, SystemExit) as error:  # may be third-party code
         raise StrategyError(f"strategy {name!r} does not load: {worded(error)}") from error
     if found is None:
         raise StrategyError(
@@ -73,7 +74,7 @@ def phases(name: str) -> tuple[str, ...]:
 
 
 def thresholds(name: str, parameters: Parameters) -> tuple[Message, ...] | None:
-    """Return the numbers by which a strategy decides; None: it does not say.
+    """Return a strategy's thresholds; None if the strategy declares none.
 
     Raises `StrategyError`.
     """
@@ -82,7 +83,7 @@ def thresholds(name: str, parameters: Parameters) -> tuple[Message, ...] | None:
 
 
 def state_type(name: str) -> type | None:
-    """Return the type of a strategy's states, None where it names none. Raises `StrategyError`."""
+    """Return the type of a strategy's states, or None if undeclared. Raises `StrategyError`."""
     return getattr(find(name), "state_type", None)
 
 

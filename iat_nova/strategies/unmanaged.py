@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host without the agent, as a strategy: no masks, DDIO as found.
 
-Every tenant may fill every way, which is what the default class of a machine says after its
-start. It decides nothing: what other strategies bring is what they bring over this.
+Every tenant may fill every way, as the default class allows after a start of the host. The strategy
+decides nothing. The benefit of other strategies is measured against this strategy.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from iat_nova.model import (
 )
 
 NAME = "unmanaged"
-DDIO_DEFAULT = 2  # ways; the hardware's, where none can be read
+DDIO_DEFAULT = 2  # ways; the hardware's default, if DDIO's mask cannot be read
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class State:
-    """What is remembered: nothing but the number of iterations."""
+    """Memory between iterations: only the number of iterations."""
 
     iteration: int = 0
 
 
 class Unmanaged:
-    """The strategy that leaves all ways to everybody."""
+    """The strategy that leaves all ways to all tenants."""
 
     state_type = State
     phases = (NAME,)
@@ -45,7 +45,7 @@ class Unmanaged:
 
     @staticmethod
     def thresholds(parameters: Parameters) -> tuple[Message, ...]:
-        """Return the numbers by which it decides: none."""
+        """Return the strategy's thresholds: none."""
         del parameters
         return ()
 
@@ -59,7 +59,7 @@ class Unmanaged:
     def step(
         self, state: State, inventory: DomainInventory, sample: Sample
     ) -> tuple[State, Decision]:
-        """Leave everything as it is. `moved` stays empty: a tenant that comes has all ways."""
+        """Leave everything unchanged. `moved` stays empty: an arriving tenant has all ways."""
         after = State(state.iteration + 1)
         layout = layout_of(inventory)
         counts = {tenant.id: _everything(inventory.domain).count for tenant in inventory.tenants}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is an antagonist, and whether the load is another than the one that zones were sized for."""
+"""Detection of antagonists, and of a load other than the load for which zones were sized."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Found = tuple[Memory, tuple[Step, ...]]
 
 
 def antagonists(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
-    """Return the memory with new antagonists: it begins again at INIT when there are any."""
+    """Return the memory with new antagonists. If there are any, the policy restarts at INIT."""
     steps = []
     phase = memory.phase
     for label in labels:
@@ -24,7 +24,7 @@ def antagonists(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
         if why is None:
             continue
         if label.kind is Kind.STORAGE and phase is Phase.STABLE:
-            phase = Phase.INIT  # at once: the rest of the tenants are not looked at
+            phase = Phase.INIT  # at once: other tenants are not judged in this tick
         flags = Flags(grow=True, shrink=True, restart=True)
         named = (*memory.antagonists, label.id)
         memory = dataclasses.replace(memory, antagonists=named, flags=flags)
@@ -35,7 +35,7 @@ def antagonists(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
 
 
 def _guilty(label: Label, phase: Phase, launched: tuple[str, ...], now: Reading) -> Message | None:
-    """Say why a tenant is an antagonist; None: it is none, or cannot be judged now."""
+    """Return why a tenant is an antagonist; None if the tenant is none or cannot be judged now."""
     look = now.tenants[label.id]
     if label.kind is Kind.STORAGE and phase is Phase.STABLE:
         return _storage(look, now)
@@ -45,7 +45,7 @@ def _guilty(label: Label, phase: Phase, launched: tuple[str, ...], now: Reading)
 
 
 def _storage(look: Look, now: Reading) -> Message | None:
-    """Judge storage by DDIO's misses, its share of what comes in, and the tenant's own misses."""
+    """Judge storage by DDIO's misses, the share of inbound bytes, and the tenant's own misses."""
     dma, share, llc = now.ddio_miss, now.storage_percent, look.llc_miss
     if dma is None or share is None or llc is None:
         return None
@@ -58,7 +58,7 @@ def _storage(look: Look, now: Reading) -> Message | None:
 
 
 def _cores(look: Look) -> Message | None:
-    """Judge what a program's cores do: it hits neither in L2 nor in the LLC."""
+    """Judge a tenant without storage by high miss rates in both L2 and LLC."""
     l2, llc = look.l2_miss, look.llc_miss
     if l2 is None or llc is None or l2 <= t.L2_MISS_PERCENT or llc <= t.LLC_MISS_PERCENT:
         return None
@@ -66,7 +66,10 @@ def _cores(look: Look) -> Message | None:
 
 
 def another_load(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
-    """Compare a tick in STABLE with the stable reading; begin again at INIT when it differs."""
+    """Compare a tick in STABLE with the stable reading.
+
+    On a difference, the policy restarts at INIT.
+    """
     base = memory.stable
     if memory.phase is not Phase.STABLE or base is None:
         return memory, ()
@@ -88,7 +91,7 @@ def another_load(memory: Memory, labels: Iterable[Label], now: Reading) -> Found
 
 
 def _hits(labels: Iterable[Label], base: Reading, now: Reading) -> Iterator[Step]:
-    """Yield the high-priority tenants whose LLC hit rate is another."""
+    """Yield the high-priority tenants with a changed LLC hit rate."""
     for label, before, after in guarded(labels, base, now):
         off = abs(after - before)
         if off > t.HIT_POINTS_STABLE and off > t.HIT_CHANGE * before:
@@ -99,9 +102,9 @@ def _hits(labels: Iterable[Label], base: Reading, now: Reading) -> Iterator[Step
 def guarded(
     labels: Iterable[Label], base: Reading, now: Reading
 ) -> Iterator[tuple[Label, float, float]]:
-    """Yield LLC hit rates, then and now, of high-priority tenants without a device.
+    """Yield LLC hit rates before and after, of high-priority tenants without a device.
 
-    Those that were confined to the trash ways count still.
+    Tenants confined to the trash ways still count.
     """
     for label in labels:
         before, after = base.tenants.get(label.id), now.tenants.get(label.id)
@@ -114,7 +117,7 @@ def guarded(
 def _released(
     memory: Memory, labels: dict[str, Label], base: Reading, now: Reading
 ) -> Iterator[Step]:
-    """Yield the antagonists that do not do any more what made them one."""
+    """Yield antagonists whose behaviour is no longer antagonistic."""
     for one in memory.antagonists:
         if one not in labels:
             continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zones become masks: A4's positions on 11 ways, by what they mean, on any number."""
+"""From zones to masks: A4's positions on 11 ways, generalised to any number of ways."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from iat_nova.model import CacheDomain, DomainInventory, Group, Layout, WayMask
 from iat_nova.strategies.a4.state import Kind, Label, Zones
 from iat_nova.strategies.a4.thresholds import LEAST_WAYS
 
-INCLUSIVE_WAYS = 2  # the lowest: only these can hold what a private cache has as well
-DDIO_DEFAULT = 2  # ways, where none can be read
+INCLUSIVE_WAYS = 2  # the lowest ways: only these can hold lines that private caches hold, too
+DDIO_DEFAULT = 2  # ways, if DDIO's mask cannot be read
 
 
 def room(domain: CacheDomain) -> WayMask:
-    """Return the ways between the inclusive ones and DDIO's: 0x1fc of 11.
+    """Return the ways between the inclusive ways and DDIO's: 0x1fc of 11 ways.
 
-    Where DDIO's leave fewer than two there, the ways below DDIO's; where these are too few, all.
+    If fewer than two ways lie between, return all ways below DDIO's. If these are too few, return
+    all ways.
     """
     least = max(LEAST_WAYS, domain.min_ways)
     below = _below_ddio(domain)
@@ -33,7 +34,7 @@ def low_max(domain: CacheDomain) -> int:
 def layout(
     inventory: DomainInventory, labels: Iterable[Label], zones: Zones, antagonists: Iterable[str]
 ) -> Layout:
-    """Return the masks. Tenants of a zone share one; DDIO's ways are left as found."""
+    """Return the masks. Tenants of a zone share a mask; DDIO's ways are left as found."""
     domain, labels, trash = inventory.domain, tuple(labels), frozenset(antagonists)
     guarded = any(label.high and label.io for label in labels)
     members: dict[WayMask, list[str]] = {}
@@ -55,7 +56,7 @@ def layout(
 def _dca_off(
     inventory: DomainInventory, labels: Iterable[Label], trash: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the root ports of storage antagonists: those with a device of theirs below them."""
+    """Return the root ports above devices of storage antagonists."""
     storage = {one.id for one in labels if one.kind is Kind.STORAGE and one.id in trash}
     devices = {device for one in inventory.tenants if one.id in storage for device in one.devices}
     return tuple(
@@ -64,9 +65,10 @@ def _dca_off(
 
 
 def _high(domain: CacheDomain, label: Label, guarded: bool) -> WayMask:
-    """Return a high-priority mask: all ways, without DDIO's for those who have no device.
+    """Return a high-priority mask: all ways, without DDIO's ways for tenants without a device.
 
-    `guarded`: there is one that has; else DDIO's ways are for all of high priority.
+    `guarded`: a high-priority tenant has a device; otherwise DDIO's ways are open to all of high
+    priority.
     """
     below = _below_ddio(domain)
     if label.io or not guarded or below.count < max(1, domain.min_ways):
@@ -75,16 +77,16 @@ def _high(domain: CacheDomain, label: Label, guarded: bool) -> WayMask:
 
 
 def _zone(domain: CacheDomain, ways: int) -> WayMask:
-    """Return so many ways upwards from the lowest of the room for low priority."""
+    """Return a mask of `ways` ways, upwards from the lowest way for low priority."""
     inside = room(domain)
     count = min(max(ways, LEAST_WAYS, domain.min_ways), inside.count)
     return WayMask.span(inside.lowest, count)
 
 
 def _below_ddio(domain: CacheDomain) -> WayMask:
-    """Return the open ways below DDIO's, and below those that come together with DDIO's."""
+    """Return the open ways below DDIO's ways, and below ways coerced together with DDIO's."""
     ddio = _ddio(domain)
-    if not ddio:  # devices have no ways of their own
+    if not ddio:  # devices may fill any way
         return open_ways(domain)
     if ddio.overlaps(domain.coerced_ways):
         ddio = WayMask(ddio | domain.coerced_ways)
@@ -92,7 +94,7 @@ def _below_ddio(domain: CacheDomain) -> WayMask:
 
 
 def _legal(domain: CacheDomain, mask: WayMask) -> WayMask:
-    """Return the mask with all ways that come together with one of its own."""
+    """Return the mask, with all coerced ways if the mask has any of them."""
     return WayMask(mask | domain.coerced_ways) if mask & domain.coerced_ways else mask
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a tick's samples to what the rules compare."""
+"""From a tick's samples to the figures that the rules compare."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iat_nova.strategies.a4.state import Kind, Label, Look, Reading
 def read(first: Sample, second: Sample, pooled: Iterable[str] = ()) -> Reading:
     """Return the average of two samples; `pooled` are the antagonists without storage.
 
-    A tenant that one of them lacks is absent; what one of them does not know is None.
+    A tenant missing from either sample is absent; a value unknown in either sample is None.
     """
     both = first.tenants.keys() & second.tenants.keys()
     rates = {t: _sum((first.tenants[t], second.tenants[t])) for t in sorted(both)}
@@ -29,7 +29,7 @@ def read(first: Sample, second: Sample, pooled: Iterable[str] = ()) -> Reading:
 
 
 def pooled(labels: Iterable[Label], antagonists: Iterable[str]) -> tuple[str, ...]:
-    """Return the antagonists that are not storage's."""
+    """Return the antagonists without storage."""
     from_cores = {label.id for label in labels if label.kind is not Kind.STORAGE}
     return tuple(tenant for tenant in antagonists if tenant in from_cores)
 
@@ -65,7 +65,7 @@ def _look(rates: Rates) -> Look:
 
 
 def _percent(misses: float | None, hits: float | None) -> float | None:
-    """Return misses in percent of both; None where one is not known, or nothing was accessed."""
+    """Return misses in percent of all accesses; None if a count is unknown or both are 0."""
     if misses is None or hits is None or misses + hits <= 0:
         return None
     return 100.0 * misses / (misses + hits)

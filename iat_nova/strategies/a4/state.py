@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What A4 remembers between two samples. Plain data, so that it can be recorded."""
+"""A4's memory between two samples. Plain data, so that states can be recorded."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from iat_nova.model import CacheDomain, Layout, Sample
 
 
 class Phase(enum.StrEnum):
-    """Which part of the policy runs."""
+    """The active part of the policy."""
 
-    INIT = "init"  # zones are at their least; sizes are to be found
+    INIT = "init"  # zones have their minimum; sizes are unknown
     ADJUST = "adjust"  # the low-priority zone grows, or trash ways shrink
-    STABLE = "stable"  # watched for another load
+    STABLE = "stable"  # sizes are settled; the load is watched
 
 
 class Kind(enum.StrEnum):
-    """What A4 must know of a tenant beside its priority."""
+    """The kind of a tenant's device."""
 
     CORES = "cores"
     NETWORK = "network"
@@ -28,21 +28,21 @@ class Kind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Label:
-    """A tenant as A4 sees it."""
+    """A tenant in A4's terms."""
 
     id: str
-    high: bool  # priority
+    high: bool  # high priority
     kind: Kind
 
     @property
     def io(self) -> bool:
-        """Whether it has a device."""
+        """Whether the tenant has a device."""
         return self.kind is not Kind.CORES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Look:
-    """A tenant's rates over a tick, in percent of accesses; None where they are not known."""
+    """A tenant's rates over a tick, in percent of accesses; None if unknown."""
 
     hit: float | None  # LLC
     l2_miss: float | None
@@ -55,10 +55,10 @@ class Look:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
-    """A tick's counters. None where there is no such counter: rules that need it are skipped.
+    """Counters of a tick. None if there is no such counter: rules based on the counter are skipped.
 
-    `pool` is what the antagonists without storage did together. Memory, storage and network are
-    bytes a second, `ddio_miss` is in percent.
+    `pool`: the total of all antagonists without storage. `memory`, `storage`, `network`: bytes per
+    second. `ddio_miss`: percent.
     """
 
     tenants: Mapping[str, Look]
@@ -70,7 +70,7 @@ class Reading:
 
     @property
     def storage_percent(self) -> float | None:
-        """Storage's inbound bytes against the network's; None without a network to crowd."""
+        """Storage's inbound bytes in percent of the network's; None without network traffic."""
         if self.storage is None or not self.network:
             return None
         return 100.0 * self.storage / self.network
@@ -78,7 +78,7 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flags:
-    """What is to be done once INIT and ADJUST come to it."""
+    """Pending work for INIT and ADJUST."""
 
     grow: bool = False
     shrink: bool = False
@@ -87,7 +87,7 @@ class Flags:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Zones:
-    """Ways of the low-priority zone (B in the artifact), and trash ways for antagonists (A)."""
+    """Number of ways of the low-priority zone (B in the artifact), and of the trash ways (A)."""
 
     low: int = 2
     trash: int = 0
@@ -95,10 +95,10 @@ class Zones:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memory:
-    """What the policy remembers from tick to tick.
+    """The policy's memory from tick to tick.
 
-    `initial` is the reading that sizes are judged against, `stable` the one a change of load is
-    seen against, `previous` the tick before.
+    `initial`: the reading by which sizes are judged. `stable`: the reading by which a change of
+    load is detected. `previous`: the tick before.
     """
 
     phase: Phase = Phase.INIT

@@ -36,7 +36,10 @@ Outcome = tuple[Memory, int | None, tuple[Message, ...], tuple[Step, ...]]
 
 
 class A4:
-    """The strategy; see the package. It has thresholds of its own, so no parameter counts."""
+    """The A4 strategy; see the package.
+
+    Thresholds are fixed, so the policy's parameters are ignored.
+    """
 
     state_type = State
     phases = tuple(phase.value for phase in Phase)
@@ -47,7 +50,7 @@ class A4:
 
     @staticmethod
     def thresholds(parameters: Parameters) -> tuple[Message, ...]:
-        """Return the numbers of its own by which it decides."""
+        """Return the strategy's own thresholds."""
         del parameters
         return (
             message("threshold-t1", share=thresholds.HIT_CHANGE),
@@ -60,14 +63,17 @@ class A4:
     def initial(
         self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
     ) -> State:
-        """Return the state before the first step; `layout` is what lies on the hardware."""
+        """Return the state before the first step.
+
+        `layout`: the agent's layout on the hardware, or None.
+        """
         del inventory, at_s
         return State(layout=layout)
 
     def step(
         self, state: State, inventory: DomainInventory, sample: Sample
     ) -> tuple[State, Decision]:
-        """Decide one sample: every second one ends a tick."""
+        """Decide one sample: every second sample completes a tick."""
         here = dataclasses.replace(
             state,
             iteration=state.iteration + 1,
@@ -87,10 +93,10 @@ class A4:
 
 
 def _label(tenant: Tenant) -> Label:
-    """Return what A4 must know of a tenant.
+    """Return a tenant in A4's terms.
 
-    Storage is who has a whole PCI device that is not a network card, as libvirt and sysfs tell it:
-    other devices that are named by a PCI address belong to the slicing model.
+    A storage tenant has a whole PCI device other than a network card, according to libvirt and
+    sysfs. All other devices named by a PCI address belong to the slicing model.
     """
     kind = Kind.NETWORK if tenant.io else Kind.CORES
     if tenant.model is DeviceModel.NONE and any(map(_PCI_ADDRESS.fullmatch, tenant.devices)):
@@ -99,7 +105,10 @@ def _label(tenant: Tenant) -> Label:
 
 
 def _regroup(before: State, here: State) -> Outcome:
-    """Tenants or the domain changed: who stays keeps its flag, who comes lets zones begin again."""
+    """Update the memory after a change of tenants or domain.
+
+    Unchanged tenants keep their status as antagonists. New tenants restart the zones.
+    """
     was, now = {one.id: one for one in before.labels}, {one.id: one for one in here.labels}
     launched = tuple(one for one in now if one not in was)
     memory, rule = before.memory, None
@@ -148,7 +157,7 @@ def _tick(here: State, first: Sample, second: Sample) -> Outcome:
 
 
 def _resized(before: Zones, after: Zones, why: tuple[Message, ...]) -> list[Step]:
-    """Return a step for each zone that has another size."""
+    """Return a step for each zone with a new size."""
     pairs = (
         ("low-zone-size", before.low, after.low),
         ("trash-ways-size", before.trash, after.trash),
@@ -165,7 +174,7 @@ def _resized(before: Zones, after: Zones, why: tuple[Message, ...]) -> list[Step
 
 
 def _switched(before: Layout | None, after: Layout) -> Iterator[Step]:
-    """Yield a step for each root port whose DDIO goes off, or on again."""
+    """Yield a step for each root port whose DDIO is switched off or on."""
     was = set(before.dca_off) if before is not None else set()
     for port in sorted(was ^ set(after.dca_off)):
         gone = port in after.dca_off
@@ -176,13 +185,13 @@ def _switched(before: Layout | None, after: Layout) -> Iterator[Step]:
 def _decision(
     before: State, after: State, inventory: DomainInventory, sample: Sample, outcome: Outcome
 ) -> Decision:
-    """Write down what was decided."""
+    """Return the decision with all steps."""
     assert after.layout is not None
     _, rule, why, steps = outcome
     steps = (*steps, *_switched(before.layout, after.layout))
     moved = after.layout.moved_since(before.layout)
     if before.layout is None and not after.layout.dca_off:
-        moved = tuple(one for one in moved if one != DDIO)  # its ways lie where they were found
+        moved = tuple(one for one in moved if one != DDIO)  # DDIO's ways are as found
     masks = {tenant.id: after.layout.mask_of(tenant.id) for tenant in inventory.tenants}
     counts = {one: mask.count if mask else 0 for one, mask in masks.items()}
     return Decision(

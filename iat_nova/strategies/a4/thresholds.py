@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A4's thresholds: all three parameter files of the artifact agree on them."""
+"""A4's thresholds, equal in all three parameter files of the artifact."""
 
 from __future__ import annotations
 
-# By what the artifact calls them. Shares are relative changes, the others percent or points.
+# Comments give the artifact's names. Shares are relative changes, others percent or points.
 HIT_CHANGE = 0.2  # T1 LCA_LLC_HIT_FL: of a high-priority tenant's LLC hit rate
 DDIO_MISS_PERCENT = 40.0  # T2 LK_STG_DDIO_MS_THR
 STORAGE_PERCENT = 35.0  # T3 LK_STG_TP_THR: storage's inbound bytes against the network's
@@ -14,13 +14,13 @@ MISS_CHANGE = 0.05  # BPS_CACHE_MISS_FL: of antagonists
 STORAGE_CHANGE = 0.3  # BPS_STG_TP_FL
 NETWORK_CHANGE = 0.01  # BPS_NET_TP_FL
 MEMORY_CHANGE = 0.1  # BPS_MEM_BW_FL
-DDIO_MISS_CHANGE = 1.0  # IOLCA_DDIO_MISS_FL: doubled; marked deprecated there, and still active
+DDIO_MISS_CHANGE = 1.0  # IOLCA_DDIO_MISS_FL: doubled; marked deprecated there, but still active
 
-# In the scripts without a name.
+# Without a name in the artifact's scripts.
 HIT_POINTS_STABLE = 10.0  # a change of phase is larger than this, and than HIT_CHANGE
 HIT_POINTS_GROW = 5.0  # a fall that ends growth is larger than this, and than HIT_CHANGE
-L2_MISS_CHANGE_RELEASE = 0.1  # of an antagonist: it may be another phase of its program
+L2_MISS_CHANGE_RELEASE = 0.1  # of an antagonist: possibly a new phase of the program
 
 SAMPLES_A_TICK = 2  # of one second each, averaged
 LEAST_WAYS = 2  # of the low-priority zone, and of the trash ways
-FIRST_WAYS = 3  # the first size that is tried
+FIRST_WAYS = 3  # the first size tried

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""INIT, ADJUST, STABLE: how large the low-priority zone and the trash ways are.
+"""INIT, ADJUST, STABLE: sizes of the low-priority zone and of the trash ways.
 
-A numbered rule applies a tick. ADJUST grows the low-priority zone by a way a tick while no
-high-priority tenant loses, then takes ways from the antagonists while that costs nothing.
+A numbered rule applies in each tick. ADJUST grows the low-priority zone by a way per tick while no
+high-priority tenant loses. Then ADJUST takes ways from the antagonists while the loss of ways costs
+nothing.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ Next = tuple[Memory, int, tuple[Message, ...]]
 
 
 def meaning(rule: int) -> Message:
-    """Return the message that says what a numbered rule means."""
+    """Return the message that explains a numbered rule."""
     return message(_CODES[rule])
 
 
 def size(memory: Memory, labels: Iterable[Label], now: Reading, most: int) -> Next | None:
-    """Run INIT or ADJUST once; None in STABLE. `most`: ways of the low-priority zone."""
+    """Run INIT or ADJUST once; None in STABLE. `most`: maximum ways of the low-priority zone."""
     if memory.phase is Phase.STABLE:
         return None
     if memory.phase is Phase.INIT:
@@ -107,7 +108,7 @@ def _shrink(memory: Memory, labels: Iterable[Label], now: Reading) -> Next:
 
 
 def _begin_shrink(memory: Memory, now: Reading, undone: bool) -> Memory:
-    """Take the first way from the antagonists, where the zone has any to take."""
+    """Take the first way from the antagonists, if the zone is large enough."""
     zones = memory.zones
     if zones.low > t.FIRST_WAYS:
         return dataclasses.replace(
@@ -122,13 +123,16 @@ def _begin_shrink(memory: Memory, now: Reading, undone: bool) -> Memory:
 
 
 def _stable(memory: Memory, now: Reading, undone: bool) -> Memory:
-    """Remember what the sizes that stay showed: the tick before, when the last step was undone."""
+    """Enter STABLE with the reading of the sizes in force.
+
+    If the last step was undone, the reading is that of the tick before.
+    """
     shown = (memory.previous or now) if undone else now
     return dataclasses.replace(memory, phase=Phase.STABLE, stable=shown)
 
 
 def harm(labels: Iterable[Label], initial: Reading, now: Reading) -> tuple[Message, ...]:
-    """Return what a larger low-priority zone has harmed: a tenant's LLC hits, or DDIO."""
+    """Return the harm of a larger low-priority zone: lost LLC hits of tenants, or DDIO misses."""
     found = [
         message("tenant-hits-changed", tenant=label.id, before_percent=before, after_percent=after)
         for label, before, after in guarded(labels, initial, now)
@@ -148,7 +152,7 @@ def harm(labels: Iterable[Label], initial: Reading, now: Reading) -> tuple[Messa
 def cost(
     memory: Memory, labels: Iterable[Label], initial: Reading, now: Reading
 ) -> tuple[Message, ...]:
-    """Return what smaller trash ways have cost: memory, the antagonists, storage, the network."""
+    """Return the cost of fewer trash ways for memory, antagonists, storage and network."""
     found = []
     if _beyond(initial.memory, now.memory, 1.0 + t.MEMORY_CHANGE):
         found.append(message("more-memory-traffic"))
@@ -168,10 +172,10 @@ def cost(
 
 
 def _beyond(before: float | None, now: float | None, times: float) -> bool:
-    """Tell whether a rate is more than so many times what it was; not known counts as no."""
+    """Return whether a rate exceeds `times` its former value; false if a rate is unknown."""
     return before is not None and now is not None and now > times * before
 
 
 def _below(before: float | None, now: float | None, times: float) -> bool:
-    """Tell whether a rate is less than so much of what it was; not known counts as no."""
+    """Return whether a rate is below `times` its former value; false if a rate is unknown."""
     return before is not None and now is not None and now < times * before

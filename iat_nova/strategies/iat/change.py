@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stable or not: one sample against one reference (ISCA 2021, section IV-B).
+"""Stable or not: a sample against a reference (ISCA 2021, section IV-B).
 
-The reference is the sample at the last change that was acted on, not the previous one, so a drift
-of 2 % an iteration is seen. A move counts when it exceeds THRESHOLD_STABLE *and* a floor, so that
-an idle guest's jitter moves nothing. What is missing on either side is not compared.
+The reference is the sample at the last change that led to an action, not the previous sample. A
+drift of 2 % per iteration is thus visible. A move counts if larger than THRESHOLD_STABLE *and* a
+floor, so jitter of an idle guest does not count. A quantity missing on either side is not compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LLC = (Quantity.REFERENCES, Quantity.MISSES)
 
 
 class Direction(enum.Enum):
-    """Where a quantity went, as far as that counts."""
+    """Direction of a change, as far as the change counts."""
 
     DOWN = enum.auto()
     STEADY = enum.auto()
@@ -38,7 +38,7 @@ class Direction(enum.Enum):
 
 
 def direction(before: float, after: float, threshold: float, floor: float) -> Direction:
-    """Return where a quantity went; moves up to `threshold` (relative) or `floor` do not count."""
+    """Return the direction; moves up to `threshold` (relative) or `floor` do not count."""
     distance = abs(after - before)
     if distance <= floor or distance <= threshold * abs(before):
         return Direction.STEADY
@@ -46,9 +46,9 @@ def direction(before: float, after: float, threshold: float, floor: float) -> Di
 
 
 class Comparison(NamedTuple):
-    """What differs between a sample and the reference.
+    """Differences between a sample and the reference.
 
-    `unseen` says that the sample holds something the reference lacks.
+    `unseen`: the sample has a quantity that the reference lacks.
     """
 
     changes: tuple[Change, ...]
@@ -58,7 +58,7 @@ class Comparison(NamedTuple):
 def compare(
     reference: Sample, sample: Sample, tenants: Iterable[str], parameters: Parameters
 ) -> Comparison:
-    """Return every quantity that moved. The hot path: one pass, no objects unless one moved."""
+    """Return every quantity that moved. The hot path: one pass, no objects without a move."""
     threshold, floor = parameters.threshold_stable, parameters.floor_references_per_s
     befores, afters = reference.tenants, sample.tenants
     changes: list[Change] = []
@@ -72,7 +72,7 @@ def compare(
             unseen = True
             continue
         was, now = before.references_per_s, after.references_per_s
-        # A guest that hardly touches the LLC may do as many instructions a cycle as it likes.
+        # The IPC of a guest with hardly any LLC references does not matter.
         if (was > floor or now > floor) and before.cycles_per_s and after.cycles_per_s:
             ipc_was = before.instructions_per_s / before.cycles_per_s
             ipc_now = after.instructions_per_s / after.cycles_per_s
@@ -105,16 +105,16 @@ class Moves:
             self._by_subject.setdefault(change.subject, {})[change.quantity] = change
 
     def subjects(self) -> Collection[str]:
-        """Return the subjects of which something moved."""
+        """Return the subjects with a change."""
         return self._by_subject.keys()
 
     def moved(self, subject: str, *quantities: Quantity) -> bool:
-        """Tell whether one of the quantities of a subject moved."""
+        """Return whether any of the quantities of a subject moved."""
         mine = self._by_subject.get(subject, {})
         return any(quantity in mine for quantity in quantities)
 
     def without(self, subject: str) -> list[Change]:
-        """Return all changes but those of one subject."""
+        """Return all changes except those of one subject."""
         return [
             change
             for other, changes in self._by_subject.items()
@@ -123,20 +123,21 @@ class Moves:
         ]
 
     def own(self, tenant: str) -> bool:
-        """Tell whether a tenant moved in IPC and in LLC references or misses."""
+        """Return whether a tenant moved in IPC and in LLC references or misses."""
         return self.moved(tenant, Quantity.IPC) and self.moved(tenant, *_LLC)
 
     def rose(self, subject: str, quantity: Quantity) -> bool:
-        """Tell whether a quantity of a subject moved upwards."""
+        """Return whether a quantity of a subject moved upwards."""
         change = self._by_subject.get(subject, {}).get(quantity)
         return change is not None and change.after > change.before
 
 
 def exception(moves: Moves, tenants: Iterable[str], overlapping: Collection[str]) -> int | None:
-    """Return the paper's exception, 1 to 3, that explains changes without a transition.
+    """Return the paper's exception, 1 to 3, that explains changes without a transition, or None.
 
-    1: only IPC moved. 2: one of `tenants` that does not overlap DDIO moved in IPC and LLC
-    references or misses, while DDIO did not. 3: one that does overlap moved so, and DDIO moved.
+    1: only IPC moved. 2: a member of `tenants` without overlap with DDIO moved in IPC and in LLC
+    references or misses, while DDIO did not move. 3: a member with overlap moved in the same way,
+    and DDIO moved.
     """
     subjects = moves.subjects()
     if not subjects:
@@ -151,9 +152,9 @@ def exception(moves: Moves, tenants: Iterable[str], overlapping: Collection[str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IoMoves:
-    """What the state machine looks at: DDIO and the LLC references of those who serve it.
+    """Inputs of the state machine: DDIO, and the LLC references of the stack and the I/O tenants.
 
-    Rates in events a second; the fractions are relative to the reference, 0 without one.
+    Rates are in events per second. Fractions are relative to the reference, 0 without a reference.
     """
 
     misses_per_s: float
@@ -168,11 +169,11 @@ class IoMoves:
 
     @property
     def ebbs_without_low(self) -> bool:
-        """Misses and traffic both went down: traffic left."""
+        """Misses and traffic both went down: the traffic has left."""
         return self.misses is Direction.DOWN and self.traffic is Direction.DOWN
 
     def signals(self, threshold_miss_low_per_s: float) -> Signal:
-        """Return the machine's signals as far as they come from counters."""
+        """Return the machine's signals that come from counters."""
         high = self.misses_per_s > threshold_miss_low_per_s
         flags = (
             (Signal.MISSES_HIGH, high),
@@ -204,7 +205,7 @@ class IoMoves:
 def io_moves(
     reference: Sample, sample: Sample, roster: Roster, parameters: Parameters
 ) -> IoMoves | None:
-    """Return what the machine looks at, None where DDIO was not counted in this interval."""
+    """Return the machine's inputs, or None if DDIO was not counted in this interval."""
     hits, misses = sample.ddio_hits_per_s, sample.ddio_misses_per_s
     if hits is None or misses is None:
         return None
@@ -243,10 +244,10 @@ def fraction(before: float, after: float) -> float:
 def rebase(
     reference: Sample, sample: Sample, changes: Iterable[Change], waiting: Collection[str]
 ) -> Sample:
-    """Return the reference after changes that were judged and led to nothing.
+    """Return the reference after changes that led to no action.
 
-    Only what moved takes its new value, so that slow drifts elsewhere are still seen; `waiting`
-    tenants keep theirs, because their turn has not come. What was never seen before is added.
+    Only changed quantities take their new value, so slow drifts elsewhere stay visible. Tenants in
+    `waiting` keep their former values, because their turn has not come. New quantities are added.
     """
     tenants = {**sample.tenants, **reference.tenants}
     hits, misses = reference.ddio_hits_per_s, reference.ddio_misses_per_s
@@ -283,7 +284,7 @@ def _with(before: Rates, after: Rates, quantity: Quantity) -> Rates:
 
 
 def restart(reference: Sample, sample: Sample, waiting: Collection[str]) -> Sample:
-    """Return the reference after a change was acted on: the sample, but for those who wait."""
+    """Return the reference after an action: the sample, but former values for `waiting` tenants."""
     kept: Mapping[str, Rates] = {
         tenant: reference.tenants[tenant] for tenant in waiting if tenant in reference.tenants
     }

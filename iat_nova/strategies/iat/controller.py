@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One iteration of IAT for one cache domain: ``step(state, inventory, sample)``.
 
-Get Tenant Info (adopt when it changed) -> LLC Alloc -> Poll Prof Data (the sample) -> stable? ->
-State Transition -> LLC Re-alloc -> Sleep, as ISCA 2021 figure 5 has it. Pure: equal arguments give
-equal results, and what is to be remembered is in the `State` that is returned.
+The order is that of figure 5 of ISCA 2021: Get Tenant Info (adopt on a change), LLC Alloc, Poll
+Prof Data (the sample), stable?, State Transition, LLC Re-alloc, Sleep. Pure: equal arguments give
+equal results, and all memory is in the returned `State`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _EXCEPTIONS: Mapping[int, str] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What an iteration arrived at, before it is written down."""
+    """Result of an iteration, before the decision is composed."""
 
     fsm: FsmState
     transition: int | None = None
@@ -58,7 +58,7 @@ class _Outcome:
 
     @property
     def why(self) -> Iterator[Message]:
-        """Say what the numbers mean."""
+        """Messages that explain the numbers of the transition and the exception."""
         if self.transition is not None:
             yield message(fsm.NUMBERED[self.transition].meaning)
         if self.exception is not None:
@@ -68,9 +68,9 @@ class _Outcome:
 class Controller:
     """The controller of any number of cache domains; all memory is in their `State`.
 
-    Raises `layout.LayoutError` from `step` only when not even the initial ways of the tenants can
-    be laid out in the domain, `invariants.InvariantError` rather than return what contradicts
-    itself (a bug of ours); the caller then keeps the state and the layout of before.
+    `step` raises `layout.LayoutError` only after a change of tenants, if no layout exists in the
+    domain. `step` raises `invariants.InvariantError` rather than return an inconsistent result (a
+    bug). After an error the caller keeps the previous state and layout.
     """
 
     state_type = State
@@ -90,7 +90,7 @@ class Controller:
 
     @staticmethod
     def thresholds(parameters: Parameters) -> tuple[Message, ...]:
-        """Return the policy's numbers by which it decides."""
+        """Return the policy's thresholds."""
         return (
             message("threshold-stable", share=parameters.threshold_stable),
             message("threshold-miss-low", misses_per_s=parameters.threshold_miss_low_per_s),
@@ -103,7 +103,7 @@ class Controller:
 
     @property
     def runs_machine(self) -> bool:
-        """Whether the state machine runs; Core-only and I/O-iso do without it."""
+        """Whether the state machine runs; Core-only and I/O-iso do without the machine."""
         return self.features.resize_ddio or self.features.shuffle
 
     def initial(
@@ -111,9 +111,9 @@ class Controller:
     ) -> State:
         """Return the state before the first step: Low Keep, nothing granted.
 
-        `layout` is what lies on the hardware now; None: nothing of ours does.
+        `layout`: the agent's layout on the hardware, or None.
         """
-        del at_s  # no memory of ours begins with a time
+        del at_s  # the memory has no start time
         return State(
             domain=inventory.domain,
             iteration=0,
@@ -127,7 +127,7 @@ class Controller:
     def step(
         self, state: State, inventory: DomainInventory, sample: Sample
     ) -> tuple[State, Decision]:
-        """Run one iteration: return what to remember and what was decided.
+        """Run one iteration: return the next state and the decision.
 
         Tenants absent from the sample keep their ways and take no part in comparisons.
         """
@@ -163,19 +163,19 @@ class Controller:
         return self._run(state, view, changes)
 
     def _roster(self, inventory: DomainInventory) -> Roster:
-        """Return what is derived from an inventory; worked out once as long as it is the same."""
+        """Return the roster of an inventory, computed once for each inventory."""
         roster = self._rosters.get(inventory.domain.id)
         if roster is None or roster.inventory is not inventory:
             roster = Roster.of(inventory)
             self._rosters[inventory.domain.id] = roster
         return roster
 
-    # ------------------------------------------------------------ the three ways to end
+    # ------------------------------------------------------------ results of a step
 
     def _sleep(
         self, state: State, reference: Sample, sample: Sample, changes: tuple[Change, ...]
     ) -> tuple[State, Decision]:
-        """Nothing to do: only the count goes on, and the reference given is remembered."""
+        """Change nothing; count the iteration and remember `reference`."""
         after = dataclasses.replace(
             state, iteration=state.iteration + 1, reference=reference, acted=False
         )
@@ -184,7 +184,7 @@ class Controller:
         )
 
     def _adopt(self, state: State, roster: Roster, sample: Sample) -> tuple[State, Decision]:
-        """Tenants came, went or changed: lay out anew and start from this sample."""
+        """Lay out all tenants after a change of tenants; this sample becomes the reference."""
         adopted, steps = rebuild.adopt(state, roster, self.parameters, self.features, sample)
         ranking = dict(sample.tenants)
         placed = self._plan(roster, adopted, ranking, state.layout)
@@ -203,7 +203,7 @@ class Controller:
         return after, self._decision(state, after, sample, outcome=outcome, moved=moved)
 
     def _run(self, state: State, view: View, changes: tuple[Change, ...]) -> tuple[State, Decision]:
-        """Something moved, or our own last write did: run the machine and share out anew."""
+        """Run the state machine and re-allocate ways, after a change or a write of the agent."""
         sample = view.sample
         recent = _recent(state, sample, False)
         if len(recent) >= self.parameters.mask_changes_per_minute:
@@ -250,7 +250,7 @@ class Controller:
         sample: Sample,
         changes: tuple[Change, ...],
     ) -> tuple[State, Decision]:
-        """Masks moved as often as they may in a minute: judge nothing until one is older."""
+        """Decide nothing until the limit of mask changes per minute allows a change."""
         limit = self.parameters.mask_changes_per_minute
         retry_at_s = (recent[-limit] if limit else sample.taken_at_s) + _MINUTE_S
         after = dataclasses.replace(
@@ -279,7 +279,7 @@ class Controller:
         changes: tuple[Change, ...] = (),
         moved: tuple[str, ...] = (),
     ) -> Decision:
-        """Write down what was decided. Stable: nothing moved and nothing was done."""
+        """Compose the decision. Stable means that nothing changed and nothing was done."""
         assert after.layout is not None
         return Decision(
             domain=sample.domain,
@@ -299,14 +299,17 @@ class Controller:
         )
 
     def _check(self, roster: Roster, after: State) -> None:
-        """Let nothing out that contradicts itself; who does not get here changed nothing."""
+        """Raise `InvariantError` if counts, grants and masks of the new state disagree.
+
+        Iterations that change nothing skip the check.
+        """
         usable = rebuild.usable_ways(roster, self.features, after.allocation.ddio_ways)
         invariants.check(roster, usable, after)
 
     # ------------------------------------------------------------ how many ways
 
     def _reallocate(self, state: State, view: View, ledger: Ledger) -> _Outcome:
-        """State Transition and LLC Re-alloc, then what the three exceptions are for."""
+        """Do State Transition and LLC Re-alloc, then handle the paper's three exceptions."""
         target, transition = state.fsm, None
         if self.runs_machine and view.io is not None:
             rule = fsm.RULES.first(state.fsm, self._signals(view, ledger))
@@ -330,7 +333,7 @@ class Controller:
         return signals
 
     def _act(self, target: FsmState, transition: int | None, view: View, ledger: Ledger) -> None:
-        """Do what the state that was reached does with counts."""
+        """Change way counts as the new state of the machine demands."""
         assert view.io is not None
         figures = view.io.describe(self.parameters.threshold_miss_low_per_s)
         reason = message("still", state=target.value, figures=figures)
@@ -349,12 +352,12 @@ class Controller:
     def _exception(
         self, view: View, transition: int | None
     ) -> tuple[int | None, tuple[str, ...], tuple[str, ...]]:
-        """Return the exception that applies, who asks for a way by the second, and who waits.
+        """Return the exception's number, the tenants that ask for a way, and the tenants that wait.
 
-        Whose own misses rose while a transition, or DDIO's moves, explain the iteration keeps the
-        old reference and so asks in the next. A policy that does not mind DDIO, or a machine that
-        does not count it, sees a core's own demand with any move of DDIO; without counters the
-        demand of I/O tenants is served so too.
+        Only exception 2 makes tenants ask. If a transition, or a move of DDIO, explains the
+        iteration, tenants with rising misses keep the old reference and ask in the next iteration.
+        A policy without DDIO control, or a machine without DDIO counters, ignores moves of DDIO.
+        Without counters the demand of I/O tenants is served in the same way.
         """
         roster, moves = view.roster, view.moves
         overlapping: Collection[str] = frozenset(view.placed.overlaps_ddio)
@@ -375,12 +378,12 @@ class Controller:
         number = change.exception(moves, tenants, overlapping)
         return (number, pressed, ()) if number == 2 else (number, (), pressed)
 
-    # ------------------------------------------------------------ where they lie
+    # ------------------------------------------------------------ masks
 
     def _place(
         self, state: State, view: View, ledger: Ledger, ranking: Mapping[str, Rates]
     ) -> Layout:
-        """Lay out the counts where they, or the ranking of those who share, changed."""
+        """Return a new layout if the counts, or the ranking of sharing tenants, changed."""
         counts_changed = ledger.allocation != state.allocation
         reranked = ranking is not state.ranking and self.features.shuffle
         shares = bool(view.placed.overlaps_ddio) or view.placed.grouped
@@ -395,7 +398,7 @@ class Controller:
         ranking: Mapping[str, Rates],
         current: Layout | None,
     ) -> Layout:
-        """Ask the solver for masks; tenants that were not measured rank as idle."""
+        """Return masks from the solver; tenants without a measurement rank as idle."""
         wants = []
         for member in roster.members:
             rates = ranking.get(member.id)
@@ -422,7 +425,7 @@ class Controller:
 
 
 def _recent(state: State, sample: Sample, moved: bool) -> tuple[float, ...]:
-    """Return the times of the last minute at which masks moved."""
+    """Return the times of mask changes within the last minute."""
     since_s = sample.taken_at_s - _MINUTE_S
     recent = tuple(at_s for at_s in state.mask_changes_at_s if at_s > since_s)
     return (*recent, sample.taken_at_s) if moved else recent
@@ -431,7 +434,7 @@ def _recent(state: State, sample: Sample, moved: bool) -> tuple[float, ...]:
 def _with_shuffle(
     outcome: _Outcome, state: State, view: View, ledger: Ledger, placed: Layout
 ) -> _Outcome:
-    """Return the outcome with the ledger's steps and, where masks moved by themselves, that."""
+    """Return the outcome with the ledger's steps, and a step for masks that moved unresized."""
     steps, waiting = tuple(ledger.steps), outcome.waiting
     step = shuffle.step(view.placed.counted, placed.counted, ledger, state.allocation)
     if step is not None:
@@ -447,12 +450,12 @@ class Baseline(Controller):
 
 
 class CoreOnly(Controller):
-    """A core's own demand only."""
+    """Only a core's own demand is served."""
 
     preset = PRESETS["core-only"]
 
 
 class IoIso(Controller):
-    """Core-only, and DDIO's ways are never given to cores."""
+    """Core-only, and cores never get DDIO's ways."""
 
     preset = PRESETS["io-iso"]

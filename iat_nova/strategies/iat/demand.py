@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gets a way and who gives one (ISCA 2021, section IV-D). Pure questions, no changes."""
+"""Selection of tenants that get or give a way (ISCA 2021, section IV-D). Pure functions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from iat_nova.strategies.iat.state import Backoff, Grant, Member
 
 
 class Candidate(NamedTuple):
-    """A tenant that might be granted a way.
+    """A tenant that may get a way.
 
-    `rise` is that of its LLC miss rate against the reference, in percent points; None where it
-    could not be had.
+    `rise`: rise of the LLC miss rate against the reference, in percentage points; None if unknown.
     """
 
     member: Member
@@ -25,7 +24,7 @@ class Candidate(NamedTuple):
 
 
 def miss_rate_rise(reference: Sample, sample: Sample, tenant: str) -> float | None:
-    """Return by how many percent points a tenant's LLC misses a reference rose."""
+    """Return the rise of a tenant's LLC misses per reference, in percentage points."""
     before, after = reference.tenants.get(tenant), sample.tenants.get(tenant)
     if before is None or after is None:
         return None
@@ -33,18 +32,18 @@ def miss_rate_rise(reference: Sample, sample: Sample, tenant: str) -> float | No
 
 
 def _risen(members: Sequence[Member], reference: Sample, sample: Sample) -> list[Candidate]:
-    """Return those whose miss rate rose, the largest rise first; earlier members win ties."""
+    """Return tenants with a rising miss rate, the largest rise first; earlier members win ties."""
     rises = (Candidate(m, miss_rate_rise(reference, sample, m.id)) for m in members)
     risen = [(c.rise, c) for c in rises if c.rise is not None and c.rise > 0]
     return [candidate for _, candidate in sorted(risen, key=lambda pair: -pair[0])]
 
 
 def core_candidates(roster: Roster, reference: Sample, sample: Sample) -> list[Candidate]:
-    """Return who may be served in Core Demand, in order.
+    """Return the candidates for Core Demand, in order.
 
-    Aggregation: the stack, with any miss rate, then the tenants behind it. Slicing: the
-    tenants that own their buffers, by the rise of their miss rate. Both on one host: the stack
-    competes with them by its rise and wins ties.
+    Aggregation: the stack, with any miss rate, then the tenants behind the stack. Slicing: the
+    tenants with their own buffers, by the rise of their miss rate. With both on a host, the stack
+    competes by its rise and wins ties.
     """
     if roster.stack is None:
         return _risen(roster.sliced, reference, sample)
@@ -58,7 +57,7 @@ def core_candidates(roster: Roster, reference: Sample, sample: Sample) -> list[C
 def own_candidates(
     roster: Roster, tenants: Collection[str], reference: Sample, sample: Sample
 ) -> list[Candidate]:
-    """Order the tenants with a demand of their own: PC first, then by the rise of miss rate."""
+    """Return tenants with a demand of their own: PC first, then by the rise of the miss rate."""
     candidates = [
         Candidate(roster.by_id[tenant], miss_rate_rise(reference, sample, tenant))
         for tenant in tenants
@@ -67,7 +66,7 @@ def own_candidates(
 
 
 def misses_of(sample: Sample) -> Callable[[Member], tuple[float, str]]:
-    """Return the order in which best-effort tenants give: fewest LLC misses, unknown ones last."""
+    """Return a sort key for givers: fewest LLC misses first, unknown misses last."""
 
     def key(member: Member) -> tuple[float, str]:
         rates = sample.tenants.get(member.id)
@@ -79,10 +78,10 @@ def misses_of(sample: Sample) -> Callable[[Member], tuple[float, str]]:
 def giver(
     roster: Roster, counts: Mapping[str, int], sample: Sample, spared: Collection[str]
 ) -> Member | None:
-    """Return the best-effort tenant that gives a way: the one with the fewest misses.
+    """Return the best-effort tenant that gives a way: the tenant with the fewest misses.
 
-    None when all are at their minimum. PC tenants and the stack never give; `spared` are those
-    that must not (who asks, and whose own grant is on trial).
+    Return None if all are at their minimum. PC tenants and the stack never give. `spared`: tenants
+    that must not give, because they ask or their own grant is on trial.
     """
     able = [
         member
@@ -93,13 +92,14 @@ def giver(
 
 
 def fit(roster: Roster, usable: int, held: Mapping[str, int]) -> dict[str, int]:
-    """Return the ways every tenant starts with: its initial request within its bounds.
+    """Return the ways at every tenant's start: the initial request within the tenant's bounds.
 
-    When all together want more than the `usable` ways, the largest gives a way, again and again;
-    among equals the one that holds the fewest of `held`, the ways before. Best-effort tenants give
-    first, then PC tenants, the stack last; nobody below its minimum. Where even the minima of all
-    are too many, best-effort tenants share one partition, then PC tenants share as well (see
-    `grouping`), and the stack keeps what leaves them that. Who is held (`Hold`) does not share.
+    If the sum exceeds `usable`, the largest count gives a way, repeatedly. Among equals, the tenant
+    with the fewest ways in `held` gives; `held` are the previous counts. Best-effort tenants give
+    first, then PC tenants, the stack last, each down to the minimum.
+
+    If even the minima exceed `usable`, best-effort tenants share a partition, then PC tenants as
+    well (see `grouping`). The stack keeps the remaining ways. Tenants under a `Hold` do not share.
     """
     counts = {member.id: roster.initial(member) for member in roster.members}
     excess = sum(counts.values()) - usable
@@ -111,16 +111,16 @@ def fit(roster: Roster, usable: int, held: Mapping[str, int]) -> dict[str, int]:
     for members in (roster.best_effort, roster.critical):
         excess = cut(members, excess)
         sharing = [member for member in members if not member.ways.held]
-        if excess > 0 and sharing:  # they share one partition, of the smallest size if need be
+        if excess > 0 and sharing:  # a shared partition, of minimum size if necessary
             excess -= sum(counts[m.id] for m in sharing) - roster.domain.min_ways
     cut((roster.stack,) if roster.stack is not None else (), excess)
     return counts
 
 
 def lapsed(grants: Sequence[Grant], sample: Sample, fall: float) -> Iterator[Grant]:
-    """Yield the grants whose demand lies more than `fall` below the one that earned them.
+    """Yield grants whose demand is more than `fall` below the demand at the grant, latest first.
 
-    The latest first. A demand that could not be measured has not lapsed.
+    An unmeasured demand has not lapsed.
     """
     for grant in reversed(grants):
         now = demand_of(grant.subject, sample)
@@ -129,9 +129,9 @@ def lapsed(grants: Sequence[Grant], sample: Sample, fall: float) -> Iterator[Gra
 
 
 def demand_of(subject: str, sample: Sample) -> float | None:
-    """Return what a grant remembers of its subject: hits + misses of DDIO, references of a core.
+    """Return the demand of a subject: hits + misses for DDIO, references for a tenant.
 
-    Not a core's misses, which fall just by having the way.
+    A tenant's misses are unsuitable, because the granted way alone lowers them.
     """
     if subject == DDIO:
         if sample.ddio_hits_per_s is None or sample.ddio_misses_per_s is None:
@@ -142,7 +142,7 @@ def demand_of(subject: str, sample: Sample) -> float | None:
 
 
 def same_demand(backoff: Backoff, demand_per_s: float | None, change: float) -> bool:
-    """Tell whether a demand is still the one that a grant did not help, within `change`."""
+    """Return whether a demand is within `change` of the demand that a grant did not help."""
     if demand_per_s is None:
         return True
     return abs(demand_per_s - backoff.demand_per_s) <= change * backoff.demand_per_s

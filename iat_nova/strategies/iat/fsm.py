@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Mealy machine of IAT (ISCA 2021, section IV-C and figure 6), as a table.
 
-One machine a cache domain. The paper words twelve transitions; `RULES` makes them total: for each
-state the rows are tried in order, the first whose `needs` all hold and whose `lacks` are all
-absent decides, and the last row of each state always does. One principle resolves what the words
-leave open: a fall of DDIO misses that follows our own grant is the grant's success, not the end
-of the demand. So the demand *ebbs* when misses are at or below THRESHOLD_MISS_LOW, or when misses
-and traffic (hits + misses) both went down.
+There is one machine per cache domain. The paper describes twelve transitions; `RULES` makes the
+table total. For each state the rows are tried in order. The first row decides whose `needs` are all
+present and whose `lacks` are all absent. The last row of each state always matches.
 
-Everything that decides a transition is in this file; the documentation draws its diagram from it.
+One principle settles the cases that the paper leaves open. A fall of DDIO misses after a grant of
+the agent is the grant's success, not the end of the demand. Therefore the demand *ebbs* only in two
+cases. Misses are at or below THRESHOLD_MISS_LOW, or misses and traffic (hits + misses) both fell.
+
+This file contains all rules for transitions; the documentation draws its diagram from this file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from iat_nova.strategies.iat.state import FsmState
 
 
 class Signal(enum.Flag):
-    """What the machine sees. Up and down: by more than THRESHOLD_STABLE from the reference."""
+    """Inputs of the machine. Up and down: by more than THRESHOLD_STABLE from the reference."""
 
     NONE = 0
     MISSES_HIGH = enum.auto()  # DDIO misses above THRESHOLD_MISS_LOW
@@ -34,14 +35,14 @@ class Signal(enum.Flag):
     EBBS = enum.auto()  # misses low, or misses and traffic both down
     DDIO_AT_MIN = enum.auto()
     DDIO_AT_MAX = enum.auto()
-    CORES_ABOVE_INITIAL = enum.auto()  # a tenant holds a way beyond those it started with
+    CORES_ABOVE_INITIAL = enum.auto()  # a tenant holds more than its initial ways
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule(Row[FsmState, Signal]):
-    """One row of the machine.
+    """A row of the machine.
 
-    `number` is the paper's; None for the rows in which a state stays. `meaning`: message code.
+    `number`: the paper's number; None for rows in which the state stays. `meaning`: message code.
     """
 
     number: int | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds at the end of every step: counts within their bounds, masks that agree with them."""
+"""Invariants at the end of every step: counts within bounds, and masks that agree with counts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from iat_nova.strategies.iat.state import State
 
 
 class InvariantError(RuntimeError):
-    """A step would have left counts or masks as they must not be: a bug. The text says which."""
+    """A step would leave inconsistent counts or masks: a bug. The text names the inconsistency."""
 
 
 def check(roster: Roster, usable: int, state: State) -> None:
     """Raise `InvariantError` unless the state's counts, grants and masks agree.
 
-    `usable`: how many ways all tenants together may hold.
+    `usable`: number of ways that all tenants together may hold.
     """
     broken = [*_counts(roster, state), *_masks(roster, usable, state)]
     if broken:
@@ -60,7 +60,7 @@ def _masks(roster: Roster, usable: int, state: State) -> Iterator[str]:
         layout = layout.counted
         yield from _overlaps(layout)
     if not _regular(roster):
-        return  # coerced ways come as a block, gaps stay empty: masks may differ from counts
+        return  # coerced ways come as a unit, gaps stay empty: masks may differ from counts
     total = min(sum(counts.values()), usable)
     taken = sum(group.mask.count for group in layout.groups)
     if taken != total:
@@ -69,7 +69,7 @@ def _masks(roster: Roster, usable: int, state: State) -> Iterator[str]:
 
 
 def _lent(layout: Layout, own: Group, roster: Roster) -> Iterator[str]:
-    """Yield what is lent wrongly: to others than the host's class, or DDIO's ways."""
+    """Yield wrongly lent ways: lent to other tenants than the host's class, or DDIO's ways."""
     if own.tenants != (roster.host,):
         yield f"ways are lent to {', '.join(own.tenants)}"
     if any(group.tenants == own.tenants and group.mask & layout.ddio for group in layout.groups):
@@ -85,7 +85,10 @@ def _overlaps(layout: Layout) -> Iterator[str]:
 
 
 def _sizes(layout: Layout, counts: Mapping[str, int], *, may_be_less: bool) -> Iterator[str]:
-    """Yield whose mask is not what was counted; less only where not even the minima fit."""
+    """Yield masks with a size other than the count.
+
+    A mask may be smaller only with `may_be_less`, when the minima do not fit.
+    """
     for group in layout.groups:
         count = sum(counts[tenant] for tenant in group.tenants)
         if group.mask.count > count or (group.mask.count < count and not may_be_less):
@@ -93,7 +96,7 @@ def _sizes(layout: Layout, counts: Mapping[str, int], *, may_be_less: bool) -> I
 
 
 def _regular(roster: Roster) -> bool:
-    """Whether masks can have any number of ways anywhere."""
+    """Return whether a mask can have any number of ways at any place."""
     domain = roster.domain
     open_ways = ((1 << domain.ways) - 1) & ~domain.reserved_ways
     on = line.line(open_ways, domain.coerced_ways, True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways of one cache domain while one iteration shares them out anew.
+"""The ways of one cache domain during the re-allocation of one iteration.
 
-The only thing in `control` that changes in place; it lives for one `step` and never leaves it.
-It keeps the counts, the grants and the reasons in agreement: counts never leave a tenant's bounds,
-DDIO's never the policy's.
+The ledger is the only object of the strategy that changes in place. The ledger lives for one `step`
+and never leaves the strategy. Counts, grants and reasons stay consistent: tenants stay within their
+bounds, and DDIO stays within the policy's bounds.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from iat_nova.strategies.iat.state import Backoff, Cause, Grant, Member, State, 
 
 
 def ddio_bounds(domain: CacheDomain, parameters: Parameters) -> tuple[int, int]:
-    """Return the fewest and the most ways that we may set DDIO to.
+    """Return the fewest and the most ways that the agent may give DDIO.
 
-    The policy's bounds within the hardware's: ways that are coerced together at the top come or
-    stay as one.
+    The bounds are those of the policy within those of the hardware. Coerced ways at the top are
+    given or kept as a unit.
     """
     usable = ((1 << domain.ways) - 1) & ~domain.reserved_ways
     top = 1 << (usable.bit_length() - 1)
@@ -43,15 +43,19 @@ def ddio_bounds(domain: CacheDomain, parameters: Parameters) -> tuple[int, int]:
 
 
 class Granted(enum.Enum):
-    """What became of the wish for a way."""
+    """Result of a request for a way."""
 
     YES = enum.auto()
-    AT_MAXIMUM = enum.auto()  # this tenant may not have more
-    NO_WAY = enum.auto()  # nor can anybody after it
+    AT_MAXIMUM = enum.auto()  # the tenant has its maximum
+    NO_WAY = enum.auto()  # no way is available, for any tenant
 
 
 class Way(NamedTuple):
-    """One way that was found for somebody: who gave it (None: the pool) and with which grant."""
+    """A reassigned way.
+
+    `giver`: the tenant that gave the way, None for the idle pool. `given`: the grant that moved
+    along.
+    """
 
     giver: str | None = None
     given: Grant | None = None
@@ -82,34 +86,34 @@ class Ledger:
 
     @property
     def usable(self) -> int:
-        """The ways cores may hold: all but reserved ones, and but DDIO's where that is shut."""
+        """Ways that cores may hold: all unreserved ways, except DDIO's ways if closed to cores."""
         domain = self.roster.domain
         shut = self.ddio if self.features.avoid_ddio else 0
         return domain.ways - domain.reserved_ways.count - shut
 
     @property
     def idle(self) -> int:
-        """The ways in the pool; 0 when tenants share for want of ways."""
+        """Ways in the idle pool; 0 if tenants share for lack of ways."""
         return max(0, self.usable - sum(self.counts.values()))
 
     @property
     def allocation(self) -> Allocation:
-        """The counts as they stand."""
+        """The present counts."""
         return Allocation(self.ddio, dict(self.counts))
 
     @property
     def ddio_granted(self) -> int:
-        """How many of DDIO's ways were granted, not found."""
+        """Number of granted ways among DDIO's ways; all others were found."""
         return sum(grant.subject == DDIO for grant in self.grants)
 
     def hold(self, subject: str, reason: Message) -> None:
-        """Note that something was wanted and not done."""
+        """Record a change that was wanted but not made."""
         self.steps.append(Step(Action.HOLD, subject, reason))
 
     def grant(self, member: Member, cause: Cause, reason: Message) -> Granted:
-        """Give a tenant one way, from the pool or else from a best-effort tenant.
+        """Give a tenant a way from the idle pool, or else from a best-effort tenant.
 
-        Starts the trial of the grant. When there is none, the reason is noted.
+        The grant goes on trial. If no way is available, the reason is recorded.
         """
         subject, before = member.id, self.counts[member.id]
         if before >= self.roster.most(member):
@@ -133,10 +137,10 @@ class Ledger:
         return Granted.YES
 
     def grow_ddio(self, count: int, reason: Message) -> None:
-        """Give DDIO up to `count` ways, as far as its maximum and the others allow."""
+        """Give DDIO up to `count` ways, within DDIO's maximum and the available ways."""
         before, grown = self.ddio, 0
         while grown < count and self.ddio < self.ddio_most:
-            # DDIO's way costs somebody one only where its ways are shut to cores.
+            # DDIO's way costs a tenant a way only if DDIO's ways are closed to cores.
             way = self._find_way(None) if self.features.avoid_ddio else Way()
             if way is None:
                 break
@@ -152,15 +156,15 @@ class Ledger:
         )
 
     def shrink_ddio(self, reason: Message) -> None:
-        """Take one way from DDIO that nobody granted."""
+        """Take one way from DDIO that was found, rather than granted."""
         self.ddio -= 1
         self.steps.append(Step(Action.SHRINK, DDIO, reason, self.ddio + 1, self.ddio))
 
     def take_back(self, grant: Grant, action: Action, reason: Message) -> None:
-        """End a grant: its way goes into the pool.
+        """End a grant and return the way to the idle pool.
 
-        Or to whom it was taken from, when the grant proved wrong (`Action.UNDO`) or its giver's
-        miss rate has risen since by more than THRESHOLD_STABLE.
+        The way goes back to its giver instead if the grant proved wrong (`Action.UNDO`). The same
+        holds if the giver's miss rate has risen since by more than THRESHOLD_STABLE.
         """
         self.grants.remove(grant)
         subject = grant.subject
@@ -178,9 +182,9 @@ class Ledger:
             self._return(grant, grant.giver)
 
     def _return(self, grant: Grant, giver: str) -> None:
-        """Give a way back to who gave it, with the grant that went along.
+        """Give a way back to the giver, with the grant that moved along.
 
-        One that has its maximum meanwhile gets none: the way stays in the pool.
+        A giver at its maximum gets nothing: the way stays in the idle pool.
         """
         before = self.counts[giver]
         if before >= self.roster.most(self.roster.by_id[giver]):
@@ -193,14 +197,14 @@ class Ledger:
         self.steps.append(Step(Action.GROW, giver, lent, before, before + 1))
 
     def _misses_it(self, grant: Grant) -> bool:
-        """Tell whether the giver of a way misses more than when it gave; unknown: it does."""
+        """Return whether the giver's miss rate rose since the grant; true if unknown."""
         rates = self.sample.tenants.get(grant.giver or "")
         if rates is None or grant.giver_miss_ratio is None:
             return True
         return rates.miss_ratio > (1 + self.parameters.threshold_stable) * grant.giver_miss_ratio
 
     def blocked(self, subject: str) -> Backoff | None:
-        """Return the back-off that forbids a grant to a subject now; None when it may be tried."""
+        """Return the back-off that forbids a grant now, or None."""
         backoff = self.backoffs.get(subject)
         if backoff is None or self.sample.taken_at_s >= backoff.until_s:
             return None
@@ -209,7 +213,7 @@ class Ledger:
         return backoff if same else None
 
     def back_off(self, subject: str) -> Backoff:
-        """Note that a grant did not help: twice as long a back-off as the last for this demand."""
+        """Record that a grant did not help; each back-off for the same demand is twice as long."""
         now = demand.demand_of(subject, self.sample)
         last = self.backoffs.get(subject)
         delay_s = self.parameters.backoff_initial_s
@@ -220,24 +224,25 @@ class Ledger:
         return backoff
 
     def outlook(self, member: Member) -> Granted:
-        """Tell what would become of a tenant's wish for a way; nothing changes."""
+        """Return the result that a request for a way would have; nothing changes."""
         if self.counts[member.id] >= self.roster.most(member):
             return Granted.AT_MAXIMUM
         return Granted.YES if self.idle or self._giver(member) is not None else Granted.NO_WAY
 
     def _find_way(self, member: Member | None) -> Way | None:
-        """Find one way for a tenant (None: for DDIO); None when there is none."""
+        """Find a way for a tenant (None: for DDIO); return None if no way is available."""
         if self.idle:
             return Way()
         giver = self._giver(member)
-        if giver is None:  # always so where tenants share partitions: all have their minimum then
+        if giver is None:  # always so if tenants share partitions: all have their minimum
             return None
         return self._give(giver, DDIO if member is None else member.id)
 
     def _giver(self, member: Member | None) -> Member | None:
-        """Return who would give a way to a tenant (None: to DDIO).
+        """Return the tenant that would give a way to a tenant (None: to DDIO).
 
-        A best-effort tenant's own hunger takes idle ways only; nobody else's way is worth less.
+        A best-effort tenant's own demand takes idle ways only, because no other tenant's way is
+        worth less.
         """
         spared = {trial.subject for trial in self.trials.values()}
         if member is not None:
@@ -247,7 +252,7 @@ class Ledger:
         return demand.giver(self.roster, self.counts, self.sample, spared)
 
     def _give(self, giver: Member, taker: str) -> Way:
-        """Take a way from a best-effort tenant, and with it his latest grant if he has one."""
+        """Take a way from a best-effort tenant, together with the tenant's latest grant."""
         before = self.counts[giver.id]
         self.counts[giver.id] = before - 1
         given = next((g for g in reversed(self.grants) if g.subject == giver.id), None)
@@ -274,7 +279,7 @@ class Ledger:
         )
 
     def kept(self, state: State) -> State:
-        """Return a state with what this ledger holds."""
+        """Return `state` with the ledger's contents."""
         return dataclasses.replace(
             state,
             allocation=self.allocation,

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant's own demand, which is not I/O's (the paper's exception 2), as a table.
+"""A tenant's own demand for cache, without I/O (the paper's exception 2), as a table.
 
-The second machine, one a tenant: from content over asking and a trial to satisfied, or barred for
-a while. The paper lets any allocator for cores step in here; this is ours. A tenant gets a way more
-while each cuts its miss rate by THRESHOLD_STABLE, relative; one that does not is taken back. While
-the miss rate still rises that is not known: the next way is tried, and if that does not help
-both are taken back. A way whose demand has gone goes back.
+This second machine exists once per tenant. A tenant goes from content over asking and a trial to
+satisfied, or is barred for a while. The paper leaves this part to any allocator for cores; this
+allocator is the project's own.
 
-In an iteration tenants have their turn one after the other: who is on trial, who holds a way whose
-demand has gone, then those who ask, PC first and by the rise of their miss rate. The first whose
-row `ends` the round is the last: at most one way moves. `RULES` decides, as in `fsm`: for each
-standing the first row whose `needs` all hold and whose `lacks` are all absent. The documentation
-draws its diagram from it.
+A tenant gets another way as long as each way cuts the miss rate by THRESHOLD_STABLE, relative. A
+way without effect is taken back. While the miss rate still rises, the effect is unknown. The next
+way is then tried, and both ways are taken back if the miss rate does not fall. A way is also taken
+back once its demand has gone.
+
+In an iteration tenants have their turn in order: first the tenant on trial, then tenants whose
+demand for a way has gone. Tenants that ask come last, PC first, and by the rise of their miss rate.
+A row with `ends` finishes the round, so at most one way moves. `RULES` decides as in `fsm`: the
+first row of a standing whose `needs` are present and whose `lacks` are absent. The documentation
+draws its diagram from this table.
 """
 
 from __future__ import annotations
@@ -31,32 +34,32 @@ from iat_nova.strategies.iat.state import Cause, Grant, Trial
 
 
 class Standing(enum.StrEnum):
-    """Where a tenant stands with its own demand. Read off the memory, not kept in it."""
+    """The standing of a tenant's own demand, derived from the memory."""
 
     CONTENT = "content"
     ASKING = "asking"
-    ON_TRIAL = "on trial"  # its latest way is to be judged
-    SATISFIED = "satisfied"  # it holds ways that helped
-    BARRED = "barred"  # a way did not help at this demand: none for a while
+    ON_TRIAL = "on trial"  # the latest way awaits judgement
+    SATISFIED = "satisfied"  # holds ways that helped
+    BARRED = "barred"  # a way did not help at this demand: no way for a while
 
 
 class Signal(enum.Flag):
-    """What is seen of a tenant in an iteration."""
+    """Observations of a tenant in an iteration."""
 
     NONE = 0
     PRESSED = enum.auto()  # IPC moved and LLC misses rose, away from DDIO's ways
     FREE = enum.auto()  # the state machine did nothing in this iteration
-    WAY = enum.auto()  # a way can be had: idle, or of a best-effort tenant
-    AT_MAXIMUM = enum.auto()  # the tenant may not have more
-    LAPSED = enum.auto()  # the demand that earned one of its ways has gone
+    WAY = enum.auto()  # a way is available: idle, or from a best-effort tenant
+    AT_MAXIMUM = enum.auto()  # the tenant has its maximum
+    LAPSED = enum.auto()  # the demand for one of the tenant's ways has gone
     BACKED_OFF = enum.auto()  # the back-off lasts, and the demand is the same
     MEASURED = enum.auto()
     HELPED = enum.auto()  # the way on trial cut the miss rate
-    RISING = enum.auto()  # it is not known: the miss rate rose, the first time
+    RISING = enum.auto()  # effect unknown: the miss rate rose, the first time
 
 
 class Do(enum.Enum):
-    """What a row does with the counts."""
+    """The effect of a row on way counts."""
 
     NOTHING = "nothing"
     GRANT = "a way more"
@@ -69,7 +72,7 @@ class Do(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule(Row[Standing, Signal]):
-    """One row; `ends`: no other tenant has a turn in this iteration."""
+    """A row; `ends`: no other tenant has a turn in this iteration."""
 
     do: Do
     ends: bool
@@ -141,7 +144,7 @@ RULES: Final[Table[Rule]] = Table((
 
 
 def standing(tenant: str, ledger: Ledger) -> Standing:
-    """Return where a tenant stands, unless it asks now: what trials, back-offs and grants say."""
+    """Return the standing of a tenant that does not ask, from trials, back-offs and grants."""
     trial = ledger.trials.get(Cause.OWN_DEMAND)
     if trial is not None and trial.subject == tenant:
         return Standing.ON_TRIAL
@@ -151,9 +154,9 @@ def standing(tenant: str, ledger: Ledger) -> Standing:
 
 
 def serve(view: View, ledger: Ledger, askers: Sequence[str], *, free: bool) -> tuple[str, ...]:
-    """Give tenants their turn; return the askers whose turn has not come yet.
+    """Give tenants their turn; return the tenants whose turn has not come yet.
 
-    `askers` are pressed; `free`: the state machine did nothing in this iteration.
+    `askers`: tenants with a demand. `free`: the state machine did nothing in this iteration.
     """
     turns = _Round(view, ledger, free)
     candidates = demand.own_candidates(view.roster, askers, view.reference, view.sample)
@@ -178,7 +181,7 @@ class _Round:
         self._free = Signal.FREE if free else Signal.NONE
 
     def of_trial(self) -> bool:
-        """Judge whose latest way is on trial; whether that ends the round."""
+        """Judge the way on trial; return whether the round ends."""
         trial = self._ledger.trials.get(Cause.OWN_DEMAND)
         if trial is None:
             return False
@@ -196,7 +199,7 @@ class _Round:
         return rule.ends
 
     def of_lapsed(self) -> bool:
-        """Take one way back whose demand has gone; whether there was one, which ends the round."""
+        """Take back a way whose demand has gone; return whether the round ends."""
         own = [grant for grant in self._ledger.grants if grant.cause is Cause.OWN_DEMAND]
         lapsed = demand.lapsed(own, self._view.sample, self._view.parameters.reclaim_fall)
         grant = next(lapsed, None)
@@ -207,7 +210,7 @@ class _Round:
         return rule.ends
 
     def of_asker(self, candidate: Candidate) -> Rule:
-        """Serve one that asks, if it is its turn and a way can be had."""
+        """Serve a tenant that asks, if a way is available."""
         member, rise = candidate
         reason = message("own-demand")
         if rise is not None:
@@ -224,7 +227,7 @@ class _Round:
         return rule
 
     def _outlook(self, tenant: str) -> Signal:
-        """Return whether a way could be had for a tenant."""
+        """Return the signal for an available way."""
         return {
             Granted.YES: Signal.WAY,
             Granted.AT_MAXIMUM: Signal.AT_MAXIMUM,
@@ -232,19 +235,22 @@ class _Round:
         }[self._ledger.outlook(self._view.roster.by_id[tenant])]
 
     def _go_on(self, trial: Trial, verdict: Verdict) -> None:
-        """Grant the next way after one that helped, or could not be judged; or note why not."""
+        """Grant the next way after a way that helped or could not be judged.
+
+        If no way is available, the reason is recorded.
+        """
         trials = self._ledger.trials
         del trials[Cause.OWN_DEMAND]
         member = self._view.roster.by_id[trial.subject]
         code = "own-demand-still-rises" if verdict.rising else "own-demand-helped"
         reason = message(code, figures=verdict.figures)
         granted = self._ledger.grant(member, Cause.OWN_DEMAND, reason)
-        if granted is Granted.YES and verdict.rising:  # both are on trial together
+        if granted is Granted.YES and verdict.rising:  # both ways are on trial
             latest = trials[Cause.OWN_DEMAND]
             trials[Cause.OWN_DEMAND] = dataclasses.replace(latest, ways=trial.ways + 1)
 
     def _undo(self, trial: Trial, verdict: Verdict) -> None:
-        """Take the ways on trial back, and begin a back-off."""
+        """Take the ways on trial back and begin a back-off."""
         self._ledger.trials.pop(Cause.OWN_DEMAND, None)
         backoff = self._ledger.back_off(trial.subject)
         reason = message(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine may do: the paper's policies as features of one controller."""
+"""The paper's policies as features of one controller."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Features:
-    """What the controller may do. The paper's policies are presets of it.
+    """Permitted actions of the controller; the paper's policies are presets.
 
-    `avoid_ddio`: DDIO's ways are never given to cores, at any cost to them (I/O-iso).
+    `avoid_ddio`: cores never get DDIO's ways, at any cost (I/O-iso).
     """
 
     resize_ddio: bool = True

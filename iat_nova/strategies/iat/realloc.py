@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLC Re-alloc: what each state of the machine does with way counts, at most a way an iteration.
+"""LLC Re-alloc: changes of way counts by each state of the machine, one way per iteration.
 
-Low Keep and High Keep change no counts. A core's own demand (the paper's exception 2) is served by
-`own_demand`; it is all that the Core-only and I/O-iso policies do.
+A miss curve may give DDIO several ways at once (`ddio_growth`). Low Keep and High Keep change no
+counts. `own_demand` serves a core's own demand (the paper's exception 2). The Core-only and I/O-iso
+policies do nothing else.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from iat_nova.strategies.iat.state import Cause, Grant, Trial
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """All that an iteration looks at."""
+    """All inputs of an iteration."""
 
     roster: Roster
     parameters: Parameters
@@ -43,17 +44,17 @@ class View:
 
     @property
     def may_resize_ddio(self) -> bool:
-        """Whether the features and the machine let us set DDIO's ways."""
+        """Whether the features and the hardware allow a change of DDIO's ways."""
         return self.features.resize_ddio and self.roster.domain.ddio_resizable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a grant on trial helped, and the figures that say so.
+    """Whether a grant on trial helped, with figures.
 
-    `rising`: it could not be judged, because the tenant's miss rate rose. More ways of its own do
-    not do that (LRU's stack property), so its demand was probably still growing when the way was
-    granted, as after a sample that was taken while a phase began.
+    `rising`: the grant could not be judged, because the tenant's miss rate rose. More own ways
+    cannot raise the miss rate (LRU's stack property). The demand probably still grew at the grant,
+    for example because a phase began during the sample.
     """
 
     helped: bool
@@ -62,9 +63,10 @@ class Verdict:
 
 
 def judge(trial: Trial, view: View, *, with_ddio: bool) -> Verdict:
-    """Compare with the moment of the grant: did misses fall by THRESHOLD_STABLE?
+    """Return whether misses fell by THRESHOLD_STABLE since the grant.
 
-    The tenant's LLC miss rate counts, relative to itself; `with_ddio`: DDIO's misses do as well.
+    The tenant's LLC miss rate counts, relative to its former value. With `with_ddio`, DDIO's misses
+    count as well.
     """
     falls: list[tuple[str, float]] = []
     rates = view.sample.tenants.get(trial.subject)
@@ -78,14 +80,14 @@ def judge(trial: Trial, view: View, *, with_ddio: bool) -> Verdict:
     helped = any(fall <= -threshold for _, fall in falls)
     rising = (
         not helped
-        and trial.ways == 1  # once only, or a miss rate that creeps up would take way after way
+        and trial.ways == 1  # once only, or a creeping miss rate would take way after way
         and any(code == "miss-rate" and fall > threshold for code, fall in falls)
     )
     return Verdict(helped, rising, figures if falls else message("not-measured"))
 
 
 def io_demand(view: View, ledger: Ledger, reason: Message) -> None:
-    """I/O Demand: DDIO gets a way more while misses are high."""
+    """I/O Demand: DDIO gets another way while misses are high."""
     if not view.may_resize_ddio:
         ledger.hold(DDIO, message("ddio-fixed", cause=reason))
         return
@@ -93,10 +95,10 @@ def io_demand(view: View, ledger: Ledger, reason: Message) -> None:
 
 
 def _ddio_increment(view: View, ledger: Ledger) -> int:
-    """Return by how many ways DDIO grows: one, or what its miss curve asks for.
+    """Return the number of ways by which DDIO grows: one, or the number from the miss curve.
 
     The miss curve is the straight line through the two latest points: misses before and after the
-    last growth. The paper names the alternative (section IV-D, as UCP does) and leaves its form.
+    last growth. The paper mentions this alternative (section IV-D, as in UCP) without its form.
     """
     trial = ledger.trials.get(Cause.IO_DEMAND)
     if view.parameters.ddio_growth != "miss-curve" or trial is None or view.io is None:
@@ -111,9 +113,9 @@ def _ddio_increment(view: View, ledger: Ledger) -> int:
 
 
 def core_demand(view: View, ledger: Ledger, reason: Message, *, entering: bool) -> None:
-    """Core Demand: the selected tenant gets a way more while the last one helped.
+    """Core Demand: the selected tenant gets another way while the last way helped.
 
-    On entering, and when another candidate's misses rise, a tenant is selected anew.
+    A tenant is selected on entry, and again when another candidate's misses rise.
     """
     trial = ledger.trials.pop(Cause.CORE_DEMAND, None)
     if not view.features.resize_cores:
@@ -152,7 +154,7 @@ def _grant_first_candidate(view: View, ledger: Ledger, reason: Message, *, enter
 
 
 def held_back(subject: str, ledger: Ledger, reason: Message) -> bool:
-    """Tell whether a back-off keeps a subject from a way now, and note it."""
+    """Return whether a back-off forbids a way now; if so, record the back-off."""
     backoff = ledger.blocked(subject)
     if backoff is None:
         return False
@@ -165,10 +167,10 @@ def held_back(subject: str, ledger: Ledger, reason: Message) -> bool:
 
 
 def reclaim(view: View, ledger: Ledger) -> None:
-    """Reclaim: one way goes back whose demand has gone; cores give before DDIO.
+    """Reclaim: take back one way whose demand has gone; cores give before DDIO.
 
-    Among cores the stack comes first, then the latest grant. Of DDIO's ways the granted ones go
-    back by their demand, those that nobody granted while misses are low.
+    Among cores the stack comes first, then the latest grant. DDIO's granted ways go back once their
+    demand has gone. DDIO's found ways go back while misses are low.
     """
     fall = view.parameters.reclaim_fall
     gone = list(demand.lapsed(ledger.grants, view.sample, fall))
@@ -195,7 +197,7 @@ def reclaim(view: View, ledger: Ledger) -> None:
 
 
 def lapse(grant: Grant, ledger: Ledger) -> Message:
-    """Return the message that says how far the demand for a way has fallen."""
+    """Return a message with the fall of the demand for a way."""
     now = demand.demand_of(grant.subject, ledger.sample) or 0.0
     return message(
         "ddio-demand-fell" if grant.subject == DDIO else "demand-fell",

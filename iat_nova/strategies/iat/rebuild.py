@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants came, went or changed: the way counts with which the loop goes on."""
+"""Way counts after a change of tenants."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from iat_nova.strategies.iat.state import Grant, Member, State, Trial
 
 
 def found_ddio_ways(roster: Roster, parameters: Parameters) -> int:
-    """Return how many ways DDIO has before we touch it: as found, else the policy's minimum.
+    """Return the number of DDIO's ways before any write: as found, otherwise the policy's minimum.
 
-    None where devices may fill all ways: those are not DDIO's own.
+    The number is 0 if devices may fill all ways: such ways are not DDIO's own.
     """
     found = roster.domain.ddio_found
     return found.count if found is not None else ddio_bounds(roster.domain, parameters)[0]
 
 
 def start_allocation(roster: Roster, parameters: Parameters, features: Features) -> Allocation:
-    """Return the counts of a start: every tenant its initial ways, DDIO those found."""
+    """Return the counts at a start: initial ways for every tenant, DDIO's ways as found."""
     ddio_ways = found_ddio_ways(roster, parameters)
     return Allocation(ddio_ways, demand.fit(roster, usable_ways(roster, features, ddio_ways), {}))
 
@@ -42,9 +42,9 @@ def start_allocation(roster: Roster, parameters: Parameters, features: Features)
 def above_maximum(
     state: State, domain: CacheDomain, parameters: Parameters, features: Features
 ) -> int:
-    """Return how many ways granted to DDIO lie above its maximum, which a new policy lowered.
+    """Return the number of granted DDIO ways above DDIO's maximum.
 
-    Ways that nobody granted were found there and stay.
+    A new policy may have lowered the maximum. Ways that were found, rather than granted, stay.
     """
     if not (features.resize_ddio and domain.ddio_resizable):
         return 0
@@ -55,13 +55,12 @@ def above_maximum(
 def adopt(
     state: State, roster: Roster, parameters: Parameters, features: Features, sample: Sample
 ) -> tuple[State, tuple[Step, ...]]:
-    """Return the state with the tenants of `roster`, and what changed.
+    """Return the state for the tenants of `roster`, and steps that describe the changes.
 
-    Everybody starts from the initial ways again, then the grants of those who are still here and
-    unchanged are repeated, oldest first, as far as ways suffice; so a newcomer's initial ways come
-    before grants. Grants of leavers vanish. DDIO keeps its ways unless another program moved them
-    or its maximum was lowered. What the unchanged were found to want, and what is on trial, goes
-    on.
+    All tenants start from their initial ways. Then the grants of unchanged tenants are repeated,
+    oldest first, as far as ways suffice. Initial ways of new tenants thus come before grants.
+    Grants of departed tenants vanish. DDIO keeps its ways unless another program moved them or the
+    maximum was lowered. Demands and trials of unchanged tenants continue.
     """
     unchanged = {m.id for m in state.members if roster.by_id.get(m.id) == m}
     ddio_ways, ddio_grants = _ddio(state, roster, parameters, features)
@@ -90,11 +89,11 @@ def adopt(
 def _ddio(
     state: State, roster: Roster, parameters: Parameters, features: Features
 ) -> tuple[int, list[Grant]]:
-    """Return DDIO's ways and which of them were granted."""
+    """Return the number of DDIO's ways, and DDIO's grants."""
     ddio_ways = state.allocation.ddio_ways
     found = found_ddio_ways(roster, parameters)
     by_hand = roster.domain.ddio_found != state.domain.ddio_found and found != ddio_ways
-    # its register was found without effect meanwhile: it lies where it was found
+    # The register was found without effect meanwhile: DDIO's ways are as found.
     fixed_now = state.domain.ddio_resizable and not roster.domain.ddio_resizable
     if state.reference is None or by_hand or fixed_now:
         return found, []
@@ -104,7 +103,7 @@ def _ddio(
 
 
 def _trials(state: State, adopted: State) -> tuple[Trial, ...]:
-    """Return what is still on trial: of whom no grant was lost."""
+    """Return the trials whose subjects lost no grant."""
     return tuple(
         trial
         for trial in state.trials
@@ -117,9 +116,9 @@ def _granted(state: State, subject: str) -> int:
 
 
 def _reference(state: State, sample: Sample, unchanged: Collection[str]) -> Sample:
-    """Return what is compared with from now on: newcomers as they came, the others as before.
+    """Return the new reference: present rates of new tenants, former rates of unchanged tenants.
 
-    So who grew hungry in the second in which another guest arrived is still seen to have.
+    A demand that grew while another guest arrived is thus still visible.
     """
     before = state.reference.tenants if state.reference is not None else {}
     kept = {tenant: rates for tenant, rates in before.items() if tenant in unchanged}
@@ -127,7 +126,7 @@ def _reference(state: State, sample: Sample, unchanged: Collection[str]) -> Samp
 
 
 def usable_ways(roster: Roster, features: Features, ddio_ways: int) -> int:
-    """Return how many ways cores may hold: DDIO's count where they are shut to them."""
+    """Return the number of ways that cores may hold, without DDIO's ways if closed to cores."""
     shut = ddio_ways if features.avoid_ddio else 0
     return roster.domain.ways - roster.domain.reserved_ways.count - shut
 
@@ -145,7 +144,7 @@ class _Again:
         self.grants: list[Grant] = []
 
     def repeat(self, grant: Grant) -> None:
-        """Apply a grant; nothing when there is no way for it any more."""
+        """Repeat a grant; do nothing if no way is available."""
         if grant.subject == DDIO:
             self.grants.append(dataclasses.replace(grant, giver=None, given=None))
             return
@@ -154,7 +153,7 @@ class _Again:
         idle = self.usable - sum(self.counts.values())
         if idle > 0:
             self.counts[grant.subject] += 1
-            # The giver has the initial way back; one that was granted to it is still away.
+            # The giver has its initial way back, but not a way granted to the giver.
             away = grant.given is not None and grant.giver in self.unchanged
             self.grants.append(
                 grant if away else dataclasses.replace(grant, giver=None, given=None)
@@ -163,7 +162,7 @@ class _Again:
             self._take(grant, self.roster.by_id[grant.giver])
 
     def _take(self, grant: Grant, giver: Member) -> None:
-        """Take the way from who gave it before, with the latest grant repeated to it."""
+        """Take the way from the former giver, with the giver's latest repeated grant."""
         if not is_best_effort(giver) or self.counts[giver.id] <= self.roster.least(giver):
             return
         given = next((g for g in reversed(self.grants) if g.subject == giver.id), None)
@@ -177,7 +176,7 @@ class _Again:
 def _steps(
     state: State, roster: Roster, fitted: Mapping[str, int], counts: Mapping[str, int]
 ) -> tuple[Step, ...]:
-    """Name what changed: who came, left and changed, and who was cut to fit."""
+    """Return steps for arrived, departed, changed and reduced tenants."""
     steps: list[Step] = []
     before = {member.id: member for member in state.members}
     if state.reference is None:
@@ -209,7 +208,7 @@ def _steps(
 
 
 def _difference(before: Member | None, after: Member) -> Message | None:
-    """Say what became different of a tenant, None when nothing did."""
+    """Return a message about a tenant's change, or None."""
     if before is None:
         return message("arrived")
     if before == after:

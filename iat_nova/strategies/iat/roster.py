@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step needs to know of a domain's tenants, worked out once an inventory."""
+"""Facts about a domain's tenants, computed once per inventory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from iat_nova.strategies.iat.state import Member
 
 
 def is_best_effort(member: Member) -> bool:
-    """Tell whether a tenant may be asked to give; the stack never is."""
+    """Return whether a tenant may have to give ways; false for the stack."""
     return member.priority is Priority.BE and member.kind is not TenantKind.STACK
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Roster:
-    """The tenants of a domain, sorted by the part they play.
+    """The tenants of a domain, sorted by role.
 
-    `io` are those whose LLC references the machine watches: the stack and the I/O tenants.
-    `sliced` are the I/O tenants that own their buffers, `aggregated` those behind the stack;
-    without a stack of ours every I/O tenant counts as sliced.
+    `io`: the stack and the I/O tenants, whose LLC references the machine watches. `sliced`: I/O
+    tenants with their own buffers. `aggregated`: I/O tenants behind the stack. Without a known
+    stack every I/O tenant counts as sliced.
     """
 
     inventory: DomainInventory
@@ -57,12 +57,12 @@ class Roster:
 
     @property
     def domain(self) -> CacheDomain:
-        """The cache domain the tenants share."""
+        """The cache domain of the tenants."""
         return self.inventory.domain
 
     @property
     def host(self) -> str | None:
-        """The id of the host's class; None where every CPU is somebody's."""
+        """The id of the host's class; None if every CPU has an owner."""
         return next((m.id for m in self.members if m.kind is TenantKind.HOST), None)
 
     @property
@@ -72,19 +72,19 @@ class Roster:
         return stack + self.sliced + self.aggregated
 
     def is_io(self, tenant: str) -> bool:
-        """Tell whether a tenant is the stack or does I/O."""
+        """Return whether a tenant is the stack or does I/O."""
         member = self.by_id[tenant]
         return member.io or member is self.stack
 
     def least(self, member: Member) -> int:
-        """The fewest ways a tenant may hold: its minimum, and the hardware's."""
+        """The fewest ways of a tenant, by policy and hardware."""
         return max(member.ways.min, self.domain.min_ways)
 
     def most(self, member: Member) -> int:
-        """The most ways a tenant may hold: its maximum, and what is not reserved."""
+        """The most ways of a tenant, by policy and unreserved ways."""
         free = self.domain.ways - self.domain.reserved_ways.count
         return max(self.least(member), min(member.ways.max, free))
 
     def initial(self, member: Member) -> int:
-        """The ways a tenant starts with, within its bounds."""
+        """The ways at a tenant's start, within the tenant's bounds."""
         return min(max(member.ways.initial, self.least(member)), self.most(member))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State machines as tables: a row applies by the signals that it needs and lacks."""
+"""State machines as tables: a row applies if signals are present or absent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Signals = TypeVar("Signals", bound=enum.Flag)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row(Generic[State, Signals]):
-    """One row: from `source` to `target` when all of `needs` and none of `lacks` are signalled."""
+    """A row: from `source` to `target` if all of `needs` and none of `lacks` are signalled."""
 
     source: State
     target: State
@@ -22,7 +22,7 @@ class Row(Generic[State, Signals]):
     lacks: Signals
 
     def holds(self, signals: Signals) -> bool:
-        """Tell whether the row applies to the signals."""
+        """Return whether the row applies to the signals."""
         return signals & self.needs == self.needs and not signals & self.lacks
 
 
@@ -30,7 +30,7 @@ AnyRow = TypeVar("AnyRow", bound=Row)  # type: ignore[type-arg]
 
 
 class Table(Generic[AnyRow]):
-    """Rows in the order in which they are tried; the last row of each source always holds."""
+    """Rows in order of priority; the last row of each source always applies."""
 
     def __init__(self, rows: Iterable[AnyRow]) -> None:
         self._rows = tuple(rows)
@@ -42,5 +42,5 @@ class Table(Generic[AnyRow]):
         return iter(self._rows)
 
     def first(self, source: enum.Enum, signals: enum.Flag) -> AnyRow:
-        """Return the first row of a state that holds."""
+        """Return the first row of `source` that applies."""
         return next(row for row in self._by_source[source] if row.holds(signals))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a new layout means: whose masks moved, by which rates tenants rank, what to say of it."""
+"""Effects of a new layout: ranking of tenants, and messages about moved masks."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from iat_nova.strategies.iat.state import State
 def ranking(
     before: Mapping[str, Rates], sample: Sample, parameters: Parameters
 ) -> Mapping[str, Rates]:
-    """Return the rates that rank tenants; the same object while no references moved far.
+    """Return the rates that rank tenants; the same object if no references moved far.
 
-    They follow in coarse steps (10 % by the policy), or two tenants of like demand would change
-    places with every sample.
+    Rates follow in coarse steps (10 % by the policy). Otherwise two tenants of similar demand would
+    swap places with every sample.
     """
     threshold, floor = parameters.retry_change, parameters.floor_references_per_s
     fresh = {
@@ -47,7 +47,7 @@ def _far(before: float, after: float, threshold: float, floor: float) -> bool:
 
 
 def step(before: Layout, after: Layout, ledger: Ledger, counts_before: Allocation) -> Step | None:
-    """Return what to say of masks that moved although their counts stayed; None if none did."""
+    """Return a step about masks that moved without a change of count, or None."""
     resized = {t for t, ways in ledger.counts.items() if counts_before.tenants[t] != ways}
     others = [t for t in after.moved_since(before) if t != DDIO and t not in resized]
     if not others:
@@ -66,7 +66,7 @@ def step(before: Layout, after: Layout, ledger: Ledger, counts_before: Allocatio
 
 
 def sharing(before: State, after: State) -> tuple[Step, ...]:
-    """Say who shares a partition for want of ways or classes, where that is new."""
+    """Return steps about tenants that newly share a partition for lack of ways or classes."""
     known = _companions(before.layout)
     return tuple(
         Step(
@@ -85,7 +85,10 @@ def _companions(layout: Layout | None) -> dict[tuple[str, ...], WayMask]:
 
 
 def served(before: Layout, after: Layout, view: View) -> tuple[str, ...]:
-    """Return who left DDIO's ways while its misses rose: if they stay up, it asks again."""
+    """Return tenants that left DDIO's ways while their misses rose.
+
+    Such tenants ask again if misses stay high.
+    """
     stays = after.overlaps_ddio
     return tuple(
         tenant

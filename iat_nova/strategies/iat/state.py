@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller remembers of one cache domain between two iterations.
+"""The controller's memory of one cache domain between two iterations.
 
-Plain frozen values: a `State` together with the inventory and the sample it was stepped with
-gives the same decision again, so a recorded iteration can be replayed.
+All values are plain and frozen. The same `State`, inventory and sample give the same decision
+again, so a recorded iteration can be replayed.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class FsmState(enum.StrEnum):
 class Cause(enum.StrEnum):
     """The demand for which a way was granted."""
 
-    IO_DEMAND = "I/O demand"  # DDIO pressed (the machine's state of that name)
+    IO_DEMAND = "I/O demand"  # DDIO pressed (the state of the same name)
     CORE_DEMAND = "core demand"  # the stack or an I/O tenant pressed
-    OWN_DEMAND = "own demand"  # the paper's exception 2: cache hunger that is not I/O's
+    OWN_DEMAND = "own demand"  # the paper's exception 2: demand for cache without I/O
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Member:
-    """The facts of a tenant on which decisions rest; a change of one is a change of tenants."""
+    """The facts of a tenant that decide; any change counts as a change of tenants."""
 
     id: str
     kind: TenantKind
@@ -57,7 +57,7 @@ class Member:
 
     @classmethod
     def of(cls, tenant: Tenant) -> Member:
-        """Return what decides of a tenant; names, devices and warnings do not."""
+        """Return the deciding facts of a tenant, without name, devices and warnings."""
         return cls(
             tenant.id,
             tenant.kind,
@@ -71,12 +71,12 @@ class Member:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
-    """One way given beyond what its subject started with.
+    """A way beyond the subject's initial ways.
 
-    `demand_per_s` is the demand that earned it: DDIO hits + misses for DDIO, LLC references for
-    a tenant. `giver` is the best-effort tenant the way was taken from, None for the idle pool;
-    `giver_miss_ratio` was its LLC miss rate then. `given` is the giver's own latest grant, which
-    went with the way: who gives a way gives the reason along for which he had it.
+    `demand_per_s`: the demand that earned the way, DDIO hits + misses for DDIO, LLC references for
+    a tenant. `giver`: the best-effort tenant that gave the way, None for the idle pool.
+    `giver_miss_ratio`: the giver's LLC miss rate at the grant. `given`: the giver's own latest
+    grant, which moved along with the way.
     """
 
     subject: str
@@ -90,9 +90,9 @@ class Grant:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trial:
-    """The latest grant for a cause, whose effect the next iteration judges.
+    """The latest grant for a cause, which the next iteration judges.
 
-    The figures are those before the grant; None where they could not be had.
+    The figures are those before the grant; None if unknown.
     """
 
     subject: str
@@ -104,7 +104,7 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backoff:
-    """A grant that brought nothing: not to be repeated for this demand before `until_s`."""
+    """A grant without effect: not to be repeated for this demand before `until_s`."""
 
     subject: str
     demand_per_s: float
@@ -116,14 +116,13 @@ class Backoff:
 class State:
     """All memory of the controller for one cache domain.
 
-    `reference` is the one sample every change is measured against: the one at the last change
-    that was acted on; None before the first step. `acted`: the last step moved masks, so the next
-    iteration runs the machine in any case. `members` and `domain` tell a changed inventory.
-    `grants` are ordered from the oldest to the latest. `ranking` holds the rates by whose
-    references the present layout ranks the tenants; `pressing_per_s` the LLC misses when the
-    tenants last changed, which choose until they change again who shares a partition.
-    `mask_changes_at_s` are the times, within the last minute, at
-    which masks moved; `retry_at_s`: by that limit nothing is done before this time.
+    `reference`: the base of all comparisons, usually the sample at the last action (see
+    `change.rebase`); None before the first step. `acted`: the last step acted, so the machine runs
+    in the next iteration in any case. `members`, `domain`: to detect a changed inventory. `grants`:
+    from the oldest to the latest. `ranking`: rates by whose references the present layout ranks the
+    tenants. `pressing_per_s`: LLC misses at the last change of tenants, to choose the tenants that
+    share a partition. `mask_changes_at_s`: times of mask changes within the last minute.
+    `retry_at_s`: nothing is done before this time, because masks moved too often.
     """
 
     domain: CacheDomain

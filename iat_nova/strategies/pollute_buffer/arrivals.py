@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants come, go and change: what of the plan, and of what was tried, still holds."""
+"""Parts of the plan and of the trials that still hold after tenants arrive, leave or change."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from iat_nova.strategies.pollute_buffer.state import Barred, Member, State
 
 
 def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
-    """Return the facts of all tenants on which decisions rest."""
+    """Return the deciding facts of all tenants."""
     return tuple(Member(t.id, t.priority, t.io, t.cpus, t.ways) for t in inventory.tenants)
 
 
 def same_members(members: tuple[Member, ...], inventory: DomainInventory) -> bool:
-    """Tell whether these are `members_of` this inventory, without making them."""
+    """Return whether `members` equals `members_of(inventory)`, without building new members."""
     tenants = inventory.tenants
     return len(members) == len(tenants) and all(
         m.id == t.id
@@ -29,9 +29,9 @@ def same_members(members: tuple[Member, ...], inventory: DomainInventory) -> boo
 
 
 def stayed(members: tuple[Member, ...], inventory: DomainInventory) -> tuple[Tenant, ...] | None:
-    """Return the tenants that were there before; None where one left or is another than it was.
+    """Return the former tenants; None if a former tenant has left or changed.
 
-    CPUs aside: those of the host are what guests leave.
+    A change of CPUs does not count: the host's CPUs change whenever guests arrive or leave.
     """
     here = {tenant.id: tenant for tenant in inventory.tenants}
     before = [(member, here.get(member.id)) for member in members]
@@ -44,7 +44,7 @@ def stayed(members: tuple[Member, ...], inventory: DomainInventory) -> tuple[Ten
 
 
 def joined(plan: Plan, inventory: DomainInventory, before: frozenset[str]) -> Plan:
-    """Return the plan with best-effort tenants that come in the buffer, where all others are."""
+    """Return the plan with new best-effort tenants confined, if all former ones are."""
     best_effort = {one.id for one in inventory.tenants if one.priority is Priority.BE}
     known = best_effort & before
     if not known or not known <= plan.confined:
@@ -53,7 +53,7 @@ def joined(plan: Plan, inventory: DomainInventory, before: frozenset[str]) -> Pl
 
 
 def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
-    """Return the plan with DDIO on at root ports below which no tenant has a device any more."""
+    """Return the plan with DDIO on at root ports without a tenant's device."""
     devices = {device for tenant in inventory.tenants for device in tenant.devices}
     used = (one for one in inventory.domain.dca_ports if not devices.isdisjoint(one.devices))
     known = {port.address for port in used}
@@ -61,13 +61,13 @@ def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
 
 
 def critical_released(plan: Plan, members: tuple[Member, ...], changed: frozenset[str]) -> Plan:
-    """Return the plan with no critical tenant in the buffer whose load is another than it was."""
+    """Return the plan without critical tenants of changed load in the buffer."""
     critical = {member.id for member in members if member.priority is not Priority.BE}
     return plan.without(plan.confined & critical & changed)
 
 
 def has(plan: Plan, tenant: str) -> Message:
-    """Return the message that says which ways a tenant that has come may fill."""
+    """Return a message with the ways that an arrived tenant may fill."""
     ways = next((one.ways for one in plan.own if one.tenant == tenant), 0)
     if ways:
         return message("arrived-own-ways", ways=ways)
@@ -77,7 +77,10 @@ def has(plan: Plan, tenant: str) -> Message:
 
 
 def still_known(state: State, members: tuple[Member, ...]) -> tuple[Plan, ...]:
-    """Return the plans that still would not pay: none once somebody who matters came."""
+    """Return the plans that would still not pay.
+
+    There are none after a critical tenant or the stack arrived.
+    """
     if _somebody_came(state, members):
         return ()
     here = {member.id for member in members}
@@ -85,7 +88,10 @@ def still_known(state: State, members: tuple[Member, ...]) -> tuple[Plan, ...]:
 
 
 def still_barred(state: State, members: tuple[Member, ...]) -> tuple[Barred, ...]:
-    """Return what stays barred: nothing once somebody who matters came."""
+    """Return the plans that stay barred.
+
+    There are none after a critical tenant or the stack arrived.
+    """
     if _somebody_came(state, members):
         return ()
     here = {member.id for member in members}
@@ -93,7 +99,7 @@ def still_barred(state: State, members: tuple[Member, ...]) -> tuple[Barred, ...
 
 
 def _somebody_came(state: State, members: tuple[Member, ...]) -> bool:
-    """Tell whether a critical tenant, or the stack, is new or another than it was."""
+    """Return whether a critical tenant, or the stack, is new or changed."""
     known = {member.id: member for member in state.members}
     new = (member for member in members if known.get(member.id) != member)
     return any(member.priority is not Priority.BE for member in new)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast best-effort tenants are with ways of their own: they are not left much less than that.
+"""Minimum speeds of best-effort tenants: most of the speed with ways of their own.
 
-In the weighted mean of speeds they count so little that one could lose all it has without being
-seen. So before a search those of whom it is not known have ways of their own for one sample, as
-many as the policy gives them at first, like in a host of fixed partitions. What a move takes of
-that weighs like a critical tenant's speed. No critical tenant is confined for it.
+In the weighted mean of speeds a best-effort tenant counts little, and could lose all speed
+unnoticed. Before a search, tenants without a known minimum therefore get ways of their own for one
+sample. The number of ways is the policy's initial number, as on a host of fixed partitions. A loss
+below the minimum weighs like the speed of a critical tenant. No critical tenant is confined for a
+minimum speed.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import State
 
-FLOOR = 0.98  # of its speed with ways of its own: what a tenant is left if that costs nobody more
-NOTHING = Look(0.0, 0.0, 0.0, 0.0)  # of a tenant that slept, or did something else
-LOADS = 4  # of a tenant that are remembered: some alternate
+FLOOR = 0.98  # share of the speed with own ways that is a tenant's minimum speed
+NOTHING = Look(0.0, 0.0, 0.0, 0.0)  # of a tenant that slept or had another load
+LOADS = 4  # remembered readings per tenant: some loads alternate
 
 
 def known(state: State, tenants: Iterable[Tenant]) -> dict[str, float]:
-    """Return the floors that count: of speeds, as `judge` has them.
+    """Return the minimum speeds in force by tenant, in units of `Look.speed`.
 
-    Who has limited memory bandwidth, by policy, has none; nor who is not known at this load.
+    A tenant with limited memory bandwidth has no minimum. A tenant without a reading at the present
+    load has none either.
     """
     plan = state.trial.plan if state.trial is not None else state.plan
     limited = {one.tenant for one in (*state.plan.limits, *plan.limits)}
@@ -37,9 +39,9 @@ def known(state: State, tenants: Iterable[Tenant]) -> dict[str, float]:
 
 
 def _seen(tenant: Tenant, state: State) -> Look | None:
-    """Return what a tenant did with ways of its own when its load was the one it is now.
+    """Return a tenant's reading with ways of its own under the present load, or None.
 
-    Of one with I/O no load differs visibly from another: what it did then holds for one search.
+    Loads of a tenant with I/O cannot be distinguished, so such a reading is valid for one search.
     """
     if tenant.io and tenant.id not in state.referenced:
         return None
@@ -54,9 +56,10 @@ def _seen(tenant: Tenant, state: State) -> Look | None:
 
 
 def measured(state: State, tenants: Iterable[Tenant], looks: Looks) -> dict[str, tuple[Look, ...]]:
-    """Return what was seen of tenants with ways of their own, the trial's last and first.
+    """Return all readings of tenants with own ways, with those of the present trial first.
 
-    Who slept in it, or did something else, is not asked again before a move is kept.
+    A tenant that slept or had another load gets `NOTHING`, to prevent another trial before a move
+    is kept.
     """
     assert state.trial is not None
     referenced = state.trial.plan.referenced
@@ -68,22 +71,22 @@ def measured(state: State, tenants: Iterable[Tenant], looks: Looks) -> dict[str,
 
 
 def without_nothing(seen: Mapping[str, tuple[Look, ...]]) -> dict[str, tuple[Look, ...]]:
-    """Return what was seen, without what was not as somebody slept or did something else."""
+    """Return the readings without `NOTHING`."""
     return {one: tuple(look for look in looks if look != NOTHING) for one, looks in seen.items()}
 
 
 def reference(inventory: DomainInventory, state: State) -> Move | None:
-    """Return the trial of best-effort tenants whose floor is not known, each in ways of its own.
+    """Return a trial in which best-effort tenants without a known minimum have ways of their own.
 
-    As many of them as there are ways and classes of service for, below DDIO's ways and beside what
-    any other tenant asks for at least. None: misses stall nobody of them, or there is no critical
-    tenant.
+    The trial includes as many tenants as ways below DDIO's ways and classes of service allow. All
+    other tenants keep their minimum number of ways. Return None if misses stall none of the
+    tenants, or if there is no critical tenant.
     """
     unknown = [tenant for tenant in inventory.tenants if _unknown(tenant, state)]
     stalled = any(state.looks[one.id].stalled > judge.MATTERS for one in unknown)
     if not stalled or all(tenant.priority is Priority.BE for tenant in inventory.tenants):
         return None
-    found = dataclasses.replace(state.plan, limits=())  # what it has without the policy's limit
+    found = dataclasses.replace(state.plan, limits=())  # the speed without the policy's limit
     for tenant in unknown:
         own = Own(tenant.id, max(tenant.ways.initial, inventory.domain.min_ways))
         more = dataclasses.replace(found, apart=(*found.apart, own))
@@ -94,7 +97,7 @@ def reference(inventory: DomainInventory, state: State) -> Move | None:
 
 
 def _unknown(tenant: Tenant, state: State) -> bool:
-    """Tell whether a guest that is awake needs a floor and has none."""
+    """Return whether an awake best-effort tenant needs a minimum speed and has none."""
     return (
         tenant.priority is Priority.BE
         and tenant.kind is not TenantKind.HOST
@@ -105,7 +108,7 @@ def _unknown(tenant: Tenant, state: State) -> bool:
 
 
 def _fits(inventory: DomainInventory, plan: Plan) -> bool:
-    """Tell whether enough ways, and classes of service, are left for all others."""
+    """Return whether enough ways and classes of service remain for all other tenants."""
     alone = plan.referenced | plan.owners
     others = (one for one in inventory.tenants if one.id not in alone)
     least = max((one.ways.min for one in others), default=0)

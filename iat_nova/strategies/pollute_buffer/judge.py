@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast tenants are, from counters alone, and what a trial gained."""
+"""Speeds of tenants, estimated from counters alone, and the gain of a trial."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from iat_nova.model import DomainInventory, Priority, Rates, Sample, Tenant
 
 WEIGHTS = {Priority.STACK: 16.0, Priority.PC: 16.0, Priority.BE: 1.0}
-MISS_CYCLES = 100.0  # of an LLC miss: some 90 ns at 2.3 GHz, two at a time
-ASLEEP_CYCLES_PER_S = 1e7  # of a CPU: whose guest does next to nothing is not judged
+MISS_CYCLES = 100.0  # of an LLC miss: some 90 ns at 2.3 GHz, two misses at a time
+ASLEEP_CYCLES_PER_S = 1e7  # of a CPU: a guest with fewer cycles is asleep and not judged
 MOST_STALLED = 0.95
 OTHER_LOAD = 0.25  # relative change of references an instruction
-MATTERS = 0.005  # of the cycles stalled by misses: below it, misses and references do not matter
+MATTERS = 0.005  # share of cycles stalled by misses; below, misses and references do not matter
 
 
-@dataclasses.dataclass(slots=True)  # not frozen: one a tenant a second, made in half the time
+@dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
 class Look:
-    """What one tenant did in a sample, or in the mean of several. Never changed once made.
+    """Reading of a tenant in a sample, or the mean of several. Immutable by convention.
 
-    `speed`: instructions a cycle. A tenant with I/O polls, and does that faster the less there is
-    to do; its `speed` is the share of its cycles that no LLC miss stalled.
+    `speed`: instructions per cycle. A tenant with I/O polls, and polls faster with less work. The
+    `speed` of such a tenant is the share of cycles not stalled by LLC misses.
     """
 
     speed: float
@@ -38,7 +38,7 @@ Floors = Mapping[str, float]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Now:
-    """What an iteration is given, and what is seen in it of each tenant."""
+    """Input of an iteration: inventory, sample, and a reading of each tenant."""
 
     inventory: DomainInventory
     sample: Sample
@@ -46,17 +46,17 @@ class Now:
 
     @classmethod
     def seen(cls, inventory: DomainInventory, sample: Sample) -> Now:
-        """Look at all tenants."""
+        """Read all tenants."""
         return cls(inventory, sample, look(inventory.tenants, sample))
 
     @property
     def at_s(self) -> float:
-        """When the sample was taken, seconds of the loop's clock."""
+        """Time of the sample, seconds of the loop's clock."""
         return self.sample.taken_at_s
 
 
 def look(tenants: Iterable[Tenant], sample: Sample) -> dict[str, Look]:
-    """Return what each tenant did that was measured and awake."""
+    """Return a reading of each tenant that was measured and awake."""
     found = {}
     for tenant in tenants:
         rates = sample.tenants.get(tenant.id)
@@ -74,7 +74,7 @@ def _look(tenant: Tenant, rates: Rates) -> Look:
 
 
 def mean(before: Looks, new: Looks, count: int) -> dict[str, Look]:
-    """Return the mean of `count` looks, the last of which is `new`."""
+    """Return the mean of `count` readings, the last of which is `new`."""
     return {
         tenant: _mean(before[tenant], one, count) if tenant in before else one
         for tenant, one in new.items()
@@ -95,9 +95,10 @@ def gain(
 ) -> float:
     """Return the weighted mean of the tenants' gains in speed; 0.02 is 2 %.
 
-    A best-effort tenant's counts by how near it is to its speed without misses: one that hardly
-    gets on with all ways does not outweigh, by losing half of that little, what critical ones gain.
-    What it lacks of its floor counts like a critical tenant's speed, before and after.
+    A best-effort tenant's gain is multiplied by the share of cycles not stalled by misses. A tenant
+    that hardly progresses even with all ways thus cannot outweigh the gains of critical tenants.
+    `floors`: minimum speeds by tenant. A lack below the minimum counts like the speed of a critical
+    tenant, before and after.
     """
     floors = floors or {}
     total = gained = 0.0
@@ -117,12 +118,15 @@ def _counts(tenant: Tenant, one: Look) -> float:
 
 
 def _lacks(one: Look, floor: float) -> float:
-    """Return what share of its floor a tenant lacks, weighed like a critical tenant's speed."""
+    """Return the lacking share of a minimum speed, weighted like a critical tenant's speed."""
     return WEIGHTS[Priority.PC] * max(0.0, 1.0 - one.speed / floor)
 
 
 def stakes(tenants: Iterable[Tenant], looks: Looks) -> dict[str, float]:
-    """Return how much all would gain if a tenant never missed: no move can bring more by it."""
+    """Return the total gain if a tenant never missed, by tenant.
+
+    No move can bring a larger gain through the tenant.
+    """
     known = [tenant for tenant in tenants if tenant.id in looks]
     total = sum(WEIGHTS[tenant.priority] for tenant in known)
     return {one.id: _stake(one, looks[one.id]) / total for one in known}
@@ -133,7 +137,10 @@ def _stake(tenant: Tenant, one: Look) -> float:
 
 
 def lacks(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, float]:
-    """Return how much all would gain if a tenant had its floor, of those who lack it."""
+    """Return the total gain if a tenant reached its minimum speed, by tenant.
+
+    Only tenants below their minimum are included.
+    """
     known = [tenant for tenant in tenants if tenant.id in looks]
     total = sum(WEIGHTS[tenant.priority] for tenant in known)
     found = {one.id: floors[one.id] for one in known if floors.get(one.id)}
@@ -145,10 +152,10 @@ def lacks(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, 
 
 
 def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Iterator[str]:
-    """Yield the tenants that do something else than before, with any ways.
+    """Yield the tenants whose load changed, under any ways.
 
-    What misses its private caches an instruction does not depend on its share of the LLC. A tenant
-    with I/O polls, so that of it nothing can be said.
+    The number of LLC references per instruction does not depend on the share of the LLC. A tenant
+    with I/O polls, so its load cannot be compared.
     """
     for tenant in tenants:
         was, now = before.get(tenant.id), after.get(tenant.id)
@@ -164,5 +171,5 @@ def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Itera
 
 
 def other_load(tenants: Iterable[Tenant], before: Looks, after: Looks) -> str | None:
-    """Return the first tenant that does something else than before; None: nobody."""
+    """Return the first tenant with a changed load, or None."""
     return next(other_loads(tenants, before, after), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is worth a trial, the most promising first."""
+"""Moves worth a trial, the most promising first."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Plan
 from iat_nova.strategies.pollute_buffer.view import View
 
-WORTH = 0.006  # less than this cannot be distinguished from chance, so nothing is tried for it
-LANE_LEAVES = 4  # ways beside DDIO's
-HURT = 0.05  # of its cycles: who is stalled less in the buffer needs no other place
-SPARED = 0.05  # of its cycles: DDIO goes off only where the LLC's hits save a device's owner less
-STREAMS = 0.4  # misses a reference: a critical tenant is confined only if it hits this seldom
+WORTH = 0.006  # least expected gain for a trial; less is indistinguishable from chance
+LANE_LEAVES = 4  # shared ways that remain besides DDIO's
+HURT = 0.05  # share of cycles; a less stalled tenant in the buffer needs no other place
+SPARED = 0.05  # share of cycles that LLC hits save; DDIO goes off only below
+STREAMS = 0.4  # misses per reference; a critical tenant is confined only above
 
 
 Promise = tuple[float, Move]
@@ -35,7 +35,7 @@ Promise = tuple[float, Move]
 def candidates(view: View, plan: Plan, without: Set[str] = frozenset()) -> list[Promise]:
     """Return the moves from a plan that may pay, the most promising first.
 
-    `without`: names of `FAMILIES` that are left out.
+    `without`: names of `FAMILIES` to leave out.
     """
     families = (family for name, family in FAMILIES.items() if name not in without)
     found = [promise for family in families for promise in family(view, plan) if promise[0] > WORTH]
@@ -43,10 +43,11 @@ def candidates(view: View, plan: Plan, without: Set[str] = frozenset()) -> list[
 
 
 def last(view: View, plan: Plan) -> Iterator[Promise]:
-    """Make the lowest shared ways the buffer, which all others may fill as well; or no longer.
+    """Yield a move that makes the lowest shared ways the buffer, or ends this arrangement.
 
-    Critical tenants that keep clear then have all shared ways but DDIO's. Tried once all others
-    are, as no counter shows what it may bring.
+    All other tenants may fill the lowest ways as well. Critical tenants that keep clear of the
+    topmost ways then have all shared ways except DDIO's. The move is tried after all others,
+    because no counter predicts the gain.
     """
     within = plan.confined & view.best_effort - plan.owners
     stalled = (view.looks[one].stalled for one in within if one in view.looks)
@@ -59,9 +60,10 @@ def last(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _apart(view: View, plan: Plan) -> Iterator[Promise]:
-    """Best-effort tenants and devices share the topmost ways, critical tenants have the others.
+    """Yield moves that separate best-effort tenants from critical tenants.
 
-    Or else the latter keep clear of DDIO's ways alone.
+    Best-effort tenants and devices share the topmost ways, and critical tenants have the rest.
+    Alternatively, critical tenants only keep clear of DDIO's ways.
     """
     critical = view.ids - view.best_effort
     polluters = view.best_effort - plan.confined
@@ -103,9 +105,9 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _io_apart(view: View, plan: Plan) -> Iterator[Promise]:
-    """Keep critical tenants with I/O clear of DDIO's ways, too, while packets miss; or let them.
+    """Yield moves of critical tenants with I/O out of DDIO's ways while packets miss, or back.
 
-    What goes from their L2 then pushes out no packets that are not read yet.
+    Lines from the L2 of such tenants then evict no unread packets.
     """
     readers = view.readers - view.best_effort
     if not readers or not plan.ddio:
@@ -122,9 +124,9 @@ def _io_apart(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _fits_on_ddio(view: View, plan: Plan) -> bool:
-    """Tell whether the topmost ways are as many as who is confined to them asks for.
+    """Return whether the topmost ways suffice for the tenants confined to them.
 
-    Between two tenants' own ways and the end, these are DDIO's.
+    With at least two tenants with own ways, the topmost ways are DDIO's.
     """
     if len(plan.own) < 2:
         return True
@@ -134,20 +136,26 @@ def _fits_on_ddio(view: View, plan: Plan) -> bool:
 
 
 def _streams(view: View, plan: Plan) -> frozenset[str]:
-    """Return the critical tenants without I/O that hardly use again what they fill."""
+    """Return critical tenants without I/O that hardly reuse their cache lines."""
     tenants = view.inventory.tenants
     critical = (one for one in tenants if one.priority is not Priority.BE and not one.io)
     return frozenset(one.id for one in critical if _may_be_confined(view, plan, one))
 
 
 def _least(view: View) -> int:
-    """Return the least ways of a buffer: one of them at least is not full of what devices write."""
+    """Return the minimum number of ways of a buffer on DDIO's ways.
+
+    If devices write much, the buffer gets another way, so that a way remains without inbound lines.
+    """
     busy = view.inbound > view.parameters.threshold_miss_low_per_s
     return BUFFER_WAYS + busy
 
 
 def _together(view: View, plan: Plan) -> Iterator[Promise]:
-    """Confine all best-effort tenants at once: one alone may not pay beside another."""
+    """Yield a move that confines all best-effort tenants at once.
+
+    A single confinement may not pay beside other polluters.
+    """
     if len(view.best_effort - plan.confined) > 1 and not plan.on_ddio:
         changed = dataclasses.replace(plan, confined=plan.confined | view.best_effort)
         what = message("confine-best-effort")
@@ -155,7 +163,7 @@ def _together(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _ones(view: View, plan: Plan) -> Iterator[Promise]:
-    """Confine a tenant that fills much, or release one that is stalled more than it may harm."""
+    """Yield moves that confine a tenant with many fills, or release a tenant with high stalls."""
     free = view.ids - plan.confined
     at_stake, fills = view.stake(free), view.fills(free) + view.inbound
     everything = view.fills(view.ids) + view.inbound
@@ -165,7 +173,7 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
         if tenant.id in plan.confined:
             expected = stake - (at_stake * misses / everything if everything else 0.0)
             expected += view.lacks.get(tenant.id, 0.0)
-            judged = view.settled or tenant.id in view.late  # else its confinement has just paid
+            judged = view.settled or tenant.id in view.late  # otherwise confinement has just paid
             if judged and expected > WORTH:
                 yield (
                     expected,
@@ -190,7 +198,7 @@ def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
 
 
 def _size(view: View, plan: Plan) -> Iterator[Promise]:
-    """Make the buffer larger where those within are stalled, smaller where others are."""
+    """Yield a larger buffer for stalled tenants inside, and a smaller buffer for those outside."""
     if not plan.confined - plan.owners or (plan.on_ddio and not plan.low and len(plan.own) > 1):
         return
     shared = room.shared(view.inventory.domain, plan.own, plan.ddio).count
@@ -206,19 +214,19 @@ def _size(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _saved(before: int, after: int) -> float:
-    """Return what share of the stalls so many ways instead save.
+    """Return the share of stalls saved by `after` ways instead of `before` ways.
 
-    Misses fall with the root of a cache's size: A. Hartstein et al., "Cache miss behavior: is it
-    sqrt(2)?" (Computing Frontiers 2006).
+    Misses fall with the square root of a cache's size: A. Hartstein et al., "Cache miss behavior:
+    is it sqrt(2)?" (Computing Frontiers 2006).
     """
-    return 1.0 - math.sqrt(max(0, before) / after)  # DDIO may have more than tenants may fill
+    return 1.0 - math.sqrt(max(0, before) / after)  # DDIO may have ways closed to tenants
 
 
 def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
-    """Give DDIO two ways more while inbound lines miss and who reads them is stalled.
+    """Yield two more ways for DDIO while inbound lines miss and I/O tenants are stalled.
 
-    Where devices may fill any way, confine them first. Where hits are not counted, what a trial
-    shows must do.
+    Two ways fewer are also considered. If devices may fill any way, the first move confines
+    devices. If hits are not counted, only a trial shows the gain.
     """
     missed, numbers, domain = view.inbound, view.parameters, view.inventory.domain
     if view.sample.inbound_lines_per_s is None or not domain.ddio_resizable:
@@ -243,18 +251,18 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _ddio_move(plan: Plan, ways: int) -> Move:
-    """Change DDIO's ways; a buffer that lies there keeps as many of its own."""
+    """Return a change of DDIO's ways; a buffer on these ways keeps its own share."""
     buffer = plan.buffer + (ways - plan.ddio if plan.on_ddio and not plan.low else 0)
     changed = dataclasses.replace(plan, ddio=ways, buffer=max(BUFFER_WAYS, buffer))
     return Move("ddio", changed, message("ddio-ways", ways=ways))
 
 
 def _dca(view: View, plan: Plan) -> Iterator[Promise]:
-    """Keep what a tenant's device writes out of the LLC, or let it in again.
+    """Yield moves that keep a device's writes out of the LLC, or admit them again.
 
-    Only ports that the operator lets be switched, and none whose owner finds much in the LLC: that
-    may be what its device writes. How much comes in by each is not counted: of what is at stake
-    for others, all that devices fill may be gained.
+    Only ports released by the operator are switched, and only if LLC hits save the owner little.
+    Many hits may be on lines that the device wrote. Inbound lines are not counted by port, so the
+    expected gain assumes that all inbound lines are the port's.
     """
     tenants = view.inventory.tenants
     for port in view.inventory.domain.dca_ports:
@@ -276,7 +284,7 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _lane(view: View, plan: Plan) -> Iterator[Promise]:
-    """Give critical tenants with I/O ways that others do not fill, or take these back."""
+    """Yield more or fewer reserved ways for critical tenants with I/O."""
     readers = view.readers - view.best_effort
     others = view.ids - readers
     room_left = open_ways(view.inventory.domain).count - plan.ddio - plan.lane
@@ -295,7 +303,7 @@ def _lane(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _reach(view: View, plan: Plan) -> Iterator[Promise]:
-    """Let who has nothing but ways of its own, and is stalled, reach the shared ways instead."""
+    """Yield moves that let a stalled owner reach the shared ways, or get more own ways."""
     domain = view.inventory.domain
     for at in range(len(room.reaching(domain, plan.own)), len(plan.own)):
         one = plan.own[at]
@@ -314,9 +322,9 @@ def _reach(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _lend(view: View, plan: Plan) -> Iterator[Promise]:
-    """Let others fill promised ways as well; if one to whom these are promised loses, it is undone.
+    """Yield moves that open guaranteed ways to other tenants; undone if an owner loses.
 
-    So all that the others miss may be gained.
+    The expected gain is therefore all that misses cost the other tenants.
     """
     every = [plan.own] if plan.own else []
     for lent in (*every, *((one,) for one in plan.own if len(plan.own) > 1)):
@@ -334,10 +342,10 @@ def _lend(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
-    """Halve the memory bandwidth of best-effort streams, or give all of it back.
+    """Yield a move that halves the memory bandwidth of best-effort streams, or lifts all limits.
 
-    A stream's misses do not depend on ways, and who else misses waits behind them. Where memory
-    is not what limits the others, a trial shows no gain.
+    A stream's misses do not depend on ways, but misses of other tenants wait behind the stream. If
+    memory does not limit the others, a trial shows no gain.
     """
     critical = view.ids - view.best_effort
     streams = [
@@ -358,16 +366,17 @@ def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
         least = min(one.percent for one in limits)
         what = message("limit-streams", percent=least)
         yield view.relief(critical, view.fills(further)), Move("layout", changed, what)
-    if plan.limits and view.settled:  # else they have just paid
+    if plan.limits and view.settled:  # otherwise the limits have just paid
         changed = dataclasses.replace(plan, limits=())
         lost = view.stake(frozenset(one.tenant for one in plan.limits))
         yield lost, Move("layout", changed, message("limit-streams-no-more"))
 
 
 def _halved(view: View, plan: Plan, tenant: Tenant) -> int:
-    """Return half of a tenant's memory bandwidth as the hardware has it, its least at the least.
+    """Return half of a tenant's memory bandwidth in percent, rounded to the hardware's steps.
 
-    Halved again where it would not feel that yet; as before where it would not feel its least.
+    The value is halved further until the tenant would feel the limit, but stays above the tenant's
+    minimum. If the tenant would not feel even the minimum, the present value is returned.
     """
     control, now = view.inventory.domain.bandwidth, plan.bandwidth_of(tenant.id)
     if control is None or control.percents is None:
@@ -402,7 +411,7 @@ LOWEST = "buffer-lowest"
 
 
 def has_classes(inventory: DomainInventory, plan: Plan) -> bool:
-    """Tell whether there are as many classes of service as a plan needs."""
+    """Return whether the hardware has enough classes of service for a plan."""
     groups = plans.layout(inventory, plan).groups
     hosts = {one.id for one in inventory.tenants if one.kind is TenantKind.HOST}
     own = sum(1 for group in groups if hosts.isdisjoint(group.tenants))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies on the hardware in this strategy's terms, and the moves from one plan to the next."""
+"""The strategy's description of the hardware state, and moves from plan to plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BUFFER_WAYS = 2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limit:
-    """A tenant, and what of its memory bandwidth it is left, in percent."""
+    """A tenant's limit of memory bandwidth, in percent."""
 
     tenant: str
     percent: int
@@ -35,22 +35,29 @@ class Limit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """Who is confined to the buffer, how large it is, and DDIO's ways.
+    """Confined tenants, the buffer, and DDIO's ways.
 
-    Without anybody confined or kept `clear`, a `lane` or promises, this is a host without the
-    agent. The buffer lies below DDIO's ways, or with `on_ddio` in the topmost ways, where devices
-    write as well. With `clear` critical tenants without I/O stay out of the topmost ways: DDIO's,
-    and the buffer if it is there. What they keep in ways that others fill soon goes again. With
-    `clear_io` those with I/O do as well, so that what they are done with does not push out packets
-    that nobody has read. With `low` the buffer is the lowest ways, which critical ones may fill as
-    well. The lowest `lane` ways are for critical tenants with I/O only: their
-    tables, and packets they read.
-    `own`: who has ways that no other tenant may fill (see `room`); one that is confined has no
-    others. `lent`: who was promised such ways and loses nothing by others that fill them too.
-    `limits`: whose memory bandwidth is limited. `dca_off`: the root ports whose devices write to
-    memory instead of into the LLC. `apart`: who, for a sample, has the highest ways below DDIO's,
-    out of which all others keep but those that reach them from promised ones or from a buffer that
-    lies on DDIO's (see `floors`).
+    Without confined tenants and without further settings, a plan is a host without the agent.
+
+    * `confined`: tenants in the buffer.
+    * `buffer`: number of the buffer's ways. The buffer lies below DDIO's ways.
+    * `ddio`: number of DDIO's ways.
+    * `on_ddio`: the buffer lies in the topmost ways, where devices write as well.
+    * `clear`: critical tenants without I/O stay out of DDIO's ways, and out of a buffer in the
+      topmost ways. Lines in ways that others fill are soon evicted.
+    * `clear_io`: critical tenants with I/O stay out, too. Their used lines then evict no unread
+      packets.
+    * `low`: the buffer is the lowest ways, open to critical tenants as well.
+    * `lane`: number of the lowest ways, reserved for critical tenants with I/O, for tables and
+      received packets.
+    * `own`: tenants with ways that no other tenant may fill (see `room`). A confined owner has no
+      other ways.
+    * `lent`: owners of guaranteed ways that lose nothing if others fill these ways, too.
+    * `limits`: limits of memory bandwidth.
+    * `dca_off`: root ports whose devices write to memory instead of into the LLC.
+    * `apart`: tenants with the highest ways below DDIO's for one sample, to measure minimum speeds
+      (see `floors`). All other tenants keep out, except owners that reach these ways from
+      guaranteed ways, and a buffer on DDIO's ways.
     """
 
     confined: frozenset[str]
@@ -68,11 +75,11 @@ class Plan:
     apart: tuple[Own, ...] = ()
 
     def bandwidth_of(self, tenant: str) -> int:
-        """Return what of its memory bandwidth a tenant is left, in percent."""
+        """Return a tenant's limit of memory bandwidth, in percent."""
         return next((one.percent for one in self.limits if one.tenant == tenant), UNLIMITED)
 
     def without(self, gone: frozenset[str]) -> Plan:
-        """Return the plan without these in the buffer; an empty one has no size and no place."""
+        """Return the plan without the tenants `gone` in the buffer; an empty buffer is reset."""
         left = self.confined - gone
         if left:
             return dataclasses.replace(self, confined=left)
@@ -82,23 +89,23 @@ class Plan:
 
     @property
     def owners(self) -> frozenset[str]:
-        """Who has ways of their own."""
+        """Tenants with ways of their own."""
         return frozenset(one.tenant for one in self.own)
 
     @property
     def lenders(self) -> frozenset[str]:
-        """Who lets others fill the ways it was promised."""
+        """Tenants whose guaranteed ways are open to others."""
         return frozenset(one.tenant for one in self.lent)
 
     @property
     def referenced(self) -> frozenset[str]:
-        """Who has ways of its own for a sample, to see its speed there."""
+        """Tenants with ways of their own for a sample, to measure their speed."""
         return frozenset(one.tenant for one in self.apart)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """A change of plan to be tried. `what` is its identity, for any plan it begins from."""
+    """A change of plan to try. `what` identifies the move, whichever plan precedes."""
 
     subject: str  # a tenant's id, "ddio" or "layout"
     plan: Plan
@@ -106,18 +113,21 @@ class Move:
 
 
 def found(domain: CacheDomain, ddio_least: int) -> Plan:
-    """Return the plan of a host as it was found: nobody confined."""
+    """Return the plan of a host as found: no tenant confined."""
     ddio = domain.ddio_found.count if domain.ddio_found is not None else ddio_least
     return Plan(frozenset(), BUFFER_WAYS, ddio)
 
 
 def layout(inventory: DomainInventory, plan: Plan) -> Layout:
-    """Return the masks of a plan. Tenants with the same mask and limit share a class of service."""
+    """Return the masks of a plan.
+
+    Tenants with the same mask and limit share a class of service.
+    """
     members: dict[tuple[WayMask, int], list[str]] = {}
     masks: dict[Hashable, WayMask] = {}
     owners = plan.owners | plan.referenced
     for tenant in inventory.tenants:
-        # All that a mask depends on; there are far fewer than tenants.
+        # A mask depends on these facts alone; combinations are far fewer than tenants.
         own = tenant.id if tenant.id in owners else None
         confined = tenant.id in plan.confined
         alike = own, confined, tenant.priority, tenant.io, tenant.ways.max
@@ -135,9 +145,9 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
 
 
 def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
-    """Tell whether those who let others fill promised ways may fill as many themselves.
+    """Return whether lenders may still fill as many ways as guaranteed, and holds are exact.
 
-    Who is held lends none and has no more.
+    A held tenant lends no ways and has no others.
     """
     held = {one.id: one.ways.min for one in inventory.tenants if one.ways.held}
     own = {one.tenant: one.ways for one in plan.own}
@@ -149,7 +159,7 @@ def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
 
 
 def allocation(inventory: DomainInventory, plan: Plan, placed: Layout) -> Allocation:
-    """Return the counts of a plan: ways that several may fill count for each."""
+    """Return the way counts of a plan; a shared way counts for each tenant."""
     counts: dict[str, int] = {}
     for group in placed.groups:
         counts |= dict.fromkeys(group.tenants, group.mask.count)
@@ -172,7 +182,7 @@ def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
 
 
 def _lowest_dirty(inventory: DomainInventory, plan: Plan) -> int:
-    """Return the lowest of the topmost ways that devices, or the confined, fill."""
+    """Return the lowest of the topmost ways that devices, or confined tenants, fill."""
     domain = inventory.domain
     lowest = domain.ways - plan.ddio
     if plan.on_ddio and not plan.low and len(plan.own) < 2 and plan.confined - plan.owners:
@@ -184,13 +194,13 @@ def _lowest_dirty(inventory: DomainInventory, plan: Plan) -> int:
 
 
 def _least(inventory: DomainInventory, plan: Plan) -> int:
-    """Return how many ways a confined tenant asks for at least."""
+    """Return the largest minimum number of ways among confined tenants."""
     confined = plan.confined - plan.owners
     return max((one.ways.min for one in inventory.tenants if one.id in confined), default=1)
 
 
 def _filled(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
-    """Return a tenant's mask, clean ways or not."""
+    """Return a tenant's mask, before DDIO's ways are removed."""
     domain = inventory.domain
     if tenant.id in plan.owners:
         reach = tenant.id not in plan.confined and not tenant.ways.held
@@ -213,10 +223,10 @@ def _filled(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
 
 
 def _buffer(domain: CacheDomain, plan: Plan, everything: WayMask, ways: int) -> WayMask:
-    """Return the buffer's mask; where there is no room below DDIO's ways, it reaches into them.
+    """Return the buffer's mask. Without room below DDIO's ways, the buffer reaches into them.
 
-    On DDIO's ways, with ways of somebody's own below these, it is these alone, if they suffice.
-    `low`, it is the lowest that are shared, above the lane.
+    On DDIO's ways, with another tenant's own ways below, the buffer is DDIO's ways alone, if they
+    suffice. With `low`, the buffer is the lowest shared ways above the reserved I/O ways.
     """
     if plan.low:
         ways = min(max(ways, domain.min_ways), everything.count)
@@ -235,7 +245,7 @@ def _buffer(domain: CacheDomain, plan: Plan, everything: WayMask, ways: int) -> 
 
 
 def open_of_ddio(domain: CacheDomain, ddio: int) -> WayMask:
-    """Return DDIO's ways as far as tenants may fill them."""
+    """Return those of DDIO's ways that tenants may fill."""
     return WayMask(_ddio(domain, ddio) & open_ways(domain))
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where ways lie: those promised to one tenant, and those that all others share.
+"""Positions of guaranteed ways and of shared ways.
 
-A mask is an unbroken run of ways, so of the tenants with ways of their own only two can reach the
-shared ones as well, from below and from above::
+A mask is an unbroken run of ways. Of the tenants with ways of their own, only two can therefore
+reach the shared ways as well, from below and from above::
 
     way 0   | own of C | own of A |        shared        | own of B | DDIO |   the highest
               C: own     A: own and shared                 B: shared, own, and DDIO's
 
-With one such tenant, DDIO's ways are shared like all others. Masks are unbroken also where the
-hardware takes others (AMD): one picture for all hosts.
+With a single such tenant, DDIO's ways are shared like all others. Masks are unbroken even if the
+hardware takes other masks (AMD), to have the same arrangement on all hosts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import CacheDomain, DomainInventory, Priority, Tenant, TenantKind, WayMask
 
-SHARED_LEAST = 2  # ways besides DDIO's that are left to share, promises or not
-CLASSES_SHARED = 2  # of service: those who share, and the pollute buffer
+SHARED_LEAST = 2  # shared ways besides DDIO's that always remain
+CLASSES_SHARED = 2  # classes of service for the shared ways and the pollute buffer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,9 +34,10 @@ class Own:
 def promised(
     inventory: DomainInventory, ddio: int, stalled: Mapping[str, float]
 ) -> tuple[Own, ...]:
-    """Return the promises, and the holds, that there is room for, those of critical tenants first.
+    """Return guaranteed and held ways, as far as there is room, critical tenants first.
 
-    The first two reach the shared ways: of equal priority, who is stalled most.
+    The first two owners reach the shared ways. Among equal priorities the most stalled tenants come
+    first.
     """
     ranked = sorted(
         (tenant for tenant in inventory.tenants if tenant.ways.kept),
@@ -58,7 +59,7 @@ def promised(
 
 
 def clean_top(domain: CacheDomain, shared: WayMask, ddio: int) -> int:
-    """Return the first way above those of the shared ones that devices do not fill."""
+    """Return the first position above the shared ways that devices do not fill."""
     return min(shared.highest + 1, _clean(domain, ddio))
 
 
@@ -67,23 +68,23 @@ def _free(domain: CacheDomain, ddio: int) -> int:
 
 
 def shared_least(domain: CacheDomain) -> int:
-    """Return how many ways besides DDIO's are left to share."""
+    """Return the number of shared ways besides DDIO's that always remain."""
     return max(SHARED_LEAST, domain.min_ways)
 
 
 def fits(domain: CacheDomain, own: Sequence[Own], ddio: int) -> bool:
-    """Tell whether there is room for these besides DDIO's ways."""
+    """Return whether there is room for `own` besides DDIO's ways."""
     owned = sum(one.ways for one in own)
     return not own or owned <= _free(domain, ddio) - shared_least(domain)
 
 
 def reaching(domain: CacheDomain, own: Sequence[Own]) -> frozenset[str]:
-    """Return who may fill shared ways besides its own."""
+    """Return the owners that may also fill shared ways."""
     return frozenset(one.tenant for one in own[:2])
 
 
 def shared(domain: CacheDomain, own: Sequence[Own], ddio: int) -> WayMask:
-    """Return the ways that everybody may fill who has none of their own."""
+    """Return the ways open to all tenants without ways of their own."""
     everything = open_ways(domain)
     lowest = everything.lowest + sum(one.ways for one in _below(own))
     top = everything.highest + 1
@@ -95,9 +96,9 @@ def shared(domain: CacheDomain, own: Sequence[Own], ddio: int) -> WayMask:
 def mask(
     domain: CacheDomain, own: Sequence[Own], ddio: int, tenant: Tenant, *, reach: bool
 ) -> WayMask:
-    """Return the mask of a tenant with ways of its own; `reach`: it may fill shared ones as well.
+    """Return the mask of a tenant with own ways; with `reach`, shared ways are included.
 
-    Never more than the most its flavor or class allows.
+    The mask never exceeds the maximum of the tenant's flavor or class.
     """
     mine = _own_mask(domain, own, ddio, tenant.id)
     if not reach:
@@ -114,7 +115,7 @@ def mask(
 
 
 def _own_mask(domain: CacheDomain, own: Sequence[Own], ddio: int, tenant: str) -> WayMask:
-    """Return a tenant's own ways: the first lies below the shared, the second above."""
+    """Return a tenant's own ways: the first owner's below the shared ways, the second's above."""
     if len(own) > 1 and own[1].tenant == tenant:
         return WayMask.span(_clean(domain, ddio) - own[1].ways, own[1].ways)
     at = open_ways(domain).lowest
@@ -130,12 +131,12 @@ def _below(own: Sequence[Own]) -> Sequence[Own]:
 
 
 def _clean(domain: CacheDomain, ddio: int) -> int:
-    """Return the first way above those that only tenants fill."""
+    """Return the first position above the ways that only tenants fill."""
     top = min(open_ways(domain).highest + 1, domain.ways - ddio)
     return min(top, domain.coerced_ways.lowest) if domain.coerced_ways else top
 
 
 def _classes(inventory: DomainInventory) -> int:
-    """Return how many tenants may have masks of their own."""
+    """Return the number of tenants that may have masks of their own."""
     host = any(tenant.kind is TenantKind.HOST for tenant in inventory.tenants)
     return inventory.domain.classes - int(not host) - CLASSES_SHARED

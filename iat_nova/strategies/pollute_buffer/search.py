@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a search tries next, and when it ends."""
+"""The next move of a search, and the search's end."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from iat_nova.strategies.pollute_buffer.plan import Move
 from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.pollute_buffer.view import View
 
-FIRST_LOOKS = 2  # samples under the plan that lies there, before anything is tried
-OBVIOUS = 0.05  # promised gain for which one sample is enough
+FIRST_LOOKS = 2  # samples under the present plan before the first trial
+OBVIOUS = 0.05  # expected gain for which a single sample is enough
 TRIALS = 12  # in one search
-REFERENCES = 3  # samples for floors in a minute: critical tenants have few ways in them
-SAMPLES = 14  # of the trials of one search, since one was kept that made speeds gain much
-LOSES = 0.15  # of a second's work: what the failed trials of one search may cost
-FAILURES = 5  # in a row that end a search: what promised most was tried first
+REFERENCES = 3  # samples for minimum speeds per minute: critical tenants have few ways meanwhile
+SAMPLES = 14  # trial samples of a search since a kept move gained much
+LOSES = 0.15  # of a second's work: total cost of failed trials in a search
+FAILURES = 5  # consecutive failures that end a search: the most promising moves come first
 _MINUTE_S = 60.0
 
 
@@ -28,10 +28,10 @@ def next_move(
     parameters: Parameters,
     without: Set[str] = frozenset(),
 ) -> moves.Promise | None:
-    """Return the next move worth a trial, with the gain that it promises (0.02 is 2 %).
+    """Return the next move worth a trial with the expected gain (0.02 is 2 %), or None.
 
-    The last one once the search has cost enough; None: the search is over. `without`: families of
-    moves that are left out.
+    None ends the search. Once the search has cost enough, only the final move (`moves.last`)
+    remains. `without`: families of moves to leave out.
     """
     if state.base is None:
         return None
@@ -73,9 +73,9 @@ def next_move(
 
 
 def _reference(state: State, inventory: DomainInventory) -> Move | None:
-    """Return the trial that shows the floors that the next one is judged by; None: known.
+    """Return a trial that measures minimum speeds for the next move; None if known.
 
-    Where tenants come one soon after another, what may help most is not put off by it.
+    If tenants arrive in quick succession, the most promising move comes first.
     """
     if state.hurried and not state.trials and state.counted < FIRST_LOOKS:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the strategy remembers of one cache domain between two iterations."""
+"""The strategy's memory of one cache domain between two iterations."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 
 
 class Phase(enum.StrEnum):
-    """What the next sample is for."""
+    """Purpose of the next sample."""
 
-    MEASURE = "measure"  # how fast tenants are under the plan that lies there
-    TRIAL = "trial"  # whether a move pays
-    REST = "rest"  # whether the load is still the one that was judged
+    MEASURE = "measure"  # speeds of the tenants under the present plan
+    TRIAL = "trial"  # gain of a move
+    REST = "rest"  # whether the load is unchanged
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Member:
-    """The facts of a tenant on which decisions rest; a change of one is a change of tenants."""
+    """The facts of a tenant that decide; any change counts as a change of tenants."""
 
     id: str
     priority: Priority
@@ -33,7 +33,7 @@ class Member:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Barred:
-    """A plan that did not pay: it is not tried before `until_s`, after which a failure doubles."""
+    """A plan that did not pay, not tried before `until_s`; another failure doubles `delay_s`."""
 
     plan: Plan
     delay_s: float
@@ -44,24 +44,44 @@ class Barred:
 class State:
     """All memory of one cache domain.
 
-    `plan` is what has proved best, `looks` how tenants did under it (the mean of `counted` samples)
-    and `base` the last of these. `trial` is the move that is tried now, `trial_looks` and
-    `trial_counted` what it showed. `tried` are the plans that did not pay since the load last
-    changed; `trials` counts those of this search, `failed` how many of the last
-    did not pay, one after another, `refused` what these were, `lost` what they cost together
-    (of a second's work), `paid` how many were kept. `doubted` are the moves that failed when
-    they were last tried, under any load: others are tried before them. `barred` outlive the
-    search: a load that changes back and forth must not have the same move tried at every turn.
-    In rest, `deviation` is the usual largest deviation from `looks`, `strange` for how many
-    samples in a row the load has looked changed, `rested` counts the first samples after a trial
-    that was kept, which take the place of what it showed; no search begins before `wait_until_s`,
-    and each that finds nothing doubles `wait_s`. The load has been what it is since `load_since_s`;
-    if the last ones did not last, none is tried before it has done so for `calm_s`. Tenants last
-    came, went or changed at `came_s`, `hurried` if soon after others had. `samples` counts those
-    of this search's trials since one gained much. Tenants had ways of their own in samples at
-    `references_at_s`, those of the last minute; `floors` is what they did there, the newest of
-    each one's loads first. This search's are `referenced`, those since one of its moves was kept
-    `late`.
+    The present plan:
+
+    * `plan`: the best plan so far.
+    * `looks`, `counted`, `base`: mean readings under `plan`, the number of samples in the mean, and
+      the last sample.
+
+    The search:
+
+    * `trial`, `trial_looks`, `trial_counted`: the move on trial, mean readings, number of samples.
+    * `tried`: plans that failed, or that a kept move replaced, since the load last changed.
+    * `trials`, `failed`, `paid`: number of trials, of consecutive failures, and of kept moves.
+    * `refused`, `lost`: the failed moves, and their total cost (of a second's work).
+    * `samples`: number of trial samples since a kept move gained much.
+    * `doubted`: moves that failed in their last trial, under any load; other moves come first.
+    * `barred`: failed plans with a waiting time. Bars outlive the search, so that an alternating
+      load does not cause the same trial each time.
+
+    At rest:
+
+    * `deviation`: the usual largest deviation from `looks`.
+    * `strange`: number of consecutive samples with an apparently changed load.
+    * `rested`: number of first samples after a kept trial, which replace the trial's readings.
+    * `wait_s`, `wait_until_s`: no search begins before `wait_until_s`. Each search in which all
+      trials fail doubles `wait_s`.
+
+    Changes of load and tenants:
+
+    * `load_since_s`, `calm_s`: start of the present load. After short loads, no trial begins before
+      a load has lasted `calm_s`.
+    * `came_s`, `hurried`: time of the last change of tenants, and whether another change came
+      shortly before.
+
+    Minimum speeds (see `floors`):
+
+    * `references_at_s`: times within the last minute of samples in which tenants had own ways.
+    * `floors`: readings from such samples by tenant, the newest first.
+    * `referenced`, `late`: tenants measured in this search, and those measured after a move was
+      kept.
     """
 
     iteration: int

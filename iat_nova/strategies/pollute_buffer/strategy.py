@@ -35,16 +35,16 @@ from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import Barred, Phase, State
 
 TRIAL_LOOKS = 3  # samples at most for one trial
-PAYS = 0.008  # gain of the mean of a trial's samples at which it is kept
-PAYS_AT_ONCE = 0.03  # of the first sample
+PAYS = 0.008  # mean gain of all samples of a trial at which a move is kept
+PAYS_AT_ONCE = 0.03  # mean gain at which a move is kept before the last sample
 FAILS_AT_ONCE = -0.005
-SHORT_S = 5.0  # a load that lasts no longer ends before what trials find for it has paid
+SHORT_S = 5.0  # a shorter load ends before the trials for the load have paid
 
 
 class PolluteBuffer:
-    """The strategy; see the package.
+    """The pollute-buffer strategy; see the package.
 
-    `without`: families of moves that are left out (`moves.FAMILIES`), to measure what each brings.
+    `without`: families of moves (`moves.FAMILIES`) to leave out, to measure the benefit of each.
     """
 
     state_type = State
@@ -56,7 +56,7 @@ class PolluteBuffer:
 
     @staticmethod
     def thresholds(parameters: Parameters) -> tuple[Message, ...]:
-        """Return the numbers, its own and the policy's, by which it decides."""
+        """Return the thresholds of the strategy and of the policy."""
         return (
             message("threshold-tried", samples=search.FIRST_LOOKS, gain=search.OBVIOUS),
             message("threshold-kept", gain=PAYS, samples=TRIAL_LOOKS),
@@ -73,7 +73,7 @@ class PolluteBuffer:
     def initial(
         self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
     ) -> State:
-        """Return the state before the first step: a host as it was found, nobody confined."""
+        """Return the state before the first step: a host as found, no tenant confined."""
         del layout, at_s
         return State(
             iteration=0,
@@ -85,7 +85,7 @@ class PolluteBuffer:
     def step(
         self, state: State, inventory: DomainInventory, sample: Sample
     ) -> tuple[State, Decision]:
-        """Run one iteration: return what to remember and what was decided."""
+        """Run one iteration: return the next state and the decision."""
         now = Now.seen(inventory, sample)
         same = arrivals.same_members(state.members, inventory)
         if state.layout is None or not same or state.domain != inventory.domain:
@@ -99,7 +99,7 @@ class PolluteBuffer:
         return _written(state, after, now, steps)
 
     def _adopt(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
-        """Tenants came, went or changed: keep the plan for those who stay, and measure."""
+        """Keep the plan for unchanged tenants after a change of tenants or domain, and measure."""
         inventory = now.inventory
         members = arrivals.members_of(inventory)
         judged: tuple[Step, ...] = ()
@@ -109,16 +109,16 @@ class PolluteBuffer:
         unchanged = {member.id for member in members if member in state.members}
         plan = state.plan.without(frozenset(state.plan.confined - here))
         plan = arrivals.joined(plan, inventory, frozenset(member.id for member in state.members))
-        if plan.confined == here:  # whom it protected has left
+        if plan.confined == here:  # no tenant outside the buffer is left
             plan = plan.without(here)
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
             ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
             plan = dataclasses.replace(plan, ddio=ddio)
         plan = arrivals.ports_in_use(plan, inventory)
-        plan = dataclasses.replace(plan, limits=())  # judged beside others
+        plan = dataclasses.replace(plan, limits=())  # judged beside other tenants
         if members != state.members:
             plan = self._with_promises(plan, now)
-        if plan.own:  # the lowest ways are promised
+        if plan.own:  # the lowest ways are guaranteed
             plan = dataclasses.replace(plan, lane=0)
         plan = self._with_classes(plan, now)
         after = dataclasses.replace(
@@ -148,10 +148,10 @@ class PolluteBuffer:
         return fresh, (*judged, *sorted(steps, key=lambda step: step.subject))
 
     def _ended(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
-        """Judge the trial that newcomers end, by those who were there before.
+        """Judge a trial that new tenants end, by the former tenants alone.
 
-        What clearly paid is the plan, anything else is tried after all others. Where somebody
-        left, what the others gained says nothing of the trial.
+        A move with a clear gain is kept. Any other move is tried again after all others. If a
+        tenant has left, the gain of the others says nothing about the trial.
         """
         doubted = dataclasses.replace(state, doubted=())
         same = arrivals.stayed(state.members, now.inventory)
@@ -167,7 +167,10 @@ class PolluteBuffer:
         return dataclasses.replace(doubted, doubted=(move.what,)), (_undone(move, _against(seen)),)
 
     def _with_promises(self, plan: Plan, now: Now) -> Plan:
-        """Return the plan with promised ways kept; DDIO gives back what these need."""
+        """Return the plan with guaranteed ways.
+
+        Without room for guaranteed ways, DDIO's ways return to those found.
+        """
         inventory = now.inventory
         ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
         stalled = {tenant: look.stalled for tenant, look in now.looks.items()}
@@ -179,9 +182,10 @@ class PolluteBuffer:
         return dataclasses.replace(plan, own=own, lent=(), ddio=plan.ddio if fits else ddio)
 
     def _with_classes(self, plan: Plan, now: Now) -> Plan:
-        """Return the plan, or the found one where it takes more classes of service than there are.
+        """Return the plan, or the plan as found if there are too few classes of service.
 
-        So it may where a tenant came, has ways of its own again or left the buffer.
+        A plan may need too many classes after a tenant arrives, gets own ways again, or leaves the
+        buffer.
         """
         if moves.has_classes(now.inventory, plan):
             return plan
@@ -189,7 +193,7 @@ class PolluteBuffer:
         return self._with_promises(found, now)
 
     def _measure(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
-        """See how fast tenants are under the plan that lies there."""
+        """Measure speeds under the present plan, then begin a trial."""
         if state.counted and (other := _other_load(state, now)):
             return self._another_load(state, now, message("another-load", tenant=other))
         seen = _looked(state, now)
@@ -201,9 +205,11 @@ class PolluteBuffer:
         return self._on_trial(seen, found, ())
 
     def _another_load(self, state: State, now: Now, why: Message) -> tuple[State, tuple[Step, ...]]:
-        """Measure anew; of loads that change too often for trials, all are as without the agent.
+        """Measure again after a change of load.
 
-        A critical tenant was confined for what it did; one that now does something else is not.
+        If loads change too often for trials, the plan is that of a host without the agent. A
+        critical tenant with a new load leaves the buffer, because the former load was the reason
+        for confinement.
         """
         lasted_s = now.at_s - state.load_since_s
         often = lasted_s < max(SHORT_S, 2 * state.calm_s)
@@ -226,7 +232,7 @@ class PolluteBuffer:
         return fresh, (Step(action, subject, what),)
 
     def _judge(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
-        """Keep the move on trial, undo it, or look once more."""
+        """Keep the move on trial, undo the move, or take another sample."""
         assert state.trial is not None
         if state.trial.plan.apart:
             return self._measured(state, now)
@@ -247,7 +253,7 @@ class PolluteBuffer:
         return self._undo(state, now, seen)
 
     def _measured(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
-        """Remember how fast tenants are with ways of their own, and go on from the plan."""
+        """Store the readings of tenants with own ways, and continue from the plan."""
         assert state.trial is not None
         referenced = state.trial.plan.referenced
         after = dataclasses.replace(
@@ -262,7 +268,7 @@ class PolluteBuffer:
         return self._next(after, now, (_undone(state.trial, message("seen")),))
 
     def _undo(self, state: State, now: Now, seen: trial.Shown) -> tuple[State, tuple[Step, ...]]:
-        """Lay the plan out again as it was, bar the move for a while, and try the next."""
+        """Return to the former plan, bar the move for a while, and try the next move."""
         assert state.trial is not None
         undone = dataclasses.replace(
             state,
@@ -278,7 +284,7 @@ class PolluteBuffer:
         return self._next(undone, now, (_undone(state.trial, _against(seen)),))
 
     def _bar(self, barred: tuple[Barred, ...], plan: Plan, at_s: float) -> tuple[Barred, ...]:
-        """Bar a plan that failed, twice as long as the last time."""
+        """Bar a failed plan, for twice as long as the last time."""
         least, most = self.parameters.backoff_initial_s, self.parameters.backoff_max_s
         last = next((one.delay_s for one in barred if one.plan == plan), 0.0)
         delay_s = min(max(2 * last, least), most)
@@ -286,7 +292,7 @@ class PolluteBuffer:
         return (*others, Barred(plan, delay_s, at_s + delay_s))
 
     def _keep(self, state: State, now: Now, seen: trial.Shown) -> tuple[State, tuple[Step, ...]]:
-        """The move paid: it is the plan now, and what it showed is the measure of the next."""
+        """Make the plan on trial the present plan; the trial's readings are the next base."""
         assert state.trial is not None
         kept = dataclasses.replace(
             state,
@@ -315,7 +321,7 @@ class PolluteBuffer:
     def _on_trial(
         self, state: State, found: moves.Promise | None, steps: tuple[Step, ...]
     ) -> tuple[State, tuple[Step, ...]]:
-        """Try what was found; nothing was: rest."""
+        """Begin a trial of `found`; without a move, rest."""
         if found is None:
             return self._to_rest(state), steps
         _, move = found
@@ -325,10 +331,10 @@ class PolluteBuffer:
         return after, (*steps, Step(Action.SHUFFLE, move.subject, message("tried", move=move.what)))
 
     def _to_rest(self, state: State) -> State:
-        """Let everything be; a search whose trials all failed makes the next wait longer.
+        """Stop searching; if all trials failed, the wait for the next search is twice as long.
 
-        After trials of which one was kept its few samples are all there is of the plan, and the
-        first of them has the cost of the move in it: the first ones at rest take their place.
+        After a kept trial the readings are few, and the first includes the cost of the move. The
+        first samples at rest therefore replace the readings.
         """
         least, most = self.parameters.backoff_initial_s, self.parameters.backoff_max_s
         wait_s = 0.0
@@ -348,13 +354,13 @@ class PolluteBuffer:
         )
 
     def _rest(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
-        """Watch the load; once it has changed, or after long, search again from the plan."""
+        """Watch the load; search again after a change of load, or after a long time."""
         seen, why = watch.watch(state, now)
         overdue = now.at_s > state.wait_until_s + self.parameters.backoff_max_s
         if why and _other_load(state, now):
             return self._another_load(state, now, why)
         plan = self._called_in(seen, now) if why or overdue else seen.plan
-        called_in = plan != seen.plan  # which waits for nothing
+        called_in = plan != seen.plan  # no wait for this change
         if not called_in and (now.at_s < state.wait_until_s or not (why or overdue)):
             return seen, ()
         cause = why or message("nothing-tried-for-long")
@@ -364,7 +370,7 @@ class PolluteBuffer:
         return _looked(_afresh(seen), now), (step,)
 
     def _called_in(self, state: State, now: Now) -> Plan:
-        """Return the plan with lent ways called in if misses stall somebody who lends."""
+        """Return the plan; end all lending if misses stall a lender."""
         lenders = state.plan.lenders & now.looks.keys()
         if any(now.looks[one].stalled > judge.MATTERS for one in lenders):
             return self._with_classes(self._with_promises(state.plan, now), now)
@@ -380,7 +386,7 @@ def _undone(move: Move, why: Message) -> Step:
 
 
 def _against(seen: trial.Shown) -> Message:
-    """Return the cause for which a trial is undone."""
+    """Return the reason to undo a trial."""
     if seen.other is not None:
         return message("has-another-load", tenant=seen.other)
     if seen.suffers is not None:
@@ -389,14 +395,14 @@ def _against(seen: trial.Shown) -> Message:
 
 
 def _speeds(seen: trial.Shown) -> Message:
-    """Return the gain of all speeds, and the gain that counts where the two differ."""
+    """Return the gain in speeds, and the gain with minimum speeds if different."""
     if round(seen.gain, 3) == round(seen.speeds, 3):
         return message("speeds", gain=seen.speeds)
     return message("speeds-and-floors", gain=seen.speeds, counted=seen.gain)
 
 
 def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
-    """Tell whether what the same tenants had of their own is what they are promised, or more."""
+    """Return whether the same tenants already have at least the guaranteed ways."""
     had = {one.tenant: one.ways for one in before}
     same = had.keys() == {one.tenant for one in promised}
     return same and all(had[one.tenant] >= one.ways for one in promised)
@@ -407,7 +413,7 @@ def _others(known: tuple[Message, ...], what: Message) -> tuple[Message, ...]:
 
 
 def _afresh(state: State) -> State:
-    """Forget what was measured and tried: the load is another."""
+    """Reset measurements and trials for a new load."""
     return dataclasses.replace(
         state,
         phase=Phase.MEASURE,
@@ -431,19 +437,19 @@ def _afresh(state: State) -> State:
 
 
 def _other_load(state: State, now: Now) -> str | None:
-    """Return the first tenant that does something else than what was judged; None: nobody."""
+    """Return the first tenant with another load than judged, or None."""
     return judge.other_load(now.inventory.tenants, state.looks, now.looks)
 
 
 def _looked(state: State, now: Now) -> State:
-    """Add a sample to what was seen under the plan."""
+    """Add a sample to the readings under the plan."""
     count = state.counted + 1
     looks = judge.mean(state.looks, now.looks, count)
     return dataclasses.replace(state, looks=looks, counted=count, base=now.sample)
 
 
 def _in_force(state: State) -> Plan:
-    """Return the plan that is on the hardware: the one on trial, if there is one."""
+    """Return the plan on the hardware: the plan on trial, if any."""
     plan: Plan = state.trial.plan if state.trial is not None else state.plan
     return plan
 
@@ -451,12 +457,12 @@ def _in_force(state: State) -> Plan:
 def _written(
     before: State, after: State, now: Now, steps: tuple[Step, ...]
 ) -> tuple[State, Decision]:
-    """Write down what was decided, and lay it out."""
+    """Return the state and the decision with the layout of the plan in force."""
     inventory = now.inventory
     plan, placed = _in_force(after), before.layout
     facts = (before.members, before.domain)
     if placed is None or plan != _in_force(before) or facts != (after.members, inventory.domain):
-        placed = plans.layout(inventory, plan)  # else it would be the same
+        placed = plans.layout(inventory, plan)  # otherwise unchanged
     moved = () if placed is before.layout else _moved(before.layout, placed, inventory)
     written = moved or placed.limits_since(before.layout)
     recent = search.last_minute(before.changes_at_s, now.at_s)
@@ -484,7 +490,10 @@ def _written(
 
 
 def _moved(before: Layout | None, after: Layout, inventory: DomainInventory) -> tuple[str, ...]:
-    """Return whose mask differs from before. Who arrives has had all ways, as without an agent."""
+    """Return tenants with a changed mask, and ``ddio`` for a change of DDIO.
+
+    A new tenant had all ways before, as without an agent.
+    """
     everything = open_ways(inventory.domain)
     found = [
         tenant.id

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the samples of a trial show."""
+"""Evaluation of a trial's samples."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Looks, Now
 from iat_nova.strategies.pollute_buffer.state import State
 
-SUFFERS = 0.05  # of its speed: who is confined to fewer ways, or reads its blocks from memory
-LENT = 0.02  # of its speed, which who lends promised ways must not lose but in the first sample
+SUFFERS = 0.05  # largest loss of speed of a tenant in a smaller buffer, or without DDIO
+LENT = 0.02  # largest loss of speed of a lender, except in the first sample
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
-    """The mean of a trial's samples, and what all gained together: 0.02 is 2 %.
+    """Mean of a trial's samples, and the total gain: 0.02 is 2 %.
 
-    `speeds` is that without floors. `unsure`: a first sample in which somebody who lends ways
-    loses, which may be what the move costs.
-    `other` does something else than when the trial began, so that nothing can be said; `suffers`
-    is slowed more than any gain of others is worth.
+    `speeds`: the gain without minimum speeds. `unsure`: a lender loses in the first sample,
+    possibly only the cost of the move. `other`: a tenant with a changed load, so that nothing can
+    be concluded. `suffers`: a tenant with a loss that no gain of others justifies.
     """
 
     looks: Looks
@@ -36,7 +35,7 @@ class Shown:
 
 
 def shown(state: State, now: Now, tenants: Iterable[Tenant]) -> Shown:
-    """Judge the trial that lies there by these tenants, with a sample more."""
+    """Judge the present trial by `tenants`, with a further sample."""
     assert state.trial is not None
     tenants, lenders = tuple(tenants), state.trial.plan.lenders
     switched = _switched(state, now.inventory)
@@ -57,14 +56,14 @@ def shown(state: State, now: Now, tenants: Iterable[Tenant]) -> Shown:
 
 
 def _suffers(state: State, looks: Looks, switched: Set[str]) -> str | None:
-    """Return a tenant that the move on trial slows too much, for any gain of the others.
+    """Return a tenant that the move on trial slows too much, for any gain of the others, or None.
 
-    A confined one that a smaller buffer slows; one whose promised ways others fill; one whose
-    device writes to memory since, so that it reads from there (`switched`).
+    Candidates are tenants in a smaller buffer, lenders, and owners of devices that now write to
+    memory (`switched`).
     """
     assert state.trial is not None
     trial = state.trial.plan
-    # The first sample has the cost of the move in it.
+    # The first sample includes the cost of the move.
     limits = dict.fromkeys(trial.lenders, LENT if state.trial_counted else SUFFERS)
     if len(trial.dca_off) > len(state.plan.dca_off):
         limits = dict.fromkeys(switched, SUFFERS) | limits
@@ -77,15 +76,16 @@ def _suffers(state: State, looks: Looks, switched: Set[str]) -> str | None:
 
 
 def _slower(state: State, looks: Looks, tenant: str, share: float) -> bool:
-    """Tell whether a tenant has lost more than so much of its speed."""
+    """Return whether a tenant has lost more than `share` of its speed."""
     before, after = state.looks.get(tenant), looks.get(tenant)
     return bool(before and after and after.speed < (1.0 - share) * before.speed)
 
 
 def _releases(state: State) -> bool:
-    """Tell whether the trial gives back what the plan took: only that may cost critical tenants.
+    """Return whether the trial gives back ways that the plan took from tenants.
 
-    So for its floor nobody takes more from them than the host without the agent.
+    Only such a trial may cost critical tenants speed in favour of minimum speeds. Critical tenants
+    thus lose no more than on a host without the agent.
     """
     assert state.trial is not None
     before, after = state.plan, state.trial.plan
@@ -93,9 +93,9 @@ def _releases(state: State) -> bool:
 
 
 def _switched(state: State, inventory: DomainInventory) -> frozenset[str]:
-    """Return the tenants whose devices write elsewhere than before the trial, or to other ways.
+    """Return the tenants whose devices write elsewhere during the trial, or to other ways.
 
-    Who reads what a device writes finds it in the LLC or does not: its references differ.
+    References of such tenants depend on whether inbound lines are in the LLC.
     """
     assert state.trial is not None
     tenants, before, after = inventory.tenants, state.plan, state.trial.plan

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is seen of a cache domain, by which moves are chosen."""
+"""Figures about a cache domain, used to choose moves."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.judge import Floors, Looks
 from iat_nova.strategies.pollute_buffer.plan import Plan
 
-LINE = 64  # bytes that a miss moves
+LINE = 64  # bytes per miss
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """What moves are chosen by. `settled`: none has been kept since the load last changed.
+    """Input for choosing moves.
 
-    `stakes`: what all would gain if a tenant never missed. `lacks`: what they would if it had its
-    floor; that of `late` ones was not known when one was kept. `ids`: everybody, of whom some are
-    `best_effort` and some `readers` of what devices write.
+    `settled`: no move has been kept since the load last changed. `stakes`: total gain if a tenant
+    never missed, by tenant. `lacks`: total gain if a tenant had its minimum speed, by tenant.
+    `late`: tenants whose minimum speed was unknown when a move was kept. `ids`: all tenants.
+    `readers`: tenants with I/O.
     """
 
     inventory: DomainInventory
@@ -48,7 +49,7 @@ class View:
         settled: bool = True,
         late: frozenset[str] = frozenset(),
     ) -> View:
-        """Look at each tenant once."""
+        """Compute the figures of all tenants."""
         tenants = inventory.tenants
         return cls(
             inventory,
@@ -65,32 +66,35 @@ class View:
         )
 
     def stake(self, who: frozenset[str]) -> float:
-        """Return what all would gain if these never missed."""
-        # The same in any order: a set's is another in the process that replays the decision.
+        """Return the total gain if these tenants never missed."""
+        # Independent of order: a set's order differs in the process that replays the decision.
         return math.fsum(self.stakes.get(one, 0.0) for one in who)
 
     @property
     def inbound(self) -> float:
-        """What devices fill: lines a second. Where hits are not counted, all that they write."""
+        """Inbound I/O allocations in lines per second.
+
+        If hits are not counted, all inbound writes.
+        """
         missed = self.sample.ddio_misses_per_s
         return (self.sample.inbound_lines_per_s if missed is None else missed) or 0.0
 
     @property
     def packets_missed(self) -> float:
-        """Return what share of their misses those who read what devices write have for that."""
+        """The share of LLC misses that I/O tenants take on inbound data, 0..1."""
         read = self.fills(self.readers)
         return min(1.0, self.inbound / read) if read else 0.0
 
     def inbound_above(self, plan: Plan) -> float:
-        """Return what devices fill of the topmost ways alone: nothing where they fill any way."""
+        """Return inbound allocations in the topmost ways; 0 if devices may fill any way."""
         return self.inbound if plan.ddio else 0.0
 
     def misses(self, tenant: str) -> float:
-        """Return a tenant's LLC misses a second; 0 while it sleeps."""
+        """Return a tenant's LLC misses per second; 0 if asleep."""
         return self.looks[tenant].misses_per_s if tenant in self.looks else 0.0
 
     def hits_save(self, tenant: str) -> float:
-        """Return what share of its cycles a tenant would stall more if it never hit; 0 asleep."""
+        """Return the share of cycles that LLC hits save a tenant; 0 if asleep."""
         seen, rates = self.looks.get(tenant), self.sample.tenants.get(tenant)
         if seen is None or rates is None or not rates.cycles_per_s:
             return 0.0
@@ -98,27 +102,29 @@ class View:
         return hits_per_s * judge.MISS_CYCLES / rates.cycles_per_s
 
     def traffic(self, tenant: str) -> float:
-        """Return how many bytes a second a tenant moves to and from memory, as far as is counted.
+        """Return a tenant's memory traffic in bytes per second, as far as counted.
 
-        Its misses, or more where it is monitored: these have what was fetched ahead as well.
+        The traffic is computed from LLC misses, or measured by monitoring if higher. Monitored
+        traffic includes prefetches.
         """
         rates = self.sample.tenants.get(tenant)
         monitored = rates.memory_bytes_per_s if rates is not None else None
         return max(self.misses(tenant) * LINE, monitored or 0.0)
 
     def fills(self, who: frozenset[str]) -> float:
-        """Return how many lines a second these bring into the cache."""
+        """Return the LLC fills of these tenants in lines per second."""
         return math.fsum(self.misses(one) for one in who)
 
     def relief(self, whom: frozenset[str], kept_out: float) -> float:
-        """Return what these could gain without so many of all fills."""
+        """Return the possible gain of tenants `whom` without `kept_out` fills per second."""
         fills = self.fills(self.ids) + self.inbound
         return self.stake(whom) * kept_out / fills if fills else 0.0
 
     def pollution(self, plan: Plan, who: frozenset[str]) -> float:
-        """Return what confining these could bring: of what is at stake, their part of the fills.
+        """Return the possible gain from confining tenants `who`.
 
-        0 when nobody else would be left outside the buffer.
+        The gain is the stake of the other tenants times the share of fills by `who`. The gain is 0
+        if no other tenant remains outside the buffer.
         """
         free = self.ids - plan.confined
         fills = self.fills(free) + self.inbound

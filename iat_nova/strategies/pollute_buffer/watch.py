@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""At rest: is the load still the one that was judged?"""
+"""At rest: detection of a changed load."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.judge import Looks, Now
 from iat_nova.strategies.pollute_buffer.state import State
 
-CHANGED = 0.10  # relative; beyond it, and beyond what is usual here, the load is another
+CHANGED = 0.10  # relative; a larger and unusual deviation is a changed load
 USUAL = 2.5  # times the usual largest deviation
-LEARNT = 8  # samples at rest from which the usual deviation and the mean are taken
-SETTLING = 2  # samples at rest after a trial was kept, by which later ones are judged
-UNSETTLED = 0.30  # relative; beyond it one of these is another load than what came before
-SURE = 2  # samples in a row
+LEARNT = 8  # samples at rest for the usual deviation and the mean
+SETTLING = 2  # samples at rest after a kept trial, the base for later samples
+UNSETTLED = 0.30  # relative; a larger deviation while settling is a changed load
+SURE = 2  # consecutive samples
 
 
 def watch(state: State, now: Now) -> tuple[State, Message | None]:
-    """Compare a sample with what was judged; return what to remember and what changed, if sure."""
+    """Compare a sample with the judged load; return the next state, and a cause or None.
+
+    A cause is returned once the change of load is certain.
+    """
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
         return state, message("another-load", tenant=other)
     deviation, tenant, what = max(_deviations(state.looks, now.looks), default=(0.0, "", ""))
@@ -44,9 +47,9 @@ def watch(state: State, now: Now) -> tuple[State, Message | None]:
 
 
 def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, str]]:
-    """Yield by how much each tenant differs from what was judged, the tenant, and a message code.
+    """Yield each tenant's deviation from the judged load, the tenant, and a message code.
 
-    The code says which quantity differs most of the quantities that matter.
+    The code names the quantity with the largest deviation among the quantities that matter.
     """
     for tenant, old in before.items():
         new = after.get(tenant)
