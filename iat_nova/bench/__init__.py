@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an iteration of the loop costs, on hardware in memory or this host's own."""
+"""The cost of an iteration of the loop, on hardware in memory or on this host's hardware."""

@@ -190,7 +190,7 @@ class _Real:
 
 
 class _Counters:
-    """Read the real descriptors, but return prepared counts."""
+    """Counters that read the real descriptors but return prepared counts."""
 
     def __init__(self, perf: PerfCounters) -> None:
         self.perf = perf

@@ -23,7 +23,7 @@ from iat_nova.layout.line import Line
 EXACT_GROUPS = 8
 """Up to this many groups every search is exhaustive."""
 
-_BEAM = 192  # sets followed a position, times masks
+_BEAM = 192  # sets followed per position, times masks
 
 Spans = tuple[tuple[int, int], ...]
 """From and up to which position of the line each mask goes."""
@@ -78,7 +78,7 @@ def search(
     return None if cost is None else (_decode(cost, items, on), proven)
 
 
-# ----------------------------------------------------------------------- what a place costs
+# ----------------------------------------------------------------------- costs of places
 
 _POSITIONS = 1 << 5  # ways are numbered below 32: CAT's masks have 32 bits
 _COUNTS = 1 << 6  # more than the number of ways, or of masks

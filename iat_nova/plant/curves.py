@@ -52,7 +52,7 @@ class Load:
 
     cores: int
     cpi: float
-    references: float  # LLC, an instruction, packets apart
+    references: float  # LLC, per instruction, without packets
     curve: Curve
     packet_lines: float = 0.0
     miss_cycles: float = MISS_CYCLES

@@ -23,8 +23,8 @@ class Outcome:
 
     occupied: tuple[float, ...]
     ddio_occupied: float
-    ddio_misses: float  # a line, 0..1
-    speeds: tuple[float, ...]  # instructions a second
+    ddio_misses: float  # per line, 0..1
+    speeds: tuple[float, ...]  # instructions per second
     utility: float
 
 

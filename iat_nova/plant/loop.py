@@ -29,7 +29,7 @@ class Phase:
     """
 
     name: str
-    hosts: tuple[FormulaHost, ...]  # the last is the one that stays
+    hosts: tuple[FormulaHost, ...]
     restart: bool = False
 
 

@@ -63,7 +63,7 @@ class Chart:
 
 
 class Walker(Protocol):
-    """Walk through an array in random order; each access waits for the previous access."""
+    """A walk through an array in random order; each access waits for the previous access."""
 
     def __call__(self, cpu: int, size: int, accesses: int) -> Callable[[], float]:
         """Create an array of `size` bytes and walk through the array once, on a CPU.
@@ -88,7 +88,7 @@ class Inbound(Protocol):
 
 
 class Streams(Protocol):
-    """Move data between CPUs and memory at full speed."""
+    """A program that moves data between CPUs and memory at full speed."""
 
     def __call__(self, cpus: Sequence[int]) -> float:
         """Return the total rate of all `cpus` at once, in bytes per second.
@@ -98,7 +98,7 @@ class Streams(Protocol):
 
 
 class Have(Protocol):
-    """Configure the class in which tests run. Raises `HardwareError`."""
+    """A function that configures the class in which tests run. Raises `HardwareError`."""
 
     def __call__(self, count: int, bandwidth: int | None = None) -> None:
         """Give the class `count` ways and a bandwidth limit.
@@ -108,7 +108,7 @@ class Have(Protocol):
 
 
 class SliceCounters(Protocol):
-    """Count writes of devices in each slice of each socket's LLC."""
+    """Counters of devices' writes in each slice of each socket's LLC."""
 
     def read(self) -> Mapping[int, Sequence[int]]:
         """Return running totals of each slice by cache domain. Raises `Unavailable`."""

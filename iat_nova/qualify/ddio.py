@@ -18,7 +18,7 @@ FITS = 4  # size of the test's buffers, in ways
 ROUNDS = 3  # each with few and many ways, to tell an effect from drift
 WARM_S, COUNT_S = 1.0, 3.0
 LEAST_PER_S = 500_000.0  # lines; fewer prove nothing in a cache of 400,000 lines
-HITTING = 0.10  # least misses with few ways, and least hits with many, for more ways to help
+HITTING = 0.10  # least share of misses with few ways, and of hits with many, for a judgement
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

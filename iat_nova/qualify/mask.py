@@ -32,8 +32,8 @@ class Row:
     ways: int
     in_ways: float
     bytes: int
-    misses: float  # an access
-    ns: float  # an access
+    misses: float  # per access
+    ns: float  # per access
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
@@ -54,7 +54,7 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
             walk = bench.walker(cpu, count, ACCESSES)
             for number in ways:
                 have(number)
-                walk()  # the lines move into the ways of the class, and out of the others
+                walk()  # moves the lines into the ways of the class
                 walks = [_counted(bench, cpu, walk) for _ in range(_SETTLED)]
                 misses, seconds = (statistics.median(part) for part in zip(*walks, strict=True))
                 rows.append(Row(number, size, count, misses / ACCESSES, seconds / ACCESSES * 1e9))

@@ -17,7 +17,7 @@ from iat_nova.model import CacheDomain
 from iat_nova.qualify.api import Outcome, Verdict
 
 FORMAT = 1
-_CPUINFO = {  # /proc/cpuinfo -> ours
+_CPUINFO = {  # /proc/cpuinfo -> field of the record
     "vendor_id": "vendor",
     "cpu family": "family",
     "model": "model",

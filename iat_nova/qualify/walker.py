@@ -23,10 +23,10 @@ LINE = 64  # bytes
 _WORDS = LINE // 8
 _CHASE = bytes.fromhex(
     "4889f8"  # mov rax, rdi     the first line
-    "488b00"  # mov rax, [rax]   the next one: known only now
-    "48ffce"  # dec rsi          so many times
+    "488b00"  # mov rax, [rax]   the next line: known only now
+    "48ffce"  # dec rsi          count down
     "75f8"  # jnz -8
-    "c3"  # ret              rax: where it ended
+    "c3"  # ret              rax: the last line
 )
 
 

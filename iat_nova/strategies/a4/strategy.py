@@ -107,7 +107,7 @@ def _label(tenant: Tenant) -> Label:
 def _regroup(before: State, here: State) -> Outcome:
     """Update the memory after a change of tenants or domain.
 
-    Unchanged tenants keep their status as antagonists. New tenants restart the zones.
+    Unchanged antagonists stay antagonists. Arrived tenants restart the zones.
     """
     was, now = {one.id: one for one in before.labels}, {one.id: one for one in here.labels}
     launched = tuple(one for one in now if one not in was)

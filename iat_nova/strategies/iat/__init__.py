@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to do, pure: no files, no clocks, no threads."""
+"""The paper's strategy IAT and its comparison policies. Pure: no files, no clocks, no threads."""

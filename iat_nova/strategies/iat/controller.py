@@ -306,7 +306,7 @@ class Controller:
         usable = rebuild.usable_ways(roster, self.features, after.allocation.ddio_ways)
         invariants.check(roster, usable, after)
 
-    # ------------------------------------------------------------ how many ways
+    # ------------------------------------------------------------ way counts
 
     def _reallocate(self, state: State, view: View, ledger: Ledger) -> _Outcome:
         """Do State Transition and LLC Re-alloc, then handle the paper's three exceptions."""

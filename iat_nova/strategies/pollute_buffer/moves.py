@@ -24,7 +24,7 @@ from iat_nova.strategies.pollute_buffer.view import View
 WORTH = 0.006  # least expected gain for a trial; less is indistinguishable from chance
 LANE_LEAVES = 4  # shared ways that remain besides DDIO's
 HURT = 0.05  # share of cycles; a less stalled tenant in the buffer needs no other place
-SPARED = 0.05  # share of cycles that LLC hits save; DDIO goes off only below
+SPARED = 0.05  # of an owner's cycles: if LLC hits save more, DDIO stays on at the port
 STREAMS = 0.4  # misses per reference; a critical tenant is confined only above
 
 
@@ -107,7 +107,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
 def _io_apart(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield moves of critical tenants with I/O out of DDIO's ways while packets miss, or back.
 
-    Lines from the L2 of such tenants then evict no unread packets.
+    Lines evicted from the L2 of such tenants then displace no unread packets.
     """
     readers = view.readers - view.best_effort
     if not readers or not plan.ddio:
@@ -260,9 +260,9 @@ def _ddio_move(plan: Plan, ways: int) -> Move:
 def _dca(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield moves that keep a device's writes out of the LLC, or admit them again.
 
-    Only ports released by the operator are switched, and only if LLC hits save the owner little.
-    Many hits may be on lines that the device wrote. Inbound lines are not counted by port, so the
-    expected gain assumes that all inbound lines are the port's.
+    Only ports that the operator allows (`[iat] dca_ports`) are switched. LLC hits must save the
+    owner little, because hits may be on lines that the device wrote. Inbound lines are not counted
+    by port, so the expected gain assumes that all inbound lines are the port's.
     """
     tenants = view.inventory.tenants
     for port in view.inventory.domain.dca_ports:

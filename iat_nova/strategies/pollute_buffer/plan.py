@@ -225,7 +225,7 @@ def _filled(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
 def _buffer(domain: CacheDomain, plan: Plan, everything: WayMask, ways: int) -> WayMask:
     """Return the buffer's mask. Without room below DDIO's ways, the buffer reaches into them.
 
-    On DDIO's ways, with another tenant's own ways below, the buffer is DDIO's ways alone, if they
+    If a tenant's own ways lie below DDIO's ways, a buffer on DDIO's ways is these alone, if they
     suffice. With `low`, the buffer is the lowest shared ways above the reserved I/O ways.
     """
     if plan.low:
@@ -245,7 +245,7 @@ def _buffer(domain: CacheDomain, plan: Plan, everything: WayMask, ways: int) -> 
 
 
 def open_of_ddio(domain: CacheDomain, ddio: int) -> WayMask:
-    """Return those of DDIO's ways that tenants may fill."""
+    """Return the part of DDIO's ways that tenants may fill."""
     return WayMask(_ddio(domain, ddio) & open_ways(domain))
 
 

@@ -207,9 +207,9 @@ class PolluteBuffer:
     def _another_load(self, state: State, now: Now, why: Message) -> tuple[State, tuple[Step, ...]]:
         """Measure again after a change of load.
 
-        If loads change too often for trials, the plan is that of a host without the agent. A
-        critical tenant with a new load leaves the buffer, because the former load was the reason
-        for confinement.
+        If loads change too often for trials, the plan is that of a host without the agent, with
+        guaranteed ways. A critical tenant with a new load leaves the buffer, because the former
+        load was the reason for confinement.
         """
         lasted_s = now.at_s - state.load_since_s
         often = lasted_s < max(SHORT_S, 2 * state.calm_s)
