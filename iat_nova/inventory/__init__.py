@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs on this host: libvirt, Open vSwitch and sysfs, read into facts."""
+"""Guests and devices of this host: libvirt, Open vSwitch and sysfs, read into facts."""

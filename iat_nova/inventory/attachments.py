@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every form in which a domain's XML attaches a guest to a network or hands it a device."""
+"""All forms in which a domain's XML attaches a guest to a network or assigns a device."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from iat_nova.model import Attachment, AttachmentKind, Message, message
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Device:
-    """An attachment as far as the XML says, and the host's interface whose packets count.
+    """An attachment as described by the XML, and the host's interface with its packet counts.
 
-    `target` is None where the host sees no packets (VF, PF, vDPA) or where somebody else counts
-    them for less (Open vSwitch its vhost-user ports).
+    `target` is None where the host sees no packets (VF, PF, vDPA). `target` is also None where
+    another source gives the counts more cheaply (Open vSwitch for its vhost-user ports).
     """
 
     attachment: Attachment
@@ -24,7 +24,7 @@ class Device:
 
 
 class _Unintelligible(Exception):
-    """The element lacks what would name its device; `message` says what."""
+    """The element does not name its device; `message` gives the missing part."""
 
     def __init__(self, said: Message) -> None:
         super().__init__(said)
@@ -32,7 +32,7 @@ class _Unintelligible(Exception):
 
 
 def parse(domain: ElementTree.Element) -> tuple[tuple[Device, ...], tuple[Message, ...]]:
-    """Return a domain's devices, in the XML's order, and a warning for each not understood."""
+    """Return a domain's devices, in the XML's order, and a warning for each unknown device."""
     devices: list[Device] = []
     warnings: list[Message] = []
     for element, read in _elements(domain):
@@ -50,12 +50,12 @@ def _elements(domain: ElementTree.Element) -> Iterator[tuple[ElementTree.Element
     for element in domain.iterfind("devices/interface"):
         yield element, _interface
     for element in domain.iterfind("devices/hostdev"):
-        if element.get("type") == "pci":  # usb, scsi, mdev do not reach the LLC by DDIO
+        if element.get("type") == "pci":  # usb, scsi, mdev do not use DDIO
             yield element, _hostdev
 
 
 def _hostdev(element: ElementTree.Element) -> Device:
-    """Read a flavor's PCI alias or a whole NIC: only sysfs can tell VF, PF and others apart."""
+    """Read a flavor's PCI alias or a whole NIC: only sysfs distinguishes VFs, PFs and others."""
     return Device(Attachment(AttachmentKind.PCI, _pci_address(element, message("hostdev"))))
 
 
@@ -68,14 +68,14 @@ def _interface(element: ElementTree.Element) -> Device:
             address = _pci_address(element, message("interface-hostdev"))
             return Device(make(AttachmentKind.VF, address))
         case "direct":
-            # Named by the device below (a VF's, in Nova's hands): `macvtapN` says nothing.
+            # Named by the lower device (a VF, if Nova made it): the name `macvtapN` has no meaning.
             below, mode = _required(element, "source", "dev"), _get(element, "source", "mode")
             exclusive = mode == "passthrough"
             return Device(make(AttachmentKind.MACVTAP, below, exclusive=exclusive), target)
         case "vdpa":
             return Device(make(AttachmentKind.VDPA, _required(element, "source", "dev")))
         case "vhostuser":
-            # Else by its socket, whose last part is the port's name in OVS.
+            # Otherwise named by the socket, whose last part is the port's name in OVS.
             name = target or _required(element, "source", "path").rpartition("/")[2]
             return Device(make(AttachmentKind.VHOST_USER, name))
         case "bridge" | "ethernet" | "network" as kind:
@@ -109,7 +109,7 @@ def _mac(element: ElementTree.Element) -> str | None:
 
 
 def _port(element: ElementTree.Element) -> str | None:
-    """Return Neutron's port where the form happens to carry it; OVSDB knows better."""
+    """Return Neutron's port if the XML has its id; OVSDB is the better source."""
     return _get(element, "virtualport/parameters", "interfaceid")
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which vCPUs of an instance Nova promised CPUs of their own.
+"""The vCPUs of an instance to which Nova guarantees dedicated CPUs.
 
-Follows Nova's reading of flavor and image (`nova/virt/hardware.py`, `numa_get_constraints`):
-the flavor's ``hw:cpu_policy`` wins over the image's ``hw_cpu_policy``; ``resources:PCPU`` and
-``resources:VCPU`` are another way to say dedicated and shared.
+Follows Nova's reading of flavor and image (`nova/virt/hardware.py`, `numa_get_constraints`): the
+flavor's ``hw:cpu_policy`` takes precedence over the image's ``hw_cpu_policy``. ``resources:PCPU``
+and ``resources:VCPU`` also mean dedicated and shared.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _RESOURCES = re.compile(r"resources[^:]*:(PCPU|VCPU)")
 def promised_vcpus(
     vcpus: int, extra_specs: Mapping[str, str] | None, image_properties: Mapping[str, str] | None
 ) -> frozenset[int] | None:
-    """Return the vCPUs with dedicated CPUs; None when flavor and image are silent.
+    """Return the vCPUs with dedicated CPUs; None when flavor and image set no policy.
 
-    Silence proves nothing where one of the two is unknown (None): see `is_silent`. Raises
+    A missing policy proves nothing if flavor or image is unknown (None): see `is_silent`. Raises
     `ValueError` for a policy or a mask that Nova does not know either.
     """
     specs, image = extra_specs or {}, image_properties or {}
@@ -43,7 +43,7 @@ def promised_vcpus(
 def is_silent(
     extra_specs: Mapping[str, str] | None, image_properties: Mapping[str, str] | None
 ) -> bool:
-    """Tell whether flavor and image are known to ask for no CPU policy: Nova then pins none."""
+    """Tell whether flavor and image are known to set no CPU policy: Nova then pins no vCPU."""
     if extra_specs is None or image_properties is None:
         return False
     policy = extra_specs.get("hw:cpu_policy") or image_properties.get("hw_cpu_policy")
@@ -51,9 +51,9 @@ def is_silent(
 
 
 def emulator_policy(extra_specs: Mapping[str, str] | None) -> str | None:
-    """Return the flavor's policy for emulator threads; None: the flavor sets none, or is unknown.
+    """Return the flavor's policy for emulator threads; None if not set or not known.
 
-    Nova reads no image property for it.
+    Nova has no image property for this policy.
     """
     return (extra_specs or {}).get("hw:emulator_threads_policy")
 
@@ -69,7 +69,7 @@ def _policy_of_resources(specs: Mapping[str, str]) -> str | None:
 def _mixed(
     every: frozenset[int], specs: Mapping[str, str], image_properties: Mapping[str, str]
 ) -> frozenset[int] | None:
-    """Return the masked vCPUs; None when the mask is not at hand (specs unknown)."""
+    """Return the masked vCPUs; None when the mask is not available (specs unknown)."""
     mask = (
         specs.get("hw:cpu_dedicated_mask")
         or image_properties.get("hw_cpu_realtime_mask")

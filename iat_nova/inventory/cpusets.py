@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two sets of CPUs nova.conf divides a host into."""
+"""The two sets of CPUs into which nova.conf divides a host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CpuSets:
 
     @classmethod
     def parse(cls, dedicated: str | None, shared: str | None) -> CpuSets:
-        """Read both options as nova.conf writes them. Raises `ValueError` naming the option."""
+        """Parse both options in nova.conf's format. Raises `ValueError` naming the option."""
         return cls(
             _option("cpu_dedicated_set", dedicated),
             _option("cpu_shared_set", shared),

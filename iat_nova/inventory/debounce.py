@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many hints, one wake-up: after a quiet moment, never later than a bound, and now and then."""
+"""Combine many hints into one wake-up: after a quiet time, with a bound, and periodically."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from iat_nova.common.clock import Clock
 class Debouncer:
     """Sets `changed` on a thread of its own.
 
-    `hint` may be called on any thread. `changed` is set when no hint came for `quiet_s`, at the
-    latest `bound_s` after the first one; and, without any hint, every `slow_timer_s`.
+    Any thread may call `hint`. `changed` is set after `quiet_s` without a hint, at the latest
+    `bound_s` after the first hint. Without any hint `changed` is set every `slow_timer_s`.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Debouncer:
         self._bound_s = bound_s
         self._slow_timer_s = slow_timer_s
         self._lock = threading.Lock()
-        self._first_s: float | None = None  # of the hints not yet passed on
+        self._first_s: float | None = None  # of the hints not yet forwarded
         self._last_s = 0.0
         self._fired_s = clock.now()
         self._wake = threading.Event()
@@ -38,7 +38,7 @@ class Debouncer:
         self._thread = threading.Thread(target=self._run, name="inventory-hints", daemon=True)
 
     def start(self) -> None:
-        """Begin to pass hints on."""
+        """Start to forward hints."""
         self._thread.start()
 
     def close(self) -> None:
@@ -49,23 +49,23 @@ class Debouncer:
             self._thread.join()
 
     def hint(self) -> None:
-        """Note that something has changed."""
+        """Report a change."""
         with self._lock:
             self._last_s = self._clock.now()
             if self._first_s is not None:
-                return  # the thread knows already when to look again
+                return  # the thread knows the next time already
             self._first_s = self._last_s
         self._wake.set()
 
     def due_s(self) -> float:
-        """Return when `changed` will be set, on the clock, as far as is known now."""
+        """Return when `changed` will be set, on the clock, if no further hint comes."""
         with self._lock:
             if self._first_s is None:
                 return self._fired_s + self._slow_timer_s
             return min(self._last_s + self._quiet_s, self._first_s + self._bound_s)
 
     def fire_if_due(self) -> bool:
-        """Set `changed` when its time has come; tell whether it had."""
+        """Set `changed` when due; return whether it was due."""
         now_s = self._clock.now()
         if now_s < self.due_s():
             return False

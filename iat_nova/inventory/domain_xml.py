@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From libvirt's domain XML to values; pure, and never an exception for what a domain holds.
+"""Convert libvirt's domain XML to values. Pure; no content of a domain raises an exception.
 
-A `Domain` is one guest on its own. Which of its CPUs belong to it alone can only be said
-next to all others: `iat_nova.inventory.pinning`.
+A `Domain` describes one guest by itself. Dedicated CPUs can only be determined beside all other
+guests: `iat_nova.inventory.pinning`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.model import Message, message
 from iat_nova.model.message import as_message
 
-_MOST_VCPUS = 16384  # QEMU's machines end at 4096; a slip must not eat the memory
+_MOST_VCPUS = 16384  # QEMU's machines end at 4096; a slip must not use up memory
 _MOST = 2**31 - 1  # libvirt's ids are C integers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Domain:
-    """One domain as its live XML describes it.
+    """One domain as described by its live XML.
 
     `run` is libvirt's id, None for a domain that does not run (a stopped guest keeps its pins in
-    the XML). `vcpus` is the number of vCPUs that the guest can have, `unplugged` holds those that
-    it does not have now: an unplugged vCPU runs nowhere, with or without a pin. `resizable`: vCPUs
-    can be plugged or unplugged while the guest runs. `pins` holds only the vCPUs with a
-    `<vcpupin>`; the others float over `cpuset`, or anywhere where that is None. A pin or a `cpuset`
-    that says nothing readable is empty. `emulator_cpus` are the CPUs to which the emulator and the
-    I/O threads are pinned.
+    the XML). `vcpus` is the maximum number of vCPUs, `unplugged` the vCPUs that are not plugged
+    now. An unplugged vCPU runs nowhere, with or without a pin. `resizable`: vCPUs can be plugged or
+    unplugged while the guest runs. `pins` holds only the vCPUs with a `<vcpupin>`; other vCPUs
+    float over `cpuset`, or over all CPUs if `cpuset` is None. An unreadable pin or `cpuset` is
+    empty. `emulator_cpus` are the CPUs to which the emulator and the I/O threads are pinned.
     """
 
     uuid: str
@@ -53,15 +52,15 @@ class Domain:
 
     @property
     def plugged(self) -> frozenset[int]:
-        """The vCPUs that the guest has now."""
+        """The vCPUs that are plugged now."""
         return frozenset(range(self.vcpus)) - self.unplugged
 
 
 def parse(xml: str, *, uuid: str, name: str, run: int | None) -> Domain:
-    """Read a domain's live XML.
+    """Parse a domain's live XML.
 
-    `uuid`, `name` and `run` are what libvirt said beside it. `run` stands where the XML cannot be
-    read; else the XML's own id wins, for it is of the same moment as all the rest.
+    `uuid`, `name` and `run` come from libvirt's handle. `run` is used only if the XML cannot be
+    read. Otherwise the XML's own id counts, because it is as recent as the rest of the XML.
     """
     try:
         root = ElementTree.fromstring(xml)
@@ -72,7 +71,7 @@ def parse(xml: str, *, uuid: str, name: str, run: int | None) -> Domain:
 
 
 class _Reading:
-    """One pass over a domain, collecting what was not understood."""
+    """One pass over a domain's XML, with warnings about unreadable parts."""
 
     def __init__(self, root: ElementTree.Element, uuid: str, name: str) -> None:
         self._root = root
@@ -95,7 +94,7 @@ class _Reading:
             name=self._name,
             vcpus=vcpus,
             unplugged=unplugged,
-            # libvirt lists vCPUs one by one only where one of them came or may come later.
+            # libvirt lists vCPUs one by one only after or for hot plug.
             resizable=bool(unplugged) or self._root.find("vcpus") is not None,
             pins=dict(self._pins()),
             cpuset=None if cpuset is None else self._list(cpuset, "vcpu cpuset"),
@@ -111,7 +110,7 @@ class _Reading:
     def _unplugged(self, vcpus: int) -> frozenset[int]:
         """Return the vCPUs that are not plugged.
 
-        `<vcpus>` names each vCPU with its state; without that list the first `current` ones of
+        `<vcpus>` names each vCPU with its state. Without this list the first `current` vCPUs of
         `<vcpu current=...>` are plugged (libvirt, "CPU Allocation").
         """
         states = self._root.findall("vcpus/vcpu")
@@ -136,7 +135,7 @@ class _Reading:
                 yield vcpu, cpus
 
     def _allocates_cache(self) -> bool:
-        """Tell whether libvirt programs CAT or MBA for it; `<monitor>` alone only watches."""
+        """Tell whether libvirt programs CAT or MBA for a domain; `<monitor>` only monitors."""
         tune = ("cputune/cachetune/cache", "cputune/memorytune/node")
         return any(self._root.find(path) is not None for path in tune)
 

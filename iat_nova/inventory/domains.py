@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All running guests of one libvirt connection, read with as few questions as possible.
+"""All running guests of one libvirt connection, read with as few requests as possible.
 
-A reading costs one question for the list (libvirt's handles carry name, UUID and run), one for all
-guests' packet counts, and one for the XML of each guest that may have changed: a new run, or an
-event of libvirt's since. Not every change has an event (``virsh update-device``), so each reading
-also takes those whose XML is the oldest, a tenth of all: after ten readings each was read again.
+A reading makes one request for the list (libvirt's handles carry name, UUID and run) and one for
+all guests' packet counts. It also requests the XML of each guest that may have changed: after a new
+run or an event. Some changes have no event (``virsh update-device``). Therefore each reading also
+requests the tenth of all XML that is oldest: ten readings cover every guest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Counters = Mapping[str, int]  # packets by the host's net device
 
 _RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING | libvirt.VIR_CONNECT_LIST_DOMAINS_PAUSED
 REREAD_PARTS = 10
-REREAD_LEAST = 20  # so few cost nothing: a small host is read whole each time
+REREAD_LEAST = 20  # cheap: a small host is read completely each time
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Known:
-    """A domain as it was read; `digest` is that of its XML, `run` what libvirt said beside it."""
+    """A domain as last read: `digest` is a hash of its XML, `run` comes from libvirt's handle."""
 
     run: int
     digest: bytes
@@ -46,9 +46,9 @@ class _Known:
 
 
 class LibvirtDomains:
-    """Reads the guests of `connection`, in one thread; `changed` may be called in any.
+    """Reads the guests of `connection` in one thread; any thread may call `changed`.
 
-    `progress` is called after each answer of libvirt's.
+    `progress` is called after each answer from libvirt.
     """
 
     def __init__(self, connection: Any, progress: Callable[[], None] = lambda: None) -> None:
@@ -59,7 +59,7 @@ class LibvirtDomains:
         self._changed: set[str] = set()
 
     def changed(self, uuid: str) -> None:
-        """Note that a guest's XML may have become another."""
+        """Note that a guest's XML may have changed."""
         with self._lock:
             self._changed.add(uuid)
 
@@ -74,7 +74,7 @@ class LibvirtDomains:
                 self._look(due[-1], handles[due[-1]])
                 due.pop()
         finally:
-            with self._lock:  # whom an error left unread is read the next time
+            with self._lock:  # guests left unread by an error are read the next time
                 self._changed.update(due)
         running = [uuid for uuid in handles if self._runs(uuid)]
         domains = tuple(self._known[uuid].domain for uuid in running)
@@ -86,7 +86,7 @@ class LibvirtDomains:
         return Reading(domains, self._packets(counted) if counted else {})
 
     def _due(self, handles: Mapping[str, Any]) -> list[str]:
-        """Return whose XML must be read: who is new or changed, and some of the others."""
+        """Return the guests whose XML must be read: new, changed, and part of the rest."""
         with self._lock:
             changed, self._changed = self._changed, set()
         due = [
@@ -102,7 +102,7 @@ class LibvirtDomains:
         return uuid in self._known and self._known[uuid].domain.run is not None
 
     def _look(self, uuid: str, handle: Any) -> None:
-        """Read one guest; one that has gone since is forgotten."""
+        """Read one guest; forget a guest that has ended."""
         before = self._known.pop(uuid, None)
         try:
             xml = handle.XMLDesc(0)
@@ -116,9 +116,9 @@ class LibvirtDomains:
         self._progress()
 
     def _packets(self, handles: Sequence[Any]) -> Counters:
-        """Ask for all guests' counts at once, and never wait for one that is busy (NOWAIT).
+        """Request all guests' counts at once, without waiting for busy guests (NOWAIT).
 
-        A guest that vanished is left out by libvirt itself; the test driver knows no counts.
+        libvirt itself leaves out guests that have ended; its test driver has no counts.
         """
         records = self._connection.domainListGetStats(
             list(handles),
@@ -137,7 +137,7 @@ class LibvirtDomains:
 
 
 def _described(uuid: str, handle: Any, xml: str, before: _Known | None) -> _Known:
-    """Parse a guest's XML, unless it is what it was."""
+    """Parse a guest's XML, unless unchanged."""
     digest = hashlib.blake2b(xml.encode(errors="replace"), digest_size=16).digest()
     run = handle.ID()
     if before is not None and before.digest == digest:
@@ -146,6 +146,6 @@ def _described(uuid: str, handle: Any, xml: str, before: _Known | None) -> _Know
 
 
 def _undescribed(uuid: str, handle: Any, error: Exception) -> _Known:
-    """Return a guest of which nothing is known but that it runs; it is asked for again."""
+    """Return a guest of which only its existence is known; the next reading tries again."""
     warnings = (message("domain-undescribed", error=str(error)),)
     return _Known(-1, b"", Domain(uuid, handle.ID(), handle.name(), warnings=warnings))

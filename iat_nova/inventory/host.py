@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's own facts: its CPUs now online, its NICs; cache domains come from CAT."""
+"""Facts of the host itself: CPUs now online, NICs. Cache domains come from CAT."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 def time_of_day(wall_s: float) -> tuple[int, str]:
-    """Return hour and weekday of the host's local time, as policies ask for them."""
+    """Return hour and weekday of the host's local time, in the policies' format."""
     local = time.localtime(wall_s)
     return local.tm_hour, WEEKDAYS[local.tm_wday]
 
@@ -34,9 +34,9 @@ def read_host(
     wall_s: float,
     unseen_domains: int = 0,
 ) -> HostFacts:
-    """Read what the kernel says now, at `wall_s` of the wall clock.
+    """Read the kernel's present facts, at `wall_s` of the wall clock.
 
-    Raises `OSError` where there is no sysfs at `root`.
+    Raises `OSError` without a sysfs at `root`.
     """
     hour, weekday = time_of_day(wall_s)
     return HostFacts(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs here, asked of libvirt; a full picture at each call.
+"""The guests of this host, read from libvirt; each call returns the complete list.
 
-Events only say "look again". What libvirt cannot tell shows as a warning on the guest or on the
-source; nothing that a domain holds raises.
+Events only request a new reading. Facts that libvirt does not give become a warning on the guest or
+the source. No content of a domain raises an exception.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
 from iat_nova.inventory.vcpus import VcpuWatch
 from iat_nova.model import Attachment, Guest, Message, message, verbatim
 
-ANSWER_S = 1.0  # what the loop can spare; keep-alives take 20 s to find a dead libvirtd
-SLOW_S = 60.0  # a reading that takes longer is shown: the picture is older than twice the timer
+ANSWER_S = 1.0  # time that the loop can wait; keep-alives take 20 s to find a dead libvirtd
+SLOW_S = 60.0  # a longer reading is reported: the inventory is older than twice the timer
 
 
 class _Session:
-    """One connection's reader, and the reading that may be under way in a thread of its own."""
+    """One connection's reader, and the reading in progress in its own thread, if any."""
 
     def __init__(
         self, connection: Any, answer_s: float, on_late: Callable[[], None], clock: Clock
@@ -50,17 +50,17 @@ class _Session:
 
     @property
     def busy(self) -> bool:
-        """Whether a reading is under way, or waits to be taken."""
+        """Whether a reading is in progress, or waits to be taken."""
         return self._deadline.asked
 
     @property
     def silent_s(self) -> float:
-        """How long libvirt has answered nothing, while it is being asked."""
+        """Seconds since libvirt's last answer, or since the begin of the reading."""
         return self._clock.now() - self._heard_s
 
     @property
     def takes_s(self) -> float:
-        """How long the reading under way has taken so far."""
+        """Seconds since the reading in progress began."""
         return self._clock.now() - self._begun_s
 
     def _note(self) -> None:
@@ -70,10 +70,11 @@ class _Session:
 class LibvirtSource:
     """The running and paused domains of one libvirt, as guests.
 
-    `guests` is for one thread, the loop's. While libvirt is unavailable it returns the last good
-    picture with a warning on every guest, and `warnings` says what is wrong. It waits for
-    `answer_s` at the most: of a libvirtd that takes longer the last picture stands until the next
-    one is whole, which is a hint; one that answers nothing for so long is not responding.
+    Only the loop's thread may call `guests`. While libvirt is unavailable, `guests` returns the
+    last good list with a warning on every guest, and `warnings` gives the problem. `guests` waits
+    at most `answer_s`. If libvirtd takes longer, the last list is used until the next reading is
+    complete; the completion is a hint. A libvirtd without any answer for `answer_s` counts as not
+    responding.
     """
 
     def __init__(
@@ -99,18 +100,18 @@ class LibvirtSource:
         self._last_seen_s: float | None = None  # wall clock
 
     def start(self, on_hint: Callable[[], None]) -> None:
-        """Connect; from now on `on_hint` is called, on other threads, when to look again."""
+        """Connect. From now on other threads call `on_hint` when a new reading is needed."""
         self._on_hint = on_hint
         self._link.start(on_hint, self._changed)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._vcpus.close()
         self._link.close()
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """What is wrong with the source as a whole now."""
+        """Present problems of the source as a whole."""
         problem = self._link.problem or self._problem
         if problem is None:
             return ()
@@ -121,25 +122,25 @@ class LibvirtSource:
 
     @property
     def waiting_for(self) -> Message | None:
-        """What has never answered and must, before anything is known of this host."""
+        """The source that must answer before anything is known of this host, or None."""
         if self._last_seen_s is not None:
             return None
         return message("libvirt-unanswered", uri=self._link.uri)
 
     def guests(self, online: frozenset[int]) -> tuple[Guest, ...]:
-        """Return all guests; `online` are the host's CPUs on which anything can run."""
+        """Return all guests; `online` are the host's CPUs that are online."""
         connection = self._link.connection
         if connection is None:
             return self._stale()
         if self._session is None or self._session.connection is not connection:
-            # Its thread ends with its connection; what happened in between had no events.
+            # The session's thread ends with its connection; changes in between had no events.
             self._session = _Session(connection, self._answer_s, self._look_again, SystemClock())
         try:
             reading = self._session.ask()
         except TimeoutError:
             return self._unanswered(self._session)
         except libvirt.libvirtError as error:
-            # Should the connection have died, the link learns of it by itself.
+            # If the connection is closed, the link notices by itself.
             self._problem = verbatim(str(error))
             return self._stale()
         self._problem = None
@@ -150,7 +151,7 @@ class LibvirtSource:
         return self._last
 
     def _unanswered(self, session: _Session) -> tuple[Guest, ...]:
-        """Return the last picture, marked where libvirt answers nothing at all."""
+        """Return the last guests, marked as stale if libvirt does not answer at all."""
         if session.silent_s >= self._answer_s:
             self._problem = message("libvirt-silent")
             return self._stale()
@@ -159,17 +160,17 @@ class LibvirtSource:
         return self._last
 
     def _look_again(self) -> None:
-        """A late answer came."""
+        """Forward the hint that a late answer came."""
         self._on_hint()
 
     def _changed(self, uuid: str) -> None:
-        """libvirt has news of a domain; called on its thread."""
+        """Note that a domain had an event; called on libvirt's thread."""
         session = self._session
         if session is not None:
             session.reader.changed(uuid)
 
     def _resized(self, uuid: str) -> None:
-        """Look again: a guest has another number of vCPUs. Called on the watch's thread."""
+        """Request a reading after a guest's vCPUs changed. Called on the watch's thread."""
         self._changed(uuid)
         self._on_hint()
 
@@ -186,7 +187,7 @@ class LibvirtSource:
         )
 
     def _extra_specs(self, domain: Domain) -> tuple[Mapping[str, str] | None, tuple[Message, ...]]:
-        """Ask the metadata first (Nova 32 and later), then the spool."""
+        """Return extra specs from the metadata (Nova 32 and later), else from the spool."""
         if domain.nova is not None and domain.nova.extra_specs is not None:
             return domain.nova.extra_specs, ()
         if self._spool is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libvirt's event loop, of which a process has exactly one, on a daemon thread of its own."""
+"""libvirt's event loop, of which a process has exactly one, on a daemon thread."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _JOIN_S = 5.0
 
 
 def not_lost(callback: Callable[..., None]) -> Callable[..., None]:
-    """Make a callback whose errors are taken for those of its thread.
+    """Wrap a callback so that its errors are handled as errors of its thread.
 
-    libvirt-python prints an error in a callback and goes on: nobody would know.
+    libvirt-python prints an error in a callback and continues, so the agent would not notice.
     """
 
     @functools.wraps(callback)
@@ -32,9 +32,9 @@ def not_lost(callback: Callable[..., None]) -> Callable[..., None]:
 
 
 class EventLoop:
-    """Runs while somebody uses it. The implementation libvirt keeps stays registered for good.
+    """Runs while it has users. libvirt's event implementation stays registered for good.
 
-    It must be acquired before the connection is opened whose events it shall carry.
+    The loop must be acquired before a connection with events is opened.
     """
 
     def __init__(self) -> None:
@@ -45,14 +45,14 @@ class EventLoop:
         self._thread: threading.Thread | None = None
 
     def acquire(self) -> None:
-        """Start the loop, or join those who use it already."""
+        """Start the loop, or share the running loop."""
         with self._lock:
             self._users += 1
             if self._users > 1:
                 return
             if not self._registered:
                 libvirt.virEventRegisterDefaultImpl()
-                # Every error comes as an exception as well; libvirt would also print it.
+                # Every error is raised as an exception; libvirt would also print each error.
                 libvirt.registerErrorHandler(lambda context, error: None, None)
                 self._registered = True
             self._stop = threading.Event()
@@ -62,14 +62,14 @@ class EventLoop:
             self._thread.start()
 
     def release(self) -> None:
-        """Leave the loop; the last one ends it."""
+        """Leave the loop; the last user ends it."""
         with self._lock:
             self._users -= 1
             if self._users or self._thread is None:
                 return
             thread, self._thread = self._thread, None
             self._stop.set()
-            self.call_later(0.0, lambda: None)  # wakes it
+            self.call_later(0.0, lambda: None)  # wakes the loop
         thread.join(_JOIN_S)
         if thread.is_alive():
             _log.warning("libvirt's event loop did not end within %.0f s", _JOIN_S)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a libvirt connection leads to this host: masks here must follow the guests of this host.
+"""Check that a libvirt connection leads to this host: masks must follow this host's guests.
 
-A wrong refusal would leave a host unmanaged, so only certain differences count. Containers may
-have a hostname of their own, and `host_uuid` of ``libvirtd.conf`` may replace the host's UUID:
-neither is enough alone.
+A wrong refusal would leave a host unmanaged, so only certain differences count. Containers may have
+their own hostname, and `host_uuid` of ``libvirtd.conf`` may replace the host's UUID. Neither is
+enough alone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from iat_nova.common.cpulist import parse_cpus
 
 REMEDY = "set [iat] libvirt_uri to the libvirt of this host, qemu:///system"
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
-_DRIVER = "QEMU"  # libvirt's test driver shows a host of its own invention
+_DRIVER = "QEMU"  # libvirt's test driver shows an invented host
 _MOST_BYTES = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ThisHost:
-    """What identifies a host; None: not known.
+    """The identity of a host; None: not known.
 
     `cpus`: the number of present CPUs, online or not. `uuid`: the firmware's (SMBIOS).
     """
@@ -37,7 +37,7 @@ class ThisHost:
 
 
 def this_host(root: pathlib.Path = pathlib.Path("/sys")) -> ThisHost:
-    """Return what is known of this host; its UUID needs root's rights."""
+    """Return the identity of this host; the UUID needs root's rights."""
     present = _text(root / "devices/system/cpu/present")
     try:
         cpus = None if present is None else max(parse_cpus(present), default=-1) + 1 or None
@@ -47,7 +47,7 @@ def this_host(root: pathlib.Path = pathlib.Path("/sys")) -> ThisHost:
 
 
 def elsewhere(connection: Any, uri: str, here: ThisHost) -> str | None:
-    """Return why the connection's host is not `here`; None: nothing says so.
+    """Return the evidence that the connection's host is not `here`, or None.
 
     Raises `libvirt.libvirtError`.
     """
@@ -63,7 +63,7 @@ def elsewhere(connection: Any, uri: str, here: ThisHost) -> str | None:
     server = urlsplit(uri).hostname
     if server is not None and server not in _LOOPBACK:
         return f"another host's libvirt: hostname {names}; {REMEDY}"
-    # Asked for last: the first time libvirtd asks each emulator as well.
+    # Last, because libvirtd runs each emulator at the first such request.
     uuid = _host_uuid(connection.getCapabilities())
     if uuid is None or here.uuid is None or uuid == here.uuid.lower():
         return None
@@ -80,7 +80,7 @@ def _host_uuid(capabilities: str) -> str | None:
 
 
 def _short(name: str) -> str:
-    """Return a hostname without its domain: libvirt adds one where DNS knows it."""
+    """Return a hostname without its domain: libvirt adds a domain known to DNS."""
     return name.partition(".")[0].lower()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A read-only connection to libvirt that comes back by itself, with all events as one hint."""
+"""A read-only connection to libvirt with automatic reconnect; all events become one hint."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class OtherHostError(Exception):
 class LibvirtLink:
     """Opens, watches and reopens one connection.
 
-    All opening and closing happens on libvirt's event thread, so that a libvirtd that does not
-    respond never holds up the loop; other threads read `connection` and use it. `backoff_s` are the
-    first and the longest wait between two attempts (the longest is how late libvirt's return is
-    noticed); `keepalive` is libvirt's pair (seconds between two questions, unanswered ones after
-    which the connection is given up). A connection to another host than `here` is refused.
+    libvirt's event thread opens and closes the connection, so that a libvirtd that does not respond
+    never delays the loop. Other threads read `connection` and use it. `backoff_s`: the first and
+    the longest wait between two attempts. The longest wait is the delay until libvirt's return is
+    noticed. `keepalive`: libvirt's pair of interval in seconds and number of missed answers before
+    the connection is given up. A connection to another host than `here` is refused.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class LibvirtLink:
         self._on_domain: Callable[[str], None] = lambda uuid: None
         self._tried = threading.Event()
         self._closing = False
-        self._open: tuple[Any, list[int]] | None = None  # what must be given back
+        self._open: tuple[Any, list[int]] | None = None  # to be closed
 
     def start(
         self,
@@ -77,7 +77,7 @@ class LibvirtLink:
         on_domain: Callable[[str], None] = lambda uuid: None,
         wait_s: float = 5.0,
     ) -> None:
-        """Begin to connect and wait until the first attempt has come to an end.
+        """Begin to connect, and wait for the end of the first attempt.
 
         `on_domain` is called with the UUID of each domain that has an event, before `on_hint`.
         """
@@ -88,7 +88,7 @@ class LibvirtLink:
         self._tried.wait(wait_s)
 
     def close(self, wait_s: float = 5.0) -> None:
-        """Give the connection back and let the event thread go."""
+        """Close the connection and release the event thread."""
         done = threading.Event()
 
         def finish() -> None:
@@ -108,7 +108,7 @@ class LibvirtLink:
         try:
             self.connection = self._connect()
         except (libvirt.libvirtError, OtherHostError) as error:
-            self._give_back()  # else the end of this connection would count as one more failure
+            self._give_back()  # otherwise its end would count as a further failure
             self._fail(verbatim(str(error)), str(error))
         else:
             self.problem = None
@@ -141,7 +141,7 @@ class LibvirtLink:
 
     @not_lost
     def _closed(self, connection: object, reason: int, _: object) -> None:
-        """Note the loss; the dead connection may not be touched in here."""
+        """Note the loss; the dead connection must not be used here."""
         if self._closing or self._open is None or connection is not self._open[0]:
             return
         closed = message("libvirt-closed", reason=reason)
@@ -149,7 +149,7 @@ class LibvirtLink:
         self._on_hint()
 
     def _fail(self, why: Message, logged: str) -> None:
-        if why != self.problem:  # one line an outage, not one an attempt
+        if why != self.problem:  # one line per outage, not per attempt
             _log.warning("libvirt at %s: %s; trying again", self.uri, logged)
         self.connection = None
         self.problem = why
@@ -157,7 +157,7 @@ class LibvirtLink:
         self._wait_s = min(2 * self._wait_s, self._backoff_s[1])
 
     def _give_back(self) -> None:
-        """Undo all registrations: libvirt keeps a connection as long as one is left."""
+        """Undo all registrations: libvirt keeps a connection until the last registration ends."""
         if self._open is None:
             return
         connection, callbacks = self._open

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open vSwitch's mempools of packet buffers, as ovs-vswitchd with DPDK shows them.
+"""Open vSwitch's mempools of packet buffers, as reported by ovs-vswitchd with DPDK.
 
-``netdev-dpdk/get-mempool-info`` returns what DPDK's ``rte_mempool_dump`` writes for every pool.
+``netdev-dpdk/get-mempool-info`` returns the output of DPDK's ``rte_mempool_dump`` for every pool.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HANDLER = re.compile(r"^\s*ops_name: <([^>]*)>", re.MULTILINE)
 
 
 def read_mempools(text: str) -> tuple[Mempool, ...]:
-    """Return the pools in a dump; one whose size or handler is not shown is left out."""
+    """Return the pools in a dump; pools without size or handler are left out."""
     starts = [*(match.start() for match in _NAME.finditer(text)), len(text)]
     found = []
     for start, end in itertools.pairwise(starts):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova writes about an instance into the `<metadata>` of its domain.
+"""Nova's `<metadata>` about an instance in its domain.
 
-Name, owner and image are written by every supported release; the flavor's extra specs and the
-image's properties since Nova 32 (2025.2). An element that is absent means *unknown*; an empty
+Every supported release writes name, owner and image. Since release 32 (2025.2) Nova also writes the
+flavor's extra specs and the image's properties. A missing element means *unknown*; an empty
 ``<nova:extraSpecs/>`` means *none*.
 """
 
@@ -19,10 +19,10 @@ _NAMESPACE = "http://openstack.org/xmlns/libvirt/nova/"  # a version follows: 1.
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NovaMetadata:
-    """An instance in Nova's words; None where Nova does not say.
+    """Nova's metadata of an instance; None for missing values.
 
-    Extra specs and image properties came with the same release: where the specs are known, an
-    image without properties is known to have none.
+    Extra specs and image properties came with the same release. If the specs are known, an image
+    without properties is known to have none.
     """
 
     name: str | None = None
@@ -35,7 +35,7 @@ class NovaMetadata:
 
 
 def parse(domain: ElementTree.Element) -> NovaMetadata | None:
-    """Read the metadata of a domain, None when Nova did not write any. Never raises."""
+    """Parse the metadata of a domain, None without metadata of Nova. Never raises."""
     found = [
         child
         for child in domain.iterfind("metadata/*")
@@ -74,7 +74,7 @@ def _attribute(
 def _pairs(
     instance: ElementTree.Element, path: str, what: str, warnings: list[Message]
 ) -> dict[str, str] | None:
-    """Read `<x name="key">value</x>` children; None when there is no such list."""
+    """Read `<x name="key">value</x>` children; None without such a list."""
     parent = instance.find(path)
     if parent is None:
         return None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open vSwitch on this host, read from its database: the stack of the aggregation model.
 
-The picture is made anew from an in-memory copy of the database each time it is asked for. Two
-things are not in that copy and are asked for at the same moment, within one bound: the counts of
-packets and drops (the database has them, but following them would mean work every five seconds for
-nothing) and what ovs-vswitchd knows of its PMD threads: their CPUs, and what they did.
+Each call builds the result from an in-memory copy of the database. Two kinds of facts are not in
+the copy and are requested during the call, within one time limit. First, the counts of packets and
+drops: following their columns would mean useless work every five seconds. Second, CPUs and activity
+of the PMD threads, which ovs-vswitchd reports.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ was asked for (a new pmd-cpu-mask, a port), and its PMD threads may then be othe
 """
 
 USERSPACE = "netdev"  # the datapath type with PMD threads; "" and "system" are the kernel's
-_PID_BYTES = 32  # a number of seven digits at most, and a line's end
-_MOST = 2**31 - 1  # of an option that is a number; ovs-vswitchd reads them as C integers
+_PID_BYTES = 32  # a PID of at most seven digits, and a line's end
+_MOST = 2**31 - 1  # of an option that is a number; ovs-vswitchd reads C integers
 _RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
 Statistics = tuple[int | None, int | None]
 """A port's packets, received and sent, and what it dropped; None: not counted."""
 
-# What of a port's statistics counts dropped packets, none of them twice: those have in them what
-# rx_missed_errors and ovs_*_drops tell apart (Open vSwitch, lib/netdev-dpdk.c).
+# Statistics that count dropped packets, without double counts: rx_missed_errors and ovs_*_drops are
+# included in these (Open vSwitch, lib/netdev-dpdk.c).
 _DROPS = frozenset(("rx_dropped", "tx_dropped"))
 
 _STATISTICS = {
@@ -55,13 +55,13 @@ _STATISTICS = {
 
 
 class OvsSource:
-    """The inventory's view of Open vSwitch.
+    """The inventory's source for Open vSwitch.
 
     `connection`: ovsdb-server's address, such as ``unix:/run/openvswitch/db.sock`` or
-    ``tcp:127.0.0.1:6640``. `vswitchd_control`: ovs-vswitchd's control socket; None: the one that
-    its pid file in `rundir` leads to. `timeout_s`: the longest that any call here takes, but for
-    `close`, which may take a few times as long. `retry_s`: the longest that a server which has come
-    (back) waits to be noticed. All calls come from one thread.
+    ``tcp:127.0.0.1:6640``. `vswitchd_control`: ovs-vswitchd's control socket; by default the pid
+    file in `rundir` leads to the socket. `timeout_s`: the time limit of every call except `close`,
+    which may take a few times as long. `retry_s`: the longest delay until a new server is noticed.
+    All calls come from one thread.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class OvsSource:
         self._timeout_s = timeout_s
         self._follower = Follower(connection, DATABASE, COLUMNS, timeout_s, retry_s)
         self._answered = False
-        self._told_pmd = False  # where its PMD threads run, or that it has none
+        self._told_pmd = False  # its PMD threads are known, or known not to exist
         self._last: VirtualSwitch | None = None
         self._pmd_stats = pmd_stats.PmdStats()
         self._absence = pmd.Absence()
@@ -89,9 +89,9 @@ class OvsSource:
         self._warnings: tuple[Message, ...] = ()
 
     def start(self, on_hint: Callable[[], None]) -> None:
-        """Begin to follow the database; `on_hint` is called, in other threads, at each change.
+        """Begin to follow the database; other threads call `on_hint` at each change.
 
-        Returns within `timeout_s`, whether the server is there or not.
+        Returns within `timeout_s`, with or without a server.
         """
         self._follower.start(on_hint)
 
@@ -101,12 +101,12 @@ class OvsSource:
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """What was wrong with this source when `switch` was last called."""
+        """Problems of this source at the last call of `switch`."""
         return self._warnings
 
     @property
     def waiting_for(self) -> Message | None:
-        """What has never answered and must, before anything is known of this host."""
+        """The source that must answer before anything is known of this host, or None."""
         if self._answered and not self._told_pmd:
             return message("vswitchd-unanswered", address=self._address)
         if self._answered:
@@ -114,9 +114,9 @@ class OvsSource:
         return message("ovsdb-unanswered", address=self._address)
 
     def switch(self) -> VirtualSwitch | None:
-        """Return the full picture; None: there is no Open vSwitch, or it was never reached.
+        """Return the switch; None without Open vSwitch, or before the first answer.
 
-        While the server is unavailable the last picture stays, with a warning that says so.
+        While the server is unavailable the last result is returned, with a warning.
         """
         deadline = time.monotonic() + self._timeout_s
         trouble = self._follower.trouble
@@ -127,7 +127,7 @@ class OvsSource:
         self._answered = True
         absent = self._absent_columns()
         if picture.other_config is None:
-            # Without this row ovs-vswitchd does nothing, with anything else in the database.
+            # Without this row ovs-vswitchd does nothing, whatever else is in the database.
             self._warnings = (
                 *absent,
                 message("ovsdb-empty", address=self._address),
@@ -189,36 +189,36 @@ class OvsSource:
         )
 
     def _drops_per_s(self, ports: tuple[SwitchPort, ...]) -> float | None:
-        """Return what all ports together dropped, None until two counts of one are known."""
+        """Return the drops of all ports per second; None before two counts of a port are known."""
         drops = {("", 0, port.name): port.drops for port in ports if port.drops is not None}
         rates = self._drops.rates(time.monotonic(), drops).values()
         known = [rate for rate in rates if rate is not None]
         return sum(known) if known else None
 
     def _threads(self, deadline: float) -> tuple[tuple[PmdThread, ...], tuple[Message, ...]]:
-        """Return what the PMD threads did, and a warning where ovs-vswitchd is too old to tell."""
+        """Return the activity of the PMD threads, and a warning about an outdated ovs-vswitchd."""
         try:
             text = self._ask(pmd_stats.METHOD, deadline)
         except ovs_rpc.OvsUnavailableError:
-            return (), ()  # its CPUs are known, and nothing is decided by this
+            return (), ()  # the CPUs are known, and no decision depends on the activity
         old = (message("switch-too-old"),) if pmd_stats.too_old(text) else ()
         return self._pmd_stats.update(time.monotonic(), text), old
 
     def _statistics(self, deadline: float) -> dict[str, Statistics]:
-        """Return packets and drops by interface; the ones without counts are absent."""
+        """Return packets and drops by interface; interfaces without counts are absent."""
         left_s = deadline - time.monotonic()
         answer = ovs_rpc.call(self._address, "transact", [DATABASE, _STATISTICS], left_s)
         return read_statistics(answer)
 
     def _ask(self, method: str, deadline: float) -> str:
-        """Ask ovs-vswitchd. Raises `ovs_rpc.OvsUnavailableError`."""
+        """Send a request to ovs-vswitchd. Raises `ovs_rpc.OvsUnavailableError`."""
         left_s = deadline - time.monotonic()
         control = self._vswitchd_control or vswitchd_control(self._rundir)
         return str(ovs_rpc.call(f"unix:{control}", method, [], left_s))
 
 
 def vswitchd_control(rundir: pathlib.Path) -> str:
-    """Return ovs-vswitchd's control socket, to which its pid file in `rundir` leads.
+    """Return ovs-vswitchd's control socket, found by the pid file in `rundir`.
 
     Raises `ovs_rpc.OvsUnavailableError`.
     """
@@ -229,7 +229,7 @@ def vswitchd_control(rundir: pathlib.Path) -> str:
         raise ovs_rpc.OvsUnavailableError(f"{pid_file}: {error.strerror}") from error
     except ValueError as error:
         raise ovs_rpc.OvsUnavailableError(f"{pid_file} holds no number") from error
-    # Its name begins with the program's, which may be ovs-vswitchd-dpdk.
+    # The name of the socket begins with the program's name, e.g. ovs-vswitchd-dpdk.
     control = next(rundir.glob(f"ovs-vswitchd*.{pid}.ctl"), None)
     if control is None:
         raise ovs_rpc.OvsUnavailableError(f"{rundir} has none of process {pid}")
@@ -238,7 +238,7 @@ def vswitchd_control(rundir: pathlib.Path) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tables:
-    """What the followed tables say. `other_config` None: there is no Open_vSwitch row."""
+    """Content of the followed tables. `other_config` None: there is no Open_vSwitch row."""
 
     other_config: Mapping[str, str] | None
     bridges: Mapping[str, str]
@@ -247,7 +247,7 @@ class Tables:
 
 
 def read_tables(rows: Rows) -> Tables:
-    """Make plain values of ovs's rows, sorted by name; the packets are still missing."""
+    """Convert ovs's rows to plain values, sorted by name; packets are added later."""
     root = next(iter(rows.get("Open_vSwitch", ())), None)
     other_config = None if root is None else dict(getattr(root, "other_config", {}))
     bridges: dict[str, str] = {}
@@ -255,7 +255,7 @@ def read_tables(rows: Rows) -> Tables:
     warnings: list[Message] = []
     for bridge in rows.get("Bridge", ()):
         name = getattr(bridge, "name", "")
-        # An empty datapath_type is how the kernel's datapath, the default, is written.
+        # The kernel's datapath, the default, has an empty datapath_type.
         bridges[name] = getattr(bridge, "datapath_type", "") or "system"
         for port in getattr(bridge, "ports", ()):
             for interface in getattr(port, "interfaces", ()):
@@ -298,10 +298,10 @@ def _port(interface: Any, bridge: str, warnings: list[Message]) -> SwitchPort:
 
 
 def read_statistics(answer: Any) -> dict[str, Statistics]:
-    """Read the answer to the select of the statistics: rows of name and ``["map", pairs]``.
+    """Parse the answer to the select of the statistics: rows of name and ``["map", pairs]``.
 
-    Raises `ovs_rpc.OvsUnavailableError` when it is an error (a schema without statistics) or not
-    of that form.
+    Raises `ovs_rpc.OvsUnavailableError` for an error (a schema without statistics) and for an
+    answer of another form.
     """
     found = {}
     try:

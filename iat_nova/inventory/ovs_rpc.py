@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One question to one of Open vSwitch's daemons, answered within a deadline.
+"""One request to one of Open vSwitch's daemons, answered within a deadline.
 
-Both ovsdb-server (RFC 7047) and the control sockets of all its daemons (``ovs-appctl``) speak
-JSON-RPC 1.0 over a stream, one object after the other without any framing. The clients of the
-`ovs` package wait without a limit and parse in Python; a control loop can afford neither.
+ovsdb-server (RFC 7047) and the control sockets of all daemons (``ovs-appctl``) speak JSON-RPC 1.0
+over a stream, one object after the other without any framing. The clients of the `ovs` package wait
+without a limit and parse in Python; a control loop can afford neither.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _DECODER = json.JSONDecoder()
 
 
 class OvsUnavailableError(Exception):
-    """A daemon could not be reached, did not answer in time or refused; the text says which."""
+    """A daemon was not reached, did not answer in time or refused; the text has the cause."""
 
 
 def call(address: str, method: str, params: Sequence[Any], timeout_s: float) -> Any:
     """Return the result of one request.
 
-    `address` is ``unix:PATH``, ``tcp:HOST:PORT`` (IPv6 hosts in brackets) or several of them
-    separated by commas, tried in turn. `timeout_s` bounds the whole exchange, for anything the
-    other side does. Raises `OvsUnavailableError`.
+    `address` is ``unix:PATH``, ``tcp:HOST:PORT`` (IPv6 hosts in brackets) or several addresses
+    separated by commas, tried in turn. `timeout_s` bounds the whole exchange, for any behaviour of
+    the server. Raises `OvsUnavailableError`.
     """
     deadline = time.monotonic() + timeout_s
     problems = []
@@ -83,7 +83,7 @@ def _exchange(stream: socket.socket, method: str, params: Sequence[Any], deadlin
             raise ValueError(f"the connection ended before {method} was answered")
         buffer += chunk
         if not chunk.rstrip().endswith(b"}"):
-            continue  # an object is not complete yet: do not even try to parse it
+            continue  # an object is not complete yet: do not try to parse
         messages, buffer = _messages(buffer)
         for message in messages:
             if message.get("id") == _REQUEST_ID and "method" not in message:
@@ -104,7 +104,7 @@ def _messages(buffer: bytes) -> tuple[list[dict[str, Any]], bytes]:
         try:
             message, at = _DECODER.raw_decode(text, at)
         except json.JSONDecodeError:
-            break  # the rest is still on its way
+            break  # the rest has not arrived yet
         if not isinstance(message, dict):
             raise ValueError("the answer is not JSON-RPC")
         messages.append(message)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An in-memory copy of a few columns of an OVSDB database, kept up to date.
 
-ovsdbapp's `Connection` thread follows the server; a thread of ours opens that connection as soon
-as there is a server, and opens a new one, with the schema fetched anew, when the previous one has
-lost its server. So a server that is absent, restarts, or comes back upgraded needs no care from
-the caller, and the caller's thread never waits for any of it.
+ovsdbapp's `Connection` thread follows the server. A second thread opens this connection as soon as
+there is a server. After the loss of the server the thread fetches the schema again and opens a new
+connection. A server may therefore be absent, restart, or come back upgraded without any action of
+the caller, and the caller's thread never waits for the server.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ Rows = Mapping[str, Sequence[Any]]
 
 
 class _Replica(ovs_connection.OvsdbIdl):  # type: ignore[misc]  # ovsdbapp has no types
-    """The tables. Calls `hint` for each change; called in ovsdbapp's thread, so it only enqueues.
+    """The tables. Calls `hint` for each change, in ovsdbapp's thread: `hint` must only enqueue.
 
-    Only columns that matter are followed, so each change does. The interfaces' statistics, which
-    ovs-vswitchd writes every five seconds, are not even sent to us.
+    Only relevant columns are followed, so each change matters. The interfaces' statistics, which
+    ovs-vswitchd writes every five seconds, are not even sent.
     """
 
     hint: Callable[[], None]
 
     @property
     def following(self) -> bool:
-        """Whether the copy is that of a live server (ovs offers no public way to ask)."""
+        """Whether the copy follows a live server (ovs has no public way to ask)."""
         return bool(self._session.is_connected() and self.state == self.IDL_S_MONITORING)
 
     def notify(self, event: str, row: object, updates: object = None) -> None:
-        """Take a change of one row (the hook of `ovs.db.idl.Idl`)."""
+        """Forward a change of one row (the hook of `ovs.db.idl.Idl`)."""
         self.hint()
 
 
 class Follower:
     """Follows `columns` (by table) of database `name` at `address`.
 
-    `timeout_s` bounds each exchange with the server; `retry_s` is how often the connection is
-    looked after, hence the longest wait for a new server.
+    `timeout_s` bounds each exchange with the server. `retry_s` is the interval between checks of
+    the connection, hence the longest wait for a new server.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Follower:
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._hint: Callable[[], None] = _nothing
-        self._connection: Any = None  # ovsdbapp's Connection; assigned whole, read without a lock
+        self._connection: Any = None  # ovsdbapp's Connection; assigned at once, read without a lock
         self._trouble: Message | None = message("ovsdb-not-connected", address=address)
         self._reported = False
         self._absent: tuple[str, ...] = ()
@@ -80,12 +80,12 @@ class Follower:
         self._thread = threading.Thread(target=self._look_after, name="ovsdb", daemon=True)
 
     def start(self, on_hint: Callable[[], None]) -> None:
-        """Begin to follow. `on_hint` is called in other threads.
+        """Begin to follow. Other threads call `on_hint`.
 
-        Returns when the first attempt has ended, well or not, at the latest after `timeout_s`:
-        an agent whose server is there begins with a whole picture.
+        Returns at the end of the first attempt, successful or not, at the latest after `timeout_s`:
+        if the server is there, the agent starts with a complete inventory.
         """
-        # Of ovs's own log only what is wrong; by default it would go to stderr and syslog.
+        # Only warnings of ovs's own log, which by default would go to stderr and syslog.
         vlog.use_python_logger(max_level=vlog.WARN)
         self._hint = on_hint
         self._thread.start()
@@ -100,7 +100,7 @@ class Follower:
 
     @property
     def trouble(self) -> Message | None:
-        """What keeps the copy from being up to date; None: nothing does."""
+        """The problem that keeps the copy from being up to date, or None."""
         connection = self._connection
         if connection is not None and not connection.idl.following:
             return message("ovsdb-lost", address=self._address)
@@ -110,14 +110,14 @@ class Follower:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """The columns, as Table.column, that the server's schema does not have."""
+        """The columns, as Table.column, that are missing in the server's schema."""
         return self._absent
 
     @contextlib.contextmanager
     def rows(self, timeout_s: float) -> Iterator[Rows | None]:
-        """Hold the copy still and hand out its rows.
+        """Lock the copy and yield its rows.
 
-        None: there is no copy yet, or it is being changed for longer than `timeout_s`.
+        None: there is no copy yet, or its lock was not free within `timeout_s`.
         """
         connection = self._connection
         if connection is None or not connection.lock.acquire(timeout=timeout_s):
@@ -146,7 +146,7 @@ class Follower:
         except ovs_rpc.OvsUnavailableError as error:
             self._failed(message("ovsdb-unavailable", error=str(error)), str(error))
             return
-        except Exception as error:  # the boundary of this thread: a schema nobody thought of, say
+        except Exception as error:  # the boundary of this thread, e.g. for an unexpected schema
             LOG.debug("OVSDB at %s", self._address, exc_info=True)
             text = f"{self._address}: {type(error).__name__}: {shortened(str(error), 200)}"
             self._failed(message("ovsdb-unavailable", error=text), text)
@@ -160,18 +160,18 @@ class Follower:
 
     def _failed(self, trouble: Message, logged: str) -> None:
         before, self._trouble = self._trouble, trouble
-        if not self._reported:  # one line an outage
+        if not self._reported:  # one line per outage
             LOG.warning("OVSDB at %s; trying again every %g s", logged, self._retry_s)
             self._reported = True
         if trouble != before:
-            self._hint()  # what was known has become stale, or is missing for another reason
+            self._hint()  # known facts have become stale, or are missing for another reason
 
     def _open(self) -> tuple[Any, tuple[str, ...]]:
         schema = ovs_rpc.call(self._address, "get_schema", [self._name], self._timeout_s)
         try:
             tables = ovs_schema.DbSchema.from_json(schema).tables
             helper, absent = self._select(schema, tables)
-            # A host's own database is not a cluster: ask for no leader.
+            # A host's own database is not a cluster: require no leader.
             replica = _Replica(self._address, helper, leader_only=False)
         except ovs_error.Error as error:
             raise ovs_rpc.OvsUnavailableError(f"{self._address}: {error}") from error
@@ -187,7 +187,7 @@ class Follower:
         return connection, absent
 
     def _select(self, schema: Any, tables: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
-        """Return what ovs calls a helper, for the columns that are there, and the other ones."""
+        """Return ovs's schema helper for the columns in the schema, and the missing columns."""
         helper = ovs_idl.SchemaHelper(None, schema)
         absent: list[str] = []
         for table, wanted in self._columns.items():
@@ -204,4 +204,4 @@ class Follower:
 
 
 def _nothing() -> None:
-    """The hint of who wants none."""
+    """The hint before `start`: does nothing."""

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sysfs says about PCI devices: VF or PF, socket, net device, speed.
+"""PCI devices in sysfs: VF or PF, socket, net device, speed.
 
 Files: `/sys/bus/pci/devices/<address>/{class,physfn,numa_node,net}`,
 `/sys/class/net/<name>/{speed,dev_port,phys_port_name}` and
 `/sys/bus/vdpa/devices/<name>/vhost-vdpa-<n>` (kernel: Documentation/ABI/testing/sysfs-bus-pci,
-sysfs-class-net, sysfs-bus-vdpa; drivers/vhost/vdpa.c; phys_port_name: net/devlink/port.c).
-Nothing is kept: each question is answered from the machine as it is now. What cannot be read is
-None.
+sysfs-class-net, sysfs-bus-vdpa; drivers/vhost/vdpa.c; phys_port_name: net/devlink/port.c). Nothing
+is cached: each call reads the present state of the machine. Unreadable values are None.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _NETWORK_CLASS = "0x02"  # base class of the PCI class code
 _VHOST_VDPA = re.compile(r"vhost-vdpa-\d+")
 _UPLINK = re.compile(r"(l\d+)?p\d+(s\d+)?")  # a port of the card: p0; of a line card; split
 _REPRESENTOR = re.compile(r"(c\d+)?pf\d+.*")  # of a VF, a subfunction, a PF: pf0vf1, pf0sf88
-# SPEED_UNKNOWN (-1) as an unsigned number, of 32 bits and as old drivers have it of 16.
+# SPEED_UNKNOWN (-1) as an unsigned number, of 32 bits, or of 16 bits in old drivers.
 _UNKNOWN_MBPS = (0xFFFF, 0xFFFFFFFF)
 
 
@@ -36,14 +35,14 @@ class Pci:
         self._vdpa = root / "bus/vdpa/devices"
 
     def physfn(self, address: str) -> str | None:
-        """Return the PCI address of a VF's physical function; None: it is not a (known) VF."""
+        """Return the PCI address of a VF's physical function; None if not known to be a VF."""
         try:
             return (self._devices / address / "physfn").readlink().name
         except OSError:
             return None
 
     def numa_node(self, address: str) -> int | None:
-        """Return the node of a device; None: unknown, or the machine has no nodes (-1)."""
+        """Return the node of a device; None if unknown, or if the machine has no nodes (-1)."""
         node = _number(self._devices / address / "numa_node")
         return node if node is not None and node >= 0 else None
 
@@ -54,7 +53,7 @@ class Pci:
     def net_names(self, address: str) -> tuple[str, ...]:
         """Return the net devices of a device's own ports, the first port first.
 
-        Several where several ports have one PCI address; empty where a userspace driver has the
+        One PCI address may have several ports. The result is empty while a userspace driver has the
         device. With switchdev the folder also has the representors of VFs, which are left out.
         """
         device = self._devices / address
@@ -66,15 +65,15 @@ class Pci:
         return tuple(sorted(own, key=lambda name: (ports[name], labels[name] or "", name)))
 
     def speed_gbps(self, name: str) -> float | None:
-        """Return a net device's speed, None while it is unknown or its link is down."""
+        """Return a net device's speed, None while unknown or while the link is down."""
         mbps = _number(self._class / "net" / name / "speed")
         return mbps / 1000 if mbps is not None and mbps > 0 and mbps not in _UNKNOWN_MBPS else None
 
     def address_behind(self, device: str) -> str | None:
         """Return the PCI address behind a net device or a ``/dev/vhost-vdpa-N`` node.
 
-        Such a device may hang below others (a vdpa device, a subfunction): the nearest PCI
-        device on the way up counts.
+        The device may be a child of other devices (a vdpa device, a subfunction): the nearest PCI
+        device among its ancestors counts.
         """
         name = device.removeprefix("/dev/")
         nodes = _glob(self._vdpa, f"*/{name}") if _VHOST_VDPA.fullmatch(name) else []
@@ -106,7 +105,7 @@ class Pci:
         return Nic(address, name, self.numa_node(address), sum(speeds) if speeds else None)
 
     def locate(self, attachment: Attachment) -> Attachment:
-        """Add physical function and NUMA node, and tell what kind a `<hostdev>` is."""
+        """Add physical function and NUMA node, and determine the kind of a `<hostdev>`."""
         match attachment.kind:
             case AttachmentKind.PCI | AttachmentKind.VF | AttachmentKind.PF:
                 address: str | None = attachment.device
@@ -128,7 +127,7 @@ class Pci:
 def _glob(folder: pathlib.Path, pattern: str) -> list[pathlib.Path]:
     try:
         return list(folder.glob(pattern))
-    except OSError:  # a folder that goes while it is listed
+    except OSError:  # a folder that is removed while being listed
         return []
 
 

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPUs that belong to one guest alone, and those over which its other vCPUs float; pure.
+"""Dedicated CPUs of one guest, and CPUs over which its other vCPUs float; pure.
 
-A `<vcpupin>` to a single CPU is not enough: the floating vCPUs of a mixed guest, or of one
-with a NUMA topology, look the same where the shared set of their cell holds one CPU. So a
-vCPU is dedicated when it is pinned to one CPU and, first answer counts,
+A `<vcpupin>` to a single CPU is not enough: if the shared set of a cell holds one CPU, floating
+vCPUs look the same. Such vCPUs are in mixed guests, or in guests with a NUMA topology. A vCPU is
+therefore dedicated when pinned to one CPU and, first answer counts,
 
-1. the instance's CPU policy (flavor or image) promises it a CPU of its own; or, the
+1. the instance's CPU policy (flavor or image) gives the vCPU a dedicated CPU; or, the
    policy being silent or unknown,
-2. that CPU is in ``[compute] cpu_dedicated_set``; or, without that option,
-3. it is not in ``cpu_shared_set``, no other guest is pinned to it, and flavor and image are not
-   known to be silent: without a policy Nova promises nothing.
+2. the CPU is in ``[compute] cpu_dedicated_set``; or, without this option,
+3. the CPU is not in ``cpu_shared_set``, no other guest is pinned to the CPU, and flavor and image
+   are not known to be silent: without a policy Nova guarantees nothing.
 
 A vCPU that is not plugged has no CPU and floats nowhere.
 
 The CPUs of emulator and I/O threads belong to the guest when ``hw:emulator_threads_policy`` is
 ``isolate``: Nova reserves such a CPU for the guest. With ``share`` the threads run on
-``cpu_shared_set``, for all guests. Without a policy Nova pins the threads to the CPUs of
-the guest's own vCPUs (`_get_emulatorpin_cpuset`). So where the policy is silent or unknown, a CPU
-of ``cpu_dedicated_set`` that runs emulator threads and no vCPU is a reserved one.
+``cpu_shared_set``, for all guests. Without a policy Nova pins the threads to the CPUs of the
+guest's own vCPUs (`_get_emulatorpin_cpuset`). If the policy is silent or unknown, a CPU of
+``cpu_dedicated_set`` with emulator threads and without vCPU is therefore a reserved CPU.
 
-When two guests claim one CPU, the one that started first keeps it and the other's vCPU is
-taken as floating over it; both are warned. A dedicated vCPU comes before emulator threads.
+When two guests claim one CPU, the guest that started first keeps the CPU. The other guest's vCPU
+counts as floating over the CPU; both get a warning. A dedicated vCPU comes before emulator threads.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from iat_nova.model.message import as_message
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one guest runs. The sets are disjoint.
+    """CPUs of one guest. The sets are disjoint.
 
     `dedicated`: CPUs of one vCPU each; `floating`: CPUs over which the other vCPUs float;
-    `emulator`: CPUs reserved for the guest's emulator and I/O threads. These are online.
-    `offline`: CPUs that are dedicated or reserved, or over which vCPUs float, and that are offline.
+    `emulator`: CPUs reserved for the guest's emulator and I/O threads. All three are online.
+    `offline`: dedicated or reserved CPUs that are offline, and the floating set if all offline.
     """
 
     dedicated: frozenset[int]
@@ -58,7 +58,7 @@ def place(
     cpusets: CpuSets,
     online: frozenset[int],
 ) -> tuple[Placement, ...]:
-    """Place running guests, given each with its extra specs (None: unknown), in their order."""
+    """Return the placements of running guests, given with extra specs (None: unknown), in order."""
     drafts = [_Draft(domain, specs) for domain, specs in guests]
     users = _users_of_cpus(drafts)
     for draft in drafts:
@@ -68,10 +68,10 @@ def place(
 
 
 class _Draft:
-    """One guest while claims are settled.
+    """One guest while conflicting claims are resolved.
 
-    `claims` maps a vCPU to the CPU that it claims, `emulator` holds the CPUs that are claimed for
-    emulator and I/O threads.
+    `claims` maps a vCPU to its claimed CPU. `emulator` holds the CPUs claimed for emulator and I/O
+    threads.
     """
 
     def __init__(self, domain: Domain, specs: Mapping[str, str] | None) -> None:
@@ -81,12 +81,12 @@ class _Draft:
         self.emulator: frozenset[int] = frozenset()
         self.warnings: list[Message] = []
         self.plugged = domain.plugged
-        # A pin beyond the last vCPU pins nothing, nor does that of a vCPU that is not plugged.
+        # Pins of vCPUs beyond the last, or of unplugged vCPUs, have no effect.
         self.pins = {vcpu: pin for vcpu, pin in domain.pins.items() if vcpu in self.plugged}
 
     @property
     def started(self) -> tuple[int, str]:
-        """What orders guests by their start: libvirt counts its runs."""
+        """The order of guests by their start: libvirt counts its runs."""
         return (self.domain.run or 0, self.domain.uuid)
 
     def claim(self, cpusets: CpuSets, users: Mapping[int, set[str]]) -> None:
@@ -156,10 +156,10 @@ class _Draft:
         )
 
     def _allowed(self, online: frozenset[int], shared: frozenset[int] | None) -> frozenset[int]:
-        """Return where the vCPUs without a claim may run.
+        """Return the CPUs on which vCPUs without a claim may run.
 
-        Without a pin that is the guest's set, or anywhere; where a pin or the set is there but
-        says nothing (unreadable), Nova's shared set is the better guess.
+        For a vCPU without a pin the guest's `cpuset` counts, or all CPUs. If the pin or `cpuset` is
+        unreadable, Nova's shared set is the better guess.
         """
         guess = shared or online
         anywhere = online if self.domain.cpuset is None else self.domain.cpuset or guess

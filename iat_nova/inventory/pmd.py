@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPUs on which Open vSwitch's userspace datapath forwards: its PMD threads.
+"""The CPUs of the PMD threads, on which Open vSwitch's userspace datapath forwards.
 
-Three places tell, best first (Open vSwitch, "PMD Threads" and ``vswitchd.conf.db(5)``):
+Three sources, best first (Open vSwitch, "PMD Threads" and ``vswitchd.conf.db(5)``):
 
-* ``dpif-netdev/pmd-rxq-show``: the threads that run. There are fewer than the mask allows where no
-  port needs them yet or a CPU is not there, and without a mask Open vSwitch picks the CPUs;
-* ``other_config:pmd-cpu-mask``: where they may run;
-* the names of ovs-vswitchd's threads, ``pmd-cNN/id:``, where its control socket is closed to us.
+* ``dpif-netdev/pmd-rxq-show``: the running threads. The mask may allow more threads, if no port
+  needs them yet or a CPU is missing. Without a mask Open vSwitch chooses the CPUs;
+* ``other_config:pmd-cpu-mask``: the allowed CPUs;
+* the names of ovs-vswitchd's threads, ``pmd-cNN/id:``, if its control socket is not accessible.
 
-``dpdk-lcore-mask`` is none of them: those threads do housekeeping and forward nothing.
+``dpdk-lcore-mask`` is not a source: its threads do housekeeping and forward nothing.
 
 An ovs-vswitchd that has ended leaves its mask in the database. A restart takes seconds, so the CPUs
-of the mask are kept for `KEPT_S`, and given back to the host then (`Absence`).
+of the mask are kept for `KEPT_S`. Then the CPUs return to the host (`Absence`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from iat_nova.model import Message, message
 _MASK = re.compile(r"(?:0[xX])?(?=[0-9a-fA-F])0*([0-9a-fA-F]*)")
 _RXQ_SHOW = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):", re.MULTILINE)
 _THREAD = re.compile(r"pmd-c(\d+)/id:")
-_MOST_BITS = 16384  # no kernel knows more CPUs; a longer mask only takes time
+_MOST_BITS = 16384  # no kernel has more CPUs; a longer mask only takes time
 _PROCESS = "ovs-vswitchd"  # Debian's ovs-vswitchd-dpdk begins with the same letters
 _DATABASE = "ovsdb-server"
 KEPT_S = 60.0
@@ -38,9 +38,9 @@ KEPT_S = 60.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PmdCpus:
-    """Where the PMD threads run. `source` None: nobody could tell.
+    """The CPUs of the PMD threads. `source` None: no source answered.
 
-    `ended`: these are the CPUs of a mask, and ovs-vswitchd does not run.
+    `ended`: the CPUs come from a mask, and ovs-vswitchd does not run.
     """
 
     cpus: tuple[int, ...]
@@ -50,13 +50,13 @@ class PmdCpus:
 
 
 class Absence:
-    """Decides for how long the CPUs of an ovs-vswitchd that has ended stay the switch's."""
+    """Keeps the CPUs of an ovs-vswitchd that has ended for a limited time."""
 
     def __init__(self) -> None:
         self._since_s: float | None = None
 
     def apply(self, found: PmdCpus, now_s: float) -> PmdCpus:
-        """Return `found` with a warning, from `KEPT_S` after the first such call without CPUs."""
+        """Return `found` with a warning; without CPUs from `KEPT_S` after the first call on."""
         if not found.ended:
             self._since_s = None
             return found
@@ -74,9 +74,9 @@ def find(
 ) -> PmdCpus:
     """Find the PMD CPUs of a host that has a userspace (netdev) bridge.
 
-    `ask` returns the text of ``dpif-netdev/pmd-rxq-show`` or raises `OvsUnavailableError`.
-    A malformed mask is reported; what ovs-vswitchd made of it counts (3.1 ends all its PMD
-    threads).
+    `ask` returns the text of ``dpif-netdev/pmd-rxq-show`` or raises `OvsUnavailableError`. A
+    malformed mask is reported; the reaction of ovs-vswitchd to the mask counts (3.1 ends all its
+    PMD threads).
     """
     masked, warnings = _masked(other_config)
     try:
@@ -92,9 +92,9 @@ def find(
 
 
 def _masked(other_config: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[Message, ...]]:
-    """Return the CPUs of the mask, and what is wrong with it; none where DPDK is off."""
+    """Return the CPUs of the mask, and its errors; no CPUs where DPDK is off."""
     mask = other_config.get("pmd-cpu-mask")
-    # dpdk-init=try starts DPDK as well, but survives its failure.
+    # dpdk-init=try starts DPDK as well, but continues after a failure.
     if mask is None or other_config.get("dpdk-init", "").lower() not in ("true", "try"):
         return (), ()
     try:
@@ -106,7 +106,7 @@ def _masked(other_config: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[Mes
 def parse_mask(text: str) -> tuple[int, ...]:
     """Return the CPUs of a hexadecimal mask, with or without 0x, lowest first.
 
-    Raises `ValueError` for anything else, and for a mask of more CPUs than a kernel knows.
+    Raises `ValueError` for other text, and for a mask of more CPUs than a kernel supports.
     """
     match = _MASK.fullmatch(text)
     if match is None:
@@ -118,9 +118,9 @@ def parse_mask(text: str) -> tuple[int, ...]:
 
 
 def parse_rxq_show(text: str) -> tuple[int, ...]:
-    """Return the CPUs of all PMD threads that ``dpif-netdev/pmd-rxq-show`` lists.
+    """Return the CPUs of all PMD threads in the output of ``dpif-netdev/pmd-rxq-show``.
 
-    A thread that has no queue at the moment is listed, and counts: it polls nevertheless.
+    A thread without a queue is listed, and counts, because it polls nevertheless.
     """
     return tuple(sorted({int(core) for core in _RXQ_SHOW.findall(text)}))
 
@@ -128,8 +128,8 @@ def parse_rxq_show(text: str) -> tuple[int, ...]:
 def cpus_of_threads(proc_root: pathlib.Path) -> tuple[int, ...] | None:
     """Return the CPUs in the names of ovs-vswitchd's PMD threads.
 
-    None: no ovs-vswitchd is running, or it is hidden from us. A process or a thread that ends
-    while we look is passed over.
+    None: no ovs-vswitchd is running, or it is hidden from this process. Processes and threads that
+    end during the search are skipped.
     """
     found = False
     cpus: set[int] = set()
@@ -146,7 +146,7 @@ def cpus_of_threads(proc_root: pathlib.Path) -> tuple[int, ...] | None:
 def has_ended(proc_root: pathlib.Path) -> bool:
     """Tell whether ovs-vswitchd certainly does not run: ovsdb-server is seen, ovs-vswitchd is not.
 
-    In a container, or where /proc hides processes of others, neither is seen.
+    Neither is seen in a container, or where /proc hides processes of other users.
     """
     names = {_name(process) for process in _numbered(proc_root)}
     return _DATABASE in names and not any(name.startswith(_PROCESS) for name in names)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Open vSwitch's PMD threads did between two looks, from the counts they keep themselves.
+"""Activity of Open vSwitch's PMD threads between two readings of their counts.
 
-``dpif-netdev/pmd-stats-show`` has their cycles (of the TSC) and packets since they started, or
-since somebody cleared them with ``pmd-stats-clear``. Open vSwitch before 2.10 counts otherwise: a
-packet that goes round again once more, and polling apart from being idle.
+``dpif-netdev/pmd-stats-show`` has cycles (of the TSC) and packets since the thread's start, or
+since ``pmd-stats-clear``. Open vSwitch before 2.10 counts differently: recirculated packets count
+again, and polling cycles are separate from idle cycles.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from iat_nova.model import PmdThread
 
 METHOD = "dpif-netdev/pmd-stats-show"
-WINDOW_S = 1.0  # looks may come in bursts: figures need two that lie so far apart
+WINDOW_S = 1.0  # readings may come in bursts: rates need two readings this far apart
 
 _HEAD = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):\s*$")
 _COUNT = re.compile(r"^\s+([a-z][a-z. ]*?): ([0-9]{1,20})\b")
@@ -22,7 +22,7 @@ _NAMES = ("packets received", "miss with failed upcall", "processing cycles", "i
 
 
 def too_old(text: str) -> bool:
-    """Tell whether this is the text of Open vSwitch before 2.10, whose counts are not read."""
+    """Tell whether the text is from Open vSwitch before 2.10, whose counts are not read."""
     return "polling cycles:" in text
 
 
@@ -36,9 +36,9 @@ class Counts(NamedTuple):
 
 
 def parse(text: str) -> dict[int, Counts]:
-    """Return the counts of each PMD thread by its CPU; one without a count is absent.
+    """Return the counts of each PMD thread by its CPU; threads without a count are absent.
 
-    A thread that has done nothing yet shows no cycles.
+    A thread without any activity so far shows no cycles.
     """
     found: dict[int, dict[str, int]] = {}
     of: dict[str, int] = {}
@@ -57,7 +57,7 @@ def parse(text: str) -> dict[int, Counts]:
 
 
 class PmdStats:
-    """Remembers the last counts."""
+    """Computes activity from successive counts."""
 
     def __init__(self) -> None:
         self._before: dict[int, Counts] = {}
@@ -65,10 +65,10 @@ class PmdStats:
         self._last: tuple[PmdThread, ...] = ()
 
     def update(self, now_s: float, text: str) -> tuple[PmdThread, ...]:
-        """Return what each thread did since the last look, the lowest CPU first.
+        """Return each thread's activity since the last reading, the lowest CPU first.
 
-        Threads that are new, or whose counts were cleared, are absent until the next look. Within
-        the window the last figures stand.
+        New threads, and threads with cleared counts, are absent until the next reading. Within the
+        window the last result is returned.
         """
         if self._before and now_s - self._at_s < WINDOW_S:
             return self._last

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One full picture of the host, made anew at each call: libvirt, Open vSwitch and sysfs joined."""
+"""A complete inventory of the host at each call, joined from libvirt, Open vSwitch and sysfs."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from iat_nova.model import (
     message,
 )
 
-_BOUND = 10  # a burst is passed on after this many quiet spans at the latest
+_BOUND = 10  # a burst of hints is forwarded at the latest after this many quiet times
 
 
 class Source(Protocol):
-    """What every source can: call `on_hint` from any thread when something has changed."""
+    """The interface of all sources: call `on_hint` from any thread after a change."""
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """What is wrong with the source as a whole now."""
+        """Present problems of the source as a whole."""
 
     @property
     def waiting_for(self) -> Message | None:
-        """What has never answered yet and is not known to be empty; None: it has answered."""
+        """The name of a source that has never answered and is not known to be empty; else None."""
 
     def start(self, on_hint: Callable[[], None]) -> None:
-        """Connect, and keep trying in the background where that fails."""
+        """Connect, and keep trying in the background after a failure."""
 
     def close(self) -> None:
-        """Let go."""
+        """Close the connection and stop its threads."""
 
 
 class GuestSource(Source, Protocol):
-    """Who runs here (`LibvirtSource`)."""
+    """The source of guests (`LibvirtSource`)."""
 
     def guests(self, online: frozenset[int]) -> tuple[Guest, ...]:
         """Return all guests, given the CPUs that are online."""
@@ -57,16 +57,16 @@ class SwitchSource(Source, Protocol):
     """The virtual switch (`OvsSource`)."""
 
     def switch(self) -> VirtualSwitch | None:
-        """Return it, None when it has never been reached."""
+        """Return the virtual switch, None before the first answer."""
 
 
 class Inventory:
-    """Facts on demand, and an event that says when to demand them.
+    """Facts on demand, and an event that requests a new call.
 
-    `changed` is debounced: set `debounce_s` after the last of a burst of hints, ten times that
-    after its first at the latest, and every `slow_timer_s`. `facts` and `close` are for one
-    thread, the loop's. `host` may be a function, asked at each reconcile, so that CPUs may
-    come and go. `clock` measures the packet rates; hints keep to real time, as their sources do.
+    `changed` is debounced: set `debounce_s` after the last of a burst of hints, at the latest ten
+    times `debounce_s` after the first, and every `slow_timer_s`. Only the loop's thread may call
+    `facts` and `close`. `host` may be a function, called at each reconcile, so that CPUs may come
+    and go. `clock` measures the packet rates; hints use real time, as their sources do.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Inventory:
         )
 
     def start(self) -> None:
-        """Start the sources. One that does not answer shows in `facts().warnings`."""
+        """Start the sources. A source that does not answer shows in `facts().warnings`."""
         self._debouncer.start()
         for source in self._sources():
             source.start(self._debouncer.hint)
@@ -112,7 +112,7 @@ class Inventory:
         self._debouncer.close()
 
     def facts(self) -> Facts:
-        """Look at everything again; answers `changed`, which it clears first.
+        """Read all sources again, after clearing `changed`.
 
         Raises `OSError` only when the host's own facts could not be read even once.
         """
@@ -146,7 +146,7 @@ class Inventory:
     def _with_devices(
         self, guests: Sequence[Guest], switch: VirtualSwitch | None
     ) -> tuple[Guest, ...]:
-        """Join the guests with their ports and the host's devices, and count their packets."""
+        """Join guests with their ports and the host's devices, and compute packet rates."""
         ports = _ports_by_guest(switch)
         joined = [
             dataclasses.replace(guest, attachments=self._join(guest, ports.get(guest.uuid, ())))
@@ -196,9 +196,9 @@ def _ports_by_guest(switch: VirtualSwitch | None) -> Mapping[str, list[SwitchPor
 
 
 def _port_of(attachment: Attachment, ports: Sequence[SwitchPort]) -> SwitchPort | None:
-    """Find the switch's end of an attachment: by MAC, else by name.
+    """Find the switch's port of an attachment: by MAC, else by name.
 
-    The MAC also holds for a hybrid plug's ``qvo...`` and for the representor of a VF.
+    The MAC also identifies a hybrid plug's ``qvo...`` and the representor of a VF.
     """
     for port in ports:
         if attachment.mac and port.mac and port.mac.lower() == attachment.mac:
@@ -207,9 +207,10 @@ def _port_of(attachment: Attachment, ports: Sequence[SwitchPort]) -> SwitchPort 
 
 
 def _with_port(attachment: Attachment, port: SwitchPort | None) -> Attachment:
-    """Add what the switch knows; never the kind: a VF is slicing for anything OVSDB says.
+    """Add the switch's facts, but never the kind: a VF is slicing regardless of OVSDB.
 
-    Nor a VF's packets: its representor sees the few that the hardware does not forward.
+    A VF's packets stay unknown, too: its representor sees only packets that the hardware does not
+    forward.
     """
     if port is None:
         return attachment

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extra specs from a spool folder, for Nova below 32, which keeps them out of the metadata.
+"""Extra specs from a spool folder, for Nova below 32, whose metadata does not have them.
 
-A notification driver inside nova-compute leaves one file an instance, ``<uuid>.json``::
+A notification driver inside nova-compute leaves one file per instance, ``<uuid>.json``::
 
     {"extra_specs": {"iat:priority": "PC"}}
 
@@ -22,7 +22,7 @@ from iat_nova.model.message import as_message
 
 
 class SpoolError(Exception):
-    """A spooled file cannot be understood; `message` names it and says why."""
+    """A spooled file cannot be understood; `message` has its path and the error."""
 
     def __init__(self, said: Message) -> None:
         super().__init__(said)
@@ -30,20 +30,20 @@ class SpoolError(Exception):
 
 
 class ExtraSpecsReader(Protocol):
-    """What knows an instance's extra specs when its domain does not say them."""
+    """A source of an instance's extra specs, for domains whose metadata has none."""
 
     def extra_specs_of(self, uuid: str) -> Mapping[str, str] | None:
-        """Return them, None when they are not known. Raises `SpoolError`."""
+        """Return the extra specs, None when not known. Raises `SpoolError`."""
 
 
 class Spool:
-    """The folder that the notification driver fills; it need not exist yet."""
+    """The folder that the notification driver fills; may be missing at first."""
 
     def __init__(self, path: str | pathlib.Path) -> None:
         self._folder = OwnedFolder(path)
 
     def extra_specs_of(self, uuid: str) -> Mapping[str, str] | None:
-        """Read one instance's file, None when there is none. Raises `SpoolError`."""
+        """Read one instance's file, None without a file. Raises `SpoolError`."""
         path = self._folder.path / f"{uuid}.json"
         try:
             content = SPOOL.parse_object(self._folder.read(path.name, SPOOL.most_bytes))

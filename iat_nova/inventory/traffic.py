@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packet rates between inventories, from counters that may start anew at any time."""
+"""Packet rates between inventories, from counters that may be reset at any time."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class _Mark:
 
 
 class Traffic:
-    """Remembers the last counts. Reconciles may come in bursts: a rate needs `window_s`."""
+    """Computes rates from counts at least `window_s` apart: reconciles may come in bursts."""
 
     def __init__(self, window_s: float = 1.0) -> None:
         self._window_s = window_s
         self._marks: dict[Key, _Mark] = {}
 
     def rates(self, now_s: float, packets: Mapping[Key, int]) -> Mapping[Key, float | None]:
-        """Return packets a second by key; None until two counts lie a window apart.
+        """Return packets per second by key; None until two counts are a window apart.
 
-        A count below the last one was reset: measuring starts anew. Within the window the last
-        rate stands. Keys that are not named are forgotten.
+        A count below the last count was reset: the measurement starts again. Within the window the
+        last rate is returned. Keys without a count are forgotten.
         """
         self._marks = {key: self._mark(key, now_s, count) for key, count in packets.items()}
         return {key: mark.packets_per_s for key, mark in self._marks.items()}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vCPU hot plug: libvirt sends no event for it, so guests that can be resized are asked.
+"""vCPU hot plug: libvirt sends no event, so guests with hot plug are polled.
 
 Seen with libvirt 9.0 and QEMU: ``virsh setvcpus --live`` and ``setvcpu`` send no event of any kind.
-Only guests whose XML allows hot plug are asked; Nova makes none of these.
+Only guests whose XML allows hot plug are polled; Nova makes no such guests.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _JOIN_S = 1.0
 class VcpuWatch:
     """Asks libvirt every `interval_s` how many vCPUs the followed guests have.
 
-    A question costs libvirt no question to QEMU. `on_change` is called with a guest's UUID, on the
-    watch's own thread, which runs only while there are guests to follow.
+    libvirt answers without asking QEMU. `on_change` is called with a guest's UUID, on the watch's
+    own thread, which runs only while there are guests to follow.
     """
 
     def __init__(self, on_change: Callable[[str], None], interval_s: float = 1.0) -> None:
@@ -49,14 +49,14 @@ class VcpuWatch:
             thread.join(_JOIN_S)
 
     def look(self) -> None:
-        """Ask once; report each guest whose number of vCPUs is another one."""
+        """Poll once; report each guest whose number of vCPUs has changed."""
         with self._lock:
             connection, counts = self._connection, dict(self._counts)
         for uuid, known in counts.items():
             try:
                 now = connection.lookupByUUIDString(uuid).info()[_VCPUS]  # type: ignore[union-attr]
             except libvirt.libvirtError:
-                continue  # the guest or the connection ended: libvirt's events tell
+                continue  # the guest or the connection ended: libvirt has events for both
             if now != known:
                 with self._lock:
                     if uuid in self._counts:
