@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people see: way maps, live screen, HTML report."""
+"""Output for people: way maps, live screen, HTML report."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be said of one guest: why it has the ways it has, and what would change that."""
+"""Explain one guest: reasons for its class and ways, recent changes, possible improvements."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from iat_nova.report.view import DomainView, View
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Inventory
 
-SCANNED = 1000  # decisions of a domain among which its own are sought
-LATELY = 300  # iterations in which a decision is sought that wanted something and did not do it
-SHOWN = 10  # of its turns
+SCANNED = 1000  # decisions of a domain that are searched for the guest's own
+LATELY = 300  # iterations that are searched for a rejected change
+SHOWN = 10  # of the guest's recent decisions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """A guest's share of one cache domain. `turns`: the newest first, each with what went along.
+    """A guest's share of one cache domain.
 
-    `refused`: the last time something was wanted for it and not done, None where nothing was.
+    `turns`: the guest's decisions, newest first, each with other tenants' changes of the same
+    decision. `refused`: the latest decision that rejected or undid a change for this guest, or
+    None.
     """
 
     seen: DomainView
@@ -40,13 +42,16 @@ class Part:
 
     @property
     def mask(self) -> WayMask | None:
-        """Its ways, as the machine has them where that was read back."""
+        """The effective mask, read back from the hardware if available."""
         return self.seen.mask_of(self.tenant.id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Account:
-    """All of it. `here`: it was there in the latest picture; `reason`: why it is in its class."""
+    """The complete explanation.
+
+    `here`: the guest runs in the latest inventory. `reason`: why the guest is in its class.
+    """
 
     subject: Subject
     view: View
@@ -57,13 +62,13 @@ class Account:
 
     @property
     def hold(self) -> Hold | None:
-        """What a person holds it at, whether it is so or not."""
+        """The operator's hold for this guest, or None. The hold may not be in effect yet."""
         keys = {self.subject.key, *(part.tenant.key for part in self.parts)}
         return next((one for one in self.view.holds if one.tenant in keys), None)
 
 
 def give(reader: HistoryReader, seen: View, subject: Subject, picture: Inventory) -> Account:
-    """Return what the history has of a guest that is in `picture`."""
+    """Return the explanation of a guest in `picture`, from the history."""
     guest = subject.guest
     keys = [guest_id(guest)] if guest is not None else []
     keys += [tenant.id for _, tenant in subject.tenants]
@@ -76,7 +81,7 @@ def give(reader: HistoryReader, seen: View, subject: Subject, picture: Inventory
         number = inventory.domain.id
         domain = now.get(number, DomainView(inventory, None, None))
         if domain.latest is not None and tenant.id not in domain.inventory.names:
-            domain = DomainView(inventory, None, None)  # it is not there any more
+            domain = DomainView(inventory, None, None)  # no longer in the inventory
         parts.append(
             Part(
                 domain,
@@ -92,7 +97,7 @@ def give(reader: HistoryReader, seen: View, subject: Subject, picture: Inventory
 def _turns(
     reader: HistoryReader, turns: Turns, subject: Subject, domain: int
 ) -> Iterator[tuple[Turn, tuple[Turn, ...]]]:
-    """Yield its newest turns, each with the others that gave or took ways by the same decision."""
+    """Yield the guest's newest decisions, each with other way changes of the same decision."""
     count = 0
     for recorded in reader.decisions(SCANNED, domain):
         done = [one for one in turns.of(recorded) if one.kind != Action.HOLD]
@@ -112,7 +117,7 @@ def _changed(turn: Turn) -> bool:
 def _refused(
     reader: HistoryReader, turns: Turns, subject: Subject, domain: DomainView
 ) -> Turn | None:
-    """Return the last time something was wanted for it, lately, and not done or undone."""
+    """Return the guest's latest rejected or undone change in the last `LATELY` iterations."""
     if domain.latest is None:
         return None
     number = domain.inventory.domain.id
@@ -127,7 +132,7 @@ def _refused(
 
 
 def why_not_more(account: Account) -> list[str]:
-    """Return what keeps it from having more ways now, the plainest first."""
+    """Return the reasons for not having more ways now, the plainest first."""
     return list(dict.fromkeys(text for part in account.parts for text in _why(account, part)))
 
 
@@ -162,7 +167,7 @@ def _why(account: Account, part: Part) -> Iterator[str]:
 
 
 def _demand(account: Account, part: Part) -> Iterator[str]:
-    """Tell how much it misses, and where that is too little for a decision."""
+    """Yield the guest's LLC misses, marked if too few for a decision."""
     assert part.seen.latest is not None
     rates = part.seen.latest.iteration.sample.tenants.get(part.tenant.id)
     if rates is None:
@@ -180,7 +185,7 @@ def _demand(account: Account, part: Part) -> Iterator[str]:
 
 
 def _room(part: Part) -> Iterator[str]:
-    """Tell which ways are idle, and who has more than its least."""
+    """Yield the idle ways, or the best-effort tenants above their minimum."""
     inventory, layout = part.seen.inventory, part.seen.layout
     assert layout is not None
     taken = 0
@@ -190,7 +195,7 @@ def _room(part: Part) -> Iterator[str]:
     idle = ((1 << domain.ways) - 1) & ~(taken | domain.reserved_ways)
     if idle:
         yield f"cache domain {domain.id} has {figures.ways(idle.bit_count())} idle"
-    if idle or _overlap(part):  # shared ways are nobody's to give
+    if idle or _overlap(part):  # shared ways belong to no single tenant
         return
     names, mates = inventory.names, {part.tenant.id, *_mates(part)}
     spare = [
@@ -208,7 +213,7 @@ def _room(part: Part) -> Iterator[str]:
 
 
 def _mates(part: Part) -> list[str]:
-    """Return who else may fill some of its ways."""
+    """Return the other tenants that may fill some of the guest's ways."""
     layout = part.seen.layout
     mine = layout.mask_of(part.tenant.id) if layout is not None else None
     groups = layout.groups if layout is not None else ()
@@ -222,7 +227,7 @@ def _mates(part: Part) -> list[str]:
 
 
 def _overlap(part: Part) -> bool:
-    """Tell whether classes of service share ways: then no tenant gives any to another."""
+    """Tell whether classes of service share ways: then no tenant gives ways to another."""
     masks = [group.mask for group in part.seen.layout.groups] if part.seen.layout else []
     return any(one.overlaps(other) for one, other in itertools.combinations(masks, 2))
 
@@ -231,7 +236,7 @@ def _overlap(part: Part) -> bool:
 
 
 def what_would_help(account: Account) -> list[str]:
-    """Return what a person could do so that it has more, each with its command or key."""
+    """Return the operator's options for more ways, each with its command or key."""
     if not account.here:
         return []
     return list(dict.fromkeys(text for part in account.parts for text in _help(account, part)))
@@ -282,7 +287,7 @@ def _help(account: Account, part: Part) -> Iterator[str]:
 
 
 def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = False) -> str:
-    """Return the account in lines for a terminal."""
+    """Return the explanation in lines for a terminal."""
     subject = account.subject
     lines = [f"Guest      {subject.title}" if subject.guest else f"Tenant     {subject.title}"]
     if subject.guest is not None:
@@ -351,7 +356,7 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
 
 
 def record(account: Account) -> dict[str, Any]:
-    """Return the account as plain values."""
+    """Return the explanation as plain values."""
     subject, guest = account.subject, account.subject.guest
     return {
         "key": subject.key,

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What in-flight packet buffers need of DDIO's ways, and what would make them fit. Pure.
+"""DDIO ways needed by in-flight packet buffers, and settings with which buffers fit. Pure.
 
-A device writes each packet into the buffer that is next in its ring. A buffer's lines stay in the
-LLC until the ring comes round to it again if all buffers in circulation fit in DDIO's ways; else
-they are evicted to memory, often before a core has read them ("leaky DMA", ISCA 2021, section
-III). In circulation are the buffers posted in the receive rings, and as many that were sent: a
-driver of DPDK's takes them back only when its send ring is nearly full (``tx_free_thresh``). Where
-a ring mempool (first in, first out) is filled by other cores than those that empty it, all buffers
-of the pool circulate.
+A device writes each packet into the next buffer of its ring. If all buffers in circulation fit in
+the DDIO ways, a buffer's lines stay in the LLC until the ring reaches the buffer again. Otherwise
+lines are evicted to memory, often before a CPU has read them ("leaky DMA", ISCA 2021, section III).
+The buffers posted in the receive rings circulate, and as many sent buffers. The reason is that a
+DPDK driver reclaims sent buffers only when its send ring is nearly full (``tx_free_thresh``). If
+some CPUs fill a ring mempool (first in, first out) and other CPUs empty it, all buffers of the pool
+circulate.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from collections.abc import Callable, Iterable, Sequence
 from iat_nova.model import AttachmentKind, CacheDomain, Facts, Mempool, VirtualSwitch
 
 LINE_BYTES = 64
-# Ethernet header with a VLAN tag, beside the MTU; the card strips the check sum.
+# Ethernet header with a VLAN tag, in addition to the MTU; the card strips the checksum.
 HEADER_BYTES = 18
-# What the card writes back for each packet (a descriptor of i40e, ice, mlx5: 16 to 64).
+# Descriptor that the card writes back for each packet (i40e, ice, mlx5: 16 to 64).
 DESCRIPTOR_BYTES = 32
-# What Open vSwitch has when nothing is set (vswitchd.conf.db(5)): descriptors, queues, MTU.
+# Defaults of Open vSwitch (vswitchd.conf.db(5)): descriptors, queues, MTU.
 OVS_DESCRIPTORS, OVS_QUEUES, OVS_MTU = 2048, 1, 1500
 SMALLEST_RING = 64
-# What is called fitting: no more than this share of the lines meets as many others in its set as
-# DDIO has ways, and may push one out.
+# Definition of fitting: at most this share of the lines has in its set as many other lines as there
+# are DDIO ways, and may evict one of them.
 CROWDED = 0.1
 
 OWNING = (AttachmentKind.VF, AttachmentKind.PF, AttachmentKind.VDPA)
@@ -35,7 +35,7 @@ OWNING = (AttachmentKind.VF, AttachmentKind.PF, AttachmentKind.VDPA)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assumed:
-    """What nobody outside a guest can know of the rings it has on its VF."""
+    """Assumptions about the rings of a guest on its VF, which are not visible from outside."""
 
     queues: int = 1
     descriptors: int = 1024
@@ -44,7 +44,10 @@ class Assumed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rings:
-    """The rings of one device, receive and send rings alike. `assumed`: by `Assumed`."""
+    """The rings of one device, receive and send rings alike.
+
+    `assumed`: the values come from `Assumed`.
+    """
 
     owner: str
     device: str
@@ -57,24 +60,25 @@ class Rings:
 
     @property
     def buffer_bytes(self) -> int:
-        """What a full-sized packet takes in the cache."""
+        """Cache size of a full-sized packet with its descriptor, in bytes."""
         lines = math.ceil((self.mtu + HEADER_BYTES) / LINE_BYTES)
         return lines * LINE_BYTES + DESCRIPTOR_BYTES
 
     @property
     def footprint_bytes(self) -> int:
-        """What all posted and sent buffers take when packets are full-sized."""
+        """Cache size of all posted and sent buffers with full-sized packets, in bytes."""
         return 2 * self.queues * self.descriptors * self.buffer_bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Advice:
-    """For one cache domain: what there is, what is needed, and what would fit.
+    """The advice for one cache domain: present rings, needed ways, and sizes that fit.
 
     `ring_that_fits`: the largest ring size, a power of two, with which everything fits in the
-    ways DDIO has; None: not even the smallest does. `ddio_ways_max`: how many ways the policy lets
-    DDIO have; `ways_that_fit`: how many of them hold everything; None: more. `pool_bytes`: what a
-    mempool used in turn can put into circulation; None: there is none, or it is not known.
+    present DDIO ways; None if not even the smallest fits. `ddio_ways_max`: the policy's maximum of
+    DDIO ways. `ways_that_fit`: the least number of these ways that holds everything; None if all
+    are too few. `pool_bytes`: size of all buffers in mempools that are used in turn; None without
+    such a pool.
     """
 
     domain: int
@@ -91,30 +95,30 @@ class Advice:
 
     @property
     def capacity_bytes(self) -> int:
-        """What DDIO's ways hold."""
+        """Size of the DDIO ways in bytes."""
         return self.ddio_ways * self.way_bytes
 
     @property
     def footprint_bytes(self) -> int:
-        """What the posted and sent buffers of all rings take."""
+        """Size of the posted and sent buffers of all rings, in bytes."""
         return sum(one.footprint_bytes for one in self.rings)
 
     @property
     def fits(self) -> bool:
-        """Whether DDIO's ways hold all that circulates."""
+        """Whether the DDIO ways hold all circulating buffers."""
         return self.holds(max(self.footprint_bytes, self.pool_bytes or 0))
 
     def holds(self, size_bytes: int) -> bool:
-        """Tell whether DDIO's ways hold so much."""
+        """Tell whether the DDIO ways hold this size."""
         return _holds(size_bytes, self.ddio_ways, self.way_bytes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Estimate:
-    """What devices under load would do to the cache and to memory.
+    """Estimated effects of devices under load on cache and memory.
 
-    `ddio_miss_ratio`: of the lines they write, 0..1; `memory_bytes_per_s`: both directions.
-    `offered_gbps`: what they were sent, together; `queues_left_out`: for want of CPUs.
+    `ddio_miss_ratio`: of inbound lines, 0..1; `memory_bytes_per_s`: both directions.
+    `offered_gbps`: inbound traffic of all devices; `queues_left_out`: queues without a CPU.
     """
 
     ddio_miss_ratio: float
@@ -138,8 +142,8 @@ def advise(
 ) -> Advice | None:
     """Return the advice for a cache domain; None where the size of its ways is unknown.
 
-    `pools` are Open vSwitch's mempools, which all its ports share; they count where a port of
-    its is on this domain. A device whose NUMA node is unknown counts for every domain.
+    `pools` are Open vSwitch's mempools, shared by all its ports. Pools count if a port of the
+    switch is on this domain. A device whose NUMA node is unknown counts for every domain.
     """
     if domain.way_bytes is None:
         return None
@@ -165,7 +169,7 @@ def advise(
 
 
 def with_ring(rings: Iterable[Rings], size: int) -> tuple[Rings, ...]:
-    """Return the rings with none larger than `size`."""
+    """Return the rings, none larger than `size`."""
     return tuple(dataclasses.replace(one, descriptors=min(one.descriptors, size)) for one in rings)
 
 
@@ -191,7 +195,7 @@ def _stack(facts: Facts, domain: CacheDomain) -> Iterable[Rings]:
 
 
 def _guests(facts: Facts, domain: CacheDomain, assumed: Assumed) -> Iterable[Rings]:
-    """Yield the rings that guests are taken to have on devices of this domain."""
+    """Yield the assumed rings of guests on devices of this domain."""
     cards = {nic.address: nic for nic in facts.host.nics}
     for guest in facts.guests:
         for one in guest.attachments:
@@ -224,10 +228,10 @@ def _pool_bytes(stack: Sequence[Rings], pools: Sequence[Mempool]) -> int | None:
 
 
 def _holds(size_bytes: int, ways: int, way_bytes: int) -> bool:
-    """Tell whether so many ways hold so much, all but `CROWDED` of it.
+    """Tell whether these ways hold this size, except for a share of at most `CROWDED`.
 
-    The LLC's slices hash addresses, so how many of the lines in use meet in a set is a matter of
-    chance: a Poisson distribution about their number over that of the sets.
+    The LLC's slices hash addresses, so the number of used lines in a set is random. The number has
+    a Poisson distribution; its mean is the number of lines divided by the number of sets.
     """
     mean = size_bytes / way_bytes
     fewer = sum(mean**others / math.factorial(others) for others in range(ways))

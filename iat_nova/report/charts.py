@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report's charts as SVG: ways over time, states, curves. Colours are the page's CSS classes.
+"""The report's charts as SVG: ways over time, states, curves. CSS classes give the colours.
 
-All texts are escaped here; the results are safe to put into HTML as they are.
+All texts are escaped here; the results are safe HTML.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Axis:
-    """The time axis all charts of a page share, on the wall clock."""
+    """The common time axis of all charts of a page, on the wall clock."""
 
     begin_s: float
     end_s: float
 
     def x(self, wall_s: float) -> float:
-        """Return where a moment lies."""
+        """Return the position of a time."""
         part = (wall_s - self.begin_s) / max(self.end_s - self.begin_s, 1e-9)
         return LEFT + min(max(part, 0.0), 1.0) * (WIDTH - LEFT - RIGHT)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return up to some eight round moments with their words, in local time."""
+        """Return up to about eight round times with labels, in local time."""
         span = self.end_s - self.begin_s
         step = next((step for step in _STEPS if span / step <= 8), 86400 * math.ceil(span / 691200))
         offset = time.localtime(min(max(self.begin_s, 0.0), LAST_S)).tm_gmtoff
@@ -51,7 +51,7 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time in which a layout, and a state, stayed as they were."""
+    """A period in which one layout, and one state, stayed unchanged."""
 
     begin_s: float
     end_s: float
@@ -62,7 +62,7 @@ class Span:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Curve:
-    """Values over time, None where there are none, and the CSS class that colours them."""
+    """Values over time, None for missing values, and the CSS class for the colour."""
 
     name: str
     style: str
@@ -70,7 +70,7 @@ class Curve:
 
 
 def hues(inventories: Iterable[DomainInventory]) -> dict[str, str]:
-    """Give every tenant a colour class, in the order in which they were first seen."""
+    """Assign a colour class to every tenant, in the order of first appearance."""
     found: dict[str, str] = {}
     for inventory in inventories:
         for tenant in inventory.tenants:
@@ -79,7 +79,7 @@ def hues(inventories: Iterable[DomainInventory]) -> dict[str, str]:
 
 
 def way_bands(axis: Axis, spans: Sequence[Span], ways: int, colours: dict[str, str]) -> Markup:
-    """Draw who held which ways when: way 0 at the bottom, DDIO hatched over its ways."""
+    """Draw the tenants of each way over time: way 0 at the bottom, DDIO ways hatched."""
     height = ways * WAY_HEIGHT
     parts: list[Markup] = []
     for way in range(ways):
@@ -90,7 +90,7 @@ def way_bands(axis: Axis, spans: Sequence[Span], ways: int, colours: dict[str, s
 
 
 def state_strip(axis: Axis, spans: Sequence[Span], styles: dict[str, str]) -> Markup:
-    """Draw the states of the machine over time, named where there is room."""
+    """Draw the states of the strategy over time, with names where there is room."""
     parts: list[Markup] = [_label(LEFT - 8, 16, "state", "end")]
     merged: list[list[float | str]] = []
     for span in spans:
@@ -121,7 +121,7 @@ def curves(
     limit: tuple[float, str] | None = None,
     gap_s: float = math.inf,
 ) -> Markup:
-    """Draw curves from zero. A line breaks where values lack or `gap_s` passed without one."""
+    """Draw curves from zero. A line breaks at missing values and at gaps longer than `gap_s`."""
     known = [value for line in lines for _, value in line.points if value is not None]
     highest = max([*known, limit[0] * 1.1 if limit else 0.0], default=0.0)
     top = _nice(highest)
@@ -146,7 +146,7 @@ def curves(
 def small_curve(
     axis: Axis, line: Curve, *, unit: Callable[[float], str] = str, gap_s: float = math.inf
 ) -> Markup:
-    """Draw one curve without axes, for a table's cell; its title has the greatest value."""
+    """Draw one curve without axes, for a table's cell; its title has the maximum."""
     known = [value for _, value in line.points if value is not None]
     highest = max(known, default=0.0)
     path = _path(axis, line.points, highest or 1.0, 40.0, gap_s)
@@ -158,7 +158,7 @@ def small_curve(
 
 
 def _style(segment: waymap.Segment, inventory: DomainInventory, colours: dict[str, str]) -> str:
-    """Return the CSS class of a segment: its tenant's colour, or that of several together."""
+    """Return the CSS class of a segment: its tenant's colour, or the colour of shared ways."""
     if not segment.tenants:
         return segment.kind.value
     if len(segment.tenants) == 1:
@@ -167,7 +167,7 @@ def _style(segment: waymap.Segment, inventory: DomainInventory, colours: dict[st
 
 
 def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> list[Markup]:
-    """Draw one stretch: a box a segment, the hatch over DDIO's ways."""
+    """Draw one period: a box per segment, and the hatch over the DDIO ways."""
     begin, end = axis.x(span.begin_s), axis.x(span.end_s)
     width = max(end - begin, 0.8)
     boxes: list[Markup] = []
@@ -213,14 +213,14 @@ def _label(x: float, y: float, text: str, anchor: str, style: str = "tick") -> M
 def _svg(
     parts: Sequence[Markup], axis: Axis, height: float, words: str, *, ticks: bool = True
 ) -> Markup:
-    """Put a chart together, with the time axis below it."""
+    """Assemble a chart, with the time axis at the bottom."""
     drawn = list(parts)
     if ticks:
         for moment, text in axis.ticks():
             x = axis.x(moment)
             rule = Markup('<line class="tick-rule" x1="{0:.1f}" y1="0" x2="{0:.1f}" y2="{1:.1f}"/>')
             drawn.append(rule.format(x, height + 4))
-            room = 4.0 * len(text)  # half of what the words take: none leaves the drawing
+            room = 4.0 * len(text)  # half of the label's width, to keep labels inside the drawing
             x = min(max(x, room), WIDTH - room)
             drawn.append(_label(x, height + 17, text, "middle"))
     total = height + (22 if ticks else 0)
@@ -237,7 +237,7 @@ def _path(
     height: float,
     gap_s: float,
 ) -> str:
-    """Return the path of a curve, lifted over gaps."""
+    """Return the path of a curve, interrupted at gaps."""
     moves: list[str] = []
     last_s: float | None = None
     for wall_s, value in points:
@@ -252,7 +252,7 @@ def _path(
 
 
 def _nice(value: float) -> float:
-    """Return the next of 1, 2, 5 times a power of ten."""
+    """Return the next larger number among 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten."""
     if value <= 0 or not math.isfinite(value):
         return 1.0
     power: float = 10.0 ** math.floor(math.log10(value))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that tenants choose, made harmless for a terminal, and cut to columns.
+"""Names chosen by tenants, made harmless for a terminal, and cut to columns.
 
-Control, format (bidirectional overrides, zero-width) and line-separating characters are written
-as escapes: a name can neither move the cursor nor pass for another one.
+Control, format (bidirectional overrides, zero-width) and line-separating characters are written as
+escapes: a name can neither move the cursor nor look like another name.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from __future__ import annotations
 import unicodedata
 
 _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"  # how a formula begins, in full width as well
+_FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"  # begins of a formula, full width too
 ELLIPSIS = "…"
 
 
 def plain(text: str) -> str:
-    """Return the text with everything that does not print as an escape such as ``\\x1b``."""
+    """Return the text with unprintable characters as escapes such as ``\\x1b``."""
     if text.isascii() and text.isprintable() and "\\" not in text:
         return text
     return "".join(map(_escaped, text))
 
 
 def csv_cell(value: object) -> object:
-    """Return a value for a cell of CSV; a text that a spreadsheet would compute gets a quote first.
+    """Return a value for a cell of CSV; a leading quote marks text that looks like a formula.
 
-    Guests choose their names. Numbers stay as they are, as text too. Source: OWASP, CSV Injection.
+    Guests choose their names. Numbers stay unchanged, also as text. Source: OWASP, CSV Injection.
     """
     if not isinstance(value, str) or len(value) < 2 or value[0] not in _FORMULA:
         return value
@@ -36,19 +36,19 @@ def csv_cell(value: object) -> object:
 
 
 def lines(text: str) -> str:
-    """As `plain`, for a text of ours in which each line says one thing."""
+    """Return the text like `plain`, but keep its line breaks: for texts of iat-nova."""
     return "\n".join(map(plain, text.split("\n")))
 
 
 def width(text: str) -> int:
-    """Return how many columns a terminal gives to a text without control characters."""
+    """Return the number of terminal columns of a text without control characters."""
     if text.isascii():
         return len(text)
     return sum(map(_columns, text))
 
 
 def cut(text: str, columns: int) -> str:
-    """Return at most that many columns of the text, an ellipsis telling that more follows."""
+    """Return at most that many columns of the text, with an ellipsis if it was cut."""
     if width(text) <= columns:
         return text
     if columns <= 0:
@@ -63,7 +63,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def wrap(text: str, columns: int, lines: int) -> list[str]:
-    """Return the text between blanks in at most that many lines; an ellipsis where more follows."""
+    """Return the text, wrapped at blanks, in at most `lines` lines; an ellipsis marks a cut."""
     found = [""]
     for word in text.split():
         longer = f"{found[-1]} {word}".lstrip()

@@ -2,8 +2,8 @@
 """Serves the metrics over HTTP, in threads of its own.
 
 The extra ``iat-nova[metrics]`` brings prometheus_client, which writes the text format, and
-waitress, which serves. A scrape reads one immutable picture: it neither waits for the loop nor
-makes the loop wait.
+waitress, which serves. A scrape reads one immutable value, so scrape and loop never wait for each
+other.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Collector:
-    """What prometheus_client asks at each scrape."""
+    """The collector that prometheus_client calls at each scrape."""
 
     def __init__(self, observer: Observer, closed: Mapping[Closed, int]) -> None:
         self._observer = observer
-        self._closed = closed  # the server's own, which counts on
+        self._closed = closed  # the server's own counter, which keeps counting
 
     def collect(self) -> Iterable[Family]:
-        """Yield every metric with its samples at this moment."""
+        """Yield every metric with its present samples."""
         from prometheus_client.core import (  # noqa: PLC0415 - an extra
             CounterMetricFamily,
             GaugeMetricFamily,
@@ -48,9 +48,9 @@ class Collector:
 
 
 def registry(observer: Observer, closed: Mapping[Closed, int] | None = None) -> CollectorRegistry:
-    """Return a registry with our metrics alone: none of the process's or the interpreter's.
+    """Return a registry with iat-nova's metrics only, without metrics of process or interpreter.
 
-    `closed`: connections that the server has closed; it may count on.
+    `closed`: the server's counter of closed connections, which keeps counting.
     """
     from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra
 
@@ -61,9 +61,9 @@ def registry(observer: Observer, closed: Mapping[Closed, int] | None = None) -> 
 
 @contextlib.contextmanager
 def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
-    """Serve ``/metrics`` while the context lasts; gives the port (0 asks for any free one).
+    """Serve ``/metrics`` during the context; yield the port (0 requests any free port).
 
-    Raises `ConfigError` where the extra is missing or the address cannot be had.
+    Raises `ConfigError` where the extra is missing or the address cannot be used.
     """
     try:
         from prometheus_client import make_wsgi_app  # noqa: PLC0415 - an extra

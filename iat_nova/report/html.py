@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: one HTML file that needs nothing else, neither network nor script."""
+"""The report: one HTML file without external resources, network access or script."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from iat_nova.store.records import Iteration
 
 POINTS = 1000  # of a curve
 DECISIONS = 500  # rows of the table
-TURNS = 4000  # decisions the way map shows
+TURNS = 4000  # decisions in the way map
 EVENTS = 100
 GAP_INTERVALS = 10
 
-_STATE_STYLES = 5  # colours; a strategy with more phases sees them again
+_STATE_STYLES = 5  # colours; a strategy with more phases reuses colours
 
 
 class NothingToReport(Exception):
@@ -32,7 +32,7 @@ class NothingToReport(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Story:
-    """What one domain's section is made of."""
+    """The data of one domain's section."""
 
     domain: int
     inventory: DomainInventory
@@ -41,13 +41,13 @@ class _Story:
     decisions: tuple[Recorded, ...]  # newest first
     spans: tuple[Span, ...]
     counts: tuple[int, int]  # iterations, decisions
-    gap_s: float  # so long without an iteration: a gap
+    gap_s: float  # a longer time without an iteration is a gap
 
 
 def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
     """Return the report of everything since `begin_s` (wall clock).
 
-    Raises `NothingToReport`, and what the reader raises.
+    Raises `NothingToReport`, and the reader's errors.
     """
     span = reader.span()
     if span is None or span[1] < begin_s:
@@ -81,7 +81,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             shadows=[_shadow(seen, domain, axis.end_s) for domain in seen.domains if domain.shadow],
             events=reader.events(EVENTS, axis.begin_s),
             whole_since=_whole_since(reader, axis),
-            damage=reader.damage,  # after all else was read
+            damage=reader.damage,  # after all other reads
             moment=times.moment,
             sentence=lambda said: escape.plain(sentences.text(said)),
             texts=words.texts,
@@ -92,7 +92,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
 
 
 def _whole_since(reader: HistoryReader, axis: Axis) -> str | None:
-    """Return from when on every iteration is there; None where that is so of the whole period."""
+    """Return the time since which every iteration is stored; None if since the period's begin."""
     since_s = reader.whole_since()
     return None if since_s is None or since_s <= axis.begin_s else times.moment(since_s)
 
@@ -129,7 +129,7 @@ def _story(reader: HistoryReader, domain: int, axis: Axis, interval_s: float) ->
 
 
 def _gaps(samples: Sequence[Iteration], gap_s: float) -> list[tuple[float, float]]:
-    """Return the stretches in which nothing was recorded: no agent, or a paused one."""
+    """Return the periods without records: no agent, or a paused agent."""
     return [
         (one.wall_s, following.wall_s)
         for one, following in itertools.pairwise(samples)
@@ -143,7 +143,7 @@ def _spans(
     gaps: Sequence[tuple[float, float]],
     end_s: float,
 ) -> tuple[Span, ...]:
-    """Return how long each decision's layout stood, without the gaps."""
+    """Return the period of each decision's layout, without the gaps."""
     spans: list[Span] = []
     ends = [*(one.wall_s for one in turns[1:]), end_s]
     for one, until_s in zip(turns, ends, strict=True):
@@ -161,7 +161,7 @@ def _spans(
 
 
 def _state_styles(declared: Sequence[str], spans: Sequence[Span]) -> dict[str, str]:
-    """Return a colour for each phase: in the strategy's own order, then as they were met."""
+    """Return a colour for each phase: in the strategy's own order, then in order of appearance."""
     shown = dict.fromkeys((*map(words.phase, declared), *(span.state for span in spans)))
     return {state: f"state{number % _STATE_STYLES}" for number, state in enumerate(shown)}
 
@@ -169,7 +169,7 @@ def _state_styles(declared: Sequence[str], spans: Sequence[Span]) -> dict[str, s
 def _section(
     story: _Story, axis: Axis, low_per_s: float | None, phases: Sequence[str]
 ) -> dict[str, Any]:
-    """Return what the template shows of one domain; `phases` are those the strategy declares."""
+    """Return one domain's values for the template; `phases` are declared by the strategy."""
     colours = charts.hues(story.inventories)
     limit = (low_per_s, "THRESHOLD_MISS_LOW") if low_per_s else None
     iterations, did = story.counts
@@ -229,7 +229,7 @@ def _ddio(story: _Story, field: str) -> list[tuple[float, float | None]]:
 
 
 def _columns(story: _Story) -> list[tuple[str, str, Callable[[float], str]]]:
-    """Return title, field and unit of what is shown of a tenant: what is monitored, if anything."""
+    """Return title, field and unit of each tenant column; monitoring columns only with data."""
     counted = [
         ("IPC", "ipc", _ratio),
         ("LLC references", "references_per_s", _rate),
@@ -297,7 +297,7 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
 
 
 def _inventory_at(story: _Story, iteration: Iteration) -> DomainInventory:
-    """Return the tenants an iteration was decided for, else the latest."""
+    """Return the tenants for which an iteration was decided, else the latest tenants."""
     found = itertools.chain(
         (span.inventory for span in story.spans if span.begin_s == iteration.wall_s),
         (story.inventory,),
@@ -306,7 +306,7 @@ def _inventory_at(story: _Story, iteration: Iteration) -> DomainInventory:
 
 
 def _shadow(seen: view.View, domain: view.DomainView, wall_s: float) -> dict[str, Any]:
-    """Return what a second strategy would have done in a cache domain until a time."""
+    """Return the shadow strategy's layout and moves in a cache domain until a time."""
     shadow = seen.now.status.shadow if seen.now else None
     assert shadow is not None and domain.shadow is not None
     names, layout = domain.inventory.names, domain.shadow.layout

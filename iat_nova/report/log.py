@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's messages and decisions as lines of a log."""
+"""The agent's messages and decisions as log lines."""
 
 from __future__ import annotations
 

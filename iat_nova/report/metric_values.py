@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How metrics are read from what was observed: samples, each with its labels' values.
+"""Readers of metrics: each yields samples with values for its labels.
 
 The number of series is bounded: at most `TENANTS_MAX` tenants a cache domain (the switch and
-performance-critical tenants first), at most `REASONS_MAX` reasons, both cut to a length. A value
-that is not known has no sample.
+performance-critical tenants first), at most `REASONS_MAX` reasons, both cut to a length. An unknown
+value has no sample.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Sample = tuple[tuple[str, ...], float]  # the labels' values, the value
 
 
 def agent_info(seen: Observed) -> Iterator[Sample]:
-    """Yield the agent's version, its strategies and the mode it was started with."""
+    """Yield the agent's version, its strategies and the mode set at its start."""
     status = seen.status
     if status is not None:
         told = any(one.code == Code.OBSERVE_CONFIGURED for one in status.reasons)
@@ -49,7 +49,7 @@ def agent_info(seen: Observed) -> Iterator[Sample]:
 def placement(
     value: Callable[[Placement], float | None],
 ) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a value of what Placement is offered; nothing while that is not known."""
+    """Read a value of the offer to Placement; no sample while not known."""
 
     def read(seen: Observed) -> Iterator[Sample]:
         known = seen.status.placement if seen.status is not None else None
@@ -61,7 +61,7 @@ def placement(
 
 
 def status(value: Callable[[Status], float]) -> Callable[[Observed], Iterator[Sample]]:
-    """Read one value without labels; nothing before the agent's first status."""
+    """Read one value without labels; no sample before the agent's first status."""
 
     def read(seen: Observed) -> Iterator[Sample]:
         if seen.status is not None:
@@ -76,23 +76,23 @@ def enforcing(status: Status) -> bool:
 
 
 def paused(status: Status) -> bool:
-    """Tell whether an operator holds the present masks."""
+    """Tell whether an operator has paused decisions."""
     return status.paused_until_s is not None
 
 
 def degraded(status: Status) -> int:
-    """Count what is wrong at present and does not stop the agent."""
+    """Count the present problems that do not stop the agent."""
     return len(status.problems)
 
 
 def looked(seen: Observed) -> Iterator[Sample]:
-    """Yield when the host was last looked at; nothing before that."""
+    """Yield the time of the last reading of the host; no sample before the first."""
     if seen.looked_s is not None:
         yield (), seen.looked_s
 
 
 def reasons(seen: Observed) -> Iterator[Sample]:
-    """Yield why the agent only observes, is paused or degraded, the same text once."""
+    """Yield why the agent only observes, is paused or degraded; equal texts once."""
     status = seen.status
     if status is None:
         return
@@ -112,7 +112,7 @@ def reasons(seen: Observed) -> Iterator[Sample]:
 
 
 def codes(seen: Observed) -> Iterator[Sample]:
-    """Yield 1 for each code of a reason that holds now, 0 for the others."""
+    """Yield 1 for each code of a present reason, 0 for all other codes."""
     status = seen.status
     if status is None:
         return
@@ -163,7 +163,7 @@ def totals(value: Callable[[Totals], float]) -> Callable[[Observed], Iterator[Sa
 
 
 def states(seen: Observed) -> Iterator[Sample]:
-    """Yield 1 for the state each cache domain is in, 0 for the others."""
+    """Yield 1 for the present state of each cache domain, 0 for all other states."""
     for number, iteration in sorted(seen.latest.items()):
         phase = iteration.decision.phase
         declared = seen.status.phases if seen.status else ()
@@ -172,7 +172,7 @@ def states(seen: Observed) -> Iterator[Sample]:
 
 
 def transitions(seen: Observed) -> Iterator[Sample]:
-    """Yield how often each numbered transition was taken."""
+    """Yield the count of each numbered transition."""
     for number, totals in sorted(seen.totals.items()):
         declared = seen.status.rules if seen.status else ()
         for rule in sorted({*declared, *totals.transitions}):
@@ -181,27 +181,27 @@ def transitions(seen: Observed) -> Iterator[Sample]:
 
 
 def steps(seen: Observed) -> Iterator[Sample]:
-    """Yield how often each action was taken."""
+    """Yield the count of each action."""
     for number, totals in sorted(seen.totals.items()):
         for action in Action:
             yield (str(number), action.value), totals.steps.get(action, 0)
 
 
 def phases(seen: Observed) -> Iterator[Sample]:
-    """Yield the seconds each phase of the latest iteration took."""
+    """Yield the duration of each phase of the latest iteration, in seconds."""
     for number, iteration in sorted(seen.latest.items()):
         for phase, spent_us in iteration.timings_us.items():
             yield (str(number), phase), spent_us / 1e6
 
 
 def events(seen: Observed) -> Iterator[Sample]:
-    """Yield how often something was reported, by severity."""
+    """Yield the number of events by severity."""
     for severity in ("info", "warning", "error"):
         yield (severity,), seen.events.get(severity, 0)
 
 
 def closed_connections(seen: Observed) -> Iterator[Sample]:
-    """Yield how many connections were closed before their answer was sent, by reason."""
+    """Yield the number of connections closed before their answer was sent, by reason."""
     for why in Closed:
         yield (why.value,), seen.closed.get(why, 0)
 
@@ -209,7 +209,7 @@ def closed_connections(seen: Observed) -> Iterator[Sample]:
 def pmd(
     value: Callable[[PmdThread], float | None],
 ) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a value of each PMD thread of the virtual switch that is known."""
+    """Read a value of each known PMD thread of the virtual switch."""
 
     def read(seen: Observed) -> Iterator[Sample]:
         for thread in seen.switch.pmd_threads if seen.switch is not None else ():
@@ -223,7 +223,7 @@ def pmd(
 def switch(
     value: Callable[[VirtualSwitch], float | None],
 ) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a value of the virtual switch; nothing while there is none."""
+    """Read a value of the virtual switch; no sample without a switch."""
 
     def read(seen: Observed) -> Iterator[Sample]:
         found = value(seen.switch) if seen.switch is not None else None
@@ -234,7 +234,7 @@ def switch(
 
 
 def tenants(seen: Observed) -> Iterator[Sample]:
-    """Yield how many tenants there are, by priority."""
+    """Yield the number of tenants by priority."""
     for number, inventory in sorted(seen.inventories.items()):
         for priority in Priority:
             of_it = [tenant for tenant in inventory.tenants if tenant.priority is priority]
@@ -242,9 +242,9 @@ def tenants(seen: Observed) -> Iterator[Sample]:
 
 
 def below_ways(seen: Observed) -> Iterator[Sample]:
-    """Yield how many tenants have fewer ways than their least, by priority.
+    """Yield the number of tenants with fewer ways than their minimum, by priority.
 
-    The ways are those read back, else those decided; who has none is below.
+    The ways read back count, else the decided ways. A tenant without ways is below its minimum.
     """
     for number in sorted(seen.inventories.keys() & seen.latest.keys()):
         tenants, iteration = seen.inventories[number].tenants, seen.latest[number]
@@ -260,7 +260,7 @@ def _ways_now(iteration: Iteration, tenant: Tenant) -> int:
 
 
 def omitted(seen: Observed) -> Iterator[Sample]:
-    """Yield how many tenants have no series of their own."""
+    """Yield the number of tenants without series of their own."""
     for number, inventory in sorted(seen.inventories.items()):
         yield (str(number),), max(0, len(inventory.tenants) - TENANTS_MAX)
 
@@ -268,8 +268,8 @@ def omitted(seen: Observed) -> Iterator[Sample]:
 def shown(seen: Observed) -> Iterator[tuple[int, Tenant, tuple[str, ...]]]:
     """Yield the tenants that have series, by cache domain, with their labels.
 
-    A guest that was restarted keeps its series: its UUID is the label, not its run. Should a
-    picture hold two runs of it for a moment, the first stands for both.
+    A restarted guest keeps its series: the label is its UUID, not its run. If an inventory briefly
+    holds two runs of a guest, the first run stands for both.
     """
     order = tuple(Priority)
     for number, inventory in sorted(seen.inventories.items()):
@@ -284,7 +284,7 @@ def shown(seen: Observed) -> Iterator[tuple[int, Tenant, tuple[str, ...]]]:
 
 
 def tenant_info(seen: Observed) -> Iterator[Sample]:
-    """Yield what a tenant is; always 1."""
+    """Yield a tenant's properties as labels; the value is always 1."""
     for _, tenant, labels in shown(seen):
         more = (tenant.kind, tenant.priority, tenant.class_name, tenant.flavor or "")
         texts = (escape.cut(escape.plain(str(text)), NAME_MAX) for text in more)
@@ -292,14 +292,14 @@ def tenant_info(seen: Observed) -> Iterator[Sample]:
 
 
 def shadow_moved(seen: Observed) -> Iterator[Sample]:
-    """Yield how many masks the shadow strategy would have moved; nothing where none decides."""
+    """Yield how many masks the shadow strategy would have moved; no sample without a shadow."""
     shadow = seen.status.shadow if seen.status is not None else None
     for number, domain in sorted(shadow.domains.items()) if shadow is not None else ():
         yield (str(number),), domain.moved
 
 
 def shadow_ways(seen: Observed) -> Iterator[Sample]:
-    """Yield how many ways the shadow strategy would give a tenant."""
+    """Yield the number of ways the shadow strategy would give a tenant."""
     shadow = seen.status.shadow if seen.status is not None else None
     known = shadow.domains if shadow is not None else {}
     for number, tenant, labels in shown(seen):
@@ -309,7 +309,7 @@ def shadow_ways(seen: Observed) -> Iterator[Sample]:
 
 
 def held(seen: Observed) -> Iterator[Sample]:
-    """Yield at how many ways a person holds a tenant."""
+    """Yield the number of ways at which an operator holds a tenant; 0 without a hold."""
     for _, tenant, labels in shown(seen):
         yield labels, tenant.ways.min if tenant.ways.held else 0
 
@@ -330,7 +330,7 @@ def tenant(
 
 
 def rate(value: Callable[[Rates], float | None]) -> Callable[[Observed], Iterator[Sample]]:
-    """Read one of a tenant's rates; nothing where it could not be read."""
+    """Read a rate of each tenant; no sample for unreadable counters."""
 
     def of(iteration: Iteration, tenant: str) -> float | None:
         rates = iteration.sample.tenants.get(tenant)
@@ -340,7 +340,7 @@ def rate(value: Callable[[Rates], float | None]) -> Callable[[Observed], Iterato
 
 
 def mask(iteration: Iteration, tenant: str) -> WayMask | None:
-    """Return a tenant's mask as decided."""
+    """Return the decided mask of a tenant."""
     return iteration.decision.layout.mask_of(tenant)
 
 
@@ -351,7 +351,7 @@ def ways(iteration: Iteration, tenant: str) -> int | None:
 
 
 def bandwidth(iteration: Iteration, tenant: str) -> int:
-    """Return what of its memory bandwidth a tenant is left, in percent, as decided."""
+    """Return the memory bandwidth that a tenant may use, in percent, as decided."""
     return iteration.decision.layout.bandwidth_of(tenant)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every metric: its name, meaning, labels and how it is read, as ``metrics.yaml`` lists them.
+"""Every metric: its name, meaning, labels and reader, as listed in ``metrics.yaml``.
 
-What is served and what the documentation lists is the same.
+The server and the documentation use the same list of metrics.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Metric:
 
 _DOMAIN = ("domain",)
 _TENANT = ("domain", "tenant", "name")
-# Of what an attribute is read: the labels, and the reading of a function of it.
+# By attribute: the usual labels, and the reader of a function of the attribute.
 _ATTRIBUTES: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "status": ((), values.status),
     "placement": ((), values.placement),
@@ -46,7 +46,7 @@ _ATTRIBUTES: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "totals": (_DOMAIN, values.totals),
     "rate": (_TENANT, values.rate),
 }
-# The same where it is a function of `metric_values` that is named.
+# The same for names of functions in `metric_values`.
 _FUNCTIONS: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "host": ((), values.status),
     "iteration": (_DOMAIN, values.latest),
@@ -56,7 +56,7 @@ _FUNCTIONS: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
 
 
 def _metric(name: str, help: str, labels: Iterable[str] = (), **source: str) -> Metric:
-    """Return a metric as the table has it."""
+    """Return a metric of the table."""
     ((of, what),) = source.items()
     if of in _ATTRIBUTES:
         usual, reading = _ATTRIBUTES[of]

@@ -34,12 +34,12 @@ QUIET_S = 60.0  # without a closed connection, after which the next one is logge
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
-# It warns of each request that waits for a thread.
+# waitress warns of each request that waits for a thread.
 logging.getLogger("waitress.queue").setLevel(logging.ERROR)
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
-    """One connection, for one request: the deadline of the connection is that of the request."""
+    """One connection, for one request: the deadline of the connection limits the request."""
 
     def service(self) -> None:
         """Answer, and announce the end of the connection."""
@@ -113,7 +113,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]  # waitress has no types
         self._logged_until_s = now + QUIET_S
 
     def turn(self, wait_s: float = 1.0) -> None:
-        """Accept, read, send and close what is due; wait at most so long for the first of it."""
+        """Accept, read, send and close due connections; wait at most `wait_s` for the first."""
         wasyncore.loop(timeout=wait_s, use_poll=True, map=self._map, count=1)
 
     def run(self) -> None:
@@ -122,7 +122,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]  # waitress has no types
             self.turn()
 
     def end(self, thread: threading.Thread) -> None:
-        """End `run`, which `thread` runs, and close all connections."""
+        """End `run` in its thread, and close all connections."""
         self._ends.set()
         self.pull_trigger()
         thread.join()
@@ -133,7 +133,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]  # waitress has no types
 def listen(address: str, port: int) -> socket.socket:
     """Return a socket that listens. Raises `OSError`, `OverflowError`.
 
-    On ``::`` it listens for IPv4 as well.
+    The address ``::`` includes IPv4.
     """
     family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
     return socket.create_server(

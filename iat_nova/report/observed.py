@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What metrics are made of: the latest of everything, and a few totals.
+"""The data for metrics: the latest values, and a few totals.
 
-The loop's thread replaces one immutable value by the next; who reads has a whole picture and
-takes no lock. Work that depends on the number of tenants is left to the reader.
+The loop's thread replaces one immutable value by the next. A reader gets a complete value without a
+lock. Work that depends on the number of tenants is left to the reader.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Closed(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Totals:
-    """What one cache domain has done since the agent started."""
+    """Totals of one cache domain since the agent started."""
 
     iterations: int = 0
     loop_s: float = 0.0
@@ -55,10 +55,10 @@ class Totals:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Observed:
-    """One picture of the agent. Mappings go by cache domain, `events` by severity.
+    """One complete state of the agent. Mappings go by cache domain, `events` by severity.
 
-    `looked_s`: when the host was last looked at, in seconds since 1970.
-    `closed`: connections to the metrics' address that were closed before their answer was sent.
+    `looked_s`: the time of the last reading of the host, in seconds since 1970. `closed`:
+    connections to the metrics' address that were closed before their answer was sent.
     """
 
     status: Status | None = None
@@ -72,27 +72,27 @@ class Observed:
 
 
 class Observer:
-    """Keeps the latest picture in `now`. Updated by the loop's thread alone, read by any."""
+    """Keeps the latest state in `now`. Only the loop's thread updates; any thread may read."""
 
     def __init__(self) -> None:
         self.now = Observed()
 
     def status(self, status: Status) -> None:
-        """Note what the agent says of itself."""
+        """Store the agent's status."""
         self.now = dataclasses.replace(self.now, status=status)
 
     def looked(self, wall_s: float) -> None:
-        """Note when the host was looked at, for any finding."""
+        """Store the time of a reading of the host, also without a change."""
         self.now = dataclasses.replace(self.now, looked_s=wall_s)
 
     def inventory(
         self, inventories: Mapping[int, DomainInventory], switch: VirtualSwitch | None = None
     ) -> None:
-        """Note who shares each cache domain, and the virtual switch."""
+        """Store the tenants of each cache domain, and the virtual switch."""
         self.now = dataclasses.replace(self.now, inventories=inventories, switch=switch)
 
     def iteration(self, iteration: Iteration) -> None:
-        """Note one domain's iteration."""
+        """Store one domain's iteration."""
         now, domain = self.now, iteration.domain
         self.now = dataclasses.replace(
             now,
@@ -101,7 +101,7 @@ class Observer:
         )
 
     def event(self, severity: str) -> None:
-        """Count something that was reported."""
+        """Count an event."""
         events = self.now.events
         self.now = dataclasses.replace(
             self.now, events={**events, severity: events.get(severity, 0) + 1}

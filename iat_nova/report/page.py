@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all HTML pages share: one style, and names that tenants choose made harmless."""
+"""Common parts of all HTML pages: one style, and harmless names of tenants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLE = "style.css.j2"
 
 
 def environment(package: str, template: str) -> jinja2.Environment:
-    """Return what renders a template that lies in a package, and may include the style."""
+    """Return the renderer of a package's template, which may include the style."""
     places = {template: package, _STYLE: "iat_nova.report"}
     sources = {
         name: (importlib.resources.files(place) / name).read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def environment(package: str, template: str) -> jinja2.Environment:
 
 
 def _harmless(value: object) -> object:
-    """Show control characters of a name as escapes; what is already HTML stays."""
+    """Show control characters of a name as escapes; HTML stays unchanged."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return escape.plain(value)
     return value

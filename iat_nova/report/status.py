@@ -96,7 +96,7 @@ def record(view: View) -> dict[str, Any]:
 
 
 def _problems(view: View) -> tuple[Reason, ...]:
-    """Return what is wrong; what keeps the history from being written is not in it."""
+    """Return present problems. If the history cannot be written, only the heartbeat says so."""
     said = view.now.status.problems if view.now else ()
     if not view.running or not view.agent.text:
         return said
@@ -113,13 +113,13 @@ def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, str]]:
 
 
 def pause_words(view: View, wall_s: float) -> str:
-    """Tell whether, how long and why the masks are held."""
+    """Return end and reason of a pause, or ``no``."""
     paused = pause(view)
     return "no" if paused is None else words.until(paused, "resume", wall_s)
 
 
 def hold_words(view: View, hold: Hold, wall_s: float) -> str:
-    """Tell at how many ways a person holds a tenant, and whether it is so."""
+    """Return the sentence of an operator's hold, marked if the hold is not in force."""
     told = words.held(hold, wall_s)
     return told if in_force(view, hold) else f"not in force: {told}"
 
@@ -175,7 +175,7 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
 
 
 def _shadow(view: View, domain: DomainView, wall_s: float, width: int, colour: bool) -> list[str]:
-    """Tell what the shadow strategy would have done in a cache domain."""
+    """Return the shadow strategy's moves and layout in a cache domain, in lines."""
     shadow = view.now.status.shadow if view.now else None
     seen = domain.shadow
     if shadow is None or seen is None:
@@ -194,7 +194,7 @@ def _shadow(view: View, domain: DomainView, wall_s: float, width: int, colour: b
 
 
 def _shadow_record(view: View, domain: DomainView) -> dict[str, Any] | None:
-    """Return the same as plain values."""
+    """Return the shadow strategy's moves and layout as plain values."""
     shadow = view.now.status.shadow if view.now else None
     if shadow is None or domain.shadow is None:
         return None
@@ -253,5 +253,5 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
 
 
 def _field(name: str, text: str) -> str:
-    """Return a named value; further lines are indented to where the first begins."""
+    """Return a named value; further lines are indented to the first line's value."""
     return f"{name:<{_INDENT}}" + text.replace("\n", "\n" + " " * _INDENT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom a person means: a guest by UUID, name or libvirt's name; the switch, the pool, the host."""
+"""Find the tenant named by a text: a guest's UUID, name or libvirt name; switch, pool, host."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _SHOWN_APART = re.compile(r"(.+) \(([0-9a-f]{8})\)")  # as `DomainInventory.name
 
 
 class Ambiguous(LookupError):
-    """Several are meant; the text lists them."""
+    """The text matches several tenants; the message lists them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Subject:
-    """One of those who share the cache, or a guest that floats with others (the pool).
+    """A tenant, or a guest that floats with the pool.
 
-    `key` is a guest's UUID, else a tenant's id. `tenants`: what it is in each cache domain, the
-    pool where it floats; empty where none is known.
+    `key` is a guest's UUID, else a tenant's id. `tenants`: the matching tenant of each cache
+    domain, the pool for a floating guest; empty where none is known.
     """
 
     key: str
@@ -34,27 +34,27 @@ class Subject:
 
     @property
     def floats(self) -> bool:
-        """Whether it has no ways of its own, but the pool's."""
+        """Whether the guest has no ways of its own, but the pool's."""
         return self.guest is not None and all(
             tenant.kind is TenantKind.POOL for _, tenant in self.tenants
         )
 
     @property
     def title(self) -> str:
-        """Its name, and what else distinguishes it."""
+        """The name with its distinguishing ids."""
         if self.guest is None:
             return escape.plain(self.name)
         return escape.plain(f"{self.name} ({self.guest.name}, {self.key})")
 
     def is_it(self, subject: str) -> bool:
-        """Tell whether a decision's subject is this one, in whichever run."""
+        """Tell whether a decision's subject is this tenant, in any run."""
         if self.floats:
             return any(subject == tenant.id for _, tenant in self.tenants)
         return subject.partition("/")[0] == self.key
 
 
 def find(inventory: Inventory, text: str) -> Subject | None:
-    """Return whom a text means in a picture of the host; None: nobody. Raises `Ambiguous`."""
+    """Return the subject that a text names in an inventory, or None. Raises `Ambiguous`."""
     found = {one.key: one for one in everybody(inventory) if _means(text, one)}
     exact = [one for one in found.values() if text.lower() == one.key]
     if len(found) > 1 and not exact:
@@ -64,7 +64,7 @@ def find(inventory: Inventory, text: str) -> Subject | None:
 
 
 def everybody(inventory: Inventory) -> Iterator[Subject]:
-    """Yield all guests, then the tenants that are none."""
+    """Yield all guests, then the tenants that are not guests."""
     here = [
         (seen, tenant) for _, seen in sorted(inventory.domains.items()) for tenant in seen.tenants
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moments and durations as people read them."""
+"""Times and durations in readable form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def utc(wall_s: float) -> str:
 
 
 def local_time(wall_s: float, form: str) -> str:
-    """Return a time of the wall clock in a form of `time.strftime`, also where there is no date."""
+    """Return a wall-clock time in a format of `time.strftime`; a text for impossible dates."""
     if not 0 <= wall_s <= LAST_S:
         return "a time before 1970" if wall_s < 0 else "a time after 9999"
     return time.strftime(form, time.localtime(wall_s))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the live screen is wanted, and what each key makes of that: nothing of the terminal."""
+"""The state of the live screen, and the effect of each key; independent of the terminal."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 
 SORTS = ("name", "misses", "references", "ipc")
-STEP = 10  # lines or tenants that a page key goes
+STEP = 10  # lines or tenants per page key
 
 
 class Mode(enum.Enum):
-    """What the keys are about."""
+    """The mode that gives keys their meaning."""
 
-    LIST = "list"  # the tenants
-    PAGE = "page"  # a text over the screen: the help, why a guest has its ways
+    LIST = "list"  # the list of tenants
+    PAGE = "page"  # a text over the screen: help, explanations
     FILTER = "filter"  # a name is typed
-    CONFIRM = "confirm"  # y holds the masks, or resumes
+    CONFIRM = "confirm"  # y pauses, or resumes
 
 
 class Act(enum.Enum):
-    """What has to be done besides drawing again."""
+    """An action to perform besides drawing again."""
 
     NONE = enum.auto()
     QUIT = enum.auto()
     NEXT_DOMAIN = enum.auto()
-    EARLIER = enum.auto()  # the decision before the moment that is shown
+    EARLIER = enum.auto()  # the decision before the shown time
     LATER = enum.auto()
     MINUTE_EARLIER = enum.auto()
     MINUTE_LATER = enum.auto()
     NOW = enum.auto()
     HELP = enum.auto()
-    GUEST = enum.auto()  # why the chosen tenant has its ways
-    DECISION = enum.auto()  # why the last decision that is shown was taken
-    PAUSE = enum.auto()  # hold the masks, or resume
+    GUEST = enum.auto()  # explain the chosen tenant's ways
+    DECISION = enum.auto()  # explain the last shown decision
+    PAUSE = enum.auto()  # pause, or resume
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Screen:
-    """How the screen is wanted.
+    """The state of the screen.
 
-    `chosen`: the tenant (id) that the cursor is on, None at first. `pattern`: what a shown
-    tenant's name contains. `offset`: the first line of a page. `past_s`: the moment that is
-    shown, on the wall clock; None: now. `note`: one line at the bottom, until the next key.
+    `chosen`: id of the tenant under the cursor, None at first. `pattern`: text that names of shown
+    tenants contain. `offset`: the first line of a page. `past_s`: the shown time, on the wall
+    clock; None: now. `note`: one line at the bottom, until the next key.
     """
 
     width: int
@@ -80,10 +80,10 @@ HELP = (
 
 
 def press(screen: Screen, key: str, tenants: Sequence[str]) -> Pressed:
-    """Return the screen after a key, and what has to be done.
+    """Return the screen after a key, and the action to perform.
 
-    `key` is a character or a name (``up``, ``page-up``, ``enter``, ``esc``, ``backspace`` ..);
-    `tenants` are the ids that are listed, in their order. Unknown keys do nothing.
+    `key` is a character or a name (``up``, ``page-up``, ``enter``, ``esc``, ``backspace`` ..).
+    `tenants` are the listed ids, in order. Unknown keys do nothing.
     """
     screen = dataclasses.replace(screen, note="")
     if key == "ctrl-d":
@@ -125,7 +125,7 @@ def _confirm(screen: Screen, key: str, tenants: Sequence[str]) -> Pressed:
 
 
 def _moved(screen: Screen, key: str, tenants: Sequence[str]) -> str | None:
-    """Return the tenant that the cursor is on after a key."""
+    """Return the tenant under the cursor after a key."""
     if not tenants:
         return None
     if screen.chosen not in tenants:  # no cursor yet, or its tenant has left

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions taken apart: a row for each thing that one did, as `iat-nova decisions` lists them."""
+"""Decisions as rows, one row per action, as listed by `iat-nova decisions`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ KINDS = (*(action.value for action in Action), PHASE, MOVE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Turn:
-    """One thing that a decision did. `subject`: a tenant's id, ``ddio``, ``layout``.
+    """One action of a decision. `subject`: a tenant's id, ``ddio``, ``layout``.
 
-    Counts are of ways, None where they are not known or not meant.
+    Counts are of ways, None where not known or not applicable.
     """
 
     row: int  # of the history
@@ -38,20 +38,20 @@ class Turn:
 
     @property
     def ways(self) -> str:
-        """The counts as ``2 -> 3``; one where it stayed; empty where none is known."""
+        """The counts as ``2 -> 3``; one number if unchanged; empty if not known."""
         counts = [str(one) for one in (self.ways_before, self.ways_after) if one is not None]
         return " -> ".join(counts if self.ways_before != self.ways_after else counts[:1])
 
 
 class Turns:
-    """Takes apart what a reader returns; who has left is looked up in the inventory of then."""
+    """Makes rows from a reader's iterations, with names from each iteration's own inventory."""
 
     def __init__(self, reader: HistoryReader) -> None:
         self._reader = reader
         self._known: dict[int, DomainInventory | None] = {}
 
     def of(self, recorded: Recorded) -> list[Turn]:
-        """Return what a decision did, in its order."""
+        """Return the rows of a decision, in order."""
         iteration = recorded.iteration
         inventory = self._inventory(iteration)
         return [] if inventory is None else list(_turns(recorded.row, iteration, inventory))
@@ -65,7 +65,7 @@ class Turns:
 
 
 def concerns(subject: Subject, turn: Turn) -> bool:
-    """Tell whether something was done to this one."""
+    """Tell whether an action concerns this subject."""
     return subject.is_it(turn.subject)
 
 

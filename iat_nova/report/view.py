@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look at a host: what `tenants`, `status` and `top` show, gathered from the history."""
+"""The present state of a host for `tenants`, `status` and `top`, gathered from the history."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ NOBODY = AgentNow(State.STOPPED)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DomainView:
-    """A cache domain: its tenants, its newest iteration, its last decision that did something."""
+    """A cache domain: its tenants, its newest iteration, and its last decision with an action."""
 
     inventory: DomainInventory
     latest: Recorded | None
     decision: Recorded | None
-    shadow: ShadowDomain | None = None  # what a second strategy would have done
+    shadow: ShadowDomain | None = None  # the shadow strategy's layout
 
     @property
     def layout(self) -> Layout | None:
-        """Where the ways lie; None before the first iteration."""
+        """The decided layout; None before the first iteration."""
         return self.latest.iteration.decision.layout if self.latest else None
 
     def mask_of(self, tenant: str) -> WayMask | None:
-        """Return a tenant's mask: the machine's where it was read back, else the decided one."""
+        """Return a tenant's mask as read back from the machine, else as decided."""
         if self.latest is None:
             return None
         effective = (self.latest.iteration.effective or {}).get(tenant)
         return effective or self.latest.iteration.decision.layout.mask_of(tenant)
 
     def decided_mask(self, tenant: str) -> WayMask | None:
-        """Return the mask that was decided for a tenant, not what the machine made of it."""
+        """Return the mask decided for a tenant, regardless of the mask read back."""
         return self.layout.mask_of(tenant) if self.layout else None
 
     def lent_to(self, tenant: str) -> int:
-        """Return how many of the ways decided for a tenant are promised to no one."""
+        """Return how many of a tenant's decided ways are guaranteed to no tenant."""
         if self.layout is None or self.layout.lent is None:
             return 0
         if tenant not in self.layout.lent.tenants:
@@ -68,7 +68,7 @@ class DomainView:
 
     @property
     def ddio(self) -> WayMask | None:
-        """DDIO's mask, as the machine has it where that was read back."""
+        """DDIO's mask as read back, else as decided; before the first iteration as found."""
         if self.latest is None:
             return self.inventory.domain.ddio_found
         effective = (self.latest.iteration.effective or {}).get(DDIO)
@@ -77,10 +77,10 @@ class DomainView:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """All that is known now. `pause`, `holds`: the files' words, which the agent may not have seen.
+    """All present facts. `pause`, `holds`: content of the files, which the agent may not have read.
 
-    `damage` says what the history holds and could not be read. `switch` is the virtual switch as it
-    was last looked at.
+    `damage`: message about unreadable records in the history. `switch`: the virtual switch at the
+    last reading.
     """
 
     hostname: str
@@ -100,7 +100,7 @@ class View:
 
     @property
     def recorded(self) -> bool:
-        """Whether what is shown is that agent's: not of an earlier one, on a disk that is full."""
+        """Whether the shown status is the running agent's, not an earlier one's on a full disk."""
         return self.running and self.now is not None and self.now.status.pid == self.agent.pid
 
 
@@ -111,7 +111,7 @@ def gather(
     agent: AgentNow = NOBODY,
     holds: tuple[Hold, ...] = (),
 ) -> View:
-    """Look at the newest of everything. Raises what the reader raises."""
+    """Read the newest records. Raises the reader's errors."""
     inventory = reader.latest_inventory()
     known: Mapping[int, DomainInventory] = inventory.domains if inventory else {}
     domains = []
@@ -136,7 +136,7 @@ def gather(
 
 
 def then(reader: HistoryReader, seen: View, wall_s: float) -> View:
-    """Return what was seen at a moment, as far as the history has it."""
+    """Return the view at an earlier time, as far as the history has it."""
     domains = []
     for domain in seen.domains:
         number = domain.inventory.domain.id
@@ -149,9 +149,9 @@ def then(reader: HistoryReader, seen: View, wall_s: float) -> View:
 
 
 def shadow_rates(shadow: Shadow, domain: ShadowDomain, wall_s: float) -> tuple[float, float] | None:
-    """Return how many masks a day the shadow strategy and the one in force moved.
+    """Return the masks per day moved by the shadow strategy and by the strategy in force.
 
-    None in the first minute: what both did at their start does not repeat.
+    None in the first minute: moves at the start of both do not repeat.
     """
     passed_s = wall_s - shadow.since_s
     if passed_s < 60:
@@ -161,7 +161,7 @@ def shadow_rates(shadow: Shadow, domain: ShadowDomain, wall_s: float) -> tuple[f
 
 
 def agent_words(view: View) -> str:
-    """Tell what is known of an agent whose present is not in the history."""
+    """Describe an agent whose present state is not in the history."""
     agent, age = view.agent, ""
     if agent.age_s is not None:
         age = times.duration(agent.age_s)
@@ -182,7 +182,7 @@ def agent_words(view: View) -> str:
 
 
 def _ended(view: View) -> str:
-    """Tell how the last agent ended."""
+    """Describe the end of the last agent."""
     agent = view.agent
     if agent.state is State.FAILED:
         return f"it ended with an error: {agent.text}"
@@ -196,7 +196,7 @@ def _ended(view: View) -> str:
 
 
 def pause(view: View) -> Pause | None:
-    """Return the pause, by the file or else by what the agent said last; None: there is none."""
+    """Return the pause of the file, or else of the agent's last status, or None."""
     if view.pause is not None or view.now is None or not view.running:
         return view.pause
     said = view.now.status
@@ -212,7 +212,7 @@ def in_force(view: View, hold: Hold) -> bool:
 
 
 def mode(view: View) -> str:
-    """Return ``enforce``, ``observe``, ``paused``, or what an agent is that does not iterate."""
+    """Return ``enforce``, ``observe``, ``paused``, or the state of an agent without iterations."""
     if view.now is None or not view.running:
         return view.agent.state.value if view.agent.alive else "not running"
     return "paused" if pause(view) is not None else view.now.status.mode

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Way maps: who may fill which LLC ways, drawn.
+"""Way maps: the tenants of each LLC way, drawn.
 
     0 [vswitch    ][pc1            ][be1        ][......][be2~~~ddio] 10
 
-Way 0 is on the left. Each box is one set of tenants, ``.`` an idle way, ``~`` a way into which
-DDIO writes (next to a name: shared with DDIO), ``x`` a reserved way.
-Ways that are promised to no one and lent to the host's class are a box of their own: ``host lent``.
+Way 0 is on the left. Each box is one set of tenants, ``.`` an idle way, ``x`` a reserved way. ``~``
+is a way into which DDIO writes (beside a name: shared with DDIO). Ways guaranteed to no tenant and
+lent to the host's class are a separate box: ``host lent``.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from iat_nova.report import escape
 LEAST_CELL, MOST_CELL = 3, 8
 _SWATCHES = (153, 223, 157, 225, 229, 152, 216, 189, 194, 181)  # of the 256 terminal colours
 _DDIO_SWATCH = 209
-_SHARED_SWATCH, _SHARED_CRITICAL_SWATCH = 252, 110  # several tenants': no one's colour
+_SHARED_SWATCH, _SHARED_CRITICAL_SWATCH = 252, 110  # shared ways have a colour of their own
 _RESET = "\x1b[0m"
 _MARK = re.compile(r"~+(ddio)?")
 
 
 class Kind(enum.Enum):
-    """What a run of ways is used for."""
+    """The use of a run of ways."""
 
     TENANTS = "tenants"
-    DDIO = "ddio"  # DDIO's alone
+    DDIO = "ddio"  # of DDIO alone
     IDLE = "idle"
-    LENT = "lent"  # to the host's class: promised to no one
+    LENT = "lent"  # to the host's class: guaranteed to no tenant
     RESERVED = "reserved"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Segment:
-    """A run of neighbouring ways that belong to the same tenants. `ddio`: which DDIO shares."""
+    """A run of neighbouring ways with the same tenants. `ddio`: the ways shared with DDIO."""
 
     kind: Kind
     lowest: int
@@ -67,14 +67,14 @@ def segments(layout: Layout, inventory: DomainInventory) -> tuple[Segment, ...]:
 
 
 def label(segment: Segment, inventory: DomainInventory) -> str:
-    """Return the names in a segment, harmless for a terminal; empty where nobody is."""
+    """Return the names in a segment, harmless for a terminal; empty without tenants."""
     names = inventory.names
     whose = "+".join(escape.plain(names.get(tenant, tenant)) for tenant in segment.tenants)
     return f"{whose} lent" if segment.kind is Kind.LENT else whose
 
 
 def only_critical(segment: Segment, inventory: DomainInventory) -> bool:
-    """Say whether no best-effort tenant may fill a segment."""
+    """Tell whether no best-effort tenant may fill a segment."""
     priorities = {tenant.id: tenant.priority for tenant in inventory.tenants}
     return all(priorities.get(one) is not Priority.BE for one in segment.tenants)
 
@@ -82,7 +82,7 @@ def only_critical(segment: Segment, inventory: DomainInventory) -> bool:
 def text(
     layout: Layout, inventory: DomainInventory, *, width: int = 80, colour: bool = False
 ) -> str:
-    """Draw the map in one line of at most `width` columns where each way can have three."""
+    """Draw the map in one line of at most `width` columns, if each way can have three columns."""
     ways = inventory.domain.ways
     margins = len(f"0  {ways - 1}") + 1
     cell = max(LEAST_CELL, min(MOST_CELL, (width - margins) // ways))
@@ -94,7 +94,7 @@ def text(
 
 
 def swatch(number: int) -> int:
-    """Return the terminal colour of a tenant by its place in the inventory."""
+    """Return the terminal colour of a tenant by its position in the inventory."""
     return _SWATCHES[number % len(_SWATCHES)]
 
 
@@ -109,10 +109,10 @@ def _kind(bit: int, owners: tuple[str, ...], layout: Layout, inventory: DomainIn
 
 
 def _box(segment: Segment, name: str, cell: int) -> str:
-    """Draw one segment in `cell` columns a way, brackets included.
+    """Draw one segment with `cell` columns per way, brackets included.
 
-    The name keeps out of the ways shared with DDIO where there are others, so that each way is seen
-    to be shared or not.
+    If the segment has ways that DDIO does not share, the name stays within these ways. Each way is
+    then visibly shared or not.
     """
     filling = {Kind.RESERVED: "x", Kind.IDLE: "."}.get(segment.kind, " ")
     columns = [
@@ -123,7 +123,7 @@ def _box(segment: Segment, name: str, cell: int) -> str:
     private = inner.find("~") if segment.ddio else len(inner)
     if private:
         name = escape.cut(name, private)
-    else:  # all ways are shared: a mark at the least, and not where a way begins that is not
+    else:  # all ways are shared: keep a mark, and not one that begins with a way
         name = escape.cut(name, min(max(3, len(inner) - len("~ddio")), len(inner) - 1))
         if (escape.width(name) + 1) % cell == 0:
             name = escape.cut(name, escape.width(name) - 1)

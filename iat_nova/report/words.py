@@ -38,7 +38,7 @@ QUANTITY_NAMES: Mapping[Quantity, str] = {
     Quantity.DDIO_HITS: "DDIO hits",
     Quantity.DDIO_MISSES: "DDIO misses",
 }
-_APART = re.compile(r" \([0-9a-f]{8}\)$")  # what `DomainInventory.names` adds
+_APART = re.compile(r" \([0-9a-f]{8}\)$")  # the suffix added by `DomainInventory.names`
 
 
 def line(iteration: Iteration, inventory: DomainInventory) -> str:
@@ -49,7 +49,7 @@ def line(iteration: Iteration, inventory: DomainInventory) -> str:
 
 
 def deeds(iteration: Iteration, inventory: DomainInventory) -> str:
-    """Return what a decision did, in one line: phase, steps, moved tenants, bandwidth limits."""
+    """Return a decision's actions in one line: phase, steps, moved tenants, bandwidth limits."""
     decision = iteration.decision
     parts = [state_change(decision)]
     names = Names(inventory, iteration.former)
@@ -61,12 +61,12 @@ def deeds(iteration: Iteration, inventory: DomainInventory) -> str:
 
 
 def phase(name: str) -> str:
-    """Return a strategy's word for a phase as a title, harmless: ``I/O demand`` as I/O Demand."""
+    """Return a strategy's phase name as a harmless title: ``I/O demand`` becomes I/O Demand."""
     return " ".join(word[:1].upper() + word[1:] for word in escape.plain(name).split(" "))
 
 
 def state_change(decision: Decision, arrow: str = "->") -> str:
-    """Return ``Low Keep -> I/O Demand (1)`` or the phase that stayed."""
+    """Return ``Low Keep -> I/O Demand (1)``, or the unchanged phase."""
     after = phase(decision.phase)
     if decision.phase == decision.phase_before and decision.rule is None:
         return after
@@ -85,13 +85,13 @@ def step_words(step: Step, names: Names) -> str:
 
 
 class Names:
-    """From tenant ids to their names, harmless for a terminal. `former`: of those who left."""
+    """Maps tenant ids to names, harmless for a terminal. `former`: names of tenants that left."""
 
     def __init__(self, inventory: DomainInventory, former: Mapping[str, str] | None = None) -> None:
         self._names = {**(former or {}), **inventory.names}
 
     def __call__(self, subject: str) -> str:
-        """Return a tenant's name; the subject itself for DDIO, the layout and the unknown."""
+        """Return a tenant's name; the subject itself for DDIO, the layout and unknown ids."""
         return escape.plain(self.of(subject))
 
     def within(self, message: Message) -> str:
@@ -99,15 +99,15 @@ class Names:
         return escape.plain(self.sentence(message))
 
     def of(self, subject: str) -> str:
-        """Return the name as its owner chose it: for programs."""
+        """Return the unescaped name, for programs."""
         return self._names.get(subject, subject)
 
     def sentence(self, message: Message) -> str:
-        """Return the sentence of a message with names as their owners chose them: for programs."""
+        """Return the sentence of a message with names as their owners chose them, for programs."""
         return sentences.text(message, self.of)
 
     def cut(self, subject: str, columns: int) -> str:
-        """Return the name in at most that many columns; what distinguishes guests stays."""
+        """Return the name in at most that many columns, with its distinguishing suffix."""
         name = self(subject)
         tail = _APART.search(name)
         end = tail[0] if tail else ""
@@ -115,7 +115,7 @@ class Names:
 
 
 def observing(status: Status) -> str | None:
-    """Return why the agent only observes; None while it does not."""
+    """Return why the agent only observes, or None."""
     return "; ".join(texts(status.reasons)) or None
 
 
@@ -127,7 +127,7 @@ def texts(reasons: Iterable[Reason]) -> tuple[str, ...]:
 def held(hold: Hold, wall_s: float | None = None) -> str:
     """Return tenant, ways, end, author and reason of a hold.
 
-    Of a file that cannot be read return the reason alone.
+    For an unreadable file return only the reason.
     """
     if not hold.ways:
         return hold.reason
@@ -135,9 +135,9 @@ def held(hold: Hold, wall_s: float | None = None) -> str:
 
 
 def until(one: Hold | Pause, command: str, wall_s: float | None = None) -> str:
-    """Return ``until ... by eve: why``; `command` ends what has no end.
+    """Return ``until ... by eve: why``; without an end, `command` is named as the end.
 
-    How long it lasts from `wall_s` on, where that is given.
+    With `wall_s`, the text includes the remaining time.
     """
     if math.isinf(one.until_s):
         text = f"until `iat-nova {command}`"
@@ -161,7 +161,7 @@ def explain(
     width: int = 80,
     colour: bool = False,
 ) -> str:
-    """Return the page that says why: inputs, thresholds, transition, steps, way maps."""
+    """Return the page of reasons: inputs, thresholds, transition, steps, way maps."""
     decision = iteration.decision
     names = Names(inventory, iteration.former)
     written = "written" if iteration.effective is not None else "only observed, nothing written"
@@ -185,7 +185,7 @@ def explain(
 def as_data(
     iteration: Iteration, inventory: DomainInventory, settings: Settings | None
 ) -> dict[str, Any]:
-    """Return the same as plain data, for machines."""
+    """Return the content of the page as plain data, for programs."""
     from iat_nova.store import records  # noqa: PLC0415 - cattrs is slow to load; only needed here
 
     decision = iteration.decision
@@ -228,7 +228,7 @@ def _state_block(decision: Decision, names: Names) -> list[str]:
 def _changes_block(
     decision: Decision, iteration: Iteration, names: Names, parameters: Parameters | None
 ) -> list[str]:
-    if not decision.changes:  # what was done has another cause, which its steps say
+    if not decision.changes:  # actions without changes have another cause, given by their steps
         return ["Changes: none"] if decision.stable else []
     since = ""
     if decision.since_s is not None:
@@ -265,7 +265,7 @@ def _steps_block(decision: Decision, names: Names) -> list[str]:
 def _map_block(
     iteration: Iteration, inventory: DomainInventory, width: int, colour: bool
 ) -> list[str]:
-    """Draw the ways before (if they differ) and after; what moved, what the machine made of it."""
+    """Draw the ways before (if different) and after; list moves and coerced masks."""
     decision = iteration.decision
     lines = ["Ways"]
     before = iteration.layout_before
@@ -292,7 +292,7 @@ def _map_block(
 
 
 def _lent(layout: Layout, names: Names) -> Iterator[str]:
-    """Tell which ways are promised to no one and lent to the host's class."""
+    """Yield the ways that are guaranteed to no tenant and lent to the host's class."""
     if layout.lent is None:
         return
     (host,) = layout.lent.tenants
@@ -305,7 +305,7 @@ def _lent(layout: Layout, names: Names) -> Iterator[str]:
 def limits(
     iteration: Iteration, inventory: DomainInventory, names: Callable[[str], str]
 ) -> list[str]:
-    """Tell which limits of memory bandwidth a decision changed, one sentence each."""
+    """Return the changed limits of memory bandwidth, one sentence each."""
     changed = iteration.decision.layout.limits_since(iteration.layout_before)
     return [
         f"{names(tenant)}: memory bandwidth {left(was, inventory)} -> {left(now, inventory)}"
@@ -314,7 +314,7 @@ def limits(
 
 
 def left(percent: int, inventory: DomainInventory) -> str:
-    """Return what a tenant is left of its memory bandwidth: ``40 %``, or ``40 % (19 GB/s)``."""
+    """Return the memory bandwidth that a limit leaves: ``40 %``, or ``40 % (19 GB/s)``."""
     control = inventory.domain.bandwidth
     gbps = control.gbps(percent) if control is not None and percent < UNLIMITED else None
     return f"{percent} %" if gbps is None else f"{percent} % ({gbps:g} GB/s)"
@@ -323,7 +323,7 @@ def left(percent: int, inventory: DomainInventory) -> str:
 def limited(
     layout: Layout, inventory: DomainInventory, names: Callable[[str], str]
 ) -> Iterator[str]:
-    """Tell whose memory bandwidth is limited, one sentence each."""
+    """Yield the tenants with a limit of memory bandwidth, one sentence each."""
     for group in layout.groups:
         for tenant in group.tenants:
             if group.bandwidth != UNLIMITED:
@@ -340,7 +340,7 @@ def _ways_of(subject: str, layout: Layout | None) -> str:
 
 
 def coerced(iteration: Iteration, inventory: DomainInventory) -> list[str]:
-    """Tell of which masks the machine made something else, one sentence each."""
+    """Return the masks that the machine changed, one sentence each."""
     names = Names(inventory, iteration.former)
     return [
         f"{names(subject)}: asked for {decided}, the machine has {mask}"
@@ -349,7 +349,7 @@ def coerced(iteration: Iteration, inventory: DomainInventory) -> list[str]:
 
 
 def _inputs_block(iteration: Iteration, inventory: DomainInventory) -> list[str]:
-    """List the rates beside the masks with which they were measured: those before the decision."""
+    """List the rates with the masks during the measurement, i.e. before the decision."""
     sample, before = iteration.sample, iteration.layout_before
     layout = before or iteration.decision.layout
     rows: list[tuple[str, ...]] = [
@@ -385,12 +385,12 @@ def _inputs_block(iteration: Iteration, inventory: DomainInventory) -> list[str]
 
 
 def ddio_place(mask: WayMask) -> str:
-    """Return where devices write: ``2 ways 0x600``."""
+    """Return the ways to which devices write: ``2 ways 0x600``."""
     return f"{figures.ways(mask.count)} {mask}" if mask else "in any way"
 
 
 def inbound(sample: Sample) -> str:
-    """Return what devices wrote, in figures: DDIO's hits and misses where both are counted."""
+    """Return the rates of inbound writes: DDIO hits and misses where both are counted."""
     hits, misses = sample.ddio_hits_per_s, sample.ddio_misses_per_s
     if hits is not None and misses is not None:
         return f"hits {figures.rate(hits)}, misses {figures.rate(misses)}"
@@ -400,7 +400,7 @@ def inbound(sample: Sample) -> str:
 
 
 def pmd_threads(switch: VirtualSwitch | None, cpus: Iterable[int]) -> list[str]:
-    """Return what the PMD threads on these CPUs did, a text each: ``CPU 2: 83 % busy, ...``."""
+    """Return the activity of PMD threads on these CPUs, a text each: ``CPU 2 83% busy, ...``."""
     among = frozenset(cpus)
     return [
         _pmd_thread(one)
@@ -420,12 +420,12 @@ def _pmd_thread(one: PmdThread) -> str:
 
 
 def _thresholds_block(strategy: str, parameters: Parameters, width: int) -> list[str]:
-    """Return the numbers by which the strategy decides; of one that does not say, all there are."""
+    """Return lines with the strategy's thresholds; general thresholds if it lists none."""
     from iat_nova.strategies import registry  # noqa: PLC0415 - it finds plug-ins: only here
 
     try:
         said = registry.thresholds(strategy, parameters)
-    except registry.StrategyError:  # it is not installed any more
+    except registry.StrategyError:  # no longer installed
         said = None
     if said is None:
         texts = [
@@ -441,7 +441,7 @@ def _thresholds_block(strategy: str, parameters: Parameters, width: int) -> list
 
 
 def columns(rows: Sequence[tuple[str, ...]], alignment: str) -> list[str]:
-    """Align rows in columns, two blanks apart and two in front."""
+    """Align rows in columns, with two blanks between columns and two in front."""
     widths = [max(escape.width(row[number]) for row in rows) for number in range(len(alignment))]
     return [
         (
