@@ -19,15 +19,15 @@ from iat_nova.report.advice import Advice, Assumed, Estimate, Estimator
 
 MIB = 1 << 20
 _OVS_TIMEOUT_S = 2.0
-# A mempool handler that hands out the buffer freed last, as an argument of DPDK's.
+# A mempool handler that returns the buffer freed last, as an argument of DPDK.
 _STACK = "ovs-vsctl set Open_vSwitch . other_config:dpdk-extra=--mbuf-pool-ops-name=stack"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """Something that would help, and what it would change. `how`: what an operator does.
+    """A change that would help, with its effect. `how`: the operator's action.
 
-    `partial`: not everything fits even then.
+    `partial`: not everything fits even after the change.
     """
 
     what: str
@@ -39,13 +39,13 @@ class Choice:
 
 
 class Advise(Page):
-    """Show whether packet buffers fit in DDIO's ways, and what would make them fit.
+    """Show whether packet buffers fit in DDIO's ways, and changes that make them fit.
 
-    From what the agent found on this host: the rings of Open vSwitch's ports, the devices of
-    guests, and how much of the cache devices may write to. What a guest has inside is not seen
-    from outside: say it with --guest-ring and --guest-queues. With iat-nova[sim], each choice is
-    tried on the emulated server, every card at 80 % of its line rate as far as its queues take it:
-    30 Gb/s each.
+    The advice uses the agent's facts of this host: the rings of Open vSwitch's ports, the devices
+    of guests, and the part of the cache into which devices may write. Rings inside a guest are not
+    visible from outside: give them with --guest-ring and --guest-queues. With iat-nova[sim], each
+    choice is tried on the emulated server, every card at 80 % of its line rate as far as its queues
+    take it: 30 Gb/s each.
     """
 
     _epilog = """
@@ -77,7 +77,7 @@ examples:
         return parser
 
     def page(self, parsed_args: argparse.Namespace) -> str:
-        """Word the advice."""
+        """Return the advice as text."""
         parts = []
         for found in self._advice(parsed_args):
             parts.append(_page(found, *self._choices(found, parsed_args)))
@@ -136,7 +136,7 @@ examples:
         return found
 
     def _pools(self, parsed_args: argparse.Namespace) -> tuple[Mempool, ...]:
-        """Ask ovs-vswitchd for its mempools; none where it has none or does not answer."""
+        """Return ovs-vswitchd's mempools; empty without mempools or without an answer."""
         settings = self.settings(parsed_args)
         try:
             control = settings.vswitchd_control or ovs.vswitchd_control(settings.ovs_rundir)
@@ -149,7 +149,7 @@ examples:
     def _choices(
         self, found: Advice, parsed_args: argparse.Namespace
     ) -> tuple[Estimate | None, list[Choice]]:
-        """Return what is now, and what would help where things do not fit."""
+        """Return the estimate of the present state, and helpful changes if buffers do not fit."""
         if not found.rings:
             return None, []
         tried = _Emulated(found) if not parsed_args.no_estimate else None
@@ -169,7 +169,7 @@ class _Emulated:
         self._estimate: Estimator | None = None
 
     def why_not(self) -> str | None:
-        """Return why nothing can be tried, None when it can."""
+        """Return the reason why nothing can be tried, or None."""
         if any(one.mtu > 1986 for one in self._found.rings):
             return "no estimates: the emulated server knows no packets beyond 2,048 B"
         registered = plugins.find(plugins.ESTIMATORS, "emulated")
@@ -180,11 +180,11 @@ class _Emulated:
         return None
 
     def now(self) -> Estimate | None:
-        """Return what devices under load do as the host is."""
+        """Return the effect of devices under load with the present settings."""
         return self.with_(None, self._found.ddio_ways, True)
 
     def with_(self, ring: int | None, ddio_ways: int, pool_in_turn: bool) -> Estimate | None:
-        """Return what they would do with other rings, ways or mempools."""
+        """Return the effect with other rings, ways or mempools."""
         if self._estimate is None:
             return None
         found = self._found
@@ -193,16 +193,16 @@ class _Emulated:
 
 
 def _untried(ring: int | None, ddio_ways: int, pool_in_turn: bool) -> None:
-    """Stand in for `_Emulated.with_`."""
+    """Replace `_Emulated.with_` where estimates are off or not possible."""
 
 
 def _helpful(
     found: Advice, tried: Callable[[int | None, int, bool], Estimate | None]
 ) -> Iterator[Choice]:
-    """Yield what would make everything fit, the least intrusive first.
+    """Yield changes that help everything fit, the least intrusive first.
 
-    DDIO ways are offered as far as the policy lets them grow, and the smallest rings where nothing
-    else makes everything fit, even if that is not enough.
+    DDIO ways are offered as far as the policy lets them grow. If no other change makes everything
+    fit, the smallest rings are offered, even if they are not enough.
     """
     walked = (found.pool_bytes or 0) > found.footprint_bytes
     ways = found.ddio_ways
@@ -304,7 +304,7 @@ def _page(found: Advice, now: Estimate | None, choices: list[Choice]) -> str:
 
 
 def emulated(now: Estimate) -> Iterator[str]:
-    """Yield what was found for the host as it is, and under which load."""
+    """Yield the estimate of the present state, and the load in the emulation."""
     yield f"Emulated, {now.offered_gbps:.1f} Gb/s received together: {_worded(now)}."
     if now.queues_left_out:
         yield (

@@ -33,7 +33,7 @@ from iat_nova.strategies.registry import StrategyError
 
 LOG = logging.getLogger("iat_nova")
 
-# Those beyond 2 as sysexits.h has them: `systemctl status` shows their names.
+# Exit statuses beyond 2 are from sysexits.h: `systemctl status` shows their names.
 EXIT_OK, EXIT_FAILURE = 0, 1
 EXIT_CONFIGURATION, EXIT_TAKEN, EXIT_NOT_RESTORED = os.EX_CONFIG, os.EX_TEMPFAIL, os.EX_OSERR
 
@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _status(error: Exception) -> int:
-    """Return the exit status that says how a start failed, or an end."""
+    """Return the exit status for the error that ended the start or the run."""
     if isinstance(error, (ConfigError, PolicyError, StrategyError)):
         return EXIT_CONFIGURATION
     if isinstance(error, (AlreadyRunning, HostTaken)):
@@ -141,18 +141,21 @@ def _run(
         LOG.info("configuration: %s", ", ".join(settings.read_files) or "no file: all defaults")
         LOG.debug("%s", settings)
         heartbeat.starting("waiting for libvirt and Open vSwitch")
-        # Who has adopted masks has something to restore, which takes the way through the loop.
+        # With adopted masks the end must restore the host, by way of the loop.
         with endings.at_once() if left is None else contextlib.nullcontext():
             source.start()
         with contextlib.closing(source):
-            # Programs and tables are here to stay. Looked at in every full collection they would
-            # hold the loop up for tens of milliseconds every few minutes.
+            # Programs and tables stay for good. Each full collection would scan them and delay the
+            # loop by tens of milliseconds every few minutes.
             gc.freeze()
             agent.run(machine.ends_s)
 
 
 def _note_state_dir(settings: Settings) -> None:
-    """Have a restore find the snapshot without the configuration; the unit does so otherwise."""
+    """Record the state directory, so that a restore finds the snapshot without the configuration.
+
+    The unit records the directory for agents that do not run as root.
+    """
     if os.geteuid() != 0 or settings.hardware != "auto":
         return
     try:
@@ -162,14 +165,14 @@ def _note_state_dir(settings: Settings) -> None:
 
 
 def _leave(heartbeat: Heartbeat) -> None:
-    """End the process where it stands, in whichever thread: nothing has to be restored."""
+    """End the process at once, from any thread: nothing has to be restored."""
     heartbeat.stopped()
     logging.shutdown()
     os._exit(EXIT_OK)
 
 
 def _metrics(settings: Settings, observer: Observer) -> contextlib.AbstractContextManager[object]:
-    """Serve the metrics where the settings ask for them."""
+    """Serve the metrics if the settings have a port."""
     if not settings.metrics_port:
         return contextlib.nullcontext()
     return exporter.serving(settings.metrics_address, settings.metrics_port, observer)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of arguments that several commands have."""
+"""Types of arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 
 
 def take_times(parser: argparse.ArgumentParser) -> None:
-    """Have a parser take what looks like an option, -10m, for a time, as it takes -10."""
+    """Make a parser accept -10m as a time, as it accepts -10 as a number, and not as an option."""
     parser._negative_number_matcher = AGO
 
 
@@ -30,14 +30,14 @@ def take_without(parser: argparse.ArgumentParser, families: Sequence[str]) -> No
 
 
 def whole(text: str) -> int:
-    """Return a whole number, 0 or more. Raises what argparse shows."""
+    """Return a whole number, 0 or more. Raises `argparse.ArgumentTypeError`."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"invalid number {text!r}: expected 0 or more")
     return int(text)
 
 
 def natural(text: str) -> int:
-    """Return a positive whole number. Raises what argparse shows."""
+    """Return a positive whole number. Raises `argparse.ArgumentTypeError`."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(
             f"invalid number {text!r}: expected a positive whole number"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands share: where the state is, how errors and stale data leave the program."""
+"""Common parts of all commands: the state directory, errors, exit statuses, stale data."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ EXITS = {
 }
 """The exit status by what is known of the agent."""
 
-MACHINE_FORMATS = ("json", "yaml")  # they escape by themselves: values stay as they are
+MACHINE_FORMATS = ("json", "yaml")  # these formats escape by themselves: values stay unescaped
 
 KNOWN_ERRORS = (HistoryError, RecordError, conf.ConfigError, OSError, yaml.YAMLError)
 
 
 class Failure(Exception):
-    """What a person must know, and the exit status."""
+    """An error message for the operator, with the exit status."""
 
     def __init__(self, text: str, status: int = EXIT_FAILURE) -> None:
         super().__init__(text)
@@ -59,7 +59,7 @@ class Failure(Exception):
 
 
 def add_state_options(parser: argparse.ArgumentParser, **defaults: Any) -> None:
-    """Add the options that tell where the agent's state is."""
+    """Add the options for the location of the agent's state."""
     group = parser.add_argument_group("where the agent keeps its state")
     group.add_argument(
         "--state-dir",
@@ -72,7 +72,7 @@ def add_state_options(parser: argparse.ArgumentParser, **defaults: Any) -> None:
 
 
 class Command(command.Command):  # type: ignore[misc]
-    """A command of ours: no plug-in hooks (they cost start-up time), known errors as `Failure`."""
+    """A command of iat-nova: no plug-in hooks (slow at start), known errors become `Failure`."""
 
     _status = EXIT_OK
     _as_owner = False
@@ -88,7 +88,7 @@ class Command(command.Command):  # type: ignore[misc]
         return self._epilog or ""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options all commands have."""
+        """Add the options that all commands have."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         add_state_options(parser, default=argparse.SUPPRESS)
@@ -114,29 +114,29 @@ class Command(command.Command):  # type: ignore[misc]
         raise NotImplementedError
 
     def settings(self, parsed_args: argparse.Namespace) -> conf.Settings:
-        """Read the configuration that is named, or else the files that the agent reads by default.
+        """Read the named configuration, or else the files that the agent reads by default.
 
-        The only way to a command's settings: the state directory that is named replaces the
-        configured one. Raises `conf.ConfigError`.
+        All commands get their settings here: a named state directory replaces the configured
+        directory. Raises `conf.ConfigError`.
         """
         files = self.named_files(parsed_args) or config_files.by_default()
         return conf.load(files, state_dir=self.named_state_dir(parsed_args))
 
     def named_files(self, parsed_args: argparse.Namespace) -> list[str]:
-        """Return the configuration files that are named."""
+        """Return the configuration files named by options."""
         files: list[str] | None = getattr(parsed_args, "config_file", None)
         return files or self.app_args.config_file or []
 
     def named_state_dir(self, parsed_args: argparse.Namespace) -> str | None:
-        """Return the state directory that is named, before or behind the command."""
+        """Return the state directory named by an option, before or after the command."""
         named: str | None = getattr(parsed_args, "state_dir", None)
         return named or self.app_args.state_dir
 
     def state_dir(self, parsed_args: argparse.Namespace) -> pathlib.Path:
-        """Return the agent's state directory; one that is named needs no configuration.
+        """Return the agent's state directory; a named directory needs no configuration.
 
-        The configuration is read once for it: the folder's owner, whom root may become then, may
-        not be able to read that.
+        The configuration is read only once for the directory. Root may become the folder's owner
+        afterwards, and the owner may lack the right to read the configuration.
         """
         if self._folder is None:
             named = self.named_state_dir(parsed_args)
@@ -154,9 +154,9 @@ class Command(command.Command):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def history(self, parsed_args: argparse.Namespace) -> Iterator[HistoryReader]:
-        """Open the agent's history for reading; tell at the end what could not be read.
+        """Open the agent's history for reading; report unreadable records at the end.
 
-        Root acts as the folder's owner meanwhile: SQLite writes files of its own beside it.
+        Meanwhile root acts as the folder's owner: SQLite writes more files there.
         """
         path = self.state_dir(parsed_args) / "history.sqlite"
         with as_owner(path), HistoryReader(path) as reader:
@@ -167,7 +167,7 @@ class Command(command.Command):  # type: ignore[misc]
                     self.note(escape.plain(reader.damage))
 
     def view(self, parsed_args: argparse.Namespace) -> View:
-        """Look at the newest of everything; note in the exit status when that is not now."""
+        """Read the newest records; set the exit status if they are not the present."""
         folder = self.state_dir(parsed_args)
         now_s = time.time()
         pause, agent = PauseFile(folder).current(now_s), look(folder / LOCK)
@@ -183,7 +183,7 @@ class Command(command.Command):  # type: ignore[misc]
         return view
 
     def warn_if_stale(self, view: View) -> None:
-        """Tell on standard error that what is shown is not the present."""
+        """Report on standard error that the output is not the present state."""
         if not view.running:
             age = f", {times.duration(view.now.age_s)} old" if view.now else ""
             told = escape.plain(agent_words(view))
@@ -201,12 +201,12 @@ class Command(command.Command):  # type: ignore[misc]
 
 
 class Lister(Command, lister.Lister):  # type: ignore[misc]
-    """A command that prints a list; names are escaped except where the format does it."""
+    """A command that prints a list; names are escaped unless the format escapes by itself."""
 
     def _generate_columns_and_selector(
         self, parsed_args: argparse.Namespace, column_names: Any
     ) -> Any:
-        """Return the columns asked for; a column that does not exist is a mistake of the caller.
+        """Return the requested columns; a column that does not exist is a usage error.
 
         A method of cliff (cliff/display.py), whose ValueError has no type of its own.
         """
@@ -222,7 +222,7 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
         return super().produce_output(parsed_args, column_names, data)
 
     def cell(self, parsed_args: argparse.Namespace, value: object) -> object:
-        """Return a value as the chosen format shows it."""
+        """Return a value in the form of the chosen format."""
         if parsed_args.formatter in MACHINE_FORMATS:
             return value
         if isinstance(value, list):
@@ -233,10 +233,10 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
 
 
 class _Text(SingleFormatter):  # type: ignore[misc]
-    """The format for people: the command itself words it."""
+    """The text format: the command itself makes the text."""
 
     def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
-        """Have no options."""
+        """Add no options."""
 
     def emit_one(self, column_names: Any, data: Any, stdout: Any, parsed_args: Any) -> None:
         """Write the page, which is the only column."""
@@ -244,18 +244,18 @@ class _Text(SingleFormatter):  # type: ignore[misc]
 
 
 def add_text_format(loaded: Any, namespace: str, formatter: type) -> ExtensionManager[Any]:
-    """Add a format for people, named ``text``, to those that cliff found."""
+    """Add the format ``text`` to cliff's formats."""
     place = EntryPoint("text", f"{formatter.__module__}:{formatter.__name__}", namespace)
     text = Extension("text", place, formatter, formatter())
     return ExtensionManager.make_test_instance([*loaded, text], namespace=namespace)
 
 
 class Page(Command, show.ShowOne):  # type: ignore[misc]
-    """A command that prints a page for people, a record for machines."""
+    """A command that prints a page of text, or a record for programs."""
 
     @property
     def formatter_default(self) -> str:
-        """The page."""
+        """The text format."""
         return "text"
 
     def _load_formatter_plugins(self) -> ExtensionManager[Any]:
@@ -275,17 +275,17 @@ class Page(Command, show.ShowOne):  # type: ignore[misc]
         raise NotImplementedError
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        """Return the same as data."""
+        """Return the content of the page as data."""
         raise NotImplementedError
 
 
 def _in_a_line(value: object) -> object:
-    """Return what formats without structure show of a value: the JSON of what has some."""
+    """Return a value for formats without structure: JSON for dicts and lists."""
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
 def _worded(error: Exception) -> str:
-    """Word an operating system's error with its file."""
+    """Return the text of an error; for an operating system's error with its file."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return sentences.text(as_message(error))

@@ -21,13 +21,13 @@ from iat_nova.store.reader import HistoryReader
 
 COLUMNS = ("time", "domain", "iteration", "what", "reason")
 FIELDS = ("wall_s", "kind", "subject", "name", "ways_before", "ways_after", "written")
-SCANNED = 256  # decisions at a time
+SCANNED = 256  # decisions read at a time
 POLL_S = 0.5
 STREAMS = ("table", "json", "csv", "value")
 
 
 class Decisions(Lister):
-    """List what was decided, a line a step, the latest last.
+    """List the decisions, one line per step, the latest last.
 
     Masks that moved while their counts stayed are listed for a GUEST or with --kind move.
     """
@@ -73,7 +73,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return a row a step."""
+        """Return one row per step."""
         columns = self._columns(parsed_args)
         if parsed_args.formatter == "table" and self.app.stdout.isatty():
             parsed_args.fit_width = True  # a reason may be longer than a line
@@ -89,7 +89,7 @@ examples:
         return columns, [self._cells(parsed_args, turn, columns) for turn in found]
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the list; what follows has been printed as it came."""
+        """Print the list; with --follow the rows are printed already."""
         if not parsed_args.follow:
             super().produce_output(parsed_args, column_names, data)
         return self._status
@@ -101,7 +101,7 @@ examples:
     def _wanted(
         self, parsed_args: argparse.Namespace, reader: HistoryReader
     ) -> Callable[[Turn], bool]:
-        """Return what decides whether a turn is asked for."""
+        """Return the filter for the requested turns."""
         subject: Subject | None = None
         name = parsed_args.guest or parsed_args.named
         if name is not None:
@@ -119,7 +119,7 @@ examples:
         reader: HistoryReader,
         wanted: Callable[[Turn], bool],
     ) -> list[Turn]:
-        """Return the last turns of the period that are asked for, oldest first."""
+        """Return the last requested turns of the period, oldest first."""
         now_s = time.time()
         begin_s = moment(parsed_args.since, now_s) if parsed_args.since else -math.inf
         end_s = moment(parsed_args.until, now_s) if parsed_args.until else math.inf
@@ -144,7 +144,7 @@ examples:
         wanted: Callable[[Turn], bool],
         row: int,
     ) -> None:
-        """Print turns as they come, until Ctrl-C."""
+        """Print new turns until Ctrl-C."""
         chosen = tuple(parsed_args.columns) or columns
         if unknown := set(chosen) - set(columns):
             raise Failure(f"no such column: {', '.join(sorted(unknown))}", EXIT_USAGE)
@@ -178,7 +178,7 @@ def _after(
 ) -> tuple[list[Turn], int]:
     """Return the turns after a row of the history, and the newest row."""
     newest = _newest(reader)
-    if newest < row:  # the history was begun anew
+    if newest < row:  # the history was begun again
         row = 0
     turns = Turns(reader)
     found = [
@@ -194,7 +194,7 @@ def _after(
 
 
 def _values(turn: Turn) -> dict[str, object]:
-    """Return a turn under the names of columns."""
+    """Return a turn's values by column."""
     return {
         "time": times.moment(turn.wall_s),
         "wall_s": turn.wall_s,
@@ -214,7 +214,7 @@ def _values(turn: Turn) -> dict[str, object]:
 def _writer(
     stdout: Any, formatter: str, columns: tuple[str, ...]
 ) -> Callable[[dict[str, object]], None]:
-    """Return what writes one turn, in a format that needs not know the others."""
+    """Return a function that writes one turn by itself, in a streaming format."""
     if formatter == "json":
         return lambda values: stdout.write(
             f"{json.dumps({column: values[column] for column in columns})}\n"

@@ -22,18 +22,19 @@ from iat_nova.store.records import Iteration, RecordError, Settings
 
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"#(\d+)")
-_LATEST = 50  # decisions among which one is sought that did more than change the state
+_LATEST = 50  # decisions searched for the last change of ways
 
 
 class Explain(Page):
-    """Explain a decision, or why a guest has the ways it has.
+    """Explain a decision, or why a guest has its present ways.
 
-    Without argument the last decision that gave, took or moved ways. With TIME the decision in
-    force at that moment: the last such one, not after it. A mere change of state is shown where
-    none is. It shows what was measured, the thresholds, the transition, what moved and why.
+    Without argument: the last decision that gave, took or moved ways. With TIME: the last such
+    decision at or before this moment. Without such a decision a mere change of state is shown. The
+    page shows the measurements, the thresholds, the transition, the moves and their reasons.
 
-    With GUEST: its class and the rule that chose it, what it may have and has, who gave and took
-    its ways and when, why it has no more, and what would help.
+    With GUEST: its class and the rule that chose the class, its bounds and ways, and recent changes
+    of its ways with the other tenants involved. The page also shows why the guest has no more ways,
+    and possible improvements.
     """
 
     _as_owner = True
@@ -74,7 +75,7 @@ examples:
         return parser
 
     def page(self, parsed_args: argparse.Namespace) -> str:
-        """Word the decision."""
+        """Return the explanation as text."""
         width = min(shutil.get_terminal_size().columns, 120) if self.colour else 80
         if (told := self._account(parsed_args)) is not None:
             return account.page(told, time.time(), width=width, colour=self.colour)
@@ -89,7 +90,7 @@ examples:
         return text
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        """Return the decision as data."""
+        """Return the explanation as data."""
         if (told := self._account(parsed_args)) is not None:
             return account.record(told)
         found = self._find(parsed_args)
@@ -100,7 +101,7 @@ examples:
         return data
 
     def _account(self, parsed_args: argparse.Namespace) -> Account | None:
-        """Return what is known of a guest, if that is asked for."""
+        """Return the explanation of a guest, if a guest is named."""
         what = parsed_args.time
         if what is None or _NUMBER.fullmatch(what) or is_time(what):
             return None
@@ -113,7 +114,7 @@ examples:
             return account.give(reader, seen, subject, picture)
 
     def _find(self, parsed_args: argparse.Namespace) -> _Found:
-        """Return the iteration that is asked for, with its tenants and settings."""
+        """Return the requested iteration, with its tenants and settings."""
         when, domain = parsed_args.time, parsed_args.domain
         numbered = _NUMBER.fullmatch(when) if when else None
         moment_s = moment(when, time.time()) if when and not numbered else math.inf
@@ -139,7 +140,7 @@ examples:
             return _Found(iteration, inventory_then, settings, thinned, difference, same)
 
     def _verify(self, reader: HistoryReader, recorded: Recorded) -> tuple[str | None, str]:
-        """Decide once more; return what differs, None when nothing does, and words for the latter.
+        """Replay the decision; return the differences or None, and the text for no difference.
 
         Reasons that an earlier version recorded as sentences are not compared.
         """
@@ -170,18 +171,18 @@ examples:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Found:
-    """What was asked for; what is not there any more of the time around it; what a replay says."""
+    """The requested iteration, with notes on thinned-out iterations and on the replay."""
 
     iteration: Iteration
     inventory: DomainInventory
     settings: Settings | None
     thinned: str | None
     difference: str | None
-    same: str  # in words, where a replay differs in nothing
+    same: str  # text for a replay without difference
 
 
 def _thinned(reader: HistoryReader, recorded: Recorded) -> str | None:
-    """Tell which iterations followed that are not kept any more; None where none is missing."""
+    """Describe later iterations that are no longer stored; None where none is missing."""
     count = reader.thinned_after(recorded)
     following = reader.next(recorded) if count else None
     if following is None:
@@ -194,7 +195,7 @@ def _thinned(reader: HistoryReader, recorded: Recorded) -> str | None:
 
 
 def is_time(text: str) -> bool:
-    """Tell whether a text is a time as `moment` reads it."""
+    """Tell whether `moment` accepts a text as a time."""
     try:
         moment(text, time.time())
     except Failure:
@@ -203,7 +204,7 @@ def is_time(text: str) -> bool:
 
 
 def moment(text: str, now_s: float) -> float:
-    """Return the wall-clock seconds that a person means. Raises `Failure`."""
+    """Return the wall-clock seconds of a time. Raises `Failure`."""
     ago = arguments.AGO.fullmatch(text)
     if ago:
         return now_s - float(ago[1]) * _SECONDS[ago[2]]
@@ -219,13 +220,13 @@ def moment(text: str, now_s: float) -> float:
 
 
 def _last_time_of_day(text: str, now_s: float) -> float:
-    """Return the last moment, today or yesterday, at which the clock showed this."""
+    """Return the last moment, today or yesterday, at which the clock showed this time."""
     shown = datetime.time.fromisoformat(text.zfill(5) if text.count(":") == 1 else text.zfill(8))
     today = datetime.datetime.fromtimestamp(now_s)
     there = datetime.datetime.combine(today, shown)
     if there > today:
         there = datetime.datetime.combine(today - datetime.timedelta(days=1), shown)
-    # A minute without seconds means all of it.
+    # A time without seconds means the whole minute.
     whole_minute = 59.999 if text.count(":") == 1 else 0.0
     return min(there.timestamp() + whole_minute, now_s)
 
@@ -233,9 +234,9 @@ def _last_time_of_day(text: str, now_s: float) -> float:
 def _in_force(
     reader: HistoryReader, moment_s: float, domain: int | None, exact: bool
 ) -> Recorded | None:
-    """Return the last decision that gave, took or moved ways, at a moment.
+    """Return the last decision up to a moment that gave, took or moved ways.
 
-    Without one among the last that did anything the last of these, else the last iteration.
+    If the last decisions include none, return the last decision, else the last iteration.
     """
     decisions = [] if exact else reader.decisions(_LATEST, domain, end_s=moment_s)
     about_ways = (one for one in decisions if one.iteration.about_ways)
@@ -243,7 +244,7 @@ def _in_force(
 
 
 def _nothing(reader: HistoryReader, when: str | None, domain: int | None) -> str:
-    """Word that there is nothing, and what there is."""
+    """Return the message that no such iteration is recorded, with the recorded period."""
     span = reader.span()
     if span is None:
         return "no iteration has been recorded yet"

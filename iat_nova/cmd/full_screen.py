@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_ESCAPE_MS = 25  # after which Esc is no longer the begin of another key
+_ESCAPE_MS = 25  # an Esc without a further byte for this time is the Esc key
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 _KEYS = {
     curses.KEY_UP: "up", curses.KEY_DOWN: "down",
@@ -29,7 +29,7 @@ _KEYS = {
     "\x04": "ctrl-d",
 }  # fmt: skip
 # One key each. A terminal that ignores the application mode, such as a serial console or PuTTY,
-# sends others than its terminfo says, which curses hands on letter by letter.
+# sends other sequences than its terminfo entry; curses returns them letter by letter.
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])?|.", re.DOTALL)
 _TYPED = {key: name for key, name in _KEYS.items() if isinstance(key, str)} | {
     f"\x1b{form}{letter}": name
@@ -40,7 +40,7 @@ _TYPED |= {"\x1b[1~": "home", "\x1b[4~": "end", "\x1b[5~": "page-up", "\x1b[6~":
 
 
 def possible() -> bool:
-    """Return whether input and output are a terminal whose cursor can be moved."""
+    """Return whether input and output are a terminal with cursor movement."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     try:
@@ -51,12 +51,12 @@ def possible() -> bool:
 
 
 def named(typed: str) -> list[str]:
-    """Return the keys of a run of characters; an unknown sequence is one key without a meaning."""
+    """Return the keys of a run of characters; an unknown sequence is one key without meaning."""
     return [_TYPED.get(one, one) for one in _SEQUENCE.findall(typed)]
 
 
 class Ended(Exception):
-    """A signal ends the program: its number."""
+    """A signal ends the program; the value is its number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -64,7 +64,7 @@ class Ended(Exception):
 
 
 class FullScreen:
-    """A terminal that shows lines; `opened` makes one."""
+    """A terminal that shows lines; `opened` yields an instance."""
 
     def __init__(self, window: curses.window, signals: int) -> None:
         self._window = window
@@ -72,7 +72,7 @@ class FullScreen:
         self._pairs: dict[tuple[int, int], int] = {}
 
     def size(self) -> tuple[int, int]:
-        """Return columns and lines. A serial console says zero, which means 80 and 24."""
+        """Return columns and lines. A serial console reports zero, which means 80 and 24."""
         size = os.get_terminal_size(sys.stdout.fileno())
         width, height = size.columns or 80, size.lines or 24
         if self._window.getmaxyx() != (height, width):
@@ -80,13 +80,13 @@ class FullScreen:
         return width, height
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Show these lines, whose colours are SGR sequences of ECMA-48."""
+        """Show these lines, with colours as SGR sequences of ECMA-48."""
         self._window.erase()
         for row, line in enumerate(lines):
-            with contextlib.suppress(curses.error):  # behind the last column of the last line
+            with contextlib.suppress(curses.error):  # after the last column of the last line
                 self._window.move(row, 0)
                 self._add(line)
-        self._window.redrawwin()  # also over what another program wrote to the terminal
+        self._window.redrawwin()  # also covers output of another program
         self._window.refresh()
 
     def _add(self, line: str) -> None:
@@ -100,7 +100,7 @@ class FullScreen:
                 self._window.addstr(part, self._attributes(on))
 
     def _attributes(self, codes: Sequence[int]) -> int:
-        """Return what SGR codes are to curses: bold, dim, reverse, red, and 256 colours."""
+        """Return the curses attributes for SGR codes: bold, dim, reverse, red, and 256 colours."""
         found, rest = curses.A_NORMAL, list(codes)
         front = back = -1
         while rest:
@@ -132,8 +132,8 @@ class FullScreen:
     def keys(self, timeout_s: float) -> list[str]:
         """Wait for keys and return them: characters, and names such as ``up`` and ``enter``.
 
-        The end of input is ``ctrl-d``. Returns nothing after the time, and when the size changes.
-        Raises `Ended` for a signal.
+        The end of input is ``ctrl-d``. Returns an empty list after the timeout, and after a change
+        of the size. Raises `Ended` for a signal.
         """
         ready, _, _ = select.select([sys.stdin, self._signals], [], [], timeout_s)
         if self._signals in ready:
@@ -157,11 +157,11 @@ class FullScreen:
                 typed = ""
         pressed += named(typed)
         if ready and not pressed and select.select([sys.stdin], [], [], 0.0)[0]:
-            return ["ctrl-d"]  # still ready, and nothing to read
+            return ["ctrl-d"]  # still ready, but without data
         return pressed
 
     def _stop(self) -> None:
-        """Give the terminal to the shell until SIGCONT. In the middle of `draw` curses cannot."""
+        """Return the terminal to the shell until SIGCONT. Must not run during `draw`."""
         curses.endwin()
         ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTSTP)
@@ -170,9 +170,9 @@ class FullScreen:
 
 @contextlib.contextmanager
 def opened() -> Iterator[FullScreen]:
-    """Take the terminal, and restore it at the end, also after an error."""
+    """Open the full-screen terminal, and restore it at the end, also after an error."""
     if sys.stdout.encoding.lower() == "utf-8" and locale.getlocale()[1] is None:
-        # Python writes UTF-8 also in the locale C, where curses would leave other letters out.
+        # Python writes UTF-8 also in the locale C, in which curses would omit other letters.
         with contextlib.suppress(locale.Error):
             locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
     with _signals() as signals:
@@ -199,8 +199,8 @@ def opened() -> Iterator[FullScreen]:
 def _signals() -> Iterator[int]:
     """Yield a descriptor from which the numbers of signals can be read.
 
-    An exception raised by a signal can be lost, in a destructor for instance, and SIGTERM's own way
-    would leave the terminal as it is.
+    An exception raised by a signal handler can be lost, for instance in a destructor. The default
+    action of SIGTERM would not restore the terminal.
     """
     told, tell = os.pipe()
     os.set_blocking(tell, False)

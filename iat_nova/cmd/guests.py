@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guests as people name them on the command line."""
+"""Guests as named on the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iat_nova.store.records import Inventory
 
 
 def now(reader: HistoryReader, text: str) -> Subject:
-    """Return who is meant, of those who are here. Raises `Failure`."""
+    """Return the named subject among the present tenants. Raises `Failure`."""
     inventory = reader.latest_inventory()
     subject = _in(inventory, text) if inventory is not None else None
     if subject is None:
@@ -20,7 +20,7 @@ def now(reader: HistoryReader, text: str) -> Subject:
 
 
 def anywhere(reader: HistoryReader, text: str) -> tuple[Subject, Inventory]:
-    """Return who is meant, and the last picture of the host that has it. Raises `Failure`."""
+    """Return the named subject, and the last inventory that has it. Raises `Failure`."""
     latest = None
     for picture in reader.inventories():
         latest = latest or picture
@@ -37,7 +37,7 @@ def _in(picture: Inventory, text: str) -> Subject | None:
 
 
 def _nobody(text: str, picture: Inventory | None) -> str:
-    """Word that nobody is called so, and who is here."""
+    """Return the message that no tenant has this name, with the present names."""
     if picture is None:
         return "no guest has been recorded yet"
     names = ", ".join(dict.fromkeys(escape.plain(one.name) for one in everybody(picture)))

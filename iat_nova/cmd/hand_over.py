@@ -15,19 +15,20 @@ from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
 from iat_nova.conf import LOCK
 from iat_nova.store.heartbeat import look
 
-ANSWER_S = 10.0  # systemd's; it waits for this command while the service stops
+ANSWER_S = 10.0  # systemd waits for this command while the service stops
 MAIN = "iat_nova.cmd.main"
-LATER_S = 2.0  # what is not adopted by then is none, by any clock
+LATER_S = 2.0  # after this time nothing can be adopted, by any clock
 AGAIN_S = 10.0
 
 
 class HandOver(Command):
-    """Have the agent's next end leave the masks to an agent that is started then.
+    """Make the agent's next end leave the masks to an agent that starts afterwards.
 
-    That adopts them, and what was decided so far, within [iat] hand_over_s (60 s), if the hardware
-    is as it was left. If none does systemd restores the host: this command asks it to, and does
-    nothing where there is no systemd. The unit runs it before each of its stops, of which some are
-    part of a restart. By hand stop the agent within half of that time.
+    The next agent adopts the masks and past decisions within [iat] hand_over_s (60 s), if the
+    hardware is unchanged. If no agent adopts them, systemd restores the host: this command requests
+    the restore, and does nothing without systemd. The unit runs this command before each of its
+    stops, because a stop may be part of a restart. If you run this command by hand, stop the agent
+    within half of hand_over_s.
     """
 
     _epilog = """
@@ -37,7 +38,7 @@ examples:
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the option of the unit."""
+        """Add the option for the unit."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--if-restarting",
@@ -47,7 +48,7 @@ examples:
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Have systemd restore the host in time, then ask the agent."""
+        """Request a timely restore by systemd, then the hand-over by the agent."""
         settings = self.settings(parsed_args)
         unit = parsed_args.if_restarting
         if not settings.hand_over_s:
@@ -69,17 +70,17 @@ examples:
 
 
 def restarting(unit: str) -> bool:
-    """Whether systemd is restarting a unit. Raises `Failure` where it does not say."""
+    """Whether systemd is restarting a unit. Raises `Failure` if systemd does not answer."""
     said = _run("systemctl", "list-jobs", "--plain", "--no-legend", unit)
     jobs = (line.split() for line in said.splitlines())
     return any(job[1:3] == [unit, "restart"] for job in jobs)
 
 
 def restore_in(seconds: float, state_dir: Path, config_files: Sequence[str] = ()) -> None:
-    """Have systemd restore the host then, unless an agent runs. Raises `Failure`."""
+    """Make systemd restore the host after this time, unless an agent runs. Raises `Failure`."""
     program = sys.argv[0]
     command = [program] if os.access(program, os.X_OK) else [sys.executable, "-m", MAIN]
-    # It works in /; a name's last slash, which says that it is a folder's, stays.
+    # systemd runs the command in /. The final slash, which marks a folder's name, stays.
     here = os.getcwd()
     named = [word for name in config_files for word in ("--config-file", os.path.join(here, name))]
     _run(
@@ -89,10 +90,10 @@ def restore_in(seconds: float, state_dir: Path, config_files: Sequence[str] = ()
         "--description=iat-nova: restore the host where no agent has adopted it",
         f"--on-active={seconds:g}s",
         "--timer-property=AccuracySec=1s",
-        # Until it is restored, or an agent is responsible.
+        # Until the host is restored, or an agent is responsible.
         "--property=Restart=on-failure",
         f"--property=RestartSec={AGAIN_S:g}",
-        # It depends on nothing, and is not in the way of a shutdown.
+        # No dependencies: the unit must not delay a shutdown.
         "--timer-property=DefaultDependencies=no",
         "--property=DefaultDependencies=no",
         *(os.path.abspath(command[0]), *command[1:], "restore", "--unless-taken"),
@@ -101,7 +102,7 @@ def restore_in(seconds: float, state_dir: Path, config_files: Sequence[str] = ()
 
 
 def _run(*command: str) -> str:
-    """Return what a command says. Raises `Failure` with its reason."""
+    """Return a command's output. Raises `Failure` with the command's error."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_S)
     except subprocess.CalledProcessError as error:

@@ -17,11 +17,12 @@ from iat_nova.store.requests import Holds
 
 
 class HoldCommand(Command):
-    """Hold a guest at a number of ways for a while: no more, no fewer.
+    """Hold a guest at a fixed number of ways for a limited time.
 
-    All else goes on. It is shown by status, tenants, top and explain until it has run out or
-    `iat-nova release` ends it. It outlasts restarts of the agent and of the guest. What the others
-    have at least, and what flavors promise, comes first: a hold that does not fit is refused.
+    All other decisions continue. status, tenants, top and explain show the hold until its end, or
+    until `iat-nova release` ends it. A hold outlasts restarts of the agent and of the guest.
+    Minimum ways of other tenants, and ways guaranteed by flavors, take precedence: a hold that does
+    not fit is refused.
     """
 
     _epilog = """
@@ -44,7 +45,7 @@ examples:
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Write the file, if the hold fits."""
+        """Write the hold's file, if the hold fits."""
         now_s = time.time()
         until_s = end_s(parsed_args, now_s)
         folder = existing(self.state_dir(parsed_args))
@@ -69,9 +70,9 @@ examples:
 
 
 class Release(Command):
-    """End what `iat-nova hold` began.
+    """End a hold of `iat-nova hold`.
 
-    The guest's bounds are again those of the policy, from the next iteration on.
+    From the next iteration on, the guest has the policy's bounds again.
     """
 
     _epilog = """
@@ -89,7 +90,7 @@ examples:
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Remove the files."""
+        """Remove the files of the holds."""
         folder = Holds(existing(self.state_dir(parsed_args)))
         held = folder.current(time.time())
         found = held if parsed_args.all else self._found(parsed_args, held)
@@ -107,7 +108,7 @@ examples:
         return 0
 
     def _found(self, parsed_args: argparse.Namespace, held: tuple[Hold, ...]) -> tuple[Hold, ...]:
-        """Return whose hold is meant; the holds alone name those who are not here any more."""
+        """Return the requested hold; a hold's own name finds guests that have left."""
         text = parsed_args.guest
         for found in (
             tuple(hold for hold in held if hold.tenant == text),

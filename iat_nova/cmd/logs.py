@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's log goes where OpenStack's services log: by oslo.log's options in ``[DEFAULT]``."""
+"""The agent's log uses oslo.log's options in ``[DEFAULT]``, like OpenStack's services."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _ELSEWHERE = ("log_config_append", "log_dir", "log_file", "use_journal", "use_sy
 
 
 def setup(read_files: Sequence[str], debug: bool, version: str) -> None:
-    """Log as the configuration files say, `debug` beside their own; without any to standard error.
+    """Configure logging from the configuration files and `debug`; by default to standard error.
 
-    Nova's files may name a place that is not for this process, or a journal whose bindings are not
-    installed: the agent then logs to standard error, which systemd keeps, and says why. Raises
-    `ConfigError` of a value that oslo.log refuses.
+    Nova's files may name a log file that this process cannot write, or a journal without installed
+    bindings. The agent then logs to standard error, which systemd keeps, with the reason. Raises
+    `ConfigError` for a value that oslo.log refuses.
     """
     conf = cfg.ConfigOpts()
-    for group, options in list_opts():  # not register_options(): the options of no command line
+    for group, options in list_opts():  # not register_options(), which adds command-line options
         conf.register_opts(options, group=group)
     with parsed(conf, read_files):
         if debug:
             conf.set_override("debug", True)
-        conf.set_override("publish_errors", False)  # Nova's: it needs Nova's message bus
+        conf.set_override("publish_errors", False)  # Nova's option: needs Nova's message bus
         try:
             _set_up(conf, version)
         except (TypeError, ValueError) as error:
@@ -45,14 +45,14 @@ def setup(read_files: Sequence[str], debug: bool, version: str) -> None:
 
 
 def on_stderr() -> bool:
-    """Tell whether nothing is logged elsewhere than on standard error, if at all."""
+    """Tell whether the log goes only to standard error, or nowhere."""
     handlers = logging.getLogger().handlers
     return all(type(one) in (logging.StreamHandler, ColorHandler) for one in handlers)
 
 
 def _set_up(conf: cfg.ConfigOpts, version: str) -> None:
     if not any(conf[name] for name in _ELSEWHERE):
-        conf.set_override("use_stderr", True)  # oslo.log's own choice is standard output
+        conf.set_override("use_stderr", True)  # oslo.log's default is standard output
     if conf.log_dir and not conf.log_file:
         conf.set_override("log_file", FILE)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova: the program an operator types. Commands are loaded when they are asked for."""
+"""iat-nova: the operator's program. Each command's module is loaded on demand."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ COMMANDS = {
 
 
 def commands() -> dict[str, importlib.metadata.EntryPoint]:
-    """Return all commands by name: the agent's own, and those of the other parts installed."""
+    """Return all commands by name: the agent's own, and commands of other installed parts."""
     points = [importlib.metadata.EntryPoint(*one, plugins.COMMANDS) for one in COMMANDS.items()]
     points += plugins.found(plugins.COMMANDS)
     return {one.name.replace("_", " "): one for one in points}
 
 
 class _Commands(commandmanager.CommandManager):  # type: ignore[misc]
-    """The commands by name; loaded when they are asked for."""
+    """The commands by name, loaded on demand."""
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -81,7 +81,7 @@ class _Commands(commandmanager.CommandManager):  # type: ignore[misc]
 
 
 class _Format(logging.Formatter):
-    """Errors in one line; what nobody foresaw is named as such."""
+    """Formats errors in one line; unexpected errors are marked as internal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -94,7 +94,7 @@ class _Format(logging.Formatter):
 
 
 class Application(app.App):  # type: ignore[misc]
-    """cliff's application without its interactive mode, with our exit statuses."""
+    """cliff's application without its interactive mode, with iat-nova's exit statuses."""
 
     NAME = "iat-nova"
     LOG = logging.getLogger("iat_nova.cmd")
@@ -108,7 +108,7 @@ class Application(app.App):  # type: ignore[misc]
     def build_option_parser(
         self, description: str, version: str, argparse_kwargs: dict[str, Any] | None = None
     ) -> argparse.ArgumentParser:
-        """Add our options and the examples."""
+        """Add iat-nova's options and the examples."""
         parser: argparse.ArgumentParser = super().build_option_parser(
             description, version, {"epilog": EPILOG, "prog": self.NAME, **(argparse_kwargs or {})}
         )
@@ -120,7 +120,7 @@ class Application(app.App):  # type: ignore[misc]
         return parser
 
     def configure_logging(self) -> None:
-        """Send warnings, with -v more, to standard error."""
+        """Send warnings, and more with -v, to standard error."""
         super().configure_logging()
         for handler in logging.getLogger("").handlers:
             if type(handler) is logging.StreamHandler:
@@ -132,19 +132,19 @@ class Application(app.App):  # type: ignore[misc]
         raise Failure("give a command; `iat-nova --help` lists them", EXIT_USAGE)
 
     def run_subcommand(self, argv: list[str]) -> int:
-        """Run a command and return our exit status."""
+        """Run a command and return iat-nova's exit status."""
         status: int = super().run_subcommand(argv)
         return self._failure.status if self._failure else status
 
     def clean_up(self, cmd: Any, result: int, err: BaseException | None) -> None:
-        """Remember how the command failed."""
+        """Store the failure of the command."""
         self._failure = err if isinstance(err, Failure) else None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a name may hold what the terminal cannot show
+        if hasattr(stream, "reconfigure"):  # the terminal may lack characters of a name
             stream.reconfigure(errors="backslashreplace")
     try:
         status: int = Application().run(list(sys.argv[1:] if argv is None else argv))
@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"iat-nova: {failure}", file=sys.stderr)
         return failure.status
     except BrokenPipeError:
-        # Nobody reads any more: keep the interpreter from flushing into the void at its end.
+        # The reader has gone: keep the interpreter from flushing at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return status

@@ -24,10 +24,10 @@ _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 class PauseCommand(Command):
-    """Hold the present masks for a while, for maintenance: nothing is decided, nothing written.
+    """Keep the present masks for a while, for maintenance: no decisions, no writes.
 
-    It is shown by status and top until it has run out or `iat-nova resume` ends it. It also
-    holds for an agent that is started later.
+    status and top show the pause until its end, or until `iat-nova resume` ends it. A pause also
+    applies to an agent that starts later.
     """
 
     _as_owner = True
@@ -44,7 +44,7 @@ examples:
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Write the file."""
+        """Write the pause's file."""
         now_s = time.time()
         until_s = end_s(parsed_args, now_s)
         folder = existing(self.state_dir(parsed_args))
@@ -67,7 +67,7 @@ example:
 """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Remove the file."""
+        """Remove the pause's file."""
         file = PauseFile(existing(self.state_dir(parsed_args)))
         pause = file.current(time.time())
         file.clear()
@@ -81,7 +81,7 @@ example:
 
 
 def agent_runs(command: Command, folder: pathlib.Path) -> bool:
-    """Tell whether an agent is at work with this state directory."""
+    """Tell whether an agent runs with this state directory."""
     try:
         return look(folder / LOCK).alive
     except OSError as error:
@@ -90,7 +90,7 @@ def agent_runs(command: Command, folder: pathlib.Path) -> bool:
 
 
 def existing(folder: pathlib.Path) -> pathlib.Path:
-    """Return the state directory. Raises `Failure` where there is none."""
+    """Return the state directory. Raises `Failure` if missing."""
     if not folder.is_dir():
         raise Failure(f"there is no state directory {folder}; name it with --state-dir")
     return folder
@@ -100,7 +100,7 @@ _LONGEST_S = 366 * 86400.0
 
 
 def take_while(parser: argparse.ArgumentParser, end: str) -> None:
-    """Add for how long something holds, and why; `end` names what ends it: resume, release it."""
+    """Add the options for duration and reason; `end` names the end: resume, release it."""
     parser.add_argument(
         "--for",
         dest="seconds",
@@ -112,12 +112,12 @@ def take_while(parser: argparse.ArgumentParser, end: str) -> None:
 
 
 def end_s(parsed_args: argparse.Namespace, now_s: float) -> float:
-    """Return the time of the wall clock at which it ends; infinity without ``--for``."""
+    """Return the wall-clock time of the end; infinity without ``--for``."""
     return now_s + parsed_args.seconds if parsed_args.seconds else math.inf
 
 
 def duration(text: str) -> float:
-    """Return the seconds of ``30m``. Raises what argparse shows."""
+    """Return the seconds of ``30m``. Raises `argparse.ArgumentTypeError`."""
     found = _DURATION.fullmatch(text)
     if not found or not float(found[1]):
         raise argparse.ArgumentTypeError(f"invalid duration {text!r}: expected 90s, 30m, 2h or 1d")
@@ -134,7 +134,7 @@ def _reason(text: str) -> str:
 
 
 def who() -> str:
-    """Return the name of the person, also behind sudo."""
+    """Return the operator's user name, also with sudo."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):  # a user without a name

@@ -29,7 +29,7 @@ FACTS = "a host's facts as `iat-nova policy facts` wrote them"
 
 
 class OfPolicy(Command):
-    """What commands on a policy share: which file, for which host."""
+    """Common parts of commands on a policy: its file and its host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
@@ -49,13 +49,13 @@ class OfPolicy(Command):
         return parser
 
     def policy(self, parsed_args: argparse.Namespace, host: HostFacts) -> Policy:
-        """Return the policy for a host. Raises `Failure` with all that is wrong."""
+        """Return the policy for a host. Raises `Failure` with all errors."""
         path = parsed_args.file or self._in_use(parsed_args)
         with refusals():
             return policy_file.load(path, host)
 
     def _in_use(self, parsed_args: argparse.Namespace) -> str | pathlib.Path | None:
-        """Return which file the configuration names; with a state directory alone, its agent's."""
+        """Return the configured policy file, or for a bare state directory its agent's file."""
         if self.names_state_alone(parsed_args):
             with contextlib.suppress(HistoryError), self.history(parsed_args) as reader:
                 said = reader.status()
@@ -65,7 +65,7 @@ class OfPolicy(Command):
         return self.settings(parsed_args).policy_file
 
     def facts(self, parsed_args: argparse.Namespace) -> Facts:
-        """Return the facts that are named, or what the agent saw last, or an assumed host."""
+        """Return the named facts, the agent's last facts, or those of an assumed host."""
         if parsed_args.facts is not None:
             return facts_file.load(parsed_args.facts)
         try:
@@ -93,10 +93,10 @@ def refusals(what: str = "policy") -> Iterator[None]:
 
 
 class PolicyCheck(OfPolicy, Lister):
-    """Check a policy; list the classes it would give the tenants that are here now.
+    """Check a policy; list the classes that the policy gives the present tenants.
 
-    Every error is shown with line and path. The host's facts are those the agent recorded last;
-    without a record a host with one cache domain of 11 ways is assumed, and no tenants.
+    Every error is shown with line and path. The host's facts are the agent's last record. Without a
+    record, a host with one cache domain of 11 ways and without tenants is assumed.
     """
 
     _epilog = """
@@ -109,7 +109,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return a row a tenant. Raises `Failure` with all that is wrong."""
+        """Return one row per tenant. Raises `Failure` with all errors."""
         facts = self.facts(parsed_args)
         policy = self.policy(parsed_args, facts.host)
         for warning in policy.warnings:
@@ -136,9 +136,9 @@ examples:
 
 
 class PolicyShow(OfPolicy):
-    """Show what a policy comes to on a host: templates rendered, every default written out.
+    """Show the effective policy of a host: templates rendered, every default written out.
 
-    What is shown is a policy itself. With --rendered it is the file as the template made it.
+    The output is itself a policy. With --rendered it is the file as the template made it.
     """
 
     _epilog = """
@@ -157,7 +157,7 @@ examples:
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Write it."""
+        """Write the policy to standard output."""
         if parsed_args.running:
             text = _running(self, parsed_args)
         else:
@@ -167,10 +167,10 @@ examples:
 
 
 class PolicyDiff(OfPolicy):
-    """Show how a policy differs from the one the agent has in force.
+    """Show how a policy differs from the agent's policy in force.
 
-    Both with templates rendered and every default written out. Ends with status 1 where they
-    differ: a change of the file that was not reloaded, or one that is only being tried.
+    Both are shown with templates rendered and every default written out. Ends with status 1 if they
+    differ: a change of the file was not reloaded, or the policy is only a draft.
     """
 
     _epilog = """
@@ -181,7 +181,7 @@ examples:
 """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Write the difference."""
+        """Write the differences to standard output."""
         before = _running(self, parsed_args)
         policy = self.policy(parsed_args, self.facts(parsed_args).host)
         lines = difflib.unified_diff(
@@ -196,7 +196,7 @@ examples:
 class PolicySchema(Command):
     """Write the policy's JSON Schema, for editors that complete and check YAML.
 
-    Quantities with units are text or numbers in it; `iat-nova policy check` knows more.
+    Quantities with units are text or numbers in the schema; `iat-nova policy check` is more exact.
     """
 
     _epilog = """
@@ -205,14 +205,14 @@ example:
 """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Write it."""
+        """Write the schema to standard output."""
         self.app.stdout.write(f"{json.dumps(schema.for_editors(sentences.text), indent=2)}\n")
 
 
 class PolicyFacts(Command):
-    """Write what the agent found on this host, for --facts elsewhere.
+    """Write the agent's facts of this host, for --facts elsewhere.
 
-    It holds names of guests, flavors and projects: see what you pass on.
+    The file has names of guests, flavors and projects: check before you pass it on.
     """
 
     _epilog = """
@@ -221,7 +221,7 @@ example:
 """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Write it."""
+        """Write the facts to standard output."""
         with self.history(parsed_args) as reader:
             inventory = reader.latest_inventory()
         if inventory is None:
@@ -232,9 +232,9 @@ example:
 class PolicyTest(Lister):
     """Test a policy: guests in, their classes and ways out, for CI.
 
-    A file of tests says which host and guest there are and what is expected; the page on the
-    policy has its keys. With the facts of a host its guests can be named, all of them being there.
-    Ends with status 1 when a test finds something else.
+    A file of tests describes hosts and guests, and the expected results; the page on the policy has
+    its keys. With the facts of a host, tests can name its guests, and all of them run. Ends with
+    status 1 when a result differs from the expected result.
     """
 
     _epilog = """
@@ -255,7 +255,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return a row a test."""
+        """Return one row per test."""
         path = parsed_args.policy or self.settings(parsed_args).policy_file
         compiled = functools.cache(lambda host: policy_file.load(path, host))
         facts = facts_file.load(parsed_args.facts) if parsed_args.facts else None
@@ -278,7 +278,7 @@ examples:
 
 
 def _running(command: Command, parsed_args: argparse.Namespace) -> str:
-    """Return the policy the agent has in force, or had last. Raises `Failure`."""
+    """Return the agent's policy in force, or its last. Raises `Failure`."""
     seen = command.view(parsed_args)
     command.warn_if_stale(seen)
     command._status = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far long work is, on standard error."""
+"""The progress of long work, on standard error."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from iat_nova.report import times
 
 
 class Progress:
-    """Shows how much is done and how long the rest takes: live on a terminal, else each tenth.
+    """Shows progress and remaining time: live on a terminal, else at each tenth.
 
-    `form` is the text, with ``{done}`` and ``{total}``; call it with both as work is done.
+    `form` is the text, with ``{done}`` and ``{total}``; call the object with both numbers during
+    work.
     """
 
     def __init__(self, form: str) -> None:
@@ -26,9 +27,9 @@ class Progress:
         return self
 
     def __call__(self, done: int, total: int) -> None:
-        """Tell it."""
+        """Show the progress."""
         if self._first is None:
-            self._first = done - 1  # what was done before counts for no time
+            self._first = done - 1  # earlier work took no time here
         pace_s = (time.monotonic() - self._started_s) / (done - self._first)
         left = times.duration(pace_s * (total - done))
         text = f"{self._form.format(done=done, total=total)}, about {left} left"

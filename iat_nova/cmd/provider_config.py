@@ -33,15 +33,16 @@ MOST_AGE_S = 86400.0
 class ProviderConfig(Command):
     """Write the provider.yaml that describes this host's LLC ways to Placement.
 
-    It holds the trait CUSTOM_IAT, CUSTOM_IAT_DDIO where DDIO's ways can be sized, and the ways that
-    can be guaranteed to guests as CUSTOM_IAT_LLC_WAY: what DDIO at its maximum, Open vSwitch and
-    the pool leave, over all cache domains, also those whose CPUs are offline. The host is taken as
-    the agent knew it at most a day ago, or else asked now. nova-compute reads the file at its start
-    only.
+    The file has the trait CUSTOM_IAT, and CUSTOM_IAT_DDIO where DDIO's ways can be sized. Ways that
+    can be guaranteed to guests are listed as CUSTOM_IAT_LLC_WAY. Guaranteed ways are all ways
+    except those of DDIO at its maximum, of Open vSwitch and of the pool. They are counted over all
+    cache domains, also domains whose CPUs are offline. The command uses the agent's record of the
+    host if at most a day old, and otherwise reads the host. nova-compute reads the file at its
+    start only.
 
-    With mode = observe, and with --withdraw, it has no traits and all ways are reserved: guests
-    that have some keep them, no other gets any. Do not remove a file while a guest has ways that
-    it offers: nova-compute would not start.
+    With mode = observe, and with --withdraw, the file has no traits and all ways are reserved:
+    guests with ways keep them, no other guest gets any. Do not remove a file while a guest has ways
+    that it offers: nova-compute would not start.
     """
 
     _epilog = """
@@ -71,7 +72,7 @@ examples:
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Render and print or write. Raises `Failure` with the reason."""
+        """Render and print or write the file. Raises `Failure` with the reason."""
         settings = self.settings(parsed_args)
         try:
             made = self._offer(parsed_args, settings)
@@ -95,7 +96,7 @@ examples:
             self.note(f"it offers nothing: {made.reasons[0]}. {REMOVAL}")
 
     def _offer(self, parsed_args: argparse.Namespace, settings: Settings) -> Offer:
-        """Return what is to be written; what is withdrawn needs no host where a file has it."""
+        """Return the offer to write; a withdrawn offer comes from the present file if possible."""
         if not parsed_args.withdraw:
             return self._offer_of_host(parsed_args, settings)
         with contextlib.suppress(provider_config.ProviderConfigError):
@@ -109,7 +110,7 @@ examples:
         return provider.offer(settings, policy_file.load(settings.policy_file, facts.host), facts)
 
     def _facts(self, parsed_args: argparse.Namespace, settings: Settings) -> Facts:
-        """Return the host as recorded, else as it is; the latter without guests and switch."""
+        """Return the recorded host, else the present host without guests and switch."""
         recorded, age_s = self._recorded(parsed_args)
         if recorded is not None and age_s <= MOST_AGE_S:
             return recorded.facts
@@ -123,9 +124,9 @@ examples:
         return Facts(read(), (), None)
 
     def _recorded(self, parsed_args: argparse.Namespace) -> tuple[Inventory | None, float]:
-        """Return the host as the agent knew it last, and how long ago that was in seconds.
+        """Return the agent's last record of the host, and its age in seconds.
 
-        An inventory is recorded when it changes: it is as old as the agent's last sign of life.
+        An inventory is recorded when it changes: its age is the time since the agent's last report.
         """
         try:
             with self.history(parsed_args) as reader:

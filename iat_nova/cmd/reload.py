@@ -23,10 +23,10 @@ POLL_S = 0.05
 
 
 class Reload(Command):
-    """Have the agent read its policy again, and tell whether it took it.
+    """Make the agent read its policy again, and show whether the policy is accepted.
 
-    Ends with status 1 when it did not: the previous policy stays, and every error is shown. The
-    service's `systemctl reload` does this.
+    Ends with status 1 if the policy is refused: the previous policy stays, and every error is
+    shown. The service's `systemctl reload` runs this command.
     """
 
     _epilog = """
@@ -78,21 +78,21 @@ example:
         )
 
     def _said(self, parsed_args: argparse.Namespace, pid: int) -> Status | None:
-        """Return what this agent said of itself last; None when it has not said anything."""
+        """Return the last recorded status of this agent, None before its first status."""
         try:
             with self.history(parsed_args) as reader:
                 now = reader.status()
-        except NoHistory:  # it starts
+        except NoHistory:  # the agent is starting
             return None
         return now.status if now is not None and now.status.pid == pid else None
 
 
 @contextlib.contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """Let SIGTERM end the wait with status 0.
+    """Make SIGTERM end the wait with status 0.
 
-    systemd sends it to what reloads a service that is stopped meanwhile, and would hold a service
-    to have failed whose reload was ended by a signal.
+    systemd sends SIGTERM to the reload command of a service that is stopped meanwhile. A reload
+    that ends by a signal would mark the service as failed.
     """
 
     def end(number: int, frame: object) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova restore: the host's hardware after an agent that could not restore it."""
+"""iat-nova restore: restores the host's hardware after an agent that could not."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from iat_nova.cmd.base import Command, Failure
 class Restore(Command):
     """Restore the original hardware settings, from the snapshot before the agent's first write.
 
-    For after a crash; the agent does the same when it ends and before it starts. May be repeated:
-    without a snapshot of this boot nothing is done. Refuses while an agent runs. What an agent
-    handed over to the next is restored as well, and is not adopted then. No configuration is
-    needed: without --state-dir the snapshot is looked for where the last agent kept it.
+    For use after a crash; the agent does the same when it ends and before it starts. May be
+    repeated: without a snapshot of this boot nothing is done. Refuses while an agent runs. Masks
+    handed over to the next agent are restored as well, and are not adopted then. No configuration
+    is needed: without --state-dir the snapshot is read from the last agent's state directory.
     """
 
     _epilog = """
@@ -30,7 +30,7 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options of the unit."""
+        """Add the options for the unit."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--unless-handed-over",
@@ -51,7 +51,7 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Restore and tell what was done, then what is wrong with the configuration."""
+        """Restore; report the changes, then errors of the configuration."""
         if parsed_args.note_state_dir:
             state_pointer.write(self.settings(parsed_args).state_dir)
             return
@@ -83,7 +83,7 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
     def _settings(
         self, parsed_args: argparse.Namespace
     ) -> tuple[conf.Settings, conf.ConfigError | None]:
-        """Return the settings; the defaults, and the error, where the configuration is unusable."""
+        """Return the settings; for an unusable configuration the defaults, and the error."""
         try:
             return self.settings(parsed_args), None
         except conf.ConfigError as error:

@@ -13,7 +13,7 @@ from iat_nova.report import status
 
 
 class StatusCommand(Page):
-    """Show whether the agent is at work, the way map, and the last decision.
+    """Show whether the agent is running, the way map, and the last decision.
 
     Ends with status 3 when the agent is not running, 4 while it starts, 5 when it is stalled.
     """
@@ -27,7 +27,7 @@ examples:
 """
 
     def page(self, parsed_args: argparse.Namespace) -> str:
-        """Word the status."""
+        """Return the status as text."""
         width = shutil.get_terminal_size().columns if self.colour else 80
         return status.page(self.view(parsed_args), time.time(), width=width, colour=self.colour)
 

@@ -15,13 +15,13 @@ from iat_nova.report.view import DomainView
 
 
 class Tenants(Lister):
-    """List who shares the last-level cache, how attached, and which ways each has.
+    """List the tenants of the last-level cache, their attachments and ways.
 
-    A guest on two cache domains is listed once for each. An empty cell means unknown.
-    Guests of the same name have the begin of their UUID behind it. Warnings are below the table.
+    A guest on two cache domains is listed once for each. An empty cell means unknown. Guests of the
+    same name have the beginning of their UUID behind it. Warnings are below the table.
     """
 
-    _below: tuple[str, ...] = ()  # the table
+    _below: tuple[str, ...] = ()  # lines below the table
 
     _as_owner = True
     _epilog = """
@@ -41,13 +41,13 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return the columns and a row a tenant."""
+        """Return the columns and one row per tenant."""
         seen = self.view(parsed_args)
         self.warn_if_stale(seen)
         columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if parsed_args.long else ())
         if parsed_args.formatter == "table":
             left_out = _said_nothing(seen.domains)
-            if not parsed_args.long:  # the table is to fit a screen, or a page
+            if not parsed_args.long:  # the table must fit a screen, or a page
                 left_out |= {"uuid", "devices", "warnings"}
                 left_out |= {"domain"} if len(seen.domains) == 1 else set()
             left_out.difference_update(parsed_args.columns)
@@ -65,7 +65,7 @@ examples:
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Any, data: Any
     ) -> int | None:
-        """Write the list, and below it what the table has no room for."""
+        """Write the list, and below the table the warnings for which it has no room."""
         status: int | None = super().produce_output(parsed_args, column_names, data)
         for line in self._below:
             self.app.stdout.write(f"{line}\n")
@@ -80,7 +80,7 @@ examples:
 
 
 def _said_nothing(domains: Sequence[DomainView]) -> set[str]:
-    """Return columns that would say the same of everybody: nothing is held, limited, monitored."""
+    """Return columns with the same value for all tenants: nothing held, limited or monitored."""
     tenants = [one for domain in domains for one in domain.inventory.tenants]
     layouts = [domain.layout for domain in domains if domain.layout is not None]
     limits = {group.bandwidth for layout in layouts for group in layout.groups}
@@ -94,7 +94,7 @@ def _said_nothing(domains: Sequence[DomainView]) -> set[str]:
 
 
 def _warnings(domains: Sequence[DomainView]) -> Iterator[str]:
-    """Yield the warnings of each tenant in a line, once for all cache domains."""
+    """Yield the warnings of each tenant in one line, once for all cache domains."""
     found: dict[str, None] = {}
     for domain in domains:
         for values in _tenants(domain, apart=True):
@@ -105,7 +105,7 @@ def _warnings(domains: Sequence[DomainView]) -> Iterator[str]:
 
 
 def _tenants(domain: DomainView, *, apart: bool) -> Iterator[dict[str, object]]:
-    """Yield a domain's tenants; `apart`: with names that tell those of the same name apart."""
+    """Yield a domain's tenants; `apart`: names that are equal get a distinguishing suffix."""
     names = domain.inventory.names if apart else {}
     for tenant in domain.inventory.tenants:
         values = view.tenant_row(domain, tenant)
