@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as their sentences, for tests that look at words."""
+"""Messages as their codes, and as their sentences for tests that look at words."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -9,6 +9,16 @@ from iat_nova.model import Message
 from iat_nova.model.message import as_message
 from iat_nova.model.reasons import Reason
 from iat_nova.report.sentences import text
+
+
+def codes(said: Message | Reason) -> tuple[str, ...]:
+    """Return the code of a message or reason, then the codes of messages among the values."""
+    message = said.message if isinstance(said, Reason) else said
+    found = [message.code]
+    for value in message.values.values():
+        for one in value if isinstance(value, tuple) else (value,):
+            found += codes(one) if isinstance(one, Message) else ()
+    return tuple(found)
 
 
 def sentence(said: str | Message | Exception) -> str:

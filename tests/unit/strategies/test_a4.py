@@ -19,9 +19,9 @@ from iat_nova.model import (
     Sample,
     Tenant,
     WayMask,
+    message,
 )
 from iat_nova.plant import loop
-from iat_nova.report.sentences import text
 from iat_nova.store import records
 from iat_nova.strategies import registry
 from iat_nova.strategies.a4 import A4, detection, layout, zones
@@ -37,6 +37,7 @@ from iat_nova.strategies.a4.state import (
     State,
     Zones,
 )
+from tests import said
 from tests.unit.build import tenant
 
 DOMAIN = CacheDomain(0, tuple(range(8)), 11, 16, ddio_found=WayMask(0x600))
@@ -431,8 +432,10 @@ class StepTest(unittest.TestCase):
         guilty = [run.second(lp=True) for _ in range(40)]
         first = next(one for one in guilty if one.steps)
         self.assertEqual((12, "stable", "init"), (first.rule, first.phase_before, first.phase))
-        self.assertIn("antagonist, to the trash ways: L2 misses 90 %, LLC misses 95 %",
-                      [text(s.reason) for s in first.steps if s.subject == "lp"])  # fmt: skip
+        (reason,) = [step.reason for step in first.steps if step.subject == "lp"]
+        self.assertEqual(("antagonist", "cores-miss"), said.codes(reason))
+        missed = reason.values["cause"].values
+        self.assertEqual((90, 95), (round(missed["l2_percent"]), round(missed["llc_percent"])))
         masks = guilty[-1].layout
         self.assertEqual((0x00C, 0x1FC), (masks.mask_of("lp"), masks.mask_of("other")))
         self.assertEqual("stable", guilty[-1].phase)
@@ -452,13 +455,13 @@ class StepTest(unittest.TestCase):
         off = next(one for one in crowds if one.layout.dca_off)
         self.assertEqual(("0000:5d:00.0",), off.layout.dca_off)
         self.assertIn("ddio", off.moved)
-        self.assertIn("off at root port 0000:5d:00.0", [text(step.reason) for step in off.steps])
+        self.assertIn(message("dca-off", port=port.address), [step.reason for step in off.steps])
         for _ in range(30):
             self.assertTrue(run.second(ssd=True, reads=6e9, ddio_misses=9e6).layout.dca_off)
         freed = [run.second(reads=1e9) for _ in range(4)]
         self.assertEqual((), freed[-1].layout.dca_off)
-        reasons = [text(step.reason) for one in freed for step in one.steps]
-        self.assertIn("on again at root port 0000:5d:00.0", reasons)
+        reasons = [step.reason for one in freed for step in one.steps]
+        self.assertIn(message("dca-on", port=port.address), reasons)
 
     def test_a_launch_begins_again_and_a_departure_does_not(self) -> None:
         run = Run(HP, LP)

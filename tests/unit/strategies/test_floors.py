@@ -21,12 +21,12 @@ from iat_nova.model import (
 )
 from iat_nova.plant.curves import Curve, Load, Piece
 from iat_nova.plant.formula_host import FormulaHost
-from iat_nova.report.sentences import text
 from iat_nova.strategies.pollute_buffer import PolluteBuffer, floors, judge, plan, search, trial
 from iat_nova.strategies.pollute_buffer.plan import Limit
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.search import SAMPLES
 from iat_nova.strategies.pollute_buffer.state import Phase, State
+from tests import said
 from tests.unit.strategies.test_pollute_buffer import FITS, STREAM, Run, host
 
 PC, BE = Priority.PC, Priority.BE
@@ -80,17 +80,16 @@ class ReferenceTest(unittest.TestCase):
         known = floors.known(run.state, here.tenants)
         self.assertAlmostEqual(0.98 * speeds["t2"].speed, known["t2"])
         self.assertEqual((), run.state.plan.apart)
-        undone = [s for s in run.decisions[-1].steps if s.action is Action.UNDO]
-        self.assertRegex(
-            text(undone[0].reason), "ways of its own for each of t1, t2, .*: seen, undone"
-        )
+        (undone,) = [s.reason for s in run.decisions[-1].steps if s.action is Action.UNDO]
+        self.assertEqual(("undone", "reference", "seen"), said.codes(undone))
+        self.assertEqual(("t1", "t2"), undone.values["move"].values["tenants"])
 
     def test_once(self) -> None:
         """Nobody's is looked at again while the load is the same."""
         here, run = host((PC, FITS), (BE, STREAM)), Run()
         run.on(here, 60)
-        seen = [s for d in run.decisions for s in d.steps if "to see its speed" in text(s.reason)]
-        self.assertEqual([Action.SHUFFLE, Action.UNDO], [one.action for one in seen])
+        seen = [step.action for step in run.steps("reference")]
+        self.assertEqual([Action.SHUFFLE, Action.UNDO], seen)
 
     def test_those_there_is_no_room_for_come_after_the_first(self) -> None:
         """Five of two ways do not fit below DDIO's beside two for the others."""
@@ -108,8 +107,7 @@ class ReferenceTest(unittest.TestCase):
         """Critical tenants have few ways meanwhile; the others come in a later search."""
         here, run = host((PC, FITS), *((BE, STREAM) for _ in range(12))), Run(0.0)
         run.on(here, 30)
-        seen = [s for d in run.decisions for s in d.steps if "seen, undone" in text(s.reason)]
-        self.assertEqual(3, len(seen))
+        self.assertEqual(3, len(run.steps("undone", "seen")))
         assert run.state is not None
         self.assertEqual(9, len(run.state.floors))
         run.at_s += Parameters().backoff_max_s + 60.0
@@ -188,7 +186,7 @@ class ReferenceTest(unittest.TestCase):
         self.assertEqual((floors.NOTHING,), state.floors["t1"])
         self.assertEqual({"t2"}, {o for o, f in floors.known(state, here.tenants).items() if f})
         run.on(here, 1)
-        self.assertIn("kept", text(run.decisions[-1].steps[0].reason))
+        self.assertEqual("kept", run.decisions[-1].steps[0].reason.code)
         assert run.state is not None and run.state.trial is not None
         self.assertEqual(["t1"], [one.tenant for one in run.state.trial.plan.apart])
         run.on(spinning, 1)
@@ -224,8 +222,7 @@ class ReferenceTest(unittest.TestCase):
         for _ in range(10):
             run.on(here, 8)
             run.on(other, 8)
-        seen = [s for d in run.decisions for s in d.steps if "seen, undone" in text(s.reason)]
-        self.assertEqual(2, len(seen))
+        self.assertEqual(2, len(run.steps("undone", "seen")))
 
     def test_with_io_it_holds_for_one_search(self) -> None:
         """Such a tenant polls: what it did then may be far from what it does now."""
@@ -247,9 +244,9 @@ class ReferenceTest(unittest.TestCase):
             run.on(
                 FormulaHost(now, {"t0": Load(1, 0.7, 0.02, FITS), **loads}, here.inbound), seconds
             )
-        reason = text(run.decisions[-1].steps[-1].reason)
-        self.assertIn("tried: ", reason)
-        self.assertNotIn("to see its speed", reason)
+        reason = run.decisions[-1].steps[-1].reason
+        self.assertEqual("tried", reason.code)
+        self.assertNotEqual("reference", reason.values["move"].code)
 
     def test_a_newcomer_ends_it_and_nothing_is_kept(self) -> None:
         """However much the others gained."""
@@ -259,7 +256,8 @@ class ReferenceTest(unittest.TestCase):
         run.on(FormulaHost(two, loads, here.inbound), 2)
         run.on(here, 1)
         assert run.state is not None
-        self.assertIn("tenants came or changed, undone", text(run.decisions[-1].steps[0].reason))
+        undone = run.decisions[-1].steps[0].reason
+        self.assertEqual(("undone", "reference", "tenants-changed"), said.codes(undone))
         self.assertEqual(((), {}), (run.state.plan.apart, run.state.floors))
 
     def test_every_layout_can_be_applied(self) -> None:
@@ -336,7 +334,8 @@ class FloorTest(unittest.TestCase):
         )
         sample = here.sample(None, 3.0, random.Random(1), 0.0)
         after, decision = PolluteBuffer(Parameters()).step(state, here.inventory, sample)
-        self.assertIn("% with what best-effort ones lack, undone", text(decision.steps[0].reason))
+        undone = decision.steps[0].reason
+        self.assertEqual(("undone", "confine", "speeds-and-floors"), said.codes(undone))
         self.assertAlmostEqual(0.3 / 17, after.lost)
 
     def test_who_is_limited_by_policy_has_none(self) -> None:
@@ -417,7 +416,7 @@ class SearchTest(unittest.TestCase):
         self.assertIsNone(search.next_move(spent, here.inventory, Parameters()))
         run.state = dataclasses.replace(state, samples=SAMPLES - 1)
         run.on(here, 1)
-        self.assertIn("kept", text(run.decisions[-1].steps[0].reason))
+        self.assertEqual("kept", run.decisions[-1].steps[0].reason.code)
         self.assertEqual(0, run.state.samples)
 
     def test_the_first_sample_after_ways_are_lent_has_the_cost_of_the_move_in_it(self) -> None:

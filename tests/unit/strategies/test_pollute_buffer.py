@@ -3,7 +3,6 @@
 
 import dataclasses
 import random
-import re
 import unittest
 from collections.abc import Callable
 
@@ -16,6 +15,7 @@ from iat_nova.model import (
     Decision,
     DomainInventory,
     Layout,
+    Message,
     Parameters,
     Priority,
     Rates,
@@ -30,7 +30,6 @@ from iat_nova.model import (
 from iat_nova.plant import loop
 from iat_nova.plant.curves import Curve, Inbound, Load, Piece
 from iat_nova.plant.formula_host import FormulaHost
-from iat_nova.report.sentences import text
 from iat_nova.store import records
 from iat_nova.strategies import registry
 from iat_nova.strategies.pollute_buffer import (
@@ -48,6 +47,7 @@ from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.search import LOSES
 from iat_nova.strategies.pollute_buffer.state import Phase, State
 from iat_nova.strategies.pollute_buffer.view import View
+from tests import said
 from tests.unit import build
 
 FITS = Curve(0.0, (Piece(0.9, 8.0, 8.0),))  # a loop over 8 ways
@@ -99,10 +99,14 @@ class Run:
             self.decisions.append(decision)
             look(decision)
 
-    def words(self, action: Action, end: str) -> list[str]:
-        """Return what was tried or undone, in words without what follows."""
-        steps = [s for d in self.decisions for s in d.steps if s.action is action]
-        return [re.sub(f"{end}$", "", text(one.reason).removeprefix("tried: ")) for one in steps]
+    def steps(self, *codes: str) -> list[Step]:
+        """Return the steps whose reasons have all these codes, the first step first."""
+        steps = [step for decision in self.decisions for step in decision.steps]
+        return [step for step in steps if {*codes} <= {*said.codes(step.reason)}]
+
+    def tried(self) -> list[Message]:
+        """Return the moves that were tried, the first one first."""
+        return [step.reason.values["move"] for step in self.steps("tried")]
 
     def moves(self) -> int:
         """Return how many decisions moved masks, and forget them."""
@@ -128,12 +132,10 @@ class TrialTest(unittest.TestCase):
         self.assertEqual((9, False), (mine.count, mine.overlaps(buffer)))
         self.assertLessEqual(buffer.count, 2)
         self.assertGreater(here.under(layout).speeds[0], 1.5 * before)
-        kept = [s for d in run.decisions for s in d.steps if "kept" in text(s.reason)]
-        self.assertEqual((Action.GROW, "layout"), (kept[0].action, kept[0].subject))
-        self.assertRegex(
-            text(kept[0].reason),
-            r"into the topmost ways, .*: speeds \+\d+\.\d% together, .*kept",
-        )
+        kept = run.steps("kept")[0]
+        self.assertEqual((Action.GROW, "layout"), (kept.action, kept.subject))
+        self.assertEqual("best-effort-topmost", kept.reason.values["move"].code)
+        self.assertGreater(kept.reason.values["cause"].values["gain"], 0.0)
 
     def test_who_comes_as_best_effort_joins_the_others_in_the_buffer(self) -> None:
         """What it may do is known of its like; a critical guest may fill more."""
@@ -156,7 +158,8 @@ class TrialTest(unittest.TestCase):
         run.on(FormulaHost(here.inventory, loads, CALM), 1)
         (step,) = run.decisions[-1].steps
         self.assertEqual(Action.UNDO, step.action)
-        self.assertRegex(text(step.reason), "undone, t0 has another load: measuring anew")
+        self.assertEqual(("measuring-anew", "undone-by-load"), said.codes(step.reason)[:2])
+        self.assertEqual("t0", step.reason.values["cause"].values["tenant"])
         self.assertIs(Phase.MEASURE, run.state.phase)
 
     def test_a_buffer_gets_no_smaller_than_those_within_bear(self) -> None:
@@ -165,9 +168,12 @@ class TrialTest(unittest.TestCase):
         for within in (bears, suffers):
             here, run = host((PC, FITS), (BE, STREAM), (BE, within)), Run(0.0)
             run.on(here, 40)
-            words = [text(step.reason) for d in run.decisions for step in d.steps]
-            stopped = any("would lose too much" in reason for reason in words)
-            smaller = any("buffer of 1 ways: speeds" in reason for reason in words)
+            stopped = bool(run.steps("would-lose"))
+            smaller = any(
+                step.reason.values["move"].values["ways"] == 1
+                for step in run.steps("buffer-size")
+                if "gain" in step.reason.values.get("cause", step.reason).values
+            )
             self.assertFalse(stopped and smaller)
             self.assertTrue(within is bears or not smaller)
 
@@ -176,8 +182,8 @@ class TrialTest(unittest.TestCase):
         here, run = host((PC, PART), (PC, STREAM), (BE, STREAM)), Run()
         before = here.under(None).speeds[0]
         run.on(here, 20)
-        kept = next(s for d in run.decisions for s in d.steps if "kept" in text(s.reason))
-        self.assertIn("best-effort and streaming tenants", text(kept.reason))
+        kept = run.steps("kept")[0].reason
+        self.assertEqual("best-effort-and-streams-topmost", kept.values["move"].code)
         assert run.state is not None
         self.assertIn("t1", run.state.plan.confined)
         self.assertGreater(here.under(run.state.layout).speeds[0], 1.2 * before)
@@ -226,7 +232,7 @@ class TrialTest(unittest.TestCase):
         """Else two: their mean is nearer to what noise hides."""
         for critical, samples in ((FITS, 1), (Curve(0.0, (Piece(0.02, 8.0, 8.0),)), 2)):
             here, run = host((PC, critical), (PC, critical), (PC, STREAM)), Run()
-            while not run.words(Action.SHUFFLE, ""):
+            while not run.tried():
                 run.on(here, 1)
             self.assertEqual(1 + samples, run.at_s)  # the first adopts the tenants
 
@@ -253,9 +259,7 @@ class TrialTest(unittest.TestCase):
         run.on(here, 300)
         self.assertEqual(0, run.moves())
         run.on(host((PC, FITS), (BE, Curve(0.1, ()))), 30)
-        self.assertTrue(
-            any("measuring anew" in text(s.reason) for d in run.decisions for s in d.steps)
-        )
+        self.assertTrue(run.steps("measuring-anew"))
 
     def test_the_first_samples_at_rest_are_what_later_ones_are_judged_by(self) -> None:
         """Trials had the cost of the move in them. What differs by much is another load at once."""
@@ -305,11 +309,11 @@ class TrialTest(unittest.TestCase):
         for priority, again in ((BE, False), (PC, True)):
             run = Run()
             run.on(host(*pair), 60)
-            undone = set(run.words(Action.UNDO, r": .*undone"))
+            undone = {step.reason.values["move"] for step in run.steps("undone")}
             self.assertTrue(undone)
             run.decisions.clear()
             run.on(host(*pair, (priority, Curve(0.001, ()))), 20)
-            tried = set(run.words(Action.SHUFFLE, ""))
+            tried = set(run.tried())
             self.assertEqual(again, not undone.isdisjoint(tried), (undone, tried))
 
     def test_what_failed_is_barred_twice_as_long_each_time(self) -> None:
@@ -369,8 +373,8 @@ class TrialTest(unittest.TestCase):
 
         def tried(run: Run) -> Step:
             """Return the first trial after that of ways of its own."""
-            steps = (s for d in run.decisions for s in d.steps if "tried: " in text(s.reason))
-            return next(step for step in steps if "to see its speed there" not in text(step.reason))
+            steps = run.steps("tried")
+            return next(step for step in steps if step.reason.values["move"].code != "reference")
 
         run.on(here, 5)
         assert run.state is not None
@@ -421,7 +425,8 @@ class TrialTest(unittest.TestCase):
             run.on(here, 1)
             steps = run.decisions[-1].steps
             self.assertEqual([Action.GROW, Action.ADOPT], [one.action for one in steps])
-            self.assertRegex(text(steps[0].reason), r": speeds \+\d+\.\d% together, .*kept")
+            self.assertEqual("kept", steps[0].reason.code)
+            self.assertGreater(steps[0].reason.values["cause"].values["gain"], 0.0)
             confined = {"t1", "t2"} if priority is BE else {"t1"}
             self.assertEqual(confined, run.state.plan.confined)
 
@@ -433,9 +438,9 @@ class TrialTest(unittest.TestCase):
         harmful = run.state.trial.what
         loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
         run.on(FormulaHost(here.inventory, {**loads, "t0": Load(1, 0.7, 0.02, STREAM)}, CALM), 1)
-        self.assertRegex(
-            text(run.decisions[-1].steps[0].reason), r": speeds -\d+\.\d% together, .*undone"
-        )
+        undone = run.decisions[-1].steps[0].reason
+        self.assertEqual("undone", undone.code)
+        self.assertLess(undone.values["cause"].values["gain"], 0.0)
         self.assertEqual((harmful,), run.state.doubted)
         self.assertEqual((frozenset(), ()), (run.state.plan.confined, run.state.barred))
 
@@ -532,19 +537,13 @@ class BandwidthTest(unittest.TestCase):
         run = OnMemory(0.3)
         run.on(on_memory(20, 45, 100), 40)
         self.assertEqual({"t1": 20, "t2": 50}, run.limits())
-        kept = [text(s.reason) for d in run.decisions for s in d.steps if "kept" in text(s.reason)]
-        self.assertTrue(
-            [reason for reason in kept if "of their memory bandwidth: speeds" in reason]
-        )
+        self.assertTrue(run.steps("kept", "limit-streams"))
 
     def test_what_does_not_pay_is_undone(self) -> None:
         """Memory is not what limits: streams keep all, and the attempt is told."""
         run = OnMemory(0.0)
         run.on(on_memory(20), 40)
-        tried = [
-            text(s.reason) for d in run.decisions for s in d.steps if "tried" in text(s.reason)
-        ]
-        self.assertTrue([reason for reason in tried if "memory bandwidth" in reason])
+        self.assertTrue(run.steps("tried", "limit-streams"))
         self.assertEqual({}, run.limits())
 
     def test_limits_in_gbps(self) -> None:
@@ -553,8 +552,8 @@ class BandwidthTest(unittest.TestCase):
         A stream moves 1.1 GB/s: half, a third and a tenth of what the domains have.
         """
         for whole, least, first, limits in (
-            (16, (21, 45), "49 %", {"t1": 21, "t2": 49}),
-            (24, (21,), "25 %", {"t1": 25}),
+            (16, (21, 45), 49, {"t1": 21, "t2": 49}),
+            (24, (21,), 25, {"t1": 25}),
             (24, (45,), None, {}),
             (90, (21, 45), None, {}),
         ):
@@ -562,15 +561,8 @@ class BandwidthTest(unittest.TestCase):
             run = OnMemory(0.3)
             run.on(on_memory(*least, bandwidth=control), 40)
             self.assertEqual(limits, run.limits())
-            tried = [
-                text(s.reason)
-                for d in run.decisions
-                for s in d.steps
-                if "tried: best-effort streams to " in text(s.reason)
-            ]
-            self.assertEqual(first is not None, bool(tried))
-            if first is not None:
-                self.assertIn(first, tried[0])
+            tried = [move for move in run.tried() if move.code == "limit-streams"]
+            self.assertEqual(first, tried[0].values["percent"] if tried else None)
 
     def test_what_is_monitored_is_felt_too(self) -> None:
         """What was fetched ahead misses nowhere, and has its part of memory all the same."""
@@ -595,8 +587,7 @@ class BandwidthTest(unittest.TestCase):
         ):
             run = OnMemory(0.3)
             run.on(here, 40)
-            reasons = [text(s.reason) for d in run.decisions for s in d.steps]
-            self.assertEqual([], [reason for reason in reasons if "bandwidth" in reason])
+            self.assertEqual([], run.steps("limit-streams") + run.steps("limit-streams-no-more"))
             self.assertEqual({}, run.limits())
 
     def test_limits_end_when_somebody_comes(self) -> None:
@@ -612,7 +603,7 @@ class BandwidthTest(unittest.TestCase):
         here = host((PC, FITS), (BE, STREAM), classes=2)
         run = Run()
         run.on(here, 20, lambda decision: check(here.inventory, decision.layout))
-        self.assertEqual([], run.words(Action.SHUFFLE, ""))
+        self.assertEqual([], run.tried())
 
     def test_who_comes_may_take_a_class_more_than_there_are(self) -> None:
         """Then nobody is confined any more, until a trial shows what fits."""
@@ -791,10 +782,7 @@ class PortTest(unittest.TestCase):
         run = OnPort(0.2)
         run.on(with_disk(), 40)
         self.assertEqual((PORT,), run.off)
-        steps = [step for decision in run.decisions for step in decision.steps]
-        (kept,) = [
-            one for one in steps if "DDIO off" in text(one.reason) and "kept" in text(one.reason)
-        ]
+        (kept,) = run.steps("kept", "port-dca-off")
         self.assertEqual("ddio", kept.subject)
         self.assertTrue([one for one in run.decisions if "ddio" in one.moved])
 
@@ -822,30 +810,22 @@ class PortTest(unittest.TestCase):
         run = OnPort(0.2, owner=0.06)
         run.on(with_disk(), 40)
         self.assertEqual((), run.off)
-        undone = [
-            text(s.reason) for d in run.decisions for s in d.steps if "DDIO off" in text(s.reason)
-        ]
-        self.assertIn("t1 would lose too much, undone", undone[-1])
+        undone = run.steps("port-dca-off")[-1].reason
+        self.assertEqual(("undone", message("would-lose", tenant="t1")),
+                         (undone.code, undone.values["cause"]))  # fmt: skip
 
     def test_not_tried_where_its_owner_finds_much_in_the_llc(self) -> None:
         """That may be what its device writes: it would lose more than it may."""
         run = OnPort(0.2)
         run.on(with_disk(owner=Curve(0.5, ())), 40)
-        reasons = [text(step.reason) for d in run.decisions for step in d.steps]
-        self.assertTrue(reasons)
-        self.assertEqual([], [reason for reason in reasons if "root port" in reason])
+        self.assertTrue(run.steps())
+        self.assertEqual([], run.steps("port-dca-off") + run.steps("port-dca-on"))
 
     def test_on_again_where_nobody_gains(self) -> None:
         """The trial is told, and undone."""
         run = OnPort(0.0)
         run.on(with_disk(), 40)
-        tried = [
-            text(s.reason)
-            for d in run.decisions
-            for s in d.steps
-            if "tried: DDIO off" in text(s.reason)
-        ]
-        self.assertTrue(tried)
+        self.assertTrue(run.steps("tried", "port-dca-off"))
         self.assertEqual((), run.off)
 
     def test_only_ports_that_the_operator_names_and_a_tenant_uses(self) -> None:
@@ -853,8 +833,7 @@ class PortTest(unittest.TestCase):
         for ports in ((), (DcaPort(PORT, ("0000:99:00.0",)),)):
             run = OnPort(0.2)
             run.on(with_disk(ports), 40)
-            reasons = [text(step.reason) for d in run.decisions for step in d.steps]
-            self.assertEqual([], [reason for reason in reasons if "root port" in reason])
+            self.assertEqual([], run.steps("port-dca-off") + run.steps("port-dca-on"))
 
     def test_on_again_when_the_owner_leaves(self) -> None:
         """What was kept out is there no more."""
@@ -903,8 +882,8 @@ class CleanTest(unittest.TestCase):
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         found = PolluteBuffer(Parameters()).initial(here.inventory, 0.0).plan
         clear = dataclasses.replace(found, clear_io=True)
-        away, back = ("with I/O out of DDIO's ways", "with I/O back to DDIO's ways")
-        for io, missed, begun, words in (
+        away, back = "io-keep-clear", "io-keep-clear-no-more"
+        for io, missed, begun, code in (
             ("t0", 1e9, found, away),  # more than it misses: all of that
             ("t0", 1e3, found, None),  # too few to matter
             ("t2", 1e9, found, None),  # best-effort
@@ -918,14 +897,14 @@ class CleanTest(unittest.TestCase):
             promised = [
                 (promise, move.plan.clear_io)
                 for promise, move in moves.candidates(view, begun)
-                if words and words in text(move.what)
+                if move.what.code == code
             ]
             with self.subTest(io=io, missed=missed, clear=begun.clear_io):
-                self.assertEqual(int(words is not None), len(promised))
+                self.assertEqual(int(code is not None), len(promised))
                 self.assertEqual([not begun.clear_io] * len(promised), [to for _, to in promised])
                 every = [move.plan.clear_io for _, move in moves.candidates(view, begun)]
                 self.assertEqual(len(promised), every.count(not begun.clear_io))
-                if words is away:
+                if code is away:
                     self.assertAlmostEqual(view.stake(frozenset({"t0"})), promised[0][0])
 
     def test_ddio_may_have_more_ways_than_tenants_may_fill(self) -> None:
@@ -934,8 +913,8 @@ class CleanTest(unittest.TestCase):
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         view = View.of(here.inventory, Parameters(), sample, judge.look(here.tenants, sample))
         shut = Plan(frozenset(), 2, 6, clear=True, clear_io=True)
-        found = {text(move.what): promise for promise, move in moves.candidates(view, shut)}
-        self.assertEqual(view.stake(frozenset({"t0"})), found["critical tenants back to all ways"])
+        found = {move.what.code: promise for promise, move in moves.candidates(view, shut)}
+        self.assertEqual(view.stake(frozenset({"t0"})), found["keep-clear-no-more"])
 
     def test_the_lowest_ways_may_be_the_buffer_and_everybodys(self) -> None:
         """Then critical tenants keep out of DDIO's ways alone; above the lane, if there is one."""

@@ -7,7 +7,6 @@ import dataclasses
 import unittest
 
 from iat_nova.model import Change, DomainInventory, Parameters, Quantity, Rates, Sample
-from iat_nova.report.sentences import text
 from iat_nova.strategies.iat import change
 from iat_nova.strategies.iat.change import Direction, Moves
 from iat_nova.strategies.iat.fsm import Signal
@@ -169,16 +168,23 @@ class TestIoMoves(unittest.TestCase):
         assert moves is not None
         self.assertIs(Direction.STEADY, moves.misses)
 
-    def test_it_reads_as_an_operator_speaks(self) -> None:
-        """The figures of a reason carry their units and signs."""
+    def test_the_figures_of_a_reason(self) -> None:
+        """Rates of misses against the threshold; relative changes since the reference."""
         before = sample(hits=20 * M, misses=0.5 * M, stack=rates(10 * M))
         after = sample(hits=17.6 * M, misses=2.4 * M, stack=rates(13.1 * M))
         moves = change.io_moves(before, after, self.ROSTER, P)
         assert moves is not None
-        self.assertEqual(
-            "misses 2.4 M/s above 1.0 M/s (+380 %), hits -12 %, references +31 %",
-            text(moves.describe(1e6)),
-        )
+        figures = moves.describe(1e6)
+        self.assertEqual("io-misses-above", figures.code)
+        self.assertEqual("io-misses-within", moves.describe(2.4e6).code)
+        for name, value in (
+            ("misses_per_s", 2.4e6),
+            ("low_per_s", 1e6),
+            ("misses_change", 3.8),
+            ("hits_change", -0.12),
+            ("references_change", 0.31),
+        ):
+            self.assertAlmostEqual(value, figures.values[name], msg=name)
 
 
 class TestExactlyAtTheThreshold(unittest.TestCase):

@@ -8,7 +8,6 @@ import unittest
 
 from iat_nova.model import Action, Allocation, Decision, Parameters, Priority, WayMask
 from iat_nova.model.message import message, verbatim
-from iat_nova.report.sentences import text
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant
@@ -84,9 +83,11 @@ class TestIoDemand(unittest.TestCase):
             story.second()
         self.assertTrue(story.decision.stable)
         self.assertEqual((3, FsmState.RECLAIM), (story.ddio, story.state.fsm))
-        story.second(hits=20 * M)  # -17 % of what it was granted for
+        story.second(hits=20 * M)
         self.assertEqual(2, story.ddio)
-        self.assertIn("-17 %", text(story.decision.steps[0].reason))
+        fell = story.decision.steps[0].reason
+        self.assertEqual("ddio-demand-fell", fell.code)
+        self.assertAlmostEqual(-0.168, fell.values["change"])
 
     def test_ways_nobody_granted_go_back_while_misses_are_low(self) -> None:
         """DDIO found above MIN shrinks in Reclaim; what then proves needed is granted for good."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 import unittest
 
 from iat_nova.model import Action, Parameters, Priority
-from iat_nova.report.sentences import text
 from iat_nova.strategies.iat.state import FsmState
+from tests import said
 from tests.unit.strategies.iat.worlds import M, Story, guest, rates, stack
 
 PC, BE = Priority.PC, Priority.BE
@@ -35,10 +35,12 @@ class TestAggregation(unittest.TestCase):
         first = story.second({"stack": rates(12 * M, 4 * M, 0.8)}, hits=17 * M, misses=3.5 * M)
         self.assertEqual((3, FsmState.CORE_DEMAND), (first.rule, first.phase))
         self.assertEqual((3, 3), (story.ways("stack"), story.ways("BE2")))
-        self.assertIn(
-            "row 3: misses 3.5 M/s above 1.0 M/s (+600 %), hits -15 %, references +50 %",
-            next(text(step.reason) for step in first.steps if step.action is Action.GROW),
-        )
+        grown = next(step.reason for step in first.steps if step.action is Action.GROW)
+        self.assertEqual(("miss-rate-rose", "row", "io-misses-above"), said.codes(grown))
+        self.assertEqual(3, grown.values["cause"].values["number"])
+        figures = grown.values["cause"].values["figures"]
+        for name, value in (("misses", 6.0), ("hits", -0.15), ("references", 0.5)):
+            self.assertAlmostEqual(value, figures.values[f"{name}_change"], msg=name)
 
         story.second({"stack": rates(12 * M, 3.3 * M, 0.85)}, hits=17.5 * M, misses=2.8 * M)
         self.assertEqual((4, 2), (story.ways("stack"), story.ways("BE2")))
