@@ -16,6 +16,9 @@ import time
 
 from tests.unit.cmd.test_cli import EVIL, ROOT, CliCase
 
+GIVEN_BACK = "\x1b[?1049l"
+"""How a program leaves the terminal's second screen."""
+
 
 class TestProcess(CliCase):
     """Each command in a process of its own."""
@@ -40,20 +43,8 @@ class TestProcess(CliCase):
     def test_top_on_a_terminal(self):
         """The live screen fits a terminal of 80 by 24, follows keys, and gives it back."""
         self.tell(be_name=EVIL)
-        main_end, end = pty.openpty()
-        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        before = termios.tcgetattr(end)
-        process = subprocess.Popen(
-            self.command("top", "--interval", "0.1"),
-            cwd=ROOT,
-            stdin=end,
-            stdout=end,
-            stderr=end,
-            env={**os.environ, "TERM": "xterm-256color"},
-        )
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        self.read_until(main_end, "q quit")
+        self.start_top("--interval", "0.1", rows=24)
+        self.read_until("q quit")
         for keys, shown in (
             (b" ", "FROZEN"),
             (b" h", "the next cache domain"),
@@ -65,106 +56,83 @@ class TestProcess(CliCase):
             (b"py", "the masks are held"),
             (b"py", "resumed"),
         ):
-            os.write(main_end, keys)
-            self.read_until(main_end, shown)
-        os.write(main_end, b"q")
-        output = self.read_until(main_end, "\x1b[?1049l")
-        self.assertEqual(0, process.wait(30))
-        self.assertEqual(before, termios.tcgetattr(end))
-        self.assertNotIn("Traceback", output)
-        os.close(end)
-        os.close(main_end)
+            os.write(self.keyboard, keys)
+            self.read_until(shown)
+        os.write(self.keyboard, b"q")
+        self.ends(0)
 
     def test_top_interrupted(self):
         """Ctrl-C and SIGTERM end the live screen and give the terminal back."""
         self.tell()
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number):
-                self.top_ends_by(number)
-
-    def top_ends_by(self, number):
-        main_end, end = pty.openpty()
-        before = termios.tcgetattr(end)
-        process = subprocess.Popen(
-            self.command("top"),
-            cwd=ROOT,
-            stdin=end,
-            stdout=end,
-            stderr=end,
-            env={**os.environ, "TERM": "xterm-256color"},
-        )
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        self.read_until(main_end, "q quit")
-        process.send_signal(number)
-        output = self.read_until(main_end, "\x1b[?1049l")
-        self.assertEqual(128 + number, process.wait(30))
-        self.assertEqual(before, termios.tcgetattr(end))
-        self.assertNotIn("Traceback", output)
-        os.close(end)
-        os.close(main_end)
+                process = self.start_top()
+                self.read_until("q quit")
+                process.send_signal(number)
+                self.ends(128 + number)
 
     def test_top_stopped(self):
         """Ctrl-Z gives the terminal to the shell; the screen comes back when top goes on."""
         self.tell()
-        main_end, end = pty.openpty()
-        before = termios.tcgetattr(end)
-        process = subprocess.Popen(
-            self.command("top", "--interval", "0.1"),
-            cwd=ROOT,
-            stdin=end,
-            stdout=end,
-            stderr=end,
-            env={**os.environ, "TERM": "xterm-256color", "LC_ALL": "C"},
-            process_group=0,  # of a parent in the same session: else the kernel stops none
-        )
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        self.read_until(main_end, "█")  # in every locale
+        # A group of a parent in the same session: else the kernel stops none.
+        process = self.start_top("--interval", "0.1", group=0, LC_ALL="C")
+        self.read_until("█")  # in every locale
         process.send_signal(signal.SIGTSTP)
-        self.read_until(main_end, "\x1b[?1049l")
+        self.read_until(GIVEN_BACK)
         os.waitpid(process.pid, os.WUNTRACED)
-        self.assertEqual(before, termios.tcgetattr(end))
+        self.assertEqual(self.before, termios.tcgetattr(self.screen))
         process.send_signal(signal.SIGCONT)
-        self.read_until(main_end, "q quit")
-        os.write(main_end, b"q")
-        self.read_until(main_end, "\x1b[?1049l")
-        self.assertEqual(0, process.wait(30))
-        self.assertEqual(before, termios.tcgetattr(end))
-        os.close(end)
-        os.close(main_end)
+        self.read_until("q quit")
+        os.write(self.keyboard, b"q")
+        self.ends(0)
 
     def test_top_on_a_dumb_terminal(self):
         """A terminal without a cursor to move, or an unknown one, gets one screen as lines."""
         self.tell()
         for kind in ("dumb", "nonsense"):
             with self.subTest(kind):
-                main_end, end = pty.openpty()
-                environment = {**os.environ, "TERM": kind, "NO_COLOR": "1"}
-                process = subprocess.Popen(
-                    self.command("top"),
-                    cwd=ROOT,
-                    stdin=end,
-                    stdout=end,
-                    stderr=end,
-                    env=environment,
-                )
-                self.addCleanup(process.kill)
-                output = self.read_until(main_end, "LAST DECISIONS")
+                process = self.start_top(TERM=kind, NO_COLOR="1")
+                output = self.read_until("LAST DECISIONS")
                 self.assertEqual(0, process.wait(30))
                 self.assertNotIn("\x1b", output)
-                os.close(end)
-                os.close(main_end)
 
-    def read_until(self, descriptor, wanted):
-        """Read a terminal's output until something is in it."""
+    def start_top(self, *arguments, rows=0, group=None, **environment):
+        """Start top on a terminal of its own, whose size is unknown unless `rows` are given."""
+        self.keyboard, self.screen = pty.openpty()
+        self.addCleanup(os.close, self.keyboard)
+        self.addCleanup(os.close, self.screen)
+        if rows:
+            fcntl.ioctl(self.screen, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
+        self.before = termios.tcgetattr(self.screen)
+        self.process = subprocess.Popen(
+            self.command("top", *arguments),
+            cwd=ROOT,
+            stdin=self.screen,
+            stdout=self.screen,
+            stderr=self.screen,
+            env={**os.environ, "TERM": "xterm-256color", **environment},
+            process_group=group,
+        )
+        self.addCleanup(self.process.wait)
+        self.addCleanup(self.process.kill)
+        return self.process
+
+    def ends(self, status):
+        """See top give the terminal back as it was and end, without a traceback."""
+        output = self.read_until(GIVEN_BACK)
+        self.assertEqual(status, self.process.wait(30))
+        self.assertEqual(self.before, termios.tcgetattr(self.screen))
+        self.assertNotIn("Traceback", output)
+
+    def read_until(self, wanted):
+        """Read the terminal's output until something is in it, and return what was read."""
         text, deadline = "", time.monotonic() + 30
         while wanted not in re.sub(r"\x1b\[[0-9;]*m", "", text):
             left = deadline - time.monotonic()
             self.assertGreater(left, 0, f"{wanted!r} did not come: {text!r}")
-            if select.select([descriptor], [], [], left)[0]:
+            if select.select([self.keyboard], [], [], left)[0]:
                 try:
-                    text += os.read(descriptor, 65536).decode(errors="replace")
+                    text += os.read(self.keyboard, 65536).decode(errors="replace")
                 except OSError as error:
                     if error.errno != errno.EIO:
                         raise
