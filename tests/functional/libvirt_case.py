@@ -36,11 +36,15 @@ class LibvirtCase(unittest.TestCase):
 
     def setUp(self) -> None:
         self.folder = self.enterContext(daemons.short_folder())
-        self.daemon = self.daemon_type(self.folder)
+        self.daemon = self.make_daemon()
         self.daemon.start()
         self.addCleanup(self.daemon.kill)
         self.hinted = threading.Event()
         self.source = self.start_source()
+
+    def make_daemon(self) -> daemons.TestLibvirtd | daemons.QemuLibvirtd:
+        """Return the test's daemon, not yet started."""
+        return self.daemon_type(self.folder)
 
     def start_source(self) -> LibvirtSource:
         link = LibvirtLink(self.daemon.uri, backoff_s=(0.05, 0.2), keepalive=self.keepalive)

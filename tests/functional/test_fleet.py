@@ -168,7 +168,7 @@ def configuration(exports):
         labels |= {"availability_zone": zone, "aggregate": aggregate}
         hosts.append(exports.target(f"/{number}", **labels))
     return {
-        "global": {"scrape_interval": "5s", "scrape_timeout": "5s", "evaluation_interval": "2s"},
+        "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
         "rule_files": [str(ETC / "recording-rules.yaml"), str(ETC / "alerts.yaml")],
         "scrape_configs": [
             {"job_name": "iat-nova", "static_configs": hosts},

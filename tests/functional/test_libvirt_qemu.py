@@ -45,10 +45,18 @@ def frames_of(name: str) -> int:
 
 @unittest.skipIf(len(_CPUS) < 2, "pins move between two CPUs; this machine has one")
 class QemuTest(LibvirtCase):
-    """One daemon for each test: its first question to QEMU is what takes the time."""
+    """A daemon for each test, and one cache of what QEMU told the first of them."""
 
     daemon_type = daemons.QemuLibvirtd
     cpusets = CpuSets(frozenset(_CPUS[:2]), frozenset(_CPUS[2:]))
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.cache = cls.enterClassContext(daemons.short_folder())
+
+    def make_daemon(self):
+        return self.daemon_type(self.folder, self.cache)
 
     def setUp(self):
         super().setUp()
