@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests build again and again: tenants, and clocks that a test moves."""
+"""What tests build again and again: tenants, cache domains, and clocks that a test moves."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
-from iat_nova.model import Priority, Tenant, TenantKind, WayRequest
+from iat_nova.model import CacheDomain, Priority, Tenant, TenantKind, WayMask, WayRequest
 
 ANY = WayRequest()
 
@@ -23,6 +23,12 @@ def tenant(
 ) -> Tenant:
     """Return a best-effort guest on these CPUs unless told otherwise; its id is its name."""
     return Tenant(id or name, name, kind, priority, io, cpus, ways, **more)  # type: ignore[arg-type]
+
+
+def domain(ways: int = 11, ddio: int | None = 2, classes: int = 16, **more: object) -> CacheDomain:
+    """Return a cache domain with DDIO's ways found at the top."""
+    found = None if ddio is None else WayMask.span(ways - ddio, ddio)
+    return CacheDomain(0, tuple(range(64)), ways, classes, ddio_found=found, **more)  # type: ignore[arg-type]
 
 
 class Clock:

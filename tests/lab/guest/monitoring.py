@@ -7,10 +7,11 @@ from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.hardware.monitor import OCCUPANCY, Monitor, offered
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
-from iat_nova.model import DomainInventory, Priority, Tenant, TenantKind, WayMask, WayRequest
+from iat_nova.model import DomainInventory, WayMask
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount
 from tests.lab.registers import RMID_UNIT
 from tests.proofs import proves
+from tests.unit.build import tenant
 
 REGISTERS = Registers()
 
@@ -24,10 +25,6 @@ def corrected(rmids, rmid, count):
     """Return what the kernel makes of a count of traffic of one of so many RMIDs."""
     threshold, factor = CORRECTIONS.get(rmids, (rmids, 1))
     return count * round(factor * (1 << 20)) >> 20 if rmid > threshold else count
-
-
-def tenant(name, *cpus):
-    return Tenant(name, name, TenantKind.GUEST, Priority.PC, False, cpus, WayRequest())
 
 
 class TwoTenants(unittest.TestCase):

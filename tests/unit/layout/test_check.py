@@ -5,7 +5,8 @@ import unittest
 
 from iat_nova.layout.check import InvalidLayout, check
 from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Group, Layout, WayMask
-from tests.unit.strategies.iat.worlds import domain, guest
+from tests.unit.build import domain
+from tests.unit.strategies.iat.worlds import guest
 
 DDIO = WayMask(0x600)
 

@@ -4,13 +4,10 @@
 import unittest
 
 from iat_nova.layout.lend import lend
-from iat_nova.model import CacheDomain, Group, Layout, WayMask
+from iat_nova.model import Group, Layout, WayMask
+from tests.unit.build import domain
 
 DDIO = WayMask(0x600)
-
-
-def domain(**more):
-    return CacheDomain(0, (0, 1), 11, 16, **more)
 
 
 def layout(*groups):

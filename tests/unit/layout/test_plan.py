@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from iat_nova.layout import plan as layout
 from iat_nova.layout.plan import LayoutError, Want
 from iat_nova.model import CacheDomain, Group, Layout, Priority, TenantKind, WayMask
+from tests.unit import build
 
 SETTINGS = hypothesis.settings(
     derandomize=True,
@@ -135,10 +136,6 @@ def want(tenant, ways, priority="BE", references=0.0, misses=0.0, kind=None) -> 
     return Want(tenant, ways, Priority(priority), kind, references, misses)
 
 
-def domain_of(ways=11, **given) -> CacheDomain:
-    return CacheDomain(id=0, cpus=tuple(range(16)), ways=ways, **{"classes": 16, **given})
-
-
 def crowd(chance: random.Random, ways: int) -> list[Want]:
     """Eight best-effort tenants with so many ways in all."""
     sizes = [1] * 8
@@ -147,7 +144,7 @@ def crowd(chance: random.Random, ways: int) -> list[Want]:
     return [want(f"t{i}", size, "BE", chance.random()) for i, size in enumerate(sizes)]
 
 
-SKYLAKE = domain_of(11, coerced_ways=WayMask(0x600))
+SKYLAKE = build.domain(11, coerced_ways=WayMask(0x600))
 
 rates = st.sampled_from([0.0, 1e5, 5e5, 1e6, 7e6])
 
@@ -173,7 +170,7 @@ def domains(draw, least_ways=4, most_ways=20, least_classes=16):
     ways = draw(st.integers(least_ways, most_ways))
     coerced = draw(st.sampled_from([0, 0, 3 << (ways - 2), 3 << (ways // 2)]))
     reserved = draw(st.sampled_from([0, 0, 0, 1, 1 << (ways - 1), 1 << (ways // 3)]))
-    return domain_of(
+    return build.domain(
         ways,
         classes=draw(st.integers(least_classes, 16)),
         coerced_ways=WayMask(coerced),
@@ -225,7 +222,7 @@ class HardwareRulesTest(unittest.TestCase):
     @hypothesis.given(wants=want_lists(12, 5), ways=st.integers(4, 20), classes=st.integers(2, 16))
     def test_minimum_of_two_ways(self, wants, ways, classes):
         """On Haswell no mask has fewer than two ways, however little was asked for."""
-        domain = domain_of(ways, classes=classes, min_ways=2)
+        domain = build.domain(ways, classes=classes, min_ways=2)
         self.assert_programmable(domain, wants, layout.plan(domain, 2, wants, None, avoid=True))
 
     def assert_programmable(self, domain, wants, found):
@@ -272,7 +269,7 @@ class OracleTest(unittest.TestCase):
         chance = random.Random(8)
         for ways, coerced, ddio_ways in itertools.product((11, 12), (0, 2), (0, 3)):
             for _ in range(8):
-                domain = domain_of(ways, coerced_ways=WayMask.span(ways - coerced, coerced))
+                domain = build.domain(ways, coerced_ways=WayMask.span(ways - coerced, coerced))
                 before, wants = (crowd(chance, chance.randint(9, 11)) for _ in range(2))
                 current = layout.plan(domain, 0, chance.sample(before, 8), None, avoid=False)
                 ddio = layout.ddio_mask(domain, ddio_ways)
@@ -285,7 +282,7 @@ class OracleTest(unittest.TestCase):
         for seed in (136, 305, 395):
             chance = random.Random(seed)
             before = crowd(chance, 16)
-            domain = domain_of(20)
+            domain = build.domain(20)
             current = layout.plan(domain, 0, before, None, avoid=False)
             wants = [want(each.tenant, each.ways, "BE", chance.random()) for each in before]
             found = layout.plan(domain, 6, wants, current, avoid=True)
@@ -335,7 +332,7 @@ class SharingTest(unittest.TestCase):
     )
     def test_critical_tenants_come_last(self, wants, ways, ddio_ways, classes):
         """PC and the stack overlap DDIO only when all ways below DDIO's are theirs already."""
-        domain = domain_of(ways, classes=classes)
+        domain = build.domain(ways, classes=classes)
         first = layout.plan(domain, ddio_ways, wants[::2], None, avoid=True)
         found = layout.plan(domain, ddio_ways, wants, first, avoid=True)
         priorities = {each.tenant: each.priority for each in wants}
@@ -361,10 +358,11 @@ class SharingTest(unittest.TestCase):
         """The host's class shares before PC tenants and after BE tenants of any size."""
         wants = [want("pc", 4, "PC"), want("host", 3), want("be", 4, references=9e9)]
         self.assertEqual(
-            ("be",), layout.plan(domain_of(), 2, wants, None, avoid=True).overlaps_ddio
+            ("be",), layout.plan(build.domain(), 2, wants, None, avoid=True).overlaps_ddio
         )
         self.assertEqual(
-            {"be", "host"}, set(layout.plan(domain_of(), 5, wants, None, avoid=True).overlaps_ddio)
+            {"be", "host"},
+            set(layout.plan(build.domain(), 5, wants, None, avoid=True).overlaps_ddio),
         )
 
     def test_idle_ways_first(self):
@@ -453,7 +451,7 @@ class MovesTest(unittest.TestCase):
             Group((tenant,), WayMask(1 << start))
             for tenant, start in zip(order, starts, strict=True)
         )
-        domain = domain_of(ways, classes=32)
+        domain = build.domain(ways, classes=32)
         found = layout.plan(domain, 2, wants, Layout(WayMask(0), groups), avoid=False)
         self.assertEqual(set(groups), set(found.groups))
 
@@ -471,14 +469,16 @@ class MovesTest(unittest.TestCase):
         """One mask that goes far moves less than two that shift by a way."""
         present = Layout(WayMask(0), (Group(("a",), WayMask(0x00E)), Group(("b",), WayMask(0x070))))
         wants = [want("a", 3), want("b", 3), want("new", 4)]
-        found = layout.plan(domain_of(10), 0, wants, present, avoid=True)
+        found = layout.plan(build.domain(10), 0, wants, present, avoid=True)
         masks = [found.mask_of(tenant) for tenant in ("a", "b", "new")]
         self.assertEqual([0x380, 0x070, 0x00F], masks)
 
     def test_stays_above_idle_ways(self):
         """A mask at the top stays there when somebody comes, however many ways are idle below."""
         present = Layout(WayMask(0), (Group(("top",), WayMask(0x600)),))
-        found = layout.plan(domain_of(), 2, [want("top", 2), want("new", 1)], present, avoid=False)
+        found = layout.plan(
+            build.domain(), 2, [want("top", 2), want("new", 1)], present, avoid=False
+        )
         self.assertEqual([0x001, 0x600], [group.mask for group in found.groups])
 
     def test_more_than_asked_for_shrinks(self):
@@ -501,7 +501,7 @@ class MovesTest(unittest.TestCase):
             grouped=True,
         )
         wants = [want(tenant, 1) for tenant in "abcn"]
-        found = layout.plan(domain_of(classes=3), 2, wants, present, avoid=True)
+        found = layout.plan(build.domain(classes=3), 2, wants, present, avoid=True)
         self.assertEqual(
             [(("a", "b", "c", "n"), 0xF0)], [(g.tenants, g.mask) for g in found.groups]
         )
@@ -509,7 +509,7 @@ class MovesTest(unittest.TestCase):
     def test_many_groups(self):
         """Beyond eight groups one that swaps places with another is all that moves."""
         wants = [want(f"t{index:02}", 1, "BE", 1e6 + index) for index in range(16)]
-        domain = domain_of(16, classes=32)
+        domain = build.domain(16, classes=32)
         first = layout.plan(domain, 1, wants, None, avoid=True)
         self.assertEqual(("t00",), first.overlaps_ddio)
         wants[7] = want("t07", 1, "BE", 0.0)
@@ -526,9 +526,9 @@ class MovesTest(unittest.TestCase):
         """A layout of twelve groups turned over is found, and not claimed to be the best."""
         chance = random.Random(3)
         wants = [want(f"t{index:02}", 1, "BE", 1e6 + index) for index in range(12)]
-        first = layout.plan(domain_of(20), 2, wants, None, avoid=False)
+        first = layout.plan(build.domain(20), 2, wants, None, avoid=False)
         wants = [want(each.tenant, chance.choice([1, 2]), "PC") for each in wants][:12]
-        found = layout.plan(domain_of(20), 2, wants, first, avoid=True)
+        found = layout.plan(build.domain(20), 2, wants, first, avoid=True)
         self.assertEqual(12, len(found.groups))
         self.assertFalse(found.exact)
 
@@ -540,7 +540,7 @@ class GroupingTest(unittest.TestCase):
         """With more tenants than classes BE tenants share; everybody else keeps his own."""
         wants = [want("stack", 2, "stack"), want("pc1", 2, "PC"), want("pc2", 2, "PC")]
         wants += [want(f"be{index}", 1) for index in range(4)]
-        found = layout.plan(domain_of(classes=5), 2, wants, None, avoid=True)
+        found = layout.plan(build.domain(classes=5), 2, wants, None, avoid=True)
         self.assertTrue(found.grouped)
         shared = {group.tenants for group in found.groups}
         self.assertEqual({("stack",), ("pc1",), ("pc2",), ("be0", "be1", "be2", "be3")}, shared)
@@ -550,14 +550,14 @@ class GroupingTest(unittest.TestCase):
         """PC tenants are dealt over the partitions, who misses most shares with the fewest."""
         wants = [want(f"pc{index}", 2, "PC", misses=index) for index in range(5)]
         wants += [want("stack", 2, "stack"), want("be", 1)]
-        found = layout.plan(domain_of(classes=6), 2, wants, None, avoid=True)
+        found = layout.plan(build.domain(classes=6), 2, wants, None, avoid=True)
         groups = {group.tenants for group in found.groups}
         self.assertEqual({("stack",), ("be",), ("pc4",), ("pc0", "pc3"), ("pc1", "pc2")}, groups)
 
     def test_nobody_shares_with_two_more_than_another(self):
         """Nineteen on eleven ways: eight pairs, three alone, each with a way."""
         wants = [want(f"pc{index:02}", 1, "PC", misses=index) for index in range(19)]
-        found = layout.plan(domain_of(), 2, wants, None, avoid=True)
+        found = layout.plan(build.domain(), 2, wants, None, avoid=True)
         sizes = sorted(len(group.tenants) for group in found.groups)
         self.assertEqual([1] * 3 + [2] * 8, sizes)
         self.assertEqual({1}, {group.mask.count for group in found.groups})
@@ -565,13 +565,13 @@ class GroupingTest(unittest.TestCase):
     def test_what_shares_is_cut_from_the_largest(self):
         """Partitions whose counts are too many give a way at a time, the largest first."""
         wants = [want(f"pc{index}", 3, "PC", misses=index) for index in range(5)]
-        found = layout.plan(domain_of(classes=4), 2, wants, None, avoid=True)
+        found = layout.plan(build.domain(classes=4), 2, wants, None, avoid=True)
         self.assertEqual([3, 4, 4], sorted(group.mask.count for group in found.groups))
 
     def test_counts_are_cut(self):
         """Counts beyond the cache are cut from behind, never the stack's, never to nothing."""
         wants = [want("stack", 6, "stack"), want("pc", 6, "PC"), want("be", 6)]
-        found = layout.plan(domain_of(), 2, wants, None, avoid=True)
+        found = layout.plan(build.domain(), 2, wants, None, avoid=True)
         self.assertEqual([6, 4, 1], [found.mask_of(t).count for t in ("stack", "pc", "be")])
         self.assertFalse(found.grouped)
 
@@ -580,32 +580,32 @@ class GroupingTest(unittest.TestCase):
         crowd = [want(f"t{n:02}", 2, "PC" if n % 3 else "BE", misses=n) for n in range(12)]
         held = dataclasses.replace(want("held", 6), held=True)
         for classes in (16, 3):
-            found = layout.plan(domain_of(classes=classes), 2, [*crowd, held], None, avoid=True)
+            found = layout.plan(build.domain(classes=classes), 2, [*crowd, held], None, avoid=True)
             (alone,) = (group for group in found.groups if "held" in group.tenants)
             self.assertEqual((("held",), 6), (alone.tenants, alone.mask.count))
             self.assertEqual(5, sum(g.mask.count for g in found.groups if g is not alone))
         held = dataclasses.replace(held, ways=11)
-        found = layout.plan(domain_of(), 2, [*crowd, held], None, avoid=True)
+        found = layout.plan(build.domain(), 2, [*crowd, held], None, avoid=True)
         self.assertLess(found.mask_of("held").count, 11)
         self.assertTrue(all(found.mask_of(each.tenant) for each in crowd))
 
     def test_host_costs_no_class_of_its_own(self):
         """The host's tenant lives in the default class, which is there in any case."""
         wants = [want("host", 1), want("a", 1), want("b", 1)]
-        self.assertFalse(layout.plan(domain_of(classes=3), 2, wants, None, avoid=True).grouped)
+        self.assertFalse(layout.plan(build.domain(classes=3), 2, wants, None, avoid=True).grouped)
         wants = [want("c", 1), want("a", 1), want("b", 1)]
-        self.assertTrue(layout.plan(domain_of(classes=3), 2, wants, None, avoid=True).grouped)
+        self.assertTrue(layout.plan(build.domain(classes=3), 2, wants, None, avoid=True).grouped)
 
     def test_single_class(self):
         """With one class to give, everybody shares it."""
         wants = [want("stack", 2, "stack"), want("pc", 2, "PC"), want("be", 2)]
-        found = layout.plan(domain_of(classes=2), 2, wants, None, avoid=True)
+        found = layout.plan(build.domain(classes=2), 2, wants, None, avoid=True)
         self.assertEqual([("be", "pc", "stack")], [group.tenants for group in found.groups])
 
     def test_two_classes(self):
         """With two, the stack keeps its own."""
         wants = [want("stack", 2, "stack"), want("pc", 2, "PC"), want("be", 2)]
-        found = layout.plan(domain_of(classes=3), 2, wants, None, avoid=True)
+        found = layout.plan(build.domain(classes=3), 2, wants, None, avoid=True)
         self.assertEqual({("stack",), ("be", "pc")}, {group.tenants for group in found.groups})
 
     def test_a_unit_is_one_place(self):
@@ -641,7 +641,7 @@ class ErrorTest(unittest.TestCase):
     def test_no_class_left(self):
         """A machine with the default class alone has none for tenants."""
         with self.assertRaisesRegex(LayoutError, "leave none to tenants"):
-            layout.plan(domain_of(classes=1), 2, [want("a", 1)], None, avoid=True)
+            layout.plan(build.domain(classes=1), 2, [want("a", 1)], None, avoid=True)
 
     def test_tenant_named_twice(self):
         """The same tenant twice is an error of the caller."""
@@ -650,5 +650,5 @@ class ErrorTest(unittest.TestCase):
 
     def test_reserved_top(self):
         """DDIO's ways lie below reserved ones."""
-        domain = domain_of(11, reserved_ways=WayMask(0x400))
+        domain = build.domain(11, reserved_ways=WayMask(0x400))
         self.assertEqual(0x300, layout.plan(domain, 2, [want("a", 1)], None, avoid=True).ddio)

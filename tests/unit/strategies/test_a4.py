@@ -38,9 +38,9 @@ from iat_nova.strategies.a4.state import (
     Zones,
 )
 from tests import said
-from tests.unit.build import tenant
+from tests.unit import build
 
-DOMAIN = CacheDomain(0, tuple(range(8)), 11, 16, ddio_found=WayMask(0x600))
+DOMAIN = build.domain()
 HP_NET = Label("hp-net", True, Kind.NETWORK)
 HP = Label("hp", True, Kind.CORES)
 LP = Label("lp", False, Kind.CORES)
@@ -383,7 +383,7 @@ def _tenant(label: Label, cpu: int = 0) -> Tenant:
         model, devices = DeviceModel.SLICING, ("0000:3b:02.0",)
     priority = Priority.PC if label.high else Priority.BE
     io = label.kind is Kind.NETWORK
-    return tenant(label.id, cpu, priority=priority, io=io, model=model, devices=devices)
+    return build.tenant(label.id, cpu, priority=priority, io=io, model=model, devices=devices)
 
 
 class Run:

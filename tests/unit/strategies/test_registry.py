@@ -7,7 +7,6 @@ from importlib.metadata import EntryPoint
 from unittest import mock
 
 from iat_nova.model import (
-    CacheDomain,
     DomainInventory,
     Group,
     Layout,
@@ -18,7 +17,7 @@ from iat_nova.model import (
 )
 from iat_nova.strategies import registry as strategies
 from iat_nova.strategies.iat.presets import PRESETS
-from tests.unit.build import tenant
+from tests.unit import build
 
 
 class MakeTest(unittest.TestCase):
@@ -55,9 +54,9 @@ class UnmanagedTest(unittest.TestCase):
     """A host without the agent, as a strategy."""
 
     def _layout(self, **changes: object) -> Layout:
-        domain = CacheDomain(0, (0, 1), 11, 16, ddio_found=WayMask(0x600), **changes)  # type: ignore[arg-type]
+        domain = build.domain(**changes)
         tenants = tuple(
-            tenant(name, cpu, priority=priority)
+            build.tenant(name, cpu, priority=priority)
             for cpu, (name, priority) in enumerate((("a", Priority.PC), ("b", Priority.BE)))
         )
         inventory = DomainInventory(domain, tenants)

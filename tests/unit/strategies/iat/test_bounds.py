@@ -14,8 +14,9 @@ from iat_nova.strategies.iat import invariants
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS
 from iat_nova.strategies.iat.roster import Roster
+from tests.unit.build import domain
 from tests.unit.strategies.iat import plant
-from tests.unit.strategies.iat.worlds import M, Story, domain, guest, rates, stack
+from tests.unit.strategies.iat.worlds import M, Story, guest, rates, stack
 
 PC, BE = Priority.PC, Priority.BE
 

@@ -11,7 +11,8 @@ from iat_nova.strategies.iat import change
 from iat_nova.strategies.iat.change import Direction, Moves
 from iat_nova.strategies.iat.fsm import Signal
 from iat_nova.strategies.iat.roster import Roster
-from tests.unit.strategies.iat.worlds import M, domain, guest, rates, stack
+from tests.unit.build import domain
+from tests.unit.strategies.iat.worlds import M, guest, rates, stack
 
 P = Parameters()
 

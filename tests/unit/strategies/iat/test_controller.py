@@ -11,16 +11,8 @@ from iat_nova.model.message import message, verbatim
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant
-from tests.unit.strategies.iat.worlds import (
-    M,
-    Story,
-    domain,
-    exception_of,
-    guest,
-    host,
-    rates,
-    stack,
-)
+from tests.unit.build import domain
+from tests.unit.strategies.iat.worlds import M, Story, exception_of, guest, host, rates, stack
 
 PC, BE = Priority.PC, Priority.BE
 

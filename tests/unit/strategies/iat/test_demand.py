@@ -9,7 +9,8 @@ from iat_nova.model import DeviceModel, DomainInventory, Priority, Rates, Sample
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import Backoff, Cause, Grant
-from tests.unit.strategies.iat.worlds import M, domain, guest, rates, stack
+from tests.unit.build import domain
+from tests.unit.strategies.iat.worlds import M, guest, rates, stack
 
 PC, BE = Priority.PC, Priority.BE
 

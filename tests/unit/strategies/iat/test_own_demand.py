@@ -13,7 +13,8 @@ from iat_nova.strategies.iat.own_demand import RULES, Do, Signal, Standing, stan
 from iat_nova.strategies.iat.presets import PRESETS
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import State
-from tests.unit.strategies.iat.worlds import M, domain, guest, rates
+from tests.unit.build import domain
+from tests.unit.strategies.iat.worlds import M, guest, rates
 
 CONTENT, ASKING, TRIAL = Standing.CONTENT, Standing.ASKING, Standing.ON_TRIAL
 SATISFIED, BARRED = Standing.SATISFIED, Standing.BARRED

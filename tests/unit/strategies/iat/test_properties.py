@@ -28,8 +28,9 @@ from iat_nova.strategies.iat.ledger import ddio_bounds
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import FsmState, State
+from tests.unit.build import domain
 from tests.unit.strategies.iat import plant
-from tests.unit.strategies.iat.worlds import domain, guest, host, stack
+from tests.unit.strategies.iat.worlds import guest, host, stack
 
 SETTINGS = hypothesis.settings(
     derandomize=True,

@@ -18,21 +18,14 @@ from iat_nova.model import (
     Sample,
     Tenant,
     TenantKind,
-    WayMask,
     WayRequest,
 )
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.state import State
-from tests.unit.build import tenant
+from tests.unit.build import domain, tenant
 
 M = 1e6
-
-
-def domain(ways: int = 11, ddio: int | None = 2, classes: int = 16, **more: object) -> CacheDomain:
-    """A cache domain with DDIO's ways found at the top."""
-    found = None if ddio is None else WayMask.span(ways - ddio, ddio)
-    return CacheDomain(0, tuple(range(64)), ways, classes, ddio_found=found, **more)  # type: ignore[arg-type]
 
 
 def stack(ways: int = 2, most: int = 11) -> Tenant:
