@@ -30,7 +30,6 @@ from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import words
 from iat_nova.report.log import LogLanguage
 from iat_nova.report.observed import Observer
-from iat_nova.report.sentences import text
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Status
 from iat_nova.store.writer import History
@@ -185,7 +184,7 @@ class JournalTest(unittest.TestCase):
         self.assertEqual(1, len(log.output))
         (problem,) = journal.latest.problems
         self.assertEqual(Code.INVENTORY_OLD, problem.code)
-        self.assertIn("not looked at for 120 s", text(problem.message))
+        self.assertEqual(message("inventory-old", overdue_s=120.0), problem.message)
         self.assertEqual(1.0, observer.now.looked_s)
         self.clock.wall_s = 4.0
         journal.inventory(FACTS, {0: INVENTORY}, ())

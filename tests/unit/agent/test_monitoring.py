@@ -6,8 +6,12 @@ from unittest import mock
 
 from iat_nova.agent.monitoring import Following, Monitored
 from iat_nova.hardware.api import Counts, HardwareError, TenantCounts
+from iat_nova.model import Message, message, verbatim
 from iat_nova.model.reasons import Code
-from iat_nova.report.sentences import text
+
+
+def _not_monitored(why: str) -> Message:
+    return message("not-monitored", error=verbatim(why))
 
 
 class FollowingTest(unittest.TestCase):
@@ -19,11 +23,11 @@ class FollowingTest(unittest.TestCase):
         self.following = Following(self.monitor, self.journal, self.clock)
         self.tenants = {0: mock.sentinel.first}
 
-    def told(self) -> str | None:
+    def told(self) -> Message | None:
         """Return the latest problem."""
         code, problem, _ = self.journal.note.call_args.args
         self.assertIs(Code.NOT_MONITORED, code)
-        return None if problem is None else text(problem)
+        return problem
 
     def test_only_what_changed_is_looked_at(self) -> None:
         """A write of masks, or other tenants; nothing while nothing of ours is written."""
@@ -45,7 +49,7 @@ class FollowingTest(unittest.TestCase):
         """It is told, and tried again after a pause though nothing changed."""
         self.monitor.watch.side_effect = HardwareError("Out of RMIDs")
         self.following.follow(self.tenants, 1)
-        self.assertEqual("not all tenants are monitored: Out of RMIDs", self.told())
+        self.assertEqual(_not_monitored("Out of RMIDs"), self.told())
         self.following.follow(self.tenants, 1)
         self.assertEqual(1, self.monitor.watch.call_count)
         self.clock.now.return_value = 11.0
@@ -57,7 +61,7 @@ class FollowingTest(unittest.TestCase):
         """Why nobody is monitored is told, and tried again after a pause."""
         self.monitor.full = "9 tenants want an RMID each, 1 of 9 are left"
         self.following.follow(self.tenants, 1)
-        self.assertIn("monitored: 9 tenants want", self.told() or "")
+        self.assertEqual(_not_monitored(self.monitor.full), self.told())
         self.clock.now.return_value = 11.0
         self.monitor.full = None
         self.following.follow(self.tenants, 1)

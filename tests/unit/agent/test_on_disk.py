@@ -10,8 +10,8 @@ from unittest import mock
 from iat_nova import conf
 from iat_nova.agent import on_disk, policy_file
 from iat_nova.common import config_files
+from iat_nova.model import message
 from iat_nova.model.reasons import Code
-from iat_nova.report.sentences import text
 from tests.unit import stories
 
 POLICY = "parameters: {ddio_ways_max: 3}\n"
@@ -36,7 +36,7 @@ class DriftTest(unittest.TestCase):
         self.files = on_disk.OnDisk(conf.load(named), lambda: config_files.expanded(named))
 
     def drift(self):
-        return {one.code: text(one.message) for one in self.files.drift(self.running)}
+        return {one.code: one.message for one in self.files.drift(self.running)}
 
     def test_nothing_changed(self):
         """As at the start; what is not ours may change."""
@@ -47,8 +47,8 @@ class DriftTest(unittest.TestCase):
     def test_a_policy_that_nobody_read(self):
         """It is told until it runs, or lies there again as it runs."""
         self.policy.write_text(POLICY.replace("3", "4"))
-        self.assertEqual({Code.POLICY_UNREAD}, set(self.drift()))
-        self.assertIn("iat-nova reload", self.drift()[Code.POLICY_UNREAD])
+        unread = message("policy-unread", path=str(self.policy))
+        self.assertEqual({Code.POLICY_UNREAD: unread}, self.drift())
         self.policy.write_text(POLICY)
         self.assertEqual({}, self.drift())
         self.policy.write_text(POLICY.replace("3", "4"))
@@ -58,7 +58,7 @@ class DriftTest(unittest.TestCase):
     def test_a_policy_that_is_gone(self):
         """The agent goes on; its next start would fail."""
         self.policy.unlink()
-        self.assertIn("the agent would not start with it", self.drift()[Code.POLICY_UNREAD])
+        self.assertEqual("policy-unreadable", self.drift()[Code.POLICY_UNREAD].code)
 
     def test_the_default_policy_has_no_file(self):
         """There is nothing to differ from."""
@@ -67,12 +67,13 @@ class DriftTest(unittest.TestCase):
         self.assertEqual({}, self.drift())
 
     def test_a_mode_that_waits_for_a_restart(self):
-        """Which options differ is in the text, and it ends when the file is as it was."""
+        """Which options differ is told, and it ends when the file is as it was."""
         self.configure("enforce", "interval = 3\nhistory_days = 3\n")
-        told = self.drift()
-        self.assertEqual({Code.CONFIG_UNREAD}, set(told))
-        self.assertIn("mode is enforce, observe runs", told[Code.CONFIG_UNREAD])
-        self.assertIn("history_days is 3", told[Code.CONFIG_UNREAD])
+        ((code, unread),) = self.drift().items()
+        self.assertEqual((Code.CONFIG_UNREAD, "config-unread"), (code, unread.code))
+        differ = {one.values["option"]: one.values for one in unread.values["options"]}
+        self.assertLessEqual({"mode", "history_days"}, differ.keys())
+        self.assertEqual({"option": "mode", "now": "enforce", "running": "observe"}, differ["mode"])
         self.configure()
         self.assertEqual({}, self.drift())
 
@@ -80,7 +81,8 @@ class DriftTest(unittest.TestCase):
         """A file that the next start would read counts like a line in one that was there."""
         other = self.folder / "z.conf"
         other.write_text("[iat]\nstrategy = iat\n")
-        self.assertIn("strategy is iat, poll", self.drift()[Code.CONFIG_UNREAD])
+        (differs,) = self.drift()[Code.CONFIG_UNREAD].values["options"]
+        self.assertEqual(("strategy", "iat"), (differs.values["option"], differs.values["now"]))
         other.unlink()
         self.assertEqual({}, self.drift())
 
@@ -88,9 +90,9 @@ class DriftTest(unittest.TestCase):
         """It is told before the restart that would fail."""
         self.config.write_text("[iat]\nmode = perhaps\n")
         for _ in range(2):
-            self.assertIn("the agent would not start with it", self.drift()[Code.CONFIG_UNREAD])
+            self.assertEqual("config-invalid", self.drift()[Code.CONFIG_UNREAD].code)
         shutil.rmtree(self.folder)
-        self.assertIn("the agent would not start with it", self.drift()[Code.CONFIG_UNREAD])
+        self.assertEqual("config-invalid", self.drift()[Code.CONFIG_UNREAD].code)
         self.folder.mkdir()
 
     def test_what_was_not_touched_is_not_read_again(self):

@@ -8,7 +8,7 @@ import unittest
 
 from iat_nova import policy
 from iat_nova.agent.policy_keeper import PolicyKeeper
-from iat_nova.report.sentences import text
+from iat_nova.model import message
 from iat_nova.strategies.registry import StrategyError
 from tests.unit.policy.hosts import ONE
 
@@ -32,13 +32,13 @@ class Journal:
         self.problems, self.told, self.reads = [], [], 0
 
     def problem(self, code, said):
-        self.problems.append(text(said))
+        self.problems.append(said)
 
     def solved(self, code, said):
         self.problems.clear()
 
     def tell(self, said):
-        self.told.append(text(said))
+        self.told.append(said)
 
     def policy_read(self):
         self.reads += 1
@@ -83,10 +83,8 @@ class TestKeeper(unittest.TestCase):
             self.look(on(speed))
             self.assertEqual(most, self.most)
         self.assertEqual((2, 2), (self.rendered, len(self.used)))
-        self.assertEqual(
-            ["policy rendered again: the host's facts changed (nic_speed_gbps)"] * 2,
-            self.journal.told,
-        )
+        rendered = message("policy-rendered-again", facts=("nic_speed_gbps",))
+        self.assertEqual([rendered] * 2, self.journal.told)
         self.assertEqual(0, self.journal.reads)
 
     def test_the_time_of_day(self):
@@ -120,8 +118,9 @@ class TestKeeper(unittest.TestCase):
         for _ in range(3):
             self.look(on(hour=6))
         self.assertEqual((1, 2), (self.rendered, self.most))
-        self.assertRegex(
-            self.journal.problems[0], r"facts changed \(hour\), keeping previous .*zero"
+        refused = self.journal.problems[0]
+        self.assertEqual(
+            ("policy-facts-refused", ("hour",)), (refused.code, refused.values["facts"])
         )
         self.look(on(hour=8))
         self.assertEqual(([], 6), (self.journal.problems, self.most))
@@ -134,7 +133,7 @@ class TestKeeper(unittest.TestCase):
         self.keeper.ask()
         self.look(on(25.0))
         self.assertEqual(1, self.journal.reads)
-        self.assertIn("reload failed, keeping previous policy: no such", self.journal.problems[-1])
+        self.assertEqual("policy-reload-failed", self.journal.problems[-1].code)
 
     def test_widths_count_for_every_policy(self):
         """Bounds and sizes are made of them, template or not."""

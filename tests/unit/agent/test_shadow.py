@@ -164,9 +164,7 @@ class OwnPolicyTest(unittest.TestCase):
         """It is said, nothing is decided; once it is mended and read again it decides."""
         self.text = "classes: [{name: x, priority: top}]"
         self.assertEqual([], self.look())
-        self.assertRegex(
-            self.journal.problems[0], "the shadow policy cannot be used: b.yaml.*priority"
-        )
+        self.assertEqual("shadow-policy-unusable", self.journal.problems[0].code)
         self.text = CLASSES.format("BE")
         self.assertEqual([], self.look())  # nobody asked for it to be read
         self.shadow.ask()
@@ -193,7 +191,7 @@ class OwnPolicyTest(unittest.TestCase):
         self.text = "x: y"
         self.shadow.ask()
         self.assertEqual([("db", "PC", 3), ("web", "BE", 1)], self.look())
-        self.assertIn("keeping previous shadow policy", self.journal.problems[0])
+        self.assertEqual("shadow-policy-kept", self.journal.problems[0].code)
         self.shadow.use(Parameters(ddio_ways_max=2))
         self.look()
         self.assertEqual(4, self.seen[0][0].ddio_ways_max)

@@ -16,10 +16,9 @@ import unittest
 import zlib
 from unittest import mock
 
-from iat_nova.model import Decision, DomainInventory, Rates, WayMask, verbatim
+from iat_nova.model import Decision, DomainInventory, Rates, WayMask, message, verbatim
 from iat_nova.report import view
 from iat_nova.report.log import LogLanguage
-from iat_nova.report.sentences import text
 from iat_nova.store import database as history_db
 from iat_nova.store import records, retention
 from iat_nova.store.reader import HistoryReader
@@ -230,7 +229,7 @@ class TestWhatIsKept(HistoryCase):
             for state in (object(), object(), Raising()):
                 self.history.record(dataclasses.replace(good, state=state))
             self.assertTrue(self.history.flush())
-        self.assertIn("states of this strategy cannot be", text(self.read().events(1)[0].message))
+        self.assertEqual("state-not-recorded", self.read().events(1)[0].message.code)
         found = self.read().newer(0, 0, 3)
         self.assertEqual([good.decision] * 3, [one.iteration.decision for one in found])
         self.assertEqual([None] * 3, [one.iteration.state for one in found])
@@ -245,7 +244,7 @@ class TestWhatIsKept(HistoryCase):
             self.history.record(dataclasses.replace(good, decision=odd))
             self.history.record(good)
             self.assertTrue(self.history.flush())
-        self.assertIn("decisions of this strategy", text(self.read().events(1)[0].message))
+        self.assertEqual("decision-not-recorded", self.read().events(1)[0].message.code)
         self.assertEqual(good.decision, self.read().latest(0).iteration.decision)
 
     def test_another_form_is_named(self):
@@ -416,7 +415,7 @@ class TestBounds(HistoryCase):
         reader = self.read()
         kept = [one.iteration.decision.iteration for one in reader.between(0, stories.NIGHT * 2, 0)]
         self.assertEqual(list(range(40, 50)), kept)
-        self.assertIn("40 iterations were not recorded", text(reader.events(1)[0].message))
+        self.assertEqual(message("iterations-lost", count=40), reader.events(1)[0].message)
 
 
 class TestPace(HistoryCase):
@@ -463,7 +462,8 @@ class TestMisfortune(HistoryCase):
         self.assertTrue(self.recorded(history), history.problem)
         (aside,) = self.folder.glob("history.sqlite.corrupt-*")
         self.assertEqual(b"garbage " * 1000, aside.read_bytes())
-        self.assertIn(aside.name, text(self.read().events(1)[0].message))
+        told = self.read().events(1)[0].message
+        self.assertEqual(("history-damaged", str(aside)), (told.code, told.values["path"]))
 
     def test_damage_while_running(self):
         """Damage found in the middle of the work costs the file, never the loop."""
@@ -636,7 +636,7 @@ class TestDamage(HistoryCase):
         self.assertIsNone(reader.latest_inventory())
         self.assertIsNone(reader.settings(latest))
         self.assertIsNone(reader.status())
-        self.assertIn("a", text(reader.events(1)[0].message))
+        self.assertEqual("a", reader.events(1)[0].message.values["text"][0])
         self.assertIn("2 more", reader.damage)
 
     def test_any_page(self):
