@@ -57,7 +57,7 @@ class ShapesTest(LibvirtCase):
         self.assertIsNone(guests["old"].extra_specs)
         self.assertEqual({}, guests["new"].extra_specs)
         self.assertEqual((None, "alien"), (guests["alien"].flavor, guests["alien"].display_name))
-        self.assertIn("no metadata", guests["alien"].warnings[0])
+        self.assertEqual("nova-metadata-absent", guests["alien"].warnings[0].code)
 
     def test_malformed_metadata(self):
         """Metadata without its parts is a warning on its guest; the others are whole."""
@@ -100,8 +100,9 @@ class ShapesTest(LibvirtCase):
         self.assertEqual(
             ((), (4,)), (guests["later"].dedicated_cpus, guests["later"].floating_cpus)
         )
-        self.assertIn("later", guests["first"].warnings[0])
-        self.assertIn("first", guests["later"].warnings[0])
+        ours, theirs = guests["first"].warnings[0], guests["later"].warnings[0]
+        self.assertEqual(("cpu-pinned-by-a-later", "later"), (ours.code, ours.values["guest"]))
+        self.assertEqual(("cpu-of-an-earlier", "first"), (theirs.code, theirs.values["owner"]))
 
     def test_processor_off_line(self):
         """A guest keeps the CPUs that are online and names the other."""
@@ -183,7 +184,7 @@ class ShapesTest(LibvirtCase):
         self.assertEqual({"from": "metadata"}, guests["new"].extra_specs)
         self.assertIsNone(guests["none"].extra_specs)
         self.assertIsNone(guests["torn"].extra_specs)
-        self.assertIn(".json", guests["torn"].warnings[0])
+        self.assertIn(".json", guests["torn"].warnings[0].values["path"])
 
     def test_hostile_names(self):
         """Whatever an owner calls an instance arrives as he wrote it."""

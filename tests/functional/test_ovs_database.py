@@ -12,7 +12,6 @@ import time
 from iat_nova.model import SwitchPort
 from tests.functional import ovs_daemons
 from tests.functional.ovs_case import DEADLINE_S, OvsTestCase
-from tests.said import texts
 
 UUID = "6b3a4b5e-0000-4000-8000-000000000001"
 
@@ -109,10 +108,11 @@ class OvsDatabaseTest(OvsTestCase):
         self.set("dpdk-init=true", "pmd-cpu-mask=zz")
         self.vsctl("set", "Interface", "vhu1", "options:n_rxq_desc=lots")
         switch = self.until(lambda switch: switch.ports[1].rx_descriptors is None)
-        text = "\n".join(texts(switch.warnings))
-        self.assertIn("options:n_rxq_desc 'lots' is not a number", text)
-        self.assertIn("'zz' is not a hexadecimal mask", text)
-        self.assertIn("the PMD threads' CPUs are unknown", text)
+        warned = {one.code: one.values for one in switch.warnings}
+        wrong = {"port-option-invalid", "pmd-mask-invalid", "pmd-cpus-unknown"}
+        self.assertLessEqual(wrong, set(warned))
+        option = warned["port-option-invalid"]
+        self.assertEqual(("n_rxq_desc", "lots"), (option["option"], option["value"]))
         self.assertEqual(((), UUID), (switch.pmd_cpus, switch.ports[1].vm_uuid))
 
     def test_where_it_forwards_must_be_told_once(self):
@@ -120,9 +120,7 @@ class OvsDatabaseTest(OvsTestCase):
         self.start()
         self.set("dpdk-init=true")
         self.until(lambda switch: switch and switch.ports)
-        self.assertIn(
-            "ovs-vswitchd, for the CPUs of its PMD threads", texts([self.source.waiting_for])[0]
-        )
+        self.assertEqual("vswitchd-unanswered", self.source.waiting_for.code)
         self.set("pmd-cpu-mask=0x2")
         self.until(lambda switch: switch.pmd_cpus)
         self.assertIsNone(self.source.waiting_for)
@@ -135,9 +133,7 @@ class OvsDatabaseTest(OvsTestCase):
         self.daemons.start_ovsdb()
         self.start_source()
         self.assertIsNone(self.source.switch())
-        self.assertIn(
-            "has no row in Open_vSwitch; run ovs-vsctl init", texts(self.source.warnings)[0]
-        )
+        self.assertEqual("ovsdb-empty", self.source.warnings[0].code)
         self.vsctl("init")
         self.assertEqual({}, self.until(lambda switch: switch is not None).bridges)
         self.assertEqual((), self.source.warnings)
@@ -146,7 +142,7 @@ class OvsDatabaseTest(OvsTestCase):
         """A server that is not there yet costs no time, is reported, and found when it comes."""
         self.start_source()
         self.assertIsNone(self.source.switch())
-        self.assertIn("No such file or directory", texts(self.source.warnings)[0])
+        self.assertIn("No such file or directory", self.why_unavailable())
         self.daemons.start_ovsdb()
         self.vsctl("init")
         self.until(lambda switch: switch is not None)
@@ -158,9 +154,7 @@ class OvsDatabaseTest(OvsTestCase):
         self.daemons.kill("ovsdb-server")
         switch = self.until(lambda switch: self.source.warnings)
         self.assertEqual(known.ports, switch.ports)
-        self.assertIn(
-            "the last picture of the virtual switch is kept", texts(self.source.warnings)[0]
-        )
+        self.assertEqual("switch-stale", self.source.warnings[0].code)
         self.assertEqual((*known.warnings, *self.source.warnings), switch.warnings)
         self.daemons.create_database()
         self.daemons.start_ovsdb()
@@ -200,7 +194,7 @@ class OvsDatabaseTest(OvsTestCase):
         self.assertLess(time.monotonic() - start, 3)
         self.assertEqual(known.bridges, switch.bridges)
         self.assertEqual([None, None], [port.packets for port in switch.ports])
-        self.assertIn("packets were not counted", texts(switch.warnings)[0])
+        self.assertEqual("ports-uncounted", switch.warnings[0].code)
         os.kill(pid, signal.SIGCONT)
         self.assertEqual(2, self.source.switch().ports[1].packets)
 
@@ -213,7 +207,7 @@ class OvsDatabaseTest(OvsTestCase):
             self.start_source(timeout_s=0.2)
             self.assertIsNone(self.source.switch())
             self.assertLess(time.monotonic() - start, 3)
-            self.until(lambda _: "no answer to get_schema" in texts(self.source.warnings)[0])
+            self.until(lambda _: "no answer to get_schema" in self.why_unavailable())
 
     def test_older_schema(self):
         """A schema without some columns is read as far as it goes, and they are named."""
@@ -234,18 +228,25 @@ class OvsDatabaseTest(OvsTestCase):
         switch = self.until(lambda switch: switch is not None)
         self.assertEqual({"br0": "system"}, switch.bridges)
         self.assertEqual([("br0", None)], [(port.name, port.vm_uuid) for port in switch.ports])
-        self.assertIn("packets were not counted", texts(switch.warnings)[0])
-        (warning,) = texts(self.source.warnings)
-        self.assertIn(
-            "no Open_vSwitch.dpdk_initialized, Bridge.datapath_type, Interface.external_ids",
-            warning,
-        )
+        self.assertEqual("ports-uncounted", switch.warnings[0].code)
+        (warning,) = self.source.warnings
+        absent = {"Open_vSwitch.dpdk_initialized", "Bridge.datapath_type", "Interface.external_ids"}
+        self.assertEqual("ovsdb-columns-absent", warning.code)
+        self.assertLessEqual(absent, set(warning.values["columns"]))
         # The server comes back upgraded.
         self.daemons.kill("ovsdb-server")
         self.daemons.create_database()
         self.daemons.start_ovsdb()
         self.vsctl("init")
         self.until(lambda switch: switch is not None and not self.source.warnings)
+
+    def why_unavailable(self):
+        """Why the source's only warning says that the database is unavailable; empty if not."""
+        return " ".join(
+            str(one.values["error"])
+            for one in self.source.warnings
+            if one.code == "ovsdb-unavailable"
+        )
 
     def fill_older(self):
         """Fill a database whose schema ovs-vsctl would refuse."""
@@ -265,7 +266,7 @@ class OvsDatabaseTest(OvsTestCase):
         self.daemons.start_ovsdb()
         self.start_source(f"unix:{self.daemons.folder / 'ovsdb.ctl'}")
         self.assertIsNone(self.source.switch())
-        self.assertIn("get_schema was refused", texts(self.source.warnings)[0])
+        self.assertIn("get_schema was refused", self.why_unavailable())
 
     def test_tcp(self):
         """os-vif's default form of address, TCP on loopback, works as well."""

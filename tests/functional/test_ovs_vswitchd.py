@@ -11,7 +11,6 @@ from iat_nova.inventory import pmd
 from iat_nova.model import Facts, HostFacts
 from tests.functional import ovs_daemons
 from tests.functional.ovs_case import OvsTestCase, affinity_of_pmd_threads
-from tests.said import texts
 
 FRAME = "ffffffffffff0a00000000010800" + "00" * 46
 
@@ -53,7 +52,8 @@ class VswitchdTest(OvsTestCase):
         self.daemons.vsctl(
             "set", "Open_vSwitch", ".", "other_config:dpdk-init=true", "other_config:pmd-cpu-mask=z"
         )
-        switch = self.until(lambda switch: any("'z'" in text for text in texts(switch.warnings)))
+        invalid = "pmd-mask-invalid"
+        switch = self.until(lambda switch: invalid in [one.code for one in switch.warnings])
         self.assertEqual("pmd-rxq-show", switch.pmd_source)
         self.assertEqual(self.real_cpus(), switch.pmd_cpus)
 
@@ -81,7 +81,7 @@ class VswitchdTest(OvsTestCase):
         self.daemons.vsctl("--no-wait", "set", "Open_vSwitch", ".", *mask)
         switch = self.until(lambda switch: switch.pmd_source == "pmd-cpu-mask")
         self.assertEqual((1,), switch.pmd_cpus)
-        self.assertIn("ovs-vswitchd does not run", texts(switch.warnings)[-1])
+        self.assertEqual("pmd-cpus-kept", switch.warnings[-1].code)
         with mock.patch.object(pmd, "KEPT_S", 0.0):
             switch = self.source.switch()
         self.assertEqual(((), "ended"), (switch.pmd_cpus, switch.pmd_source))
@@ -93,4 +93,4 @@ class VswitchdTest(OvsTestCase):
         switch = self.source.switch()
         self.assertEqual(2, len(switch.ports))
         self.assertEqual(((), None), (switch.pmd_cpus, switch.pmd_source))
-        self.assertIn("Connection refused", texts(switch.warnings)[0])
+        self.assertIn("Connection refused", switch.warnings[0].values["error"])

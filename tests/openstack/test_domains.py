@@ -21,6 +21,7 @@ from iat_nova.model import (
     HostFacts,
     Priority,
     Tenant,
+    message,
 )
 from tests.functional import daemons
 from tests.openstack.nova_venv import NovaCase
@@ -105,7 +106,7 @@ class DomainsTest(NovaCase):
         self.assertEqual("6f70656e737461636b206e6f766100aa", new.project)
         self.assertEqual((Priority.BE, ()), (none.priority, none.warnings))
         self.assertEqual(Priority.BE, old.priority)
-        self.assertIn("extra specs of flavor flavor.old are not known", " ".join(old.warnings))
+        self.assertEqual([message("extra-specs-unknown", flavor="flavor.old")], [*old.warnings])
 
     def test_dedicated(self):
         """All vCPUs of a dedicated guest are its own."""
@@ -187,5 +188,8 @@ class DomainsTest(NovaCase):
         """Guests that were promised more than this host has are named by the agent."""
         specs = {**PC, "iat:llc_ways": "3", "resources:CUSTOM_IAT_LLC_WAY": "3"}
         self.boot(pinned("a", 4, extra_specs=specs), pinned("b", 5, extra_specs=specs))
-        (warning,) = (text for text in self.warnings if "over-committed" in text)
-        self.assertIn("leave 4 to be promised, but its guests are promised 6", warning)
+        told = (one.message for one in self.warnings)
+        (warning,) = (one for one in told if one.code == "over-committed")
+        (promised,) = warning.values["facts"]
+        self.assertEqual(("promised", 6), (promised.code, promised.values["ways"]))
+        self.assertIn("leave 4", promised.values["guarantee"])

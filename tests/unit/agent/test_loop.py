@@ -445,7 +445,7 @@ class AgentTest(unittest.TestCase):
         answers = iter(["iat.yaml offers too much", None])
         seen = []
 
-        def next_look(warnings: tuple[str, ...]) -> None:
+        def next_look(warnings: tuple[Message, ...]) -> None:
             seen.append([one.code for one in self.agent.journal.latest.problems])
             self.inventory.warnings = warnings
             self.inventory.changed.set()
@@ -453,7 +453,7 @@ class AgentTest(unittest.TestCase):
         self.run_for(
             5.0,
             lambda: None,
-            lambda: next_look(("libvirt does not answer",)),
+            lambda: next_look((verbatim("libvirt does not answer"),)),
             lambda: next_look(()),
             lambda: seen.append([one.code for one in self.agent.journal.latest.problems]),
             placement=lambda policy, facts: (None, next(answers)),
