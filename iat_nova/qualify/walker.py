@@ -52,7 +52,7 @@ class Chase:
                 run(begin, accesses)
                 return time.perf_counter() - at_s
 
-        walk.keep = (array, code)  # keeps the memory alive
+        walk.keep = (array, code)  # type: ignore[attr-defined]  # keeps the memory alive
         return walk
 
 
