@@ -18,7 +18,6 @@ from iat_nova import conf, policy
 from iat_nova.agent import provider
 from iat_nova.agent.provider_config import Offer, ProviderConfigError, offered, render, write
 from iat_nova.cmd.main import main
-from iat_nova.report import sentences
 from iat_nova.store.records import Placement
 from iat_nova.store.writer import History
 from tests.unit import stories
@@ -189,7 +188,7 @@ class DisagreementTest(unittest.TestCase):
         )
         files = provider.ProviderFiles(conf.load([config]))
         self.placement, said = files.compare(self.policy, facts or self.facts)
-        return None if said is None else sentences.text(said)
+        return said
 
     def test_no_file_is_no_disagreement(self):
         """Placement need not be used; nor does another's file matter."""
@@ -200,17 +199,18 @@ class DisagreementTest(unittest.TestCase):
     def test_the_mode(self):
         """A host that observes offers nothing, one that enforces what it can keep."""
         can = Offer(4, 4, True)
-        for mode, written, words in (
+        for mode, written, able in (
             ("enforce", can, None),
-            ("observe", can, "offers Placement 4 ways.*; this host can offer nothing .*mode = obs"),
+            ("observe", can, Offer(0, 0, True, withdrawn=True)),
             ("observe", dataclasses.replace(can, withdrawn=True), None),
-            ("enforce", dataclasses.replace(can, withdrawn=True), "nothing; this host can offer 4"),
+            ("enforce", dataclasses.replace(can, withdrawn=True), can),
         ):
             with self.subTest(mode=mode, written=written):
                 write(self.path, render(written))
                 said = self.said(mode)
-                self.assertEqual(words is None, said is None, said)
-                self.assertRegex(said or "", words or "^$")
+                differs = said and (said.code, said.values["offered"], said.values["able"])
+                wanted = able and ("placement-differs", str(written), str(able))
+                self.assertEqual(wanted, differs)
 
     def test_both_sides_are_shown(self):
         """What is offered to new guests, and what could be, are in the status and the metrics."""
@@ -228,17 +228,19 @@ class DisagreementTest(unittest.TestCase):
         """Other numbers or other traits are told, with the command that mends it."""
         for other in (Offer(3, 3, True), Offer(4, 3, True), Offer(4, 4, False)):
             write(self.path, render(other))
-            self.assertRegex(
-                self.said(), f"run iat-nova provider-config -o {self.path}, then restart nova-comp"
-            )
+            said = self.said()
+            self.assertEqual("placement-differs", said.code)
+            self.assertEqual(str(self.path), said.values["path"])
         text = "parameters: {ddio_ways_max: 10}\n"
         self.policy = policy.parse(text, self.facts.host)
-        self.assertRegex(self.said(), "can offer nothing .*10 that DDIO may take.*config --withdr")
+        said = self.said()
+        self.assertEqual("placement-withdraw", said.code)
+        self.assertIn("10 that DDIO may take", str(said.values["reasons"]))
 
     def test_a_file_that_nova_cannot_read(self):
         """It is told before nova-compute meets it."""
         self.path.write_text("a: [")
-        self.assertIn("nova-compute may not start with it", self.said())
+        self.assertEqual("placement-unreadable", self.said().code)
 
 
 class CommandTest(unittest.TestCase):

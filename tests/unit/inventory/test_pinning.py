@@ -6,7 +6,7 @@ from iat_nova.inventory import pinning
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.domain_xml import Domain
 from iat_nova.inventory.nova_metadata import NovaMetadata
-from tests.said import sentence
+from iat_nova.model import message
 
 ONLINE = frozenset(range(8))
 SETS = CpuSets.parse("4-7", "0-3")
@@ -80,13 +80,13 @@ class OneGuestTest(unittest.TestCase):
         """A dedicated vCPU that libvirt pins to many CPUs floats, visibly."""
         (found,) = place((guest("a", v0={4}, v1={5, 6}), {"hw:cpu_policy": "dedicated"}))
         self.check(found, {4}, {5, 6})
-        self.assertIn("vCPUs 1 should be dedicated", sentence(found.warnings[0]))
+        self.assertEqual(message("vcpus-not-pinned", vcpus="1"), found.warnings[0])
 
     def test_nonsense_policy(self):
         """A policy nobody knows is a warning; the sets decide."""
         (found,) = place((guest("a", v0={4}, v1={3}), {"hw:cpu_policy": "bogus"}))
         self.check(found, {4}, {3})
-        self.assertIn("bogus", sentence(found.warnings[0]))
+        self.assertEqual("cpu-policy-unknown", found.warnings[0].code)
 
     def test_off_line(self):
         """A dedicated CPU that is offline is left out and named, which is no warning."""
@@ -185,8 +185,8 @@ class EmulatorTest(unittest.TestCase):
         """Both guests are told."""
         first, second = self.place("isolate", (6,), guest("b", run=2, v0={6}, v1={7}))
         self.assertEqual((set(), {6, 7}), (first.emulator, second.dedicated))
-        self.assertIn("CPU 6, which is b's", sentence(first.warnings[0]))
-        self.assertIn("a's emulator threads", sentence(second.warnings[0]))
+        self.assertEqual(message("emulator-on-a-cpu-of", cpu=6, owner="b"), first.warnings[0])
+        self.assertEqual(message("emulator-of-another", cpu=6, guest="a"), second.warnings[0])
 
     def test_offline(self):
         """A reserved CPU that is offline is told of as a vCPU's is."""
@@ -219,7 +219,8 @@ class WithoutDedicatedSetTest(unittest.TestCase):
         found = place(guest("a", vcpus=1, v0={4}), guest("b", vcpus=1, v0={4}), cpusets=CpuSets())
         for placement, other in zip(found, ("b", "a"), strict=True):
             self.assertEqual((set(), {4}), (placement.dedicated, placement.floating))
-            self.assertIn(f"pinned by {other} as well", sentence(placement.warnings[0]))
+            told = message("pin-unassigned", cpu=4, guests=(other,))
+            self.assertEqual(told, placement.warnings[0])
 
     def test_wider_pin_counts_as_use(self):
         """A CPU in another guest's wider pin is not its sole user's."""
@@ -239,8 +240,10 @@ class ConflictTest(unittest.TestCase):
         )
         self.assertEqual(({4, 5}, set()), (first.dedicated, first.floating))
         self.assertEqual(({6}, {4}), (later.dedicated, later.floating))
-        self.assertIn("later is pinned to it too", sentence(first.warnings[0]))
-        self.assertIn("first, which started first", sentence(later.warnings[0]))
+        told = message("cpu-pinned-by-a-later", cpu=4, guest="a-later")
+        self.assertEqual(told, first.warnings[0])
+        told = message("cpu-of-an-earlier", cpu=4, owner="first", vcpu=0)
+        self.assertEqual(told, later.warnings[0])
 
     def test_three(self):
         """Of three claims the first still wins and hears of both others."""

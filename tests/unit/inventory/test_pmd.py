@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iat_nova.inventory import pmd
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
-from tests.said import texts
+from iat_nova.model import message
 
 TWO_NODES = """\
 Displaying last 60 seconds pmd usage %
@@ -143,20 +143,15 @@ class AbsenceTest(ProcTestCase):
         self.process(9, "ovsdb-server")
         absence = pmd.Absence()
         for now_s, cpus, source, told in (
-            (
-                100.0,
-                (2, 3),
-                "pmd-cpu-mask",
-                "CPUs 2-3 of its pmd-cpu-mask are kept for it for 60 s",
-            ),
-            (159.0, (2, 3), "pmd-cpu-mask", "are kept for it"),
-            (160.0, (), "ended", "are the host's until it does"),
-            (900.0, (), "ended", "Start ovs-vswitchd, or remove other_config:pmd-cpu-mask"),
+            (100.0, (2, 3), "pmd-cpu-mask", message("pmd-cpus-kept", cpus="2-3", kept_s=60.0)),
+            (159.0, (2, 3), "pmd-cpu-mask", message("pmd-cpus-kept", cpus="2-3", kept_s=60.0)),
+            (160.0, (), "ended", message("pmd-cpus-given", cpus="2-3")),
+            (900.0, (), "ended", message("pmd-cpus-given", cpus="2-3")),
         ):
             with self.subTest(now_s):
                 found = absence.apply(self.find(), now_s)
                 self.assertEqual((cpus, source), (found.cpus, found.source))
-                self.assertIn(told, texts(found.warnings)[0])
+                self.assertEqual((told,), found.warnings)
         back = pmd.PmdCpus((2,), "pmd-rxq-show")
         self.assertEqual(back, absence.apply(back, 901.0))
         self.assertEqual((2, 3), absence.apply(self.find(), 902.0).cpus)
@@ -195,8 +190,9 @@ class FindTest(ProcTestCase):
         """A malformed mask is shown and ovs-vswitchd is asked what it made of it."""
         found = self.find(lambda: TWO_NODES, dpdk_init="true", pmd_cpu_mask="zz")
         self.assertEqual(((9, 37), "pmd-rxq-show"), (found.cpus, found.source))
-        self.assertEqual(1, len(found.warnings))
-        self.assertIn("'zz' is not a hexadecimal mask", texts(found.warnings)[0])
+        (warning,) = found.warnings
+        self.assertEqual("pmd-mask-invalid", warning.code)
+        self.assertIn("'zz'", warning.values["error"])
 
     def test_lcore_mask(self):
         """dpdk-lcore-mask is not about forwarding threads."""
@@ -212,7 +208,8 @@ class FindTest(ProcTestCase):
         """Where nobody tells, that is said, with what was tried and what to do."""
         found = self.find(dpdk_init="true", pmd_cpu_mask="0xg")
         self.assertEqual(((), None), (found.cpus, found.source))
-        bad_mask, unknown = texts(found.warnings)
-        self.assertIn("0xg", bad_mask)
-        self.assertIn("unix:/none: No such file or directory", unknown)
-        self.assertIn("Set other_config:pmd-cpu-mask", unknown)
+        bad_mask, unknown = found.warnings
+        codes = (bad_mask.code, unknown.code)
+        self.assertEqual(("pmd-mask-invalid", "pmd-cpus-unknown"), codes)
+        self.assertIn("0xg", bad_mask.values["error"])
+        self.assertEqual("unix:/none: No such file or directory", unknown.values["error"])

@@ -8,8 +8,6 @@ import unittest
 
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io, Wishes
-from iat_nova.policy.problems import of_spec
-from tests.said import sentence
 
 
 class ParseTest(unittest.TestCase):
@@ -39,20 +37,23 @@ class ParseTest(unittest.TestCase):
 
     def test_wrong_values_are_told_and_not_used(self) -> None:
         """A wrong value leaves its wish open and the others standing."""
-        for name, value, problem in (
-            ("iat:priority", "high", "'high' is not used: it takes PC or BE"),
-            ("iat:io", "perhaps", "it takes true or false or auto"),
-            ("iat:llc_ways", "0", "it takes a whole number from 1 to 64"),
-            ("iat:llc_ways", "2.5", "a whole number"),
-            ("iat:llc_ways", "²", "a whole number"),
-            ("iat:llc_ways_max", "9" * 5000, "a whole number"),
-            ("iat:priorty", "PC", "did you mean iat:priority"),
-            ("iat:prio", "PC", "did you mean iat:priority"),
-            ("iat:colour", "red", "known are iat:priority, iat:io"),
+        ways = {"least": 1, "most": 64}
+        for name, value, code, told in (
+            ("iat:priority", "high", "extra-spec-not-one-of", {"allowed": ("PC", "BE")}),
+            ("iat:io", "perhaps", "extra-spec-not-one-of", {"allowed": ("true", "false", "auto")}),
+            ("iat:llc_ways", "0", "extra-spec-no-number", ways),
+            ("iat:llc_ways", "2.5", "extra-spec-no-number", ways),
+            ("iat:llc_ways", "²", "extra-spec-no-number", ways),
+            ("iat:llc_ways_max", "9" * 5000, "extra-spec-no-number", ways),
+            ("iat:priorty", "PC", "extra-spec-unknown-near", {"near": "iat:priority"}),
+            ("iat:prio", "PC", "extra-spec-unknown-near", {"near": "iat:priority"}),
+            ("iat:colour", "red", "extra-spec-unknown", {}),
         ):
             with self.subTest(name=name, value=value):
                 wishes = extra_specs.parse({name: value, "iat:io": "true"} | {name: value})
-                self.assertIn(problem, sentence(of_spec(*wishes.problems)))
+                (problem,) = wishes.problems
+                self.assertEqual((code, name), (problem.code, problem.values["name"]))
+                self.assertLessEqual(told.items(), problem.values.items())
                 self.assertIsNone(wishes.priority)
                 self.assertIsNone(wishes.llc_ways)
 
@@ -60,7 +61,9 @@ class ParseTest(unittest.TestCase):
         """The guarantee stands, the maximum that contradicts it does not."""
         wishes = extra_specs.parse({"iat:llc_ways": "4", "iat:llc_ways_max": "2"})
         self.assertEqual((4, None), (wishes.llc_ways, wishes.llc_ways_max))
-        self.assertIn("iat:llc_ways=4 is above it", sentence(of_spec(*wishes.problems)))
+        (problem,) = wishes.problems
+        self.assertEqual("extra-spec-above", problem.code)
+        self.assertEqual(("iat:llc_ways", 4), (problem.values["by"], problem.values["ways"]))
 
     def test_ways_said_to_placement_alone(self) -> None:
         """They are the guarantee; what the agent is told itself goes before; groups are added."""
@@ -72,7 +75,8 @@ class ParseTest(unittest.TestCase):
         for text in ("0", "65", "two", "-1"):
             self.assertIsNone(extra_specs.parse({counted: text}).llc_ways, text)
         (problem,) = extra_specs.parse({counted: "4", "iat:llc_ways_max": "3"}).problems
-        self.assertIn(f"{counted}=4 is above it", sentence(of_spec(problem)))
+        self.assertEqual("extra-spec-above", problem.code)
+        self.assertEqual((counted, 4), (problem.values["by"], problem.values["ways"]))
 
     def test_imports_the_standard_library_alone(self) -> None:
         """nova-api can import the module whatever else is installed."""

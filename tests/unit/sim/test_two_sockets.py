@@ -14,7 +14,6 @@ from iat_nova.sim.run import run
 from iat_nova.sim.scenario import ScenarioError
 from iat_nova.sim.workloads import threads as th
 from iat_nova.store.reader import HistoryReader
-from tests.said import texts
 from tests.unit.sim import scenes
 
 # The same forwarder on a processor of the card's socket (2) or of the other (20).
@@ -145,5 +144,6 @@ class TestAgent(unittest.TestCase):
                 last = [*reader.between(0.0, 1e12, 1)][-1].iteration
                 tenants = reader.inventory(last.inventory_id).domains[1].tenants
         self.assertLessEqual({"remote", "remote-neighbour"}, {t.name for t in tenants})
-        warned = [t.name for t in tenants if "other socket" in " ".join(texts(t.warnings))]
+        elsewhere = "device-elsewhere"
+        warned = [t.name for t in tenants if elsewhere in [one.code for one in t.warnings]]
         self.assertEqual(["remote"], warned)
