@@ -88,10 +88,19 @@ class AgentTest(HostCase):
         self.assertNotIn("Traceback", log)
         return log
 
-    def test_who_was_found(self) -> None:
-        """Every guest with its priority, its CPUs and how it meets the network."""
-        agent = self.start(self.configure())
+    def test_the_host_is_seen_and_followed(self) -> None:
+        """Of one agent: what is found, what changes, and that a second agent refuses."""
+        config = self.configure()
+        agent = self.start(config)
         self.until(lambda reader: "web" in self.names(reader), "the first decision")
+        self.every_tenant_was_found()
+        self.a_guest_comes_and_goes()
+        self.ovsdb_is_followed()
+        self.a_second_agent_refuses(agent, config)
+        self.end(agent)
+
+    def every_tenant_was_found(self) -> None:
+        """See every guest with its priority, its CPUs and how it meets the network."""
         tenants = {tenant["name"]: tenant for tenant in self.ask("tenants")}
         seen = {
             name: (one["priority"], one["io"], one["cpus"], one["model"])
@@ -110,12 +119,9 @@ class AgentTest(HostCase):
             seen,
         )
         self.assertEqual(demo_host.GUESTS[0].uuid, tenants["web"]["uuid"])
-        self.end(agent)
 
-    def test_a_guest_comes_and_goes(self) -> None:
-        """Events of libvirt: its ways are there at once, and given up with it."""
-        agent = self.start(self.configure())
-        self.until(lambda reader: "web" in self.names(reader), "the first decision")
+    def a_guest_comes_and_goes(self) -> None:
+        """See events of libvirt followed: its ways are there at once, and given up with it."""
         domain = self.connection.lookupByName("instance-00000003")
         domain.destroy()
         self.until(lambda reader: "db" not in self.names(reader), "db gone")
@@ -123,12 +129,9 @@ class AgentTest(HostCase):
         domain.create()
         self.until(lambda reader: "db" in self.names(reader), "db back")
         self.assertLess(time.monotonic() - started, 5.0)
-        self.end(agent)
 
-    def test_ovsdb_is_followed(self) -> None:
-        """Another PMD mask moves the stack to other CPUs."""
-        agent = self.start(self.configure())
-        self.until(lambda reader: "web" in self.names(reader), "the first decision")
+    def ovsdb_is_followed(self) -> None:
+        """See another PMD mask move the stack to other CPUs."""
         self.addCleanup(self.set_pmd_mask, demo_host.PMD_CPU_MASK)
         self.set_pmd_mask("0x4")
 
@@ -138,7 +141,14 @@ class AgentTest(HostCase):
             return stack.cpus == (2,)
 
         self.until(moved, "the stack on CPU 2 alone")
-        self.end(agent)
+
+    def a_second_agent_refuses(self, agent: subprocess.Popen[str], config: pathlib.Path) -> None:
+        """See that two do not fight for the cache: the first one is named and goes on."""
+        second = self.start(config)
+        _, log = second.communicate(timeout=DEADLINE_S)
+        self.assertEqual(os.EX_TEMPFAIL, second.returncode)
+        self.assertIn(str(agent.pid), log)
+        self.assertIsNone(agent.poll())
 
     def set_pmd_mask(self, mask: str) -> None:
         self.ovs.vsctl("--no-wait", "set", "Open_vSwitch", ".", f"other_config:pmd-cpu-mask={mask}")
@@ -261,17 +271,6 @@ class AgentTest(HostCase):
     def kill(self, pid: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-    def test_a_second_agent_refuses(self) -> None:
-        """Two would fight for the cache; the first one is named and goes on."""
-        config = self.configure()
-        agent = self.start(config)
-        self.until(lambda reader: "web" in self.names(reader), "the first decision")
-        second = self.start(config)
-        _, log = second.communicate(timeout=DEADLINE_S)
-        self.assertEqual(os.EX_TEMPFAIL, second.returncode)
-        self.assertIn(str(agent.pid), log)
-        self.end(agent)
 
     def test_one_line_a_decision_none_while_stable(self) -> None:
         """The log has as many lines as decisions that did something."""

@@ -43,6 +43,12 @@ def run(*command, status=0, environment=(), **options):
     return done.stdout
 
 
+def install(python, *arguments):
+    """Install with pip in the environment of `python`, which may have no pip of its own."""
+    pip = ("-m", "pip", "--quiet", "--disable-pip-version-check", "--python", python)
+    run(sys.executable, *pip, "install", "--no-compile", *arguments)
+
+
 class PackagesTest(unittest.TestCase):
     """`python -m build` makes the sdist from the checkout and the wheel from the sdist."""
 
@@ -52,19 +58,14 @@ class PackagesTest(unittest.TestCase):
         run(sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT)
         (cls.sdist,) = (folder / "dist").glob("*.tar.gz")
         (wheel,) = (folder / "dist").glob("*.whl")
-        venv.create(folder / "venv", with_pip=True)
+        venv.create(folder / "venv", with_pip=False)
         cls.bin = folder / "venv" / "bin"
-        cls.pip("install", wheel)
+        install(cls.bin / "python", wheel)
         cls.elsewhere = folder
         cls.host = folder / "host"
-        cls.pip("install", "--no-deps", "--target", cls.host, wheel)
+        zipfile.ZipFile(wheel).extractall(cls.host)
         for part in ("bench", "plant", "sim"):
             shutil.rmtree(cls.host / "iat_nova" / part)
-
-    @classmethod
-    def pip(cls, *arguments):
-        """Run pip in the environment that knows nothing of the checkout."""
-        run(cls.bin / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
 
     def installed(self, *command, status=0):
         """Run an installed program outside of the checkout."""
@@ -144,8 +145,7 @@ class PluginTest(unittest.TestCase):
         (cls.wheel,) = (folder / "dist").glob("*.whl")
         venv.create(folder / "venv", with_pip=False)
         cls.python = folder / "venv/bin/python"
-        pip = ("-m", "pip", "--quiet", "--disable-pip-version-check", "--python", cls.python)
-        run(sys.executable, *pip, "install", "--no-deps", cls.wheel)
+        install(cls.python, "--no-deps", cls.wheel)
 
     def asked(self, code):
         """Run Python where the plugin alone is installed; return what it prints."""

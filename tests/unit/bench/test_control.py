@@ -9,7 +9,7 @@ from tests.unit.cmd.test_cli import CliCase
 class TestBenchControl(CliCase):
     def test_json(self):
         """A program finds each strategy's regret, who starves and how much moves at rest."""
-        asked = ("bench", "control", "--hosts", "2", "--jobs", "1", "--strategy", "baseline")
+        asked = ("bench", "control", "--hosts", "1", "--jobs", "1", "--strategy", "baseline")
         status, out, err = self.run_it(*asked, "--strategy", "unmanaged", "-f", "json")
         self.assertEqual(0, status, err)
         rows = json.loads(out)
