@@ -26,7 +26,7 @@ printf ' - Passed: %d\\n - Skipped: %d\\n - Failed: %d\\n' "$passed" "$skipped" 
 """
 PROGRAMS = {
     "bin/dpkg-query": "#!/bin/sh\necho install ok installed\n",
-    ".venv/bin/python": "#!/bin/sh\n",
+    ".venv/bin/python": '#!/bin/sh\necho "$*" >>asked-of-python\n',
     ".venv/bin/stestr": STESTR,
     "tools/rdt-lab/rdt-lab": "#!/bin/sh\necho /bin/sh\n",  # an emulator that is there
 }
@@ -57,9 +57,14 @@ class QuickstartTestTest(unittest.TestCase):
 
     def quickstart(self, *suites):
         """Run ``./quickstart test``; return its status, its lines, and what ran."""
+        status, lines = self.run_script("test", *suites)
+        return status, lines, [one.split() for one in lines if one.startswith("ran ")]
+
+    def run_script(self, *words):
+        """Run the script; return its status and its lines."""
         environment = {k: v for k, v in os.environ.items() if k != "CI"}
         done = subprocess.run(
-            ["./quickstart", "test", *suites],
+            ["./quickstart", *words],
             cwd=self.folder,
             env=environment | {"PATH": f"{self.folder}/bin:{os.environ['PATH']}"},
             stdin=subprocess.DEVNULL,
@@ -68,8 +73,7 @@ class QuickstartTestTest(unittest.TestCase):
             text=True,
             check=False,
         )
-        lines = done.stdout.splitlines()
-        return done.returncode, lines, [one.split() for one in lines if one.startswith("ran ")]
+        return done.returncode, done.stdout.splitlines()
 
     def test_which_suites(self):
         """Without names the two that need nothing else; all; the named ones."""
@@ -107,6 +111,26 @@ class QuickstartTestTest(unittest.TestCase):
                 status, lines, _ = self.quickstart()
                 self.assertEqual((1, "4 passed, 1 failed, 1 skipped"), (status, lines[-1]))
                 self.counts(suite, 2, 0, 1)
+
+    def test_nothing_is_installed_twice(self):
+        """The tests add their own requirements to what the demonstration has installed."""
+        package, more = ("-e", ".[sim,metrics]"), ("-r", "test-requirements.txt")
+        for words, installed in (
+            (("install",), package),
+            (("install",), None),
+            (("test", "unit"), more),
+            (("test", "unit"), None),
+        ):
+            self.assertEqual(0, self.run_script(*words)[0])
+            asked = self.folder / "asked-of-python"
+            pip = [one.split() for one in asked.read_text().splitlines() if " pip " in one]
+            asked.unlink()
+            self.assertEqual([list(installed)] if installed else [], [one[-2:] for one in pip])
+        (self.folder / ".venv/.installed-demo").unlink()
+        (self.folder / ".venv/.installed-test").unlink()
+        self.quickstart("unit")
+        pip = next(one for one in asked.read_text().splitlines() if " pip " in one)
+        self.assertEqual([*package, *more], pip.split()[-4:])
 
     def test_unknown_suite(self):
         """It is named, with those there are, and nothing runs."""
