@@ -179,7 +179,8 @@ def _settle(
     """Place the partitions; return None if they do not fit.
 
     `packing`: None for an irregular line. The least overlap is then computed on the same line
-    without gaps and units. If even such a line has no packing, the search minimises overlap itself.
+    without gaps and units. If no placement reaches the least overlap, the search minimises overlap
+    itself.
     """
     sizes = [part.ways for part in parts]
     least = packing or line.pack(sizes, line.line((1 << on.length) - 1, 0, True), site.clean)

@@ -38,9 +38,8 @@ class Lost:
     """Loss of a strategy in a phase on a host.
 
     `regret`: lost share of the best partition's utility, the mean from the last arrival to the end.
-    `starved`: at the end, a PC tenant or the stack runs below `STARVED` of the possible speed. The
-    possible speed includes all idle ways, and ways of best-effort tenants beyond one way each.
-    `changes`: decisions that moved masks in the last `REST_S` seconds.
+    `starved`: at the end, a PC tenant or the stack runs below `STARVED` of the possible speed (see
+    `starved`). `changes`: decisions that moved masks in the last `REST_S` seconds.
     """
 
     host: int
@@ -140,7 +139,8 @@ def losses(course: Course, make: Make, noise: float) -> list[Lost]:
 def starved(host: FormulaHost, layout: Layout | None) -> bool:
     """Return whether a PC tenant or the stack lacks idle ways or ways of best-effort tenants.
 
-    Best-effort tenants may keep DDIO's ways, or a way each if more.
+    The possible speed is that with all ways not occupied by other PC tenants or the stack. Excluded
+    are as many ways as DDIO has, or a way per best-effort tenant if more.
     """
     outcome = host.under(layout)
     ddio = layout.ddio.bit_count() if layout is not None else 2

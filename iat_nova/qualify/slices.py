@@ -18,7 +18,10 @@ LEAST = 10_000  # lines per slice: smaller counts vary by more than 1 % at rando
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """Count of a slice of a cache domain. `clusters`: slices are divided into as many runs."""
+    """Count of a slice of a cache domain.
+
+    `clusters`: number of NUMA nodes in the domain, each with a run of slices.
+    """
 
     domain: int
     slice: int

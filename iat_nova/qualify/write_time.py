@@ -48,7 +48,10 @@ def _timed(bench: Bench, action: Callable[[], object]) -> float:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Compare the median and the slowest write with the second available to an iteration."""
+    """Compare the median times with the second available to an iteration.
+
+    The slowest write is reported, but not judged.
+    """
     medians = {
         what: statistics.median(row.seconds for row in rows if row.what == what)
         for what in dict.fromkeys(row.what for row in rows)

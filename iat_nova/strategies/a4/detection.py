@@ -58,7 +58,7 @@ def _storage(look: Look, now: Reading) -> Message | None:
 
 
 def _cores(look: Look) -> Message | None:
-    """Judge a tenant without storage by high miss rates in both L2 and LLC."""
+    """Judge a tenant by high miss rates in both L2 and LLC."""
     l2, llc = look.l2_miss, look.llc_miss
     if l2 is None or llc is None or l2 <= t.L2_MISS_PERCENT or llc <= t.LLC_MISS_PERCENT:
         return None

@@ -132,7 +132,7 @@ def _stable(memory: Memory, now: Reading, undone: bool) -> Memory:
 
 
 def harm(labels: Iterable[Label], initial: Reading, now: Reading) -> tuple[Message, ...]:
-    """Return the harm of a larger low-priority zone: lost LLC hits of tenants, or DDIO misses."""
+    """Return the harm of a larger low-priority zone: fewer LLC hits, or more DDIO misses."""
     found = [
         message("tenant-hits-changed", tenant=label.id, before_percent=before, after_percent=after)
         for label, before, after in guarded(labels, initial, now)

@@ -184,7 +184,7 @@ class Controller:
         )
 
     def _adopt(self, state: State, roster: Roster, sample: Sample) -> tuple[State, Decision]:
-        """Lay out all tenants after a change of tenants; this sample becomes the reference."""
+        """Lay out all tenants after a change of tenants, and renew the reference."""
         adopted, steps = rebuild.adopt(state, roster, self.parameters, self.features, sample)
         ranking = dict(sample.tenants)
         placed = self._plan(roster, adopted, ranking, state.layout)

@@ -87,7 +87,7 @@ def _overlaps(layout: Layout) -> Iterator[str]:
 def _sizes(layout: Layout, counts: Mapping[str, int], *, may_be_less: bool) -> Iterator[str]:
     """Yield masks with a size other than the count.
 
-    A mask may be smaller only with `may_be_less`, when the minima do not fit.
+    `may_be_less`: masks may be smaller, because tenants share or the counts exceed the usable ways.
     """
     for group in layout.groups:
         count = sum(counts[tenant] for tenant in group.tenants)

@@ -63,7 +63,7 @@ class Verdict:
 
 
 def judge(trial: Trial, view: View, *, with_ddio: bool) -> Verdict:
-    """Return whether misses fell by THRESHOLD_STABLE since the grant.
+    """Return a verdict on a trial: misses must have fallen by THRESHOLD_STABLE since the grant.
 
     The tenant's LLC miss rate counts, relative to its former value. With `with_ddio`, DDIO's misses
     count as well.

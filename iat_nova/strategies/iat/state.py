@@ -45,7 +45,7 @@ class Cause(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Member:
-    """The facts of a tenant that decide; any change counts as a change of tenants."""
+    """The facts of a tenant that decisions depend on; any change counts as a change of tenants."""
 
     id: str
     kind: TenantKind
@@ -57,7 +57,7 @@ class Member:
 
     @classmethod
     def of(cls, tenant: Tenant) -> Member:
-        """Return the deciding facts of a tenant, without name, devices and warnings."""
+        """Return the facts that decisions depend on: no name, devices or warnings."""
         return cls(
             tenant.id,
             tenant.kind,

@@ -11,7 +11,7 @@ from iat_nova.strategies.pollute_buffer.state import Barred, Member, State
 
 
 def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
-    """Return the deciding facts of all tenants."""
+    """Return the facts of all tenants that decisions depend on."""
     return tuple(Member(t.id, t.priority, t.io, t.cpus, t.ways) for t in inventory.tenants)
 
 

@@ -152,7 +152,7 @@ def lacks(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, 
 
 
 def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Iterator[str]:
-    """Yield the tenants whose load changed, under any ways.
+    """Yield the tenants whose load changed, judged independently of their ways.
 
     The number of LLC references per instruction does not depend on the share of the LLC. A tenant
     with I/O polls, so its load cannot be compared.

@@ -22,7 +22,7 @@ class Phase(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Member:
-    """The facts of a tenant that decide; any change counts as a change of tenants."""
+    """The facts of a tenant that decisions depend on; any change counts as a change of tenants."""
 
     id: str
     priority: Priority
