@@ -43,9 +43,9 @@ class Advise(Page):
 
     The advice uses the agent's facts of this host: the rings of Open vSwitch's ports, the devices
     of guests, and the part of the cache into which devices may write. Rings inside a guest are not
-    visible from outside: give them with --guest-ring and --guest-queues. With iat-nova[sim], each
-    choice is tried on the emulated server, every card at 80 % of its line rate as far as its queues
-    take it: 30 Gb/s each.
+    visible from outside: give their size with --guest-ring and --guest-queues. With iat-nova[sim],
+    each choice is tried on the emulated server. Each card there receives 80 % of line rate, but at
+    most 30 Gb/s per queue.
     """
 
     _epilog = """
@@ -202,7 +202,7 @@ def _helpful(
     """Yield changes that help everything fit, the least intrusive first.
 
     DDIO ways are offered as far as the policy lets them grow. If no other change makes everything
-    fit, the smallest rings are offered, even if they are not enough.
+    fit, the smallest rings are offered, even if not sufficient.
     """
     walked = (found.pool_bytes or 0) > found.footprint_bytes
     ways = found.ddio_ways

@@ -17,7 +17,7 @@ def take_times(parser: argparse.ArgumentParser) -> None:
 
 
 def take_without(parser: argparse.ArgumentParser, families: Sequence[str]) -> None:
-    """Add the option that compares the default strategy with ablations of it."""
+    """Add the option that compares the default strategy with its ablations."""
     parser.add_argument(
         "--without",
         action="append",

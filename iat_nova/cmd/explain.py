@@ -32,9 +32,9 @@ class Explain(Page):
     decision at or before this moment. Without such a decision a mere change of state is shown. The
     page shows the measurements, the thresholds, the transition, the moves and their reasons.
 
-    With GUEST: its class and the rule that chose the class, its bounds and ways, and recent changes
-    of its ways with the other tenants involved. The page also shows why the guest has no more ways,
-    and possible improvements.
+    With GUEST: the class and the rule that chose the class, bounds and present ways, and recent
+    changes of ways with the other tenants involved. The page also shows why the guest has no more
+    ways, and possible improvements.
     """
 
     _as_owner = True

@@ -45,7 +45,7 @@ def possible() -> bool:
         return False
     try:
         curses.setupterm(fd=sys.stdout.fileno())
-    except curses.error:  # no TERM, or an unknown one
+    except curses.error:  # TERM is missing or unknown
         return False
     return curses.tigetstr("cup") is not None
 

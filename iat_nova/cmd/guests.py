@@ -20,7 +20,7 @@ def now(reader: HistoryReader, text: str) -> Subject:
 
 
 def anywhere(reader: HistoryReader, text: str) -> tuple[Subject, Inventory]:
-    """Return the named subject, and the last inventory that has it. Raises `Failure`."""
+    """Return the named subject, and the last inventory with this subject. Raises `Failure`."""
     latest = None
     for picture in reader.inventories():
         latest = latest or picture

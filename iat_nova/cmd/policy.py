@@ -29,7 +29,7 @@ FACTS = "a host's facts as `iat-nova policy facts` wrote them"
 
 
 class OfPolicy(Command):
-    """Common parts of commands on a policy: its file and its host."""
+    """Common parts of commands on a policy: file and host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
@@ -138,7 +138,7 @@ examples:
 class PolicyShow(OfPolicy):
     """Show the effective policy of a host: templates rendered, every default written out.
 
-    The output is itself a policy. With --rendered it is the file as the template made it.
+    The output is itself a policy. With --rendered the output is the file as the template made it.
     """
 
     _epilog = """

@@ -34,15 +34,14 @@ class ProviderConfig(Command):
     """Write the provider.yaml that describes this host's LLC ways to Placement.
 
     The file has the trait CUSTOM_IAT, and CUSTOM_IAT_DDIO where DDIO's ways can be sized. Ways that
-    can be guaranteed to guests are listed as CUSTOM_IAT_LLC_WAY. Guaranteed ways are all ways
-    except those of DDIO at its maximum, of Open vSwitch and of the pool. They are counted over all
-    cache domains, also domains whose CPUs are offline. The command uses the agent's record of the
-    host if at most a day old, and otherwise reads the host. nova-compute reads the file at its
-    start only.
+    can be guaranteed to guests are listed as CUSTOM_IAT_LLC_WAY. Guaranteed ways are the ways left
+    by DDIO at its maximum, Open vSwitch and the pool. All cache domains count, also domains whose
+    CPUs are offline. The command uses the agent's record of the host if at most a day old, and
+    otherwise reads the host. nova-compute reads the file at its start only.
 
     With mode = observe, and with --withdraw, the file has no traits and all ways are reserved:
     guests with ways keep them, no other guest gets any. Do not remove a file while a guest has ways
-    that it offers: nova-compute would not start.
+    of the offer: nova-compute would not start.
     """
 
     _epilog = """
@@ -126,7 +125,8 @@ examples:
     def _recorded(self, parsed_args: argparse.Namespace) -> tuple[Inventory | None, float]:
         """Return the agent's last record of the host, and its age in seconds.
 
-        An inventory is recorded when it changes: its age is the time since the agent's last report.
+        Only changes of the inventory are recorded: the age is the time since the agent's last
+        report.
         """
         try:
             with self.history(parsed_args) as reader:

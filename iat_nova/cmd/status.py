@@ -15,7 +15,7 @@ from iat_nova.report import status
 class StatusCommand(Page):
     """Show whether the agent is running, the way map, and the last decision.
 
-    Ends with status 3 when the agent is not running, 4 while it starts, 5 when it is stalled.
+    Ends with status 3 when the agent is not running, 4 while it starts, 5 while it is stalled.
     """
 
     _as_owner = True

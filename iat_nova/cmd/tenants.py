@@ -65,7 +65,7 @@ examples:
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Any, data: Any
     ) -> int | None:
-        """Write the list, and below the table the warnings for which it has no room."""
+        """Write the list, and below the table warnings without room in the table."""
         status: int | None = super().produce_output(parsed_args, column_names, data)
         for line in self._below:
             self.app.stdout.write(f"{line}\n")

@@ -2,9 +2,9 @@
 """All running guests of one libvirt connection, read with as few requests as possible.
 
 A reading makes one request for the list (libvirt's handles carry name, UUID and run) and one for
-all guests' packet counts. It also requests the XML of each guest that may have changed: after a new
+all guests' packet counts. The XML is requested for each guest that may have changed: after a new
 run or an event. Some changes have no event (``virsh update-device``). Therefore each reading also
-requests the tenth of all XML that is oldest: ten readings cover every guest.
+requests the oldest tenth of all XML: ten readings cover every guest.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LibvirtDomains:
     def __init__(self, connection: Any, progress: Callable[[], None] = lambda: None) -> None:
         self._connection = connection
         self._progress = progress
-        self._known: dict[str, _Known] = {}  # by UUID, the one read longest ago first
+        self._known: dict[str, _Known] = {}  # by UUID, the oldest reading first
         self._lock = threading.Lock()
         self._changed: set[str] = set()
 

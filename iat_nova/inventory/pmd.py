@@ -56,7 +56,7 @@ class Absence:
         self._since_s: float | None = None
 
     def apply(self, found: PmdCpus, now_s: float) -> PmdCpus:
-        """Return `found` with a warning; without CPUs from `KEPT_S` after the first call on."""
+        """Return `found`; with a warning after the end, and without CPUs `KEPT_S` after the end."""
         if not found.ended:
             self._since_s = None
             return found

@@ -20,8 +20,8 @@ class Rates:
 
     L2 rates are None where no back end counts them. Their events are MEM_LOAD_RETIRED.L2_HIT and
     .L2_MISS of a CPU. So far the emulated server is the only back end with L2 rates.
-    `occupancy_bytes`: the tenant's present share of the LLC. `memory_bytes_per_s`: traffic to and
-    from memory. Both are None for a tenant without monitoring.
+    `occupancy_bytes`: the tenant's present occupancy of the LLC. `memory_bytes_per_s`: traffic to
+    and from memory. Both are None for a tenant without monitoring.
     """
 
     instructions_per_s: float
@@ -90,7 +90,7 @@ class Parameters:
     interval_s: float = 1.0
     floor_references_per_s: float = 100e3  # smaller moves do not count (ours)
     floor_ddio_per_s: float = 100e3  # smaller moves do not count (ours)
-    reclaim_fall: float = 0.10  # demand this far below the granted one ends the grant (ours)
+    reclaim_fall: float = 0.10  # demand this far below the granted demand ends the grant (ours)
     retry_change: float = 0.10  # demand moved this far: an undone step may be tried again (ours)
     backoff_initial_s: float = 10.0  # doubles with each step undone (ours)
     backoff_max_s: float = 640.0
@@ -236,7 +236,7 @@ class Action(enum.StrEnum):
     UNDO = "undo"  # the last grant did not help
     SHUFFLE = "shuffle"  # masks moved, counts did not
     ADOPT = "adopt"  # tenants came, went or changed
-    HOLD = "hold"  # something was wanted and not done; the reason says why
+    HOLD = "hold"  # a change was wanted and rejected; the reason says why
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

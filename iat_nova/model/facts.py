@@ -86,7 +86,7 @@ class Guest:
     uuid: str
     run: int
     name: str  # the domain's name, instance-0000001a
-    display_name: str  # what its owner calls it; the domain's name where Nova says nothing
+    display_name: str  # name chosen by the owner; the domain's name without metadata from Nova
     flavor: str | None
     extra_specs: Mapping[str, str] | None
     project: str | None  # UUID of the owner's project
@@ -243,14 +243,15 @@ class BandwidthControl:
     def felt_below(self, bytes_per_s: float) -> float:
         """Return the percentage below which a tenant with this memory traffic is slowed down.
 
-        If limits are relative to a CPU's own bandwidth, every limit slows the tenant: 100.
+        The result is 100, i.e. every limit, if limits are relative to a CPU's own bandwidth or if
+        100 % is not defined.
         """
         if self.percent or self.whole is None:
             return 100.0
         return 100.0 * bytes_per_s / (self.whole * 1e9 / EIGHTHS)
 
     def gbps(self, percent: int) -> float | None:
-        """Return the GB/s of the limit for this percentage; None where limits are in percent."""
+        """Return the GB/s of the limit for this percentage; None if not defined in GB/s."""
         return None if self.percent or self.whole is None else self.limit(percent) / EIGHTHS
 
 

@@ -25,7 +25,7 @@ MOST_FILES = 2048
 MOST_BYTES = 128 * 1024
 """A larger record is not kept. Nova's own limits (128 extra specs of 255 characters) fit."""
 
-_CHECK_EVERY = 64  # writes between two looks at the number of files
+_CHECK_EVERY = 64  # writes between two checks of the number of files
 _ABANDONED_S = 3600.0  # a temporary file this old was left by a process that died
 _SUFFIX = ".json"
 _TEMPORARY = ".iat-"
@@ -136,7 +136,7 @@ class SpoolFolder:
         self.path.mkdir(mode=0o755, exist_ok=True)
         with self._opened() as folder:
             if len(content) > MOST_BYTES:
-                _unlink(name, folder)  # what it holds is out of date
+                _unlink(name, folder)  # the old content is out of date
                 return False
             _replace(folder, name, content)
         if self._writes % _CHECK_EVERY == 0:

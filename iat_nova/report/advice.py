@@ -35,7 +35,7 @@ OWNING = (AttachmentKind.VF, AttachmentKind.PF, AttachmentKind.VDPA)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assumed:
-    """Assumptions about the rings of a guest on its VF, which are not visible from outside."""
+    """Assumptions about the rings of a guest on its VF; rings are not visible from outside."""
 
     queues: int = 1
     descriptors: int = 1024
@@ -169,7 +169,7 @@ def advise(
 
 
 def with_ring(rings: Iterable[Rings], size: int) -> tuple[Rings, ...]:
-    """Return the rings, none larger than `size`."""
+    """Return the rings, each with at most `size` descriptors."""
     return tuple(dataclasses.replace(one, descriptors=min(one.descriptors, size)) for one in rings)
 
 

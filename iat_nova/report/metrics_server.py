@@ -29,7 +29,7 @@ DEADLINE_S = 10.0  # from the connection to the last byte of its answer; Prometh
 THREADS = 2  # that write answers
 HEADER_BYTES = 16384  # the longest request
 BACKLOG = 128  # Of more new connections than this, the kernel drops some; they return after 1 s.
-QUIET_S = 60.0  # without a closed connection, after which the next one is logged again
+QUIET_S = 60.0  # after this time without a closed connection, the next is logged again
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 

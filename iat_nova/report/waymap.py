@@ -123,7 +123,7 @@ def _box(segment: Segment, name: str, cell: int) -> str:
     private = inner.find("~") if segment.ddio else len(inner)
     if private:
         name = escape.cut(name, private)
-    else:  # all ways are shared: keep a mark, and not one that begins with a way
+    else:  # all ways are shared: leave a mark, which begins inside a way
         name = escape.cut(name, min(max(3, len(inner) - len("~ddio")), len(inner) - 1))
         if (escape.width(name) + 1) % cell == 0:
             name = escape.cut(name, escape.width(name) - 1)

@@ -81,10 +81,10 @@ class Beat:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentNow:
-    """The agent's present state. `age_s`: since its last iteration, or its start or stop began.
+    """The agent's present state.
 
-    None where the age is not known. `text`: the awaited part, the reason for recording nothing, or
-    the error.
+    `age_s`: seconds since its last iteration, or since its start or stop began; None where not
+    known. `text`: the awaited part, the reason for recording nothing, or the error.
     """
 
     state: State

@@ -27,7 +27,7 @@ _BY_ID = "iteration INDEXED BY iteration_kept WHERE kept"
 _BY_TIME = "iteration INDEXED BY iteration_kept_wall WHERE kept"
 _MINUTE_S = 60.0  # at least one row per minute is kept
 _NEWEST = 1 << 62  # above all rows
-_AHEAD = 4096  # rows that may be newer than the newest one an index has
+_AHEAD = 4096  # rows that may be newer than the newest row in an index
 _BASES = 64  # kept in memory
 _BEATS_S = 10.0  # a beat is written more often
 

@@ -426,8 +426,8 @@ def unpack_iteration(
         raise RecordError(f"a stored iteration lacks a part ({worded(error)})") from error
 
 
-# A sample as it is written: a tenant's rates are a list in the order of their fields, up to the
-# last one that is known. A whole number stands for a count over the interval.
+# Stored form of a sample: a tenant's rates are a list in the order of the fields, up to the last
+# known rate. A whole number stands for a count over the interval.
 _RATES = tuple(field.name for field in dataclasses.fields(Rates))
 _LEVELS = ("occupancy_bytes",)  # not a rate
 _MEASURED = ("domain", "taken_at_s", "interval_s", "tenants")  # all other fields are rates

@@ -226,7 +226,7 @@ def _hold(tenant: str, plain: Mapping[str, Any], changed_s: float) -> Hold:
 
 
 def _set_folder_aside(folder: OwnedFolder, name: str) -> bool:
-    """Rename a folder that has the name of a file; return False if there is none.
+    """Rename a folder in place of the file; return whether there was a folder.
 
     The folder is not removed: its content may be needed. Raises `OSError`.
     """

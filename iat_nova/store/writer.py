@@ -334,7 +334,7 @@ class _Writer:
         while queue and len(self._batch) < BATCH:
             try:
                 self._batch.append(queue.popleft())
-            except IndexError:  # the loop dropped the last one in between
+            except IndexError:  # the loop dropped the last item in between
                 break
         events = self._history._events
         while events and len(self._events) < QUEUE_EVENTS:
