@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
-"""A time so long ago, as people write it: -10m."""
+"""A time before now, as in -10m."""
 
 
 def take_times(parser: argparse.ArgumentParser) -> None:

@@ -43,7 +43,7 @@ EXITS = {
     State.FAILED: EXIT_NOT_RUNNING,
     State.UNCLEAN: EXIT_NOT_RUNNING,
 }
-"""The exit status by what is known of the agent."""
+"""The exit status by the state of the agent."""
 
 MACHINE_FORMATS = ("json", "yaml")  # these formats escape by themselves: values stay unescaped
 

@@ -16,10 +16,10 @@ from iat_nova.conf import ConfigError, parsed
 LOG = logging.getLogger("iat_nova")
 
 QUIET = ("llvmlite", "matplotlib", "numba", "ovsdbapp")
-"""Libraries that say much of themselves; oslo.log's default_log_levels does not know them."""
+"""Libraries with many messages of low value; oslo.log's default_log_levels does not list them."""
 
 FILE = "iat-nova-agent.log"
-"""In log_dir; oslo.log would name it by the program, which may be Python."""
+"""The log's name in log_dir; oslo.log's default is the program's name, which may be Python."""
 
 _ELSEWHERE = ("log_config_append", "log_dir", "log_file", "use_journal", "use_syslog")
 

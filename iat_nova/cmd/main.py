@@ -62,7 +62,7 @@ COMMANDS = {
     "tenants": "iat_nova.cmd.tenants:Tenants",
     "top": "iat_nova.cmd.top:Top",
 }
-"""The agent's own; other packages register theirs (`plugins.COMMANDS`)."""
+"""The agent's own commands; other packages register further commands (`plugins.COMMANDS`)."""
 
 
 def commands() -> dict[str, importlib.metadata.EntryPoint]:

@@ -27,7 +27,7 @@ REMOVAL = (
 )
 
 MOST_AGE_S = 86400.0
-"""A host that was recorded longer ago may have been changed since, and is asked itself."""
+"""Maximum age of a host's record; an older host may have changed, and is read again."""
 
 
 class ProviderConfig(Command):

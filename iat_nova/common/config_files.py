@@ -22,7 +22,7 @@ PATTERNS = (
     "/etc/iat-nova/iat-nova.conf",
     "/etc/iat-nova/iat-nova.conf.d/*.conf",
 )
-"""In the order in which they are read: of an option that is in several the last one wins."""
+"""The patterns in reading order: if several files set an option, the last value counts."""
 
 
 def by_default(root: str | Path = "/") -> list[str]:

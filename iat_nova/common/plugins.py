@@ -21,7 +21,7 @@ STRATEGIES = "iat_nova.strategies"
 """Strategies beside those that ship, by the value of ``[iat] strategy``."""
 
 ESTIMATORS = "iat_nova.estimators"
-"""What tries the choices of `iat-nova advise`."""
+"""Estimators for the choices of `iat-nova advise`."""
 
 
 def find(group: str, name: str) -> importlib.metadata.EntryPoint | None:

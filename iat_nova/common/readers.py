@@ -159,4 +159,4 @@ FILES = (
     PROVIDER,
     SCENARIO,
 )
-"""Every kind of file that people or other programs write, and that this package reads."""
+"""All kinds of files from operators or other programs that this package reads."""

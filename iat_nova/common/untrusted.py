@@ -20,13 +20,13 @@ LAST_S = 253_402_300_799.0
 """The last second of the year 9999, in seconds since 1970: Python has no later date."""
 
 MOST_DEPTH = 64
-"""Levels of nesting in a file of YAML; the files that are read here have up to 12."""
+"""Maximum levels of nesting in a YAML file; the files that are read here have up to 12."""
 
 MOST_DIGITS = 20
-"""Digits of a whole number in a file of JSON: 64 bits have 20."""
+"""Maximum digits of a whole number in a JSON file: 64 bits have 20."""
 
 MOST_TEXT = 400
-"""Characters of a name or a reason."""
+"""Maximum characters of a name or a reason."""
 
 _FLOAT_CHARACTERS = 40  # `repr` of a float has up to 24
 

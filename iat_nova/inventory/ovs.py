@@ -29,10 +29,10 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "Port": ("interfaces",),
     "Interface": ("name", "type", "external_ids", "options", "mtu", "ofport"),
 }
-"""All that is followed. What is not here changes without waking anybody.
+"""All followed columns. A change of other columns causes no hint.
 
-`cur_cfg` and `ofport` are not used but waited for: ovs-vswitchd writes them when it has done what
-was asked for (a new pmd-cpu-mask, a port), and its PMD threads may then be others.
+`cur_cfg` and `ofport` only give hints: ovs-vswitchd writes these columns after a requested change
+(a new pmd-cpu-mask, a port). The PMD threads may then be different.
 """
 
 USERSPACE = "netdev"  # the datapath type with PMD threads; "" and "system" are the kernel's
@@ -40,7 +40,7 @@ _PID_BYTES = 32  # a PID of at most seven digits, and a line's end
 _MOST = 2**31 - 1  # of an option that is a number; ovs-vswitchd reads C integers
 _RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
 Statistics = tuple[int | None, int | None]
-"""A port's packets, received and sent, and what it dropped; None: not counted."""
+"""A port's packets, received and sent, and its dropped packets; None: not counted."""
 
 # Statistics that count dropped packets, without double counts: rx_missed_errors and ovs_*_drops are
 # included in these (Open vSwitch, lib/netdev-dpdk.c).

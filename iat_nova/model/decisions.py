@@ -112,7 +112,7 @@ class Allocation:
 
 
 UNLIMITED = 100
-"""Percent of its memory bandwidth: a class without a limit."""
+"""The limit of memory bandwidth, in percent, of a class without a limit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ class DcaPort:
 
 
 EIGHTHS = 8
-"""How many of AMD's limits of memory bandwidth make a GB/s."""
+"""Units of AMD's limits of memory bandwidth in one GB/s."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

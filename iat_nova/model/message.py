@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 VERBATIM = "verbatim"
-"""The code of a message whose one value, `text`, is its sentence: plug-ins, older records."""
+"""The code of a message whose value `text` is its sentence: plug-ins, older records."""
 
 Value: TypeAlias = "str | int | float | Message | tuple[str | Message, ...] | None"
-"""A quantity in the unit that its name gives, a tenant's id, a cause, or several of the latter."""
+"""A quantity in the unit of its name, a tenant's id, a cause, or several ids or causes."""
 
 MOST_DEPTH = 16
-"""Levels of messages within messages; those of our strategies have up to five."""
+"""Maximum levels of messages within messages; messages of our strategies have up to five."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

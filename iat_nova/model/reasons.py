@@ -106,7 +106,7 @@ MEANINGS = {
     "restarted.",
     Code.PLACEMENT_OFFER: "``provider.yaml`` offers Placement what this host cannot keep, or less.",
 }
-"""What each code means, as the operator's pages list it (reStructuredText)."""
+"""The meaning of each code, as listed in the operator's pages (reStructuredText)."""
 
 
 _OBSERVE = {

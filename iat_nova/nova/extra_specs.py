@@ -21,13 +21,13 @@ LLC_WAYS = "iat:llc_ways"
 LLC_WAYS_MAX = "iat:llc_ways_max"
 
 RESOURCE_CLASS = "CUSTOM_IAT_LLC_WAY"
-"""Guaranteed ways in Placement: offered by a host, asked for by a flavor as ``resources:...``."""
+"""Guaranteed ways in Placement: offered by a host, requested by a flavor's ``resources:...``."""
 
 RESOURCE = f"resources:{RESOURCE_CLASS}"
-"""The extra spec by which a flavor asks Placement for guaranteed ways."""
+"""The extra spec by which a flavor requests guaranteed ways from Placement."""
 
 WAYS_LIMIT = 64
-"""More ways than any LLC has; a capacity mask of CAT is at most that long."""
+"""More ways than any LLC has: the maximum length of CAT's capacity masks."""
 
 
 _SHOWN = 60  # characters of a wrong value

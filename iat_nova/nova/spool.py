@@ -20,10 +20,10 @@ import uuid
 from collections.abc import Iterator, Mapping
 
 MOST_FILES = 2048
-"""More instances than a host has; beyond it, those not heard of for the longest time go."""
+"""More instances than a host has; beyond this number the oldest files are removed."""
 
 MOST_BYTES = 128 * 1024
-"""A larger record is not kept. Nova's own limits (128 extra specs of 255 characters) fit."""
+"""The maximum size of a record. Nova's own limits (128 extra specs of 255 characters) fit."""
 
 _CHECK_EVERY = 64  # writes between two checks of the number of files
 _ABANDONED_S = 3600.0  # a temporary file this old was left by a process that died

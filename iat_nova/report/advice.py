@@ -129,7 +129,7 @@ class Estimate:
 
 
 Estimator = Callable[[Advice, tuple[Rings, ...], int, bool], Estimate]
-"""Tries other rings, DDIO ways, and a mempool that is used in turn or is not."""
+"""Estimates the effect of other rings, DDIO ways, and a mempool used in turn or not."""
 
 
 def advise(

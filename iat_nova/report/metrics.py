@@ -74,7 +74,7 @@ GROUPS: Mapping[str, tuple[Metric, ...]] = {
         pathlib.Path(__file__).with_name("metrics.yaml").read_text(encoding="utf-8")
     ).items()
 }
-"""The metrics by what they tell of, as the documentation shows them."""
+"""The metrics by subject, as in the documentation."""
 
 METRICS: tuple[Metric, ...] = tuple(metric for group in GROUPS.values() for metric in group)
-"""Every metric that is served, in the order of the documentation."""
+"""All served metrics, in the order of the documentation."""

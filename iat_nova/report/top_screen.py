@@ -76,7 +76,7 @@ HELP = (
     ("h or ?", "this page"),
     ("q", "quit"),
 )
-"""What the keys do, in the order in which people look for them."""
+"""The meaning of the keys, the most needed first."""
 
 
 def press(screen: Screen, key: str, tenants: Sequence[str]) -> Pressed:

@@ -14,7 +14,7 @@ from iat_nova.store.records import Iteration
 
 PHASE, MOVE = "phase", "move"
 KINDS = (*(action.value for action in Action), PHASE, MOVE)
-"""What a row may be: a strategy's action, a change of its phase, or ways that lie elsewhere now."""
+"""The kinds of rows: a strategy's action, a change of its phase, or ways that moved."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
 from iat_nova.store.records import Event, Shadow, ShadowDomain
 
 NOBODY = AgentNow(State.STOPPED)
-"""No agent: a history that is looked at by itself."""
+"""No agent: a history without its agent."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ PAUSE_NAME = "pause.json"
 FOLDER = "holds"
 SUFFIX = ".json"
 MOST_HOLDS = 1024
-"""Files of holds that are read; a host has fewer tenants."""
+"""The maximum number of holds that are read; a host has fewer tenants."""
 
 _TYPEABLE = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _RELEASE_ALL = "`iat-nova release --all`"
