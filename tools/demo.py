@@ -57,7 +57,7 @@ def _demonstrate() -> int:
     RUN.mkdir(exist_ok=True)
     demo_host.write_sysfs(RUN / "sys")
     with contextlib.ExitStack() as stack:
-        _say("starting a private ovsdb-server: bridge br-int, a 40 Gb/s NIC, a port a guest")
+        _say("starting a private ovsdb-server: bridge br-int, a 100 Gb/s NIC, a port a guest")
         ovs = _start_ovs(stack)
         _say("starting a private libvirtd with libvirt's test driver, defining five guests")
         hypervisor = _start_libvirt(stack)

@@ -155,9 +155,9 @@ class ClaimsTest(unittest.TestCase):
 
     def test_why(self):
         """A missed claim names its mechanism, a met one does not."""
-        missed, met = claims.judge([Finding("iat-8-ipc", value, "IPC") for value in (9.0, 5.0)])
-        self.assertRegex(missed.reason, "^IPC. Why: L2's streamer runs past")
-        self.assertEqual("IPC", met.reason)
+        missed, met = claims.judge([Finding("adca-8-dca", value, "SPEC") for value in (9.0, 2.1)])
+        self.assertRegex(missed.reason, "^SPEC. Why: the stand-in for fp misses at random")
+        self.assertEqual("SPEC", met.reason)
 
     def test_what_nobody_measured(self):
         """A claim without a finding is not met, and says so; so is each part of one."""

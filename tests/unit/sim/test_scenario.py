@@ -214,4 +214,4 @@ class TestShipped(unittest.TestCase):
         self.assertEqual("0000:3b:00.0", web.attachments[0].pf)
         self.assertEqual((2, 3), facts.switch.pmd_cpus)
         self.assertEqual((12, 13, 14, 15), facts.guests[4].floating_cpus)
-        self.assertEqual(40.0, facts.host.nics[0].speed_gbps)
+        self.assertEqual(100.0, facts.host.nics[0].speed_gbps)
