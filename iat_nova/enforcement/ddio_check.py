@@ -11,10 +11,10 @@ growth is compared with the mean over a dwell time after the last growth. A regi
 once is trusted from then on. An open question stays open. Pure: no clock, no I/O.
 
 AMD does not count DDIO hits. LLC misses of the readers per inbound line then stand for the share:
-an evicted line costs its reader a miss. If both are counted, the register is also believed when the
-readers miss clearly less while the share stays. Reason: a card whose buffers are never in the LLC
-misses with any number of ways, and still more lines survive until they are read. Fewer misses of
-readers are no proof, since the ways of CPUs may have changed meanwhile.
+an evicted line costs its reader a miss. If both are counted, there is no verdict when the readers
+miss clearly less, even if the share stays. Reason: a card whose buffers are never in the LLC misses
+with any number of ways, and still more lines survive until they are read. Fewer misses of readers
+are no proof of an effect, since the ways of CPUs may have changed meanwhile.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _read_better(trial: _Trial) -> bool:
 
 
 def _still(shares: Sequence[float]) -> float:
-    """Return the largest change of the mean share that counts as no effect.
+    """Return the change of the mean share below which a growth had no effect.
 
     A register with a small effect has an effect: a change under a quiet load is not an accident.
     """
