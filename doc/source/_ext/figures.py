@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import statistics
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
@@ -65,6 +66,75 @@ def _table(verdicts):
     yield ""
 
 
+def _validation(verdicts):
+    """Yield a row a claim with its errors, then every published number with what was measured."""
+    claims = {}
+    for one in verdicts:
+        claims.setdefault(one["claim"].partition("/")[0], []).append(one)
+    yield from (".. list-table::", "   :header-rows: 1", "   :widths: 18 38 10 12 12 10", "")
+    heads = ("Values", "Number", "Size of the error (median)", "Error (median)", "Within 25 %")
+    yield "   * - Id"
+    yield from (f"     - {name}" for name in heads)
+    for name, several in claims.items():
+        errors = [one["measured"] / one["published"] - 1 for one in several]
+        yield f"   * - {name}"
+        for cell in (
+            f"{_plain(several[0]['text'])} ({several[0]['unit']})",
+            len(several),
+            f"{statistics.median(map(abs, errors)):.0%}".replace("%", " %"),
+            f"{statistics.median(errors):+.0%}".replace("%", " %"),
+            _count(several, "met"),
+        ):
+            yield f"     - {cell}"
+    yield ""
+    for name, several in claims.items():
+        yield from (f"*{name}*, published and measured:", "")
+        yield "; ".join(
+            f"{_plain(one['claim'].partition('/')[2])}: "
+            f"{_number(one['published'])} and {_number(one['measured'])}"
+            for one in several
+        )
+        yield ""
+
+
+def _sensitivity(record):
+    """Yield a row a constant and direction: how many claims were judged again, which turned."""
+    yield from (".. list-table::", "   :header-rows: 1", "   :widths: 18 30 10 10 42", "")
+    yield "   * - Constant"
+    heads = ("What the constant is", "Times", "Claims", "Verdicts that turn (25 %)")
+    yield from (f"     - {name}" for name in heads)
+    for move in record["moves"]:
+        turns = (
+            f"{_plain(turn['claim'])}{_mark(turn)}: {'met' if turn['met'] else 'missed'} "
+            f"({_shown(turn['before'], '')} before, {_shown(turn['after'], '')} then)"
+            for turn in move["turns"]
+        )
+        yield f"   * - {_plain(move['constant'])}"
+        for cell in (
+            _plain(move["meaning"]),
+            move["factor"],
+            move["claims"],
+            "; ".join(turns) or "\\-",
+        ):
+            yield f"     - {cell}"
+    yield ""
+
+
+def _mark(turn):
+    return "" if turn["set"] == "judged" else f" ({turn['set']})"
+
+
+class Sensitivity(Directive):
+    """What ``iat-nova simulate figures --sensitivity`` wrote."""
+
+    def run(self):
+        record = json.loads((FOLDER / "sensitivity.json").read_text(encoding="utf-8"))
+        lines = [f"Figures: {', '.join(record['figures'])}.", "", *_sensitivity(record)]
+        node = nodes.container()
+        nested_parse_with_titles(self.state, StringList(lines, source="sensitivity"), node)
+        return node.children
+
+
 class PublishedFigures(Directive):
     """All figures in the folder: a table of all verdicts, then each picture with its set-up."""
 
@@ -72,12 +142,12 @@ class PublishedFigures(Directive):
         records = [
             json.loads(path.read_text(encoding="utf-8"))
             for path in sorted(FOLDER.glob("*.json"))
-            if path.name != "verdicts.json"
+            if path.name not in {"verdicts.json", "sensitivity.json"}
         ]
         verdicts = [verdict for record in records for verdict in record["verdicts"]]
         sets = {
             name: [one for one in verdicts if one["set"] == name]
-            for name in ("judged", "calibration")
+            for name in ("judged", "calibration", "validation")
         }
         judged = sets["judged"]
         lines = [
@@ -90,6 +160,7 @@ class PublishedFigures(Directive):
         ]
         for title, name in (("Judged claims", "judged"), ("Calibration set", "calibration")):
             lines += [title, "-" * len(title), "", *_table(sets[name])]
+        lines += ["Validation set", "--------------", "", *_validation(sets["validation"])]
         for record in records:
             title = _plain(f"{record['figure']}: {record['title']}")
             lines += [title, "-" * len(title), "", _plain(record["setup"]), ""]
@@ -104,4 +175,5 @@ class PublishedFigures(Directive):
 def setup(app):
     """Add the directive."""
     app.add_directive("published-figures", PublishedFigures)
+    app.add_directive("figures-sensitivity", Sensitivity)
     return {"parallel_read_safe": True}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural
@@ -15,9 +15,11 @@ from iat_nova.cmd.progress import Progress
 from iat_nova.sim.cmd.arguments import take_workers
 
 if TYPE_CHECKING:
-    from iat_nova.sim.figures.api import Figure
+    from iat_nova.sim.figures.api import Figure, Point
     from iat_nova.sim.figures.claims import Verdict
+    from iat_nova.sim.figures.sensitivity import Turn
 
+TURNS = ("constant", "factor", "claim", "set", "published", "before", "after", "met")
 COLUMNS = ("figure", "claim", "set", "published", "measured", "met", "strict", "reason")
 # Runs of a figure by default, and in the papers.
 SEEDS, FULL_SEEDS = 3, 10
@@ -41,6 +43,7 @@ examples:
   iat-nova simulate figures iat-3a iat-4           two of them
   iat-nova simulate figures iat-10 --full          with the papers' 10 runs
   iat-nova simulate figures -f json > verdicts.json
+  iat-nova simulate figures iat-4 --sensitivity    which verdicts hang on which constant
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -60,6 +63,14 @@ examples:
             default=pathlib.Path("iat-nova-figures"),
             help="where data, pictures and the page go; default: ./%(default)s",
         )
+        parser.add_argument(
+            "--sensitivity",
+            action="store_true",
+            help="move each constant of the server a quarter down and up, and show which verdicts "
+            "turn; takes up to 30 times as long as the figures alone (all of them: some five hours "
+            "on two cores, with --seeds 1 two), and goes on where it was stopped; DIR holds "
+            "sensitivity.json",
+        )
         parser.add_argument("--seeds", metavar="N", type=natural, help=f"runs; default: {SEEDS}")
         parser.add_argument("--full", action="store_true", help=f"{FULL_SEEDS} runs, as published")
         take_workers(parser)
@@ -69,14 +80,19 @@ examples:
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
         """Return a row a verdict, or a row a figure."""
+        if parsed_args.sensitivity and (parsed_args.judge or parsed_args.list):
+            raise Failure("--sensitivity measures: leave out --judge and --list", EXIT_USAGE)
         figures = _figures(parsed_args.names)
         if parsed_args.list:
             return ("figure", "title", "source"), (
                 (figure.name, figure.title, figure.source) for figure in figures.values()
             )
+        machine = parsed_args.formatter in MACHINE_FORMATS
+        if parsed_args.sensitivity:
+            turns = self._turns(figures, parsed_args)
+            return TURNS, (_turn(turn, machine) for turn in turns)
         verdicts = (self._recorded if parsed_args.judge else self._measured)(figures, parsed_args)
         self.note(f"{_summary(verdicts)}; see {parsed_args.out / _PAGE}")
-        machine = parsed_args.formatter in MACHINE_FORMATS
         return COLUMNS, (_row(verdict, machine) for verdict in verdicts)
 
     def _recorded(
@@ -96,26 +112,24 @@ examples:
     def _measured(
         self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
     ) -> list[Verdict]:
-        from iat_nova.sim import parallel  # noqa: PLC0415 - compiles, takes seconds
-        from iat_nova.sim.figures import pages, runner  # noqa: PLC0415
+        from iat_nova.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
 
-        seeds = parsed_args.seeds or (FULL_SEEDS if parsed_args.full else SEEDS)
         folder: pathlib.Path = parsed_args.out
         if compressed := _compressed(figures.values()):
             self.note(f"time is compressed: {compressed}")
-        try:
-            with Progress("{done} of {total} points") as progress:
-                rows = runner.measure(
-                    list(figures.values()),
-                    seeds,
-                    folder / "points",
-                    parsed_args.jobs,
-                    progress,
-                    parsed_args.scheduler,
-                )
-        except (runner.PointError, parallel.ParallelError) as error:
-            raise Failure(str(error)) from error
+        rows = _rows(list(figures.values()), folder / "points", parsed_args)
         return pages.write(folder, catalogued(), rows)
+
+    def _turns(self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace) -> list[Turn]:
+        from iat_nova.sim.figures import sensitivity  # noqa: PLC0415 - compiles, takes seconds
+
+        turns = sensitivity.run(
+            list(figures),
+            parsed_args.out,
+            lambda several, folder: _rows(several, folder, parsed_args),
+        )
+        self.note(f"{len(turns)} verdicts turn; see {parsed_args.out / sensitivity.RECORD}")
+        return turns
 
 
 def catalogued() -> Mapping[str, Figure]:
@@ -137,6 +151,37 @@ def _figures(names: list[str]) -> Mapping[str, Figure]:
     if unknown:
         raise Failure(f"no figure {', '.join(unknown)}; there are: {', '.join(known)}", EXIT_USAGE)
     return {name: known[name] for name in names or known}
+
+
+def _rows(
+    figures: Sequence[Figure], folder: pathlib.Path, parsed_args: argparse.Namespace
+) -> Mapping[str, Sequence[Point]]:
+    """Measure figures, or take what the folder holds of them. Raises `Failure`."""
+    from iat_nova.sim import parallel  # noqa: PLC0415 - compiles, takes seconds
+    from iat_nova.sim.figures import runner  # noqa: PLC0415
+
+    seeds = parsed_args.seeds or (FULL_SEEDS if parsed_args.full else SEEDS)
+    try:
+        with Progress(f"{folder.name}: {{done}} of {{total}} points") as progress:
+            return runner.measure(
+                figures, seeds, folder, parsed_args.jobs, progress, parsed_args.scheduler
+            )
+    except (runner.PointError, parallel.ParallelError) as error:
+        raise Failure(str(error)) from error
+
+
+def _turn(turn: Turn, machine: bool) -> tuple[object, ...]:
+    from iat_nova.sim.figures import pages  # noqa: PLC0415
+
+    before, after = turn.before, turn.after
+    values: list[object] = [before.published, before.measured, after.measured]
+    if not machine:
+        unit = before.unit
+        values = [
+            pages.shown(one, unit) for one in (before.published, before.measured, after.measured)
+        ]
+    met = after.met if machine else ("yes" if after.met else "no")
+    return (turn.constant, turn.factor, before.claim, before.set, *values, met)
 
 
 def _summary(verdicts: list[Verdict]) -> str:

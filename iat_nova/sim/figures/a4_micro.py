@@ -21,6 +21,18 @@ ALONE = 0  # a block's size, or a mask, that stands for no storage
 FIO_MASKS = (0x1E0, 0x1C0, 0x180, 0x100)
 
 
+def judge_3a(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Hold misses and the memory's traffic of A4's figure 3a against the published ones."""
+    for claim, column in (
+        ("a4-3a-dpdk", "dpdk_miss_percent"),
+        ("a4-3a-xmem", "xmem_miss_percent"),
+        ("a4-3a-read", "memory_read_gbytes_per_s"),
+        ("a4-3a-write", "memory_write_gbytes_per_s"),
+    ):
+        for (mask,), measured in summary.medians(rows, ("xmem_mask",), column).items():
+            yield Finding(claim, measured, "", f"{mask:#05x}")
+
+
 def judge_3b(rows: Sequence[Row]) -> Iterator[Finding]:
     """Judge the order over four masks, and the miss rate on every mask."""
     misses = summary.by(rows, "xmem_mask", "dpdk_miss_percent")

@@ -22,6 +22,7 @@ STEMS: tuple[str, ...] = (
     "iat_15",
     "mempool",
     "adca",
+    "validation",
 )
 
 

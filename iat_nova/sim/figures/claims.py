@@ -35,6 +35,7 @@ class DataSet(enum.StrEnum):
 
     JUDGED = "judged"
     CALIBRATION = "calibration"
+    VALIDATION = "validation"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Claim:
 
     A claim that is several has the published number of each in `parts`, in the original's order.
     `digits`: the decimals in print. `calibration`: names of the parts that a constant is fitted on,
-    or True for the whole claim. `why`: the mechanism by which the emulated server misses the claim.
+    or True for the whole claim. `validation`: nothing was fitted on the claim, nor chosen by it.
+    `why`: the mechanism by which the emulated server misses the claim.
     """
 
     id: str
@@ -55,10 +57,13 @@ class Claim:
     parts: tuple[float, ...] = ()
     digits: int = 0
     calibration: bool | tuple[str, ...] = False
+    validation: bool = False
     why: str = ""
 
     def set_of(self, part: str | None) -> DataSet:
         """Return the data set of the claim, or of one of its parts."""
+        if self.validation:
+            return DataSet.VALIDATION
         fitted = self.calibration
         used = fitted if isinstance(fitted, bool) else part in fitted
         return DataSet.CALIBRATION if used else DataSet.JUDGED
@@ -209,6 +214,7 @@ def _claim(item: Mapping[str, Any]) -> Claim:
         parts=tuple(map(float, flat)) if several else (),
         digits=max((_decimals(end) for end in flat), default=0),
         calibration=fitted if isinstance(fitted, bool) else tuple(fitted),
+        validation=item.get("validation", False),
         why=item.get("why", ""),
     )
 

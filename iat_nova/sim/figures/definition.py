@@ -20,6 +20,7 @@ import cattrs
 import jinja2
 import yaml
 
+from iat_nova.sim.figures import constants
 from iat_nova.sim.figures.api import Point, Scalar
 from iat_nova.sim.reader import read_scenario
 from iat_nova.sim.scenario import Scenario
@@ -129,7 +130,8 @@ class Definition:
     `grid` lists the values of what is varied, from the slowest to the quickest; two keys in one
     vary together. Seeds are the quickest unless they are in it; `order` is that of a row's columns.
     A column may be a function's name. `prepare` returns what of a point the scenario needs beside,
-    `judge` yields findings; `measure` does all of it.
+    `judge` yields findings; `measure` does all of it. `moved`: a constant of the emulated server
+    that is multiplied by a factor (``constants.py``).
     """
 
     name: str
@@ -149,6 +151,7 @@ class Definition:
     judge: str | None = None
     compression: float = 1.0
     alone: bool = False
+    moved: tuple[str, float] | None = None
 
     def function(self, name: str) -> Callable[..., Any]:
         """Return a function of the figure's module."""
@@ -179,7 +182,8 @@ class Definition:
     def made(self, point: Point) -> Scenario:
         """Return the scenario of a point."""
         text = _ENVIRONMENT.from_string(self.scenario).render(self.context(point))
-        return read_scenario(text, self.name, f"{self.stem}.yaml")
+        scenario = read_scenario(text, self.name, f"{self.stem}.yaml")
+        return constants.moved(scenario, *self.moved) if self.moved else scenario
 
 
 _ENVIRONMENT = jinja2.Environment(

@@ -17,7 +17,7 @@ Progress = Callable[[int, int], None]
 
 _FIGURES = pathlib.Path(__file__).parent
 # What all figures share and their rows depend on; not what judges and draws.
-_MEASURING = frozenset({"a4_testbed.j2", "bench.py", "definition.py", "measure.py"})
+_MEASURING = frozenset({"a4_testbed.j2", "bench.py", "constants.py", "definition.py", "measure.py"})
 
 
 class PointError(Exception):

@@ -301,11 +301,11 @@ class CatalogueTest(unittest.TestCase):
                 self.assertTrue(all(verdict.figure == name for verdict in verdicts))
 
     def test_reasons(self):
-        """Each claim that the recorded rows miss has a mechanism in the list of claims."""
+        """Each claim that the recorded rows miss has a mechanism, but the validation's errors."""
         for name in catalogue.figures():
             record = json.loads((ROWS / f"{name}.json").read_text())
             for verdict in record["verdicts"]:
-                if not verdict["met"]:
+                if not verdict["met"] and verdict["set"] != "validation":
                     with self.subTest(verdict["claim"]):
                         self.assertTrue(claims.load()[verdict["claim"].split("/")[0]].why)
 
