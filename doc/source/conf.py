@@ -14,6 +14,7 @@ extensions = [
     "reno.sphinxext",
     "sphinx.ext.graphviz",
     "commands",
+    "drawn",
     "figures",
     "from_code",
     "message",
