@@ -70,16 +70,19 @@ class TestAgent(DebianCase):
     def test_who_owns_what(self):
         """The state is the service's, everything else root's; the service is enabled."""
         owners = self.run_it(
-            "stat", "-c", "%n %U:%G %a", "/var/lib/iat-nova", "/run/iat-nova",
-            "/etc/iat-nova/iat-nova.conf",
+            "stat", "-c", "%n %U:%G %a", "/var/lib/iat-nova", "/var/lib/iat-nova/holds",
+            "/run/iat-nova", "/etc/iat-nova/iat-nova.conf",
         )  # fmt: skip
         self.assertEqual(
-            "/var/lib/iat-nova iat-nova:iat-nova 750\n/run/iat-nova iat-nova:iat-nova 755\n"
+            "/var/lib/iat-nova iat-nova:iat-nova 750\n"
+            "/var/lib/iat-nova/holds iat-nova:iat-nova 755\n/run/iat-nova iat-nova:iat-nova 755\n"
             "/etc/iat-nova/iat-nova.conf root:root 644\n",
             owners,
         )
         others = self.run_it("sh", "-c", f"{LEFT} | xargs -I@ find @ ! -user root")
-        self.assertEqual({"/var/lib/iat-nova", "/run/iat-nova"}, set(others.split()))
+        self.assertEqual(
+            {"/var/lib/iat-nova", "/var/lib/iat-nova/holds", "/run/iat-nova"}, set(others.split())
+        )
         self.assertEqual("enabled\n", self.run_it("systemctl", "is-enabled", "iat-nova-agent"))
         verified = self.run_it("systemd-analyze", "verify", "iat-nova-agent.service")
         self.assertNotIn("iat-nova-agent", verified)
