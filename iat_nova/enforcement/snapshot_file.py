@@ -80,7 +80,7 @@ class SnapshotFile:
             self._check(content)
         except ValueError as error:
             raise self._refusal(str(error)) from error
-        if content["boot"] != self._boot() and not self._by_kexec():
+        if self._was_reset(content):
             return None
         return dict(content["parts"])
 
@@ -135,7 +135,7 @@ class SnapshotFile:
             # The file is renamed into place when complete, so another program damaged it.
             raise self._refusal(str(error)) from error
         if content.get("format", _FORMAT) not in (_WITHOUT_CHECKSUM, _FORMAT):
-            if content.get("boot") != self._boot():
+            if self._was_reset(content):
                 return None
             raise SnapshotError(
                 f"{self._path}: format {shortened(repr(content['format']))}, this version knows "
@@ -187,6 +187,10 @@ class SnapshotFile:
             return self._boot_id.read_text().strip()
         except OSError as error:
             raise SnapshotError(f"{self._boot_id}: {error.strerror}") from error
+
+    def _was_reset(self, content: Mapping[str, Any]) -> bool:
+        """Whether a reboot has reset the hardware since `content` was written."""
+        return content.get("boot") != self._boot() and not self._by_kexec()
 
     def _by_kexec(self) -> bool:
         """Whether another kernel started this kernel by kexec, without a reset of the hardware."""

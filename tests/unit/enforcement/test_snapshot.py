@@ -305,6 +305,12 @@ class Snapshots(Folder):
         self.snapshot.write_text(json.dumps({"format": 7, "boot": "boot-1", "parts": {}}))
         with self.assertRaisesRegex(SnapshotError, "format 7"):
             self.make().restore()
+        self.boot_id.write_text("boot-2\n")
+        self.bootloader.write_text(f"{0xD0}\n")
+        with self.assertRaisesRegex(SnapshotError, "format 7"):
+            self.make().restore()
+        self.bootloader.unlink()
+        self.assertEqual(snapshot.Restored(), self.make().restore())
 
     def test_a_folder_that_cannot_be_written(self):
         """Without a snapshot protect refuses, so nothing is written."""
