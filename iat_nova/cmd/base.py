@@ -107,7 +107,7 @@ class Command(command.Command):  # type: ignore[misc]
             text += " Another one is named by --state-dir"
             raise Failure(text, EXIT_NOT_RUNNING) from error
         except KNOWN_ERRORS as error:
-            raise Failure(escape.lines(_worded(error))) from error
+            raise Failure(escape.lines(told(error))) from error
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Do the work; commands override this."""
@@ -284,7 +284,7 @@ def _in_a_line(value: object) -> object:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
-def _worded(error: Exception) -> str:
+def told(error: Exception) -> str:
     """Return the text of an error; for an operating system's error with its file."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

@@ -405,6 +405,58 @@ def words_of(node: ast.AST) -> str:
     return ""
 
 
+def speaking(sources: Iterable[str]) -> set[str]:
+    """Return the names of exceptions that carry a message, and of those made of these."""
+    classes = [
+        node
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef) and node.bases
+    ]
+    found = {
+        node.name
+        for node in classes
+        if re.search(r"(Error|Exception)\b", ast.unparse(node.bases[0])) and "message" in own(node)
+    }
+    before = 0
+    while before != len(found):
+        before = len(found)
+        found |= {
+            one.name for one in classes if any(last_name(base) in found for base in one.bases)
+        }
+    return found
+
+
+def own(node: ast.ClassDef) -> set[str]:
+    """Return the names of a class's methods, and of what they set."""
+    return {
+        one.name if isinstance(one, ast.FunctionDef) else one.attr
+        for one in ast.walk(node)
+        if isinstance(one, ast.FunctionDef)
+        or (isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store))
+    }
+
+
+def mute(source: str, errors: Set[str]) -> Iterator[str]:
+    """Yield where an error that carries a message is shown by its `str`, which is no sentence."""
+    for handler in ast.walk(ast.parse(source)):
+        if not isinstance(handler, ast.ExceptHandler) or handler.type is None:
+            continue
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        if not any(last_name(kind) in errors for kind in kinds):
+            continue
+        for node in ast.walk(handler):
+            match node:
+                case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)]):
+                    shown = name
+                case ast.FormattedValue(value=ast.Name(id=name)):
+                    shown = name
+                case _:
+                    continue
+            if shown == handler.name:
+                yield f"{ast.unparse(handler.type)}: {ast.unparse(node)}"
+
+
 def modules() -> dict[str, str]:
     """Return the sources of what hosts run, by their path in the package."""
     found = {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
@@ -516,6 +568,28 @@ class TestWords(unittest.TestCase):
     def test_harmless(self) -> None:
         """To show a text is no fault, nor to read other programs' words."""
         self.assertEqual([], list(Scan({"x.py": HARMLESS}).places()))
+
+
+class TestErrors(unittest.TestCase):
+    """Errors that carry messages are shown by their sentences."""
+
+    def test_none_is_mute(self) -> None:
+        """Commands, laboratories too, ask for the sentence; `str` gives code and values alone."""
+        sources = {
+            str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")
+        }
+        errors = speaking(sources.values())
+        self.assertLessEqual({"PolicyError", "ConfigError", "LayoutError", "FactsError"}, errors)
+        found = [f"{name}: {one}" for name in sources for one in mute(sources[name], errors)]
+        self.assertEqual([], found)
+
+    def test_planted(self) -> None:
+        """A text of the error, alone and in another."""
+        plant = "try:\n    x()\nexcept (OSError, Bad) as error:\n    raise Failure({})"
+        for shown in ("str(error)", 'f"no: {error}"'):
+            self.assertEqual(1, len(list(mute(plant.format(shown), {"Bad"}))), shown)
+        for shown in ("sentences.text(error.message)", "told(error)", "str(other)"):
+            self.assertEqual([], list(mute(plant.format(shown), {"Bad"})), shown)
 
 
 class TestSentences(unittest.TestCase):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from iat_nova.cmd.arguments import natural
-from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
 from iat_nova.cmd.progress import Progress
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
@@ -144,7 +144,7 @@ examples:
         except parallel.ParallelError as error:
             raise Failure(escape.lines(str(error))) from error
         except (ScenarioError, PolicyError, BoundError) as error:
-            raise Failure(escape.lines(str(error)), EXIT_USAGE) from error
+            raise Failure(escape.lines(told(error)), EXIT_USAGE) from error
         self.note(
             f"the best found are a lower bound of the best there is; kept in {parsed_args.out}"
         )

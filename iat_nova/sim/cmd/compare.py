@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural, take_without
-from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
 from iat_nova.cmd.progress import Progress
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
@@ -176,7 +176,7 @@ examples:
         except parallel.ParallelError as error:
             raise Failure(escape.lines(str(error))) from error
         except (ScenarioError, StrategyError, PolicyError) as error:
-            raise Failure(escape.lines(str(error)), EXIT_USAGE) from error
+            raise Failure(escape.lines(told(error)), EXIT_USAGE) from error
         pictures = [f"{one.name}.svg" for one in scenarios]
         if len(found) > 1:
             pictures.insert(0, _overview(found, parsed_args.out, parsed_args.against))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from iat_nova.cmd.arguments import whole
-from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page
+from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page, told
 from iat_nova.common import amounts as figures
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, waymap, words
@@ -140,7 +140,7 @@ examples:
                 progress=self._progress,
             )
         except (ScenarioError, StrategyError, PolicyError) as error:
-            raise Failure(escape.lines(str(error)), EXIT_USAGE) from error
+            raise Failure(escape.lines(told(error)), EXIT_USAGE) from error
         finally:
             self._end_progress()
         return result
