@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         logs.setup(settings.read_files, settings.debug, _version())
         faulthandler.register(signal.SIGUSR1, file=2)  # also while Python cannot run
         observer = Observer()
-        with blocked(), only_agent(settings.lock_path) as heartbeat:
+        with blocked(), only_agent(settings.lock_path, words=_words) as heartbeat:
             endings = Endings(lambda: _leave(heartbeat))
             watch(endings)
             _note_state_dir(settings)
@@ -80,12 +80,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         ThreadDied,
         OSError,
     ) as error:
-        told = sentences.text(as_message(error))
+        told = _words(error)
         print(f"iat-nova-agent: {told}", file=sys.stderr)
         if not logs.on_stderr():
             LOG.error("%s", told)
         return _status(error)
     return EXIT_OK
+
+
+def _words(error: BaseException) -> str:
+    """Return the sentence of an error that ends the agent."""
+    return sentences.text(as_message(error)) if isinstance(error, Exception) else str(error)
 
 
 def _status(error: Exception) -> int:

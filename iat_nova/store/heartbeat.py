@@ -179,11 +179,14 @@ class Heartbeat:
 
 @contextlib.contextmanager
 def only_agent(
-    lock: pathlib.Path, now: Callable[[], float] = time.monotonic
+    lock: pathlib.Path,
+    now: Callable[[], float] = time.monotonic,
+    words: Callable[[BaseException], str] = str,
 ) -> Iterator[Heartbeat]:
     """Lock a state directory as its only agent; the folder is created where missing.
 
-    Raises `AlreadyRunning`, and `StateError` when the folder or the file cannot be used.
+    `words` returns the text that `look` shows for an error that ends the agent. Raises
+    `AlreadyRunning`, and `StateError` when the folder or the file cannot be used.
     """
     with contextlib.closing(_AgentLock(lock)) as mine:
         heartbeat = Heartbeat(mine, now)
@@ -191,7 +194,7 @@ def only_agent(
         try:
             yield heartbeat
         except BaseException as error:
-            heartbeat.failed(str(error) or type(error).__name__)
+            heartbeat.failed(words(error) or type(error).__name__)
             raise
         heartbeat.stopped()
 

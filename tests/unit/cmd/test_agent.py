@@ -15,7 +15,7 @@ from iat_nova.cmd import agent
 from iat_nova.enforcement import snapshot as snapshot
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.machine import Choice
-from iat_nova.model import verbatim
+from iat_nova.model import message, verbatim
 from iat_nova.policy import PolicyError, Problem
 from iat_nova.store import heartbeat
 from iat_nova.strategies.registry import StrategyError
@@ -55,6 +55,23 @@ class ExitStatus(unittest.TestCase):
         ):
             with self.subTest(error):
                 self.assertEqual(status, self.status_of(error, sentence(error)))
+
+    def test_the_lock_file_keeps_the_sentence(self) -> None:
+        """`iat-nova status` shows the sentence that the agent printed."""
+        folder = self.file.parent / "state"
+        self.file.write_text(
+            f"[iat]\nhardware = emulated\nemulated_scenario = quickstart\nstate_dir = {folder}\n"
+        )
+        error = PolicyError([Problem("", None, message("policy-empty"))], "file")
+        with (
+            mock.patch("iat_nova.cmd.agent._run", side_effect=error),
+            mock.patch("iat_nova.cmd.agent.watch"),
+            mock.patch("iat_nova.cmd.agent._note_state_dir"),
+            mock.patch("sys.stderr", io.StringIO()),
+        ):
+            self.assertEqual(78, agent.main(["--config-file", str(self.file)]))
+        lock = conf.load([str(self.file)]).lock_path
+        self.assertEqual(sentence(error), heartbeat.look(lock).text)
 
     def test_a_configuration_that_does_not_load(self) -> None:
         """Status 78 too, which the unit does not retry; the help tells of it."""
