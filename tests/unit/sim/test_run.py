@@ -4,7 +4,7 @@
 import unittest
 from unittest import mock
 
-from iat_nova.sim.reader import read_scenario
+from iat_nova.sim.reader import load_scenario, read_scenario
 from iat_nova.sim.run import run
 from iat_nova.sim.server import EmulatedServer
 from tests.unit.sim import scenes
@@ -36,6 +36,13 @@ class WindowsTest(unittest.TestCase):
         scenario = read_scenario(TEXT, "test", "test.yaml")
         (window,) = run(scenario, "baseline", seconds=1.0, marks=(0.0, 7.0)).windows
         self.assertEqual((0.0, 1.0), (window.from_s, window.to_s))
+
+    def test_a_guest_arrives_at_the_end(self):
+        """The arrival wakes the loop at the very moment of the mark, which ends a window still."""
+        scenario = load_scenario("tenant-churn")
+        arrives_s = min(one.arrives_s for one in scenario.stays.values() if one.arrives_s)
+        result = run(scenario, "baseline", seconds=arrives_s)
+        self.assertEqual([(0.0, arrives_s)], [(one.from_s, one.to_s) for one in result.windows])
 
 
 class MovesTest(unittest.TestCase):
