@@ -57,9 +57,15 @@ class OvsDaemons:
         if not (self.folder / "conf.db").exists():
             self.create_database()
         listen = [f"--remote={remote}" for remote in (f"punix:{self.socket}", *remotes)]
-        control = f"--unixctl={self.folder / 'ovsdb.ctl'}"
-        self._start("ovsdb-server", "ovsdb-server", str(self.folder / "conf.db"), *listen, control)
-        self._until(lambda: _accepts(self.socket), "ovsdb-server")
+        control = self.folder / "ovsdb.ctl"
+        self._start(
+            "ovsdb-server",
+            "ovsdb-server",
+            str(self.folder / "conf.db"),
+            *listen,
+            f"--unixctl={control}",
+        )
+        self._until(lambda: _accepts(self.socket) and _accepts(control), "ovsdb-server")
 
     def start_vswitchd(self, *options: str, program: str = "ovs-vswitchd") -> None:
         """Start ovs-vswitchd; it acts once the database has its row (`vsctl("init")`)."""
