@@ -219,7 +219,7 @@ _INTEL_MODELS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CpuModel:
-    """Who made the CPU and which one it is, as ``/proc/cpuinfo`` says."""
+    """Vendor, family and model of the CPU (``/proc/cpuinfo``)."""
 
     vendor: str
     family: int

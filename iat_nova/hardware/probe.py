@@ -87,7 +87,7 @@ class Host:
 
     @functools.cached_property
     def sockets(self) -> Sockets:
-        """The host's sockets by its firmware, which counts those that are offline, too."""
+        """The host's sockets by the firmware's table (DMI), including offline sockets."""
         return Sockets(self.topology, self.roots.dmi)
 
     @property

@@ -343,10 +343,7 @@ class Resctrl(AllReachable):
             undo.append(lambda: self._fs.set_masks(group, domain, before))
 
     def _set_cpus(self, cpus: Mapping[int, frozenset[int]]) -> None:
-        """Give every group those of its CPUs that are online.
-
-        What one group gains, the kernel takes from the others.
-        """
+        """Write each group's online CPUs. The kernel removes a CPU from its former group."""
         online = self._topology.online()
         for number, whole in sorted(cpus.items()):
             wanted = whole & online

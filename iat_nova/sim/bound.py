@@ -144,7 +144,7 @@ def identity(scenario: Scenario) -> str:
 
 
 class _Searching:
-    """One search: runs what is proposed, unless it is kept, and judges it."""
+    """A search: runs and judges each proposed layout, and reuses the kept runs."""
 
     def __init__(
         self,

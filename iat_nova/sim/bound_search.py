@@ -25,7 +25,7 @@ DRAWN = 12
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unit:
-    """CPUs of one socket that have one mask, and the workloads on them."""
+    """A set of CPUs of a socket with a common mask, and the workloads on these CPUs."""
 
     name: str
     socket: int

@@ -19,12 +19,15 @@ from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.workloads.profiles import Form, Profile
 
 FACTORS = (0.75, 1.25)
-"""By what a constant is multiplied: a quarter less, a quarter more."""
+"""Factors for a constant: a quarter less, a quarter more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Constant:
-    """One constant: what it is, and a function that returns a scenario with it moved."""
+    """A constant of the emulated server: name, meaning, and a function to move the constant.
+
+    `move(scenario, factor)` returns the scenario with the constant multiplied by `factor`.
+    """
 
     name: str
     meaning: str
