@@ -6,9 +6,9 @@
     policy = policy_file.load("/etc/iat-nova/policy.yaml", host)
     classified = policy.classify(facts, io_before={})
 
-A text that cannot be used raises `PolicyError` with everything that is wrong in it. The default
-policy is the file that ships as ``etc/iat-nova/policy.yaml``. Files are read by
-`iat_nova.agent.policy_file`: nothing here does I/O or runs a program.
+An invalid text raises `PolicyError` with all problems of the text. The default policy ships as
+``etc/iat-nova/policy.yaml``. `iat_nova.agent.policy_file` reads the files: this package does no
+I/O and runs no program.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ DEFAULT_NAME = "the default policy"
 class Policy:
     """A policy compiled for one host.
 
-    `source` names the file; `warnings` hold what looks unintended in it (a class that is never
-    reached, more guaranteed ways than there are). `text` is the template it was made of,
-    `rendered` what became of it for `host`; `asked` are the facts on which that depends.
+    `source` names the file. `warnings`: probable mistakes (a class that is never reached, more
+    guaranteed ways than the LLC has). `text` is the template, `rendered` the YAML that Jinja2 made
+    from the template for `host`. `asked`: names of the host facts in the template.
     """
 
     source: str
@@ -52,26 +52,29 @@ class Policy:
     asked: tuple[str, ...] = ()
 
     def same(self, other: Policy) -> bool:
-        """Tell whether it says the same, no matter what it was made of."""
+        """Tell whether two policies have equal parameters and rules, from any source."""
         return (self.parameters, self.rules) == (other.parameters, other.rules)
 
     @property
     def effective(self) -> str:
-        """What it comes to, as a policy with every default written out."""
+        """The effective policy as YAML, with every default written out."""
         return effective.text(self.parameters, self.rules)
 
     def changed_facts(self, host: HostFacts) -> tuple[str, ...]:
-        """Return which facts it depends on are others on a host than on the one it was made for."""
+        """Return the names of this policy's facts that differ between `host` and its own host.
+
+        ``ways`` is among the names if the ways of a cache domain or their size changed.
+        """
         if self.host is None:
             return ()
         before, now = facts(self.host), facts(host)
         changed = [name for name in self.asked if before[name] != now[name]]
-        if _widths(self.host) != _widths(host):  # of which bounds and sizes are made
+        if _widths(self.host) != _widths(host):  # bounds and sizes are compiled with these
             changed.append("ways")
         return tuple(dict.fromkeys(changed))
 
     def classify(self, seen: Facts, io_before: Mapping[str, bool]) -> Classified:
-        """Turn facts into tenants a cache domain. `io_before` is the last result's `io`."""
+        """Turn facts into tenants of each cache domain. `io_before`: `io` of the last result."""
         classified = classify(self.rules, seen, io_before)
         promised = guarantee.warnings(seen, classified.domains, self.rules, self.parameters)
         found = (Reason(Code.TENANTS, one) for one in promised)
@@ -89,10 +92,10 @@ def parse(
     source: str = "policy",
     rendering: Callable[[str, HostFacts], Rendered] = render,
 ) -> Policy:
-    """Compile the text of a policy; `source` is what errors call it. Raises `PolicyError`.
+    """Compile the text of a policy; `source` names the text in errors. Raises `PolicyError`.
 
-    `rendering` is without limits, for texts of ours; a file's has them: see
-    `iat_nova.agent.policy_file`.
+    The default `rendering` has no limits of time and memory, for texts of this project. Operators'
+    files are rendered within limits: see `iat_nova.agent.policy_file`.
     """
     try:
         rendered = rendering(text, host)
@@ -117,7 +120,7 @@ def parse(
 
 
 def _widths(host: HostFacts) -> list[tuple[int, int, int | None]]:
-    """Return what the compiler asks of a host."""
+    """Return id, ways and bytes per way of each cache domain, as the compiler reads them."""
     return [(domain.id, domain.ways, domain.way_bytes) for domain in host.domains]
 
 

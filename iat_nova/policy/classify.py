@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From facts to tenants: who shares each cache domain, and what the policy gives them.
+"""From facts to tenants: the tenants of each cache domain, and their settings by the policy.
 
-Pure, and total: what cannot be understood becomes a best-effort tenant with a warning.
+Pure, without errors. An invalid extra spec is ignored with a warning. A guest without usable CPUs
+is reported in a warning and becomes no tenant.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ _PRIORITY_ORDER = (Priority.BE, Priority.PC, Priority.STACK)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Classified:
-    """Tenants by cache domain, and how that came about.
+    """Tenants by cache domain, with their reasons.
 
-    `io` holds the decision for every guest by its id, to be handed to the next call. `warnings`
-    concern the host as a whole, those of the facts included; a tenant's own are in its record.
-    `reasons` explains by tenant id, and by guest id for the members of the pool.
+    `io`: whether a guest counts as I/O, by guest id, input of the next call. `warnings` concern the
+    host as a whole and include warnings of the facts; a tenant's own warnings are in the tenant.
+    `reasons`: explanations by tenant id, and by guest id for members of the pool.
     """
 
     domains: Mapping[int, DomainInventory]
@@ -55,14 +56,14 @@ class Classified:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What the policy says of one guest, wherever its CPUs are."""
+    """The policy's settings for one guest, in all cache domains."""
 
     guest: Guest
     rule: ClassRule
     wishes: Wishes
     priority: Priority
     io: bool
-    io_asked: bool  # the flavor or the class says so; not found out
+    io_asked: bool  # set by the flavor or the class, not detected
     reason: Message
     warnings: tuple[Message, ...]
 
@@ -148,14 +149,14 @@ def _judge(
 
 
 def _extra_specs(rules: Rules, guest: Guest) -> tuple[Mapping[str, str] | None, Message]:
-    """Return a guest's extra specs, None when nobody knows them, and where they come from."""
+    """Return a guest's extra specs, None when unknown, and their source."""
     if guest.extra_specs is not None:
         return guest.extra_specs, message("by-extra-spec")
     return rules.flavors.get(guest.flavor or ""), message("by-flavors")
 
 
 def _domains(guest: Guest, host: HostFacts) -> tuple[int, ...]:
-    """Return the cache domains a guest's CPUs are in."""
+    """Return the ids of the cache domains with CPUs of a guest."""
     cpus = {*guest.dedicated_cpus, *guest.floating_cpus}
     return tuple(domain.id for domain in host.domains if not cpus.isdisjoint(domain.cpus))
 
@@ -169,7 +170,7 @@ def _class_of(rules: Rules, asked: Asked) -> tuple[ClassRule, Message]:
 
 
 def _io(rules: Rules, guest: Guest, asked: Io, before: bool | None) -> tuple[bool, Message | None]:
-    """Decide whether a guest is I/O, with the reason when that had to be found out."""
+    """Decide whether a guest counts as I/O; with the reason if detected."""
     if asked is not Io.AUTO:
         return asked is Io.TRUE, None
     fast = [a for a in guest.attachments if a.model is not DeviceModel.NONE]
@@ -196,7 +197,7 @@ def _tenants(
     verdicts: Mapping[str, _Verdict],
     owners: Owners,
 ) -> tuple[Tenant, ...]:
-    """Return the stack, the guests by name, the pool and the host, as far as they are here."""
+    """Return the domain's tenants: the stack, the guests by name, the pool and the host."""
     here = frozenset(domain.cpus)
     tenants = []
     stack_cpus = _in(owners.stack, here)
@@ -250,7 +251,7 @@ def _guest(
     notes: Iterable[Message],
 ) -> Tenant:
     guest = verdict.guest
-    # Ways are guaranteed where vCPUs run; emulator threads alone need none of another cache.
+    # Ways are guaranteed where vCPUs run; emulator threads alone need no ways of another cache.
     wishes = verdict.wishes if dedicated else Wishes()
     ways, problems = _request(verdict.rule.ways, domain, wishes)
     local, elsewhere = _ddio_reaches(guest, domain)
@@ -274,7 +275,7 @@ def _guest(
 
 
 def _ddio_reaches(guest: Guest, domain: CacheDomain) -> tuple[bool, tuple[Message, ...]]:
-    """Tell whether DDIO of this domain can serve a guest, and warn of devices it does not serve.
+    """Tell whether DDIO of this domain serves a guest, with warnings of devices on other sockets.
 
     DDIO fills the LLC of the device's socket, wherever the guest runs.
     """
@@ -303,7 +304,7 @@ def _pool(
     warnings = [*owners.notes.get(POOL, ()), *problems]
     for member in members:
         name = member.guest.display_name
-        if guest_id(member.guest) not in owners.dedicated:  # else its own tenant shows them
+        if guest_id(member.guest) not in owners.dedicated:  # else the guest's own tenant warns
             warnings += [
                 message("member-warning", name=name, warning=one) for one in member.warnings
             ]
@@ -363,7 +364,7 @@ def _in(cpus: Iterable[int], here: frozenset[int]) -> tuple[int, ...]:
 def _request(
     bounds: WayBounds, domain: CacheDomain, wishes: Wishes
 ) -> tuple[WayRequest, tuple[Message, ...]]:
-    """Fit way bounds and a flavor's wishes into a domain; tell when it has fewer."""
+    """Fit way bounds and a flavor's request into a domain; warn if the domain has fewer ways."""
     least, initial, most = bounds.min, bounds.initial, bounds.max
     if wishes.llc_ways is not None:
         least = initial = wishes.llc_ways
@@ -385,7 +386,7 @@ def _request(
 
 
 def _shortages(domain: CacheDomain, tenants: Iterable[Tenant]) -> list[Message]:
-    """Warn where guaranteed ways do not fit side by side, PC tenants first."""
+    """Warn if the tenants' minimum ways do not fit side by side, PC tenants first."""
     tenants = tuple(tenants)
     usable = domain.ways - domain.reserved_ways.count
     served_first = sum(t.ways.min for t in tenants if t.priority is not Priority.BE)
@@ -402,7 +403,7 @@ def _shortages(domain: CacheDomain, tenants: Iterable[Tenant]) -> list[Message]:
 
 
 def _not_limited(domains: Iterable[DomainInventory]) -> list[Message]:
-    """Warn, once, where the policy's least memory bandwidth cannot be turned into a limit."""
+    """Warn, once, if the policy's minimum memory bandwidth cannot be turned into a limit."""
     unknown = (
         one
         for one in domains

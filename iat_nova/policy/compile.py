@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a valid document to rules and parameters, with the checks that no schema can make."""
+"""From a valid document to rules and parameters, with the checks beyond the schema."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORDS = ("flavor", "project", "attachment", "model", "project_name", "instance"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiled:
-    """A policy's content; `problems` forbid its use, `warnings` do not."""
+    """A policy's content; `problems` make the policy invalid, `warnings` do not."""
 
     parameters: Parameters
     rules: Rules
@@ -42,12 +42,12 @@ class Compiled:
 
 
 def compile_policy(document: Document, value: Any, host: HostFacts) -> Compiled:
-    """Compile what `validate` left of a document for a host."""
+    """Compile the valid part of a document, as `validate` returned `value`, for a host."""
     return _Compiler(document, host).compile(value)
 
 
 class _Compiler:
-    """Walks the valid values once and collects what is wrong between them."""
+    """Walk the valid values once and collect contradictions between values."""
 
     def __init__(self, document: Document, host: HostFacts) -> None:
         self.document = document
@@ -95,7 +95,7 @@ class _Compiler:
 
     @property
     def usable_ways(self) -> int | None:
-        """LLC ways that may be given out; None on a host without a cache domain."""
+        """LLC ways that are not reserved; None on a host without a cache domain."""
         return None if self.ways is None else self.ways - self.reserved.count
 
     def _complain(self, path: Path, said: Message) -> None:
@@ -105,7 +105,7 @@ class _Compiler:
         self.warnings.append(self.document.problem(path, said))
 
     def _text(self, path: Path, value: object) -> str:
-        """Return a scalar as it was written: 010 and yes mean themselves in extra specs."""
+        """Return a scalar as written in the file: extra specs keep texts such as 010 and yes."""
         return self.document.texts.get(path, str(value))
 
     # ------------------------------------------------------------------ parameters
@@ -117,7 +117,7 @@ class _Compiler:
             if key in value
         }
         if "ddio_ways_max" not in value and self.usable_ways is not None:
-            # The default leaves a small LLC at least one way that DDIO never takes.
+            # The default leaves at least one way of a small LLC free of DDIO.
             most = min(Parameters().ddio_ways_max, self.usable_ways - 1)
             fields["ddio_ways_max"] = max(most, 1)
         parameters = Parameters(**fields)
@@ -130,7 +130,7 @@ class _Compiler:
     def _own_parameters(
         self, value: dict[str, Any], base: Parameters
     ) -> Iterator[tuple[int, Parameters]]:
-        """Yield the parameters of cache domains that have others."""
+        """Yield the id and the parameters of each cache domain with settings of its own."""
         for name, given in value.items():
             path = ("domains", name)
             if not name.isascii() or not name.isdigit() or len(name) > 4:
@@ -189,7 +189,7 @@ class _Compiler:
         return WayMask(mask)
 
     def _ways(self, value: dict[str, Any], path: Path, base: WayBounds) -> WayBounds:
-        """Read way bounds; what is left out follows `base` as far as what is given allows."""
+        """Read way bounds; missing bounds come from `base`, adjusted to the given bounds."""
         given = {
             key: count
             for key in ("min", "initial", "max")
@@ -216,7 +216,7 @@ class _Compiler:
         return WayBounds(least, initial, most)
 
     def _count(self, value: int | float | str, path: Path) -> int | None:
-        """Turn a count or a size into ways, rounded up."""
+        """Turn a count or a size into a number of ways, rounded up."""
         if not isinstance(value, str):
             return int(value)
         if self.way_bytes is None:
@@ -225,7 +225,7 @@ class _Compiler:
         return math.ceil(units.parse(units.Kind.SIZE, value) / self.way_bytes)
 
     def _check_guarantees(self, rules: Rules, classes: list[tuple[int, ClassRule]]) -> None:
-        """Warn where one guest beside the host's own tenants would already not fit."""
+        """Warn if one guest does not fit beside stack, host and pool, or if these do not fit."""
         if self.usable_ways is None or self.problems:
             return
         own = rules.stack_ways.min + rules.host_ways.min + rules.pool_ways.min
@@ -256,7 +256,7 @@ class _Compiler:
             if value is None:
                 continue
             path = ("classes", position)
-            # A name that is missing or wrong has its own problem already.
+            # A missing or wrong name is already among the problems.
             rule = self._class(value, path, dataclasses.replace(default, name=""))
             if rule.name in schema.RESERVED_CLASS_NAMES:
                 self._complain((*path, "name"), message("class-name-taken", found=rule.name))
@@ -335,7 +335,7 @@ class _Compiler:
             }
             for name, problems in wrong.items():
                 self._complain((*path, name), of_spec(problems[0]))
-            if not wrong:  # each is right alone; together they may contradict
+            if not wrong:  # valid values may contradict each other
                 for problem in extra_specs.parse(specs).problems:
                     self._complain(path, of_spec(problem))
             flavors[flavor] = specs
@@ -343,7 +343,7 @@ class _Compiler:
 
 
 def _percent(value: int | float | str) -> int:
-    """Turn a fraction into percent, rounded up: it is a least."""
+    """Turn a fraction into percent, rounded up because the value is a minimum."""
     return math.ceil(round(100 * units.parse(units.Kind.FRACTION, value), 6))
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML to plain values that remember where they stand.
+"""YAML to plain values with their lines in the file.
 
-PyYAML's nodes carry marks, its constructed values do not; so the values are built here. Scalars
-follow YAML 1.1 where that surprises nobody: ``yes`` and ``0x600`` are a boolean and a number,
-``010`` and ``1:30`` stay text.
+PyYAML's nodes carry line numbers, PyYAML's values do not, so this module builds the values. Scalars
+follow YAML 1.1 without its surprises: ``yes`` and ``0x600`` are a boolean and a number, ``010`` and
+``1:30`` stay text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from iat_nova.policy.problems import Path, PolicyError, Problem, path_text
 from iat_nova.policy.render import Rendered
 
 MAX_VALUES = 100_000
-"""More values than this are taken for aliases that multiply."""
+"""Maximum number of values: more would come from aliases of aliases, which multiply."""
 
 MAX_DEPTH = 32
 
@@ -36,8 +36,8 @@ _TAG = "tag:yaml.org,2002:"
 class Document:
     """The policy as mappings with text keys, lists and scalars.
 
-    `marks` holds the rendered line (from 1) of every value, `texts` the scalars as they were
-    written, `problems` what is wrong with the YAML without making it unreadable.
+    `marks`: rendered line (from 1) of every value. `texts`: scalars as written in the file.
+    `problems`: errors in the YAML that leave the rest readable.
     """
 
     value: object
@@ -47,7 +47,7 @@ class Document:
     problems: tuple[Problem, ...]
 
     def problem(self, path: Path, said: Message) -> Problem:
-        """Return a problem at a path, with the line of the nearest value there is."""
+        """Return a problem at a path, with the line of the nearest existing value above."""
         known = path
         while known and known not in self.marks:
             known = known[:-1]
@@ -55,7 +55,7 @@ class Document:
 
 
 def read(rendered: Rendered) -> Document:
-    """Read a rendered policy. Raises `PolicyError` where it is not YAML at all."""
+    """Read a rendered policy. Raises `PolicyError` for invalid YAML."""
     try:
         node = compose_yaml(rendered.text)
     except yaml.YAMLError as error:
@@ -70,14 +70,14 @@ def read(rendered: Rendered) -> Document:
 
 
 class _Builder:
-    """Turns nodes into values, noting marks, texts and problems on the way."""
+    """Turn YAML nodes into values, and collect marks, texts and problems."""
 
     def __init__(self, rendered: Rendered) -> None:
         self.rendered = rendered
         self.marks: dict[Path, int] = {}
         self.texts: dict[Path, str] = {}
         self.problems: list[Problem] = []
-        self._open: set[int] = set()  # the nodes being built: an alias to one never ends
+        self._open: set[int] = set()  # nodes under construction: an alias to one never ends
 
     def build(self, node: yaml.Node, path: Path) -> object:
         line = node.start_mark.line + 1
@@ -160,7 +160,7 @@ def _problem(rendered: Rendered, path: Path, line: int, said: Message) -> Proble
 
 
 def _syntax_problems(rendered: Rendered, error: yaml.YAMLError) -> Iterator[Problem]:
-    """Yield what the YAML parser said, or every line that a tab indents if that is the cause."""
+    """Yield the YAML parser's error; if a tab is the cause, every line indented by a tab."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1

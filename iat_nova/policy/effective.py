@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy comes to: nothing left out, templates rendered, and itself a policy."""
+"""The effective policy: templates rendered, every default written out, itself a valid policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from iat_nova.policy.rules import ClassRule, Match, Rules, WayBounds
 
 
 def document(parameters: Parameters, rules: Rules) -> dict[str, Any]:
-    """Return a policy as it would stand in a file, every default written out."""
+    """Return the effective policy as the content of a policy file, with every default."""
     return {
         "parameters": {
             **{key: _quantity(key, getattr(parameters, field)) for key, field in _fields()},
@@ -53,7 +53,7 @@ def document(parameters: Parameters, rules: Rules) -> dict[str, Any]:
 
 
 def text(parameters: Parameters, rules: Rules) -> str:
-    """Return the same as YAML."""
+    """Return the effective policy as YAML."""
     written: str = yaml.safe_dump(
         document(parameters, rules), sort_keys=False, allow_unicode=True, default_flow_style=False
     )

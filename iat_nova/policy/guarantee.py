@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLC ways that can be promised to guests (``iat:llc_ways``), and promises beyond them; pure.
+"""LLC ways that can be guaranteed to guests (``iat:llc_ways``), and over-commitment; pure.
 
-What is promised must hold at the worst moment, so DDIO is counted with the most ways it may have,
-and the stack and the pool with their least. The host's own processes are not counted where they
-are best effort: they may always lie over DDIO's ways.
+A guarantee must hold in the worst case, so DDIO counts with its maximum, and the stack and the pool
+with their minimum. Where DDIO cannot be resized, its present ways count. The host's own processes
+do not count where they are best effort: the host may always share DDIO's ways.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from iat_nova.policy.rules import Rules
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guarantee:
-    """How many ways of one cache domain can be promised, and to what the others go."""
+    """The ways of one cache domain, and the ways that each other use takes from them."""
 
     domain: int
     ways: int
@@ -43,7 +43,7 @@ class Guarantee:
 
     @property
     def left(self) -> int:
-        """The ways that can be promised."""
+        """The number of ways that can be guaranteed."""
         taken = self.reserved + self.ddio + self.stack + self.pool + self.host
         return max(0, self.ways - taken)
 
@@ -66,7 +66,7 @@ class Guarantee:
 def of_domain(
     domain: CacheDomain, rules: Rules, parameters: Parameters, *, stack: bool
 ) -> Guarantee:
-    """Count what can be promised in a cache domain; `stack`: PMD threads run on it."""
+    """Count the ways that can be guaranteed in a cache domain; `stack`: PMD threads run there."""
     reserved_count = domain.reserving(rules.reserved_ways).count
     return Guarantee(
         domain=domain.id,
@@ -92,11 +92,11 @@ def _ddio_most(domain: CacheDomain, parameters: Parameters, usable: int) -> int:
 def of_host(
     facts: Facts, rules: Rules, parameters: Parameters, *, assume_stack: bool = False
 ) -> tuple[Guarantee, ...]:
-    """Count for all cache domains, online or not.
+    """Count the ways that can be guaranteed in every cache domain, online or offline.
 
-    A domain of which no CPU has been online yet is assumed to be like the first, without a stack.
-    The stack is counted where its PMD threads run; everywhere, where Open vSwitch forwards in
-    userspace on CPUs that are not known, or is itself not known and `assume_stack` is set.
+    A domain whose CPUs have all been offline so far is assumed to be like the first. The stack
+    counts where PMD threads run. The stack counts everywhere if Open vSwitch forwards in userspace
+    on unknown CPUs, or if Open vSwitch is unknown and `assume_stack` is set.
     """
     switch = facts.switch
     pmd_cpus = frozenset(switch.pmd_cpus) if switch is not None else frozenset()
@@ -110,7 +110,7 @@ def of_host(
 
 
 def _unseen(host: HostFacts) -> tuple[CacheDomain, ...]:
-    """Return the domains of which no CPU has been online yet, with ids that are free."""
+    """Return the domains whose CPUs have all been offline so far, with free ids."""
     if not host.domains:
         return ()
     ids = {domain.id for domain in host.domains}
@@ -128,9 +128,9 @@ def warnings(
     rules: Rules,
     parameters: Parameters,
 ) -> tuple[Message, ...]:
-    """Tell where guests were promised more than there is, and flavors that contradict themselves.
+    """Return warnings of over-committed guarantees and of contradictory flavors.
 
-    `domains` are the tenants that were made of `facts`.
+    `domains` are the tenants that were made from `facts`.
     """
     promises = _promises(facts, rules)
     guarantees = of_host(facts, rules, parameters)
@@ -142,9 +142,9 @@ def warnings(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Promise:
-    """What one guest's flavor says: to the agent (`ways`) and to Placement (`resources`).
+    """The guarantee in one guest's flavor, for the agent (`ways`) and Placement (`resources`).
 
-    `complete`: all of the flavor's extra specs are known, not only what the policy's map holds.
+    `complete`: all extra specs of the flavor are known, not only the policy's map of flavors.
     """
 
     name: str
@@ -155,7 +155,7 @@ class _Promise:
 
 
 def _promises(facts: Facts, rules: Rules) -> dict[str, _Promise]:
-    """Return the promises by guest id, without guests whose flavors make none."""
+    """Return the guarantees by guest id, without guests whose flavors have no guarantee."""
     found = {}
     for guest in facts.guests:
         specs = guest.extra_specs
@@ -175,7 +175,7 @@ def _promises(facts: Facts, rules: Rules) -> dict[str, _Promise]:
 
 
 def _disagreements(promises: Iterable[_Promise]) -> Iterable[Message]:
-    """Yield one warning a flavor whose two numbers are not the same."""
+    """Yield one warning for each flavor whose two numbers differ."""
     flavors = {promise.flavor: promise for promise in promises}
     for name, promise in sorted(flavors.items()):
         if promise.resources == promise.ways:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways that a person holds for single tenants, as bounds of these tenants; pure.
+"""Operators' holds of single tenants, applied as bounds of the tenants' ways; pure.
 
-A hold comes after the policy: least and most are the ways that are held. It is applied where every
-other tenant can still have its least, and what its own flavor promises it; else not at all. On a
-host whose tenants have to share anyway, for want of ways, the others keep what they are promised or
-held at, and as many ways to share as the one of them that asks for most at least.
+A hold overrides the policy: minimum and maximum become the held number of ways. A hold is applied
+only if every other tenant keeps its minimum, and the tenant keeps the guaranteed ways of its
+flavor. If the minimums of all tenants do not fit anyway, tenants share ways. Then tenants with
+guaranteed or held ways keep their minimum. The shared partition keeps at least the largest minimum
+among its members.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from iat_nova.model import (
 def apply(
     domains: Mapping[int, DomainInventory], holds: Iterable[Hold]
 ) -> tuple[dict[int, DomainInventory], dict[Hold, Message]]:
-    """Return the tenants with their holds, and why those that are not applied are not.
+    """Return the tenants with their holds, and the reason of each refused hold.
 
-    A hold of somebody who is not here is neither. One of earlier comes first.
+    Earlier holds come first. A hold of an absent tenant has no effect and is not refused.
     """
     held, refused = dict(domains), dict[Hold, Message]()
     for hold in sorted(holds, key=lambda one: (one.since_s, one.tenant)):
@@ -50,7 +51,7 @@ def apply(
 def of_tenant(
     domains: Mapping[int, DomainInventory], key: str
 ) -> list[tuple[DomainInventory, Tenant]]:
-    """Return a tenant in every cache domain it is in, by its key."""
+    """Return the tenant with this key, with its inventory, in each of its cache domains."""
     return [
         (inventory, tenant)
         for inventory in domains.values()
@@ -60,7 +61,7 @@ def of_tenant(
 
 
 def why_not(hold: Hold, found: Iterable[tuple[DomainInventory, Tenant]]) -> Message | None:
-    """Tell why a tenant cannot be held at so many ways; None when it can."""
+    """Return why a tenant cannot be held at this number of ways; None if possible."""
     if not hold.ways:
         return verbatim(hold.reason)
     faults = (_fault(inventory, tenant, hold.ways) for inventory, tenant in found)
@@ -77,7 +78,7 @@ def _fault(inventory: DomainInventory, tenant: Tenant, ways: int) -> Message | N
     others = [one for one in inventory.tenants if one.id != tenant.id]
     least = {one.id: max(one.ways.min, domain.min_ways) for one in others}
     shared = 0
-    if sum(least.values()) + max(tenant.ways.min, domain.min_ways) > usable:  # they share anyway
+    if sum(least.values()) + max(tenant.ways.min, domain.min_ways) > usable:  # sharing anyway
         own = {one.id for one in others if one.ways.kept}
         shared = max((count for one, count in least.items() if one not in own), default=0)
         least = {one: count for one, count in least.items() if one in own}
@@ -92,7 +93,7 @@ def _fault(inventory: DomainInventory, tenant: Tenant, ways: int) -> Message | N
 
 
 def kept(tenant: Tenant, layout: Layout) -> Message | None:
-    """Tell what a held tenant has instead of its ways; None when it has them for itself."""
+    """Return how a held tenant's ways differ from the hold; None for held ways of its own."""
     mask = layout.mask_of(tenant.id)
     if mask is None or mask.count != tenant.ways.min:
         return message("hold-given", ways=mask.count if mask is not None else 0)
@@ -103,7 +104,7 @@ def kept(tenant: Tenant, layout: Layout) -> Message | None:
 
 
 def begun(hold: Hold) -> Message:
-    """Return that a tenant is held, until when, by whom and why."""
+    """Return the message of a hold: tenant, ways, end, operator and reason."""
     if math.isinf(hold.until_s):
         terms = message("hold-until-release")
     else:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPU belongs to whom: each online one to exactly one tenant.
+"""The owner of each CPU: every online CPU of a cache domain has exactly one tenant.
 
-A CPU belongs to one class of service, so claims that collide must be settled: the stack comes
-before guests, PC guests before BE guests, dedicated vCPUs before emulator threads, and both before
-floating vCPUs. What is left is the host's.
+A CPU has one class of service, so conflicting claims must be settled. The stack comes before
+guests, PC guests before BE guests, dedicated vCPUs before emulator threads, and both before
+floating vCPUs. The host owns the remaining CPUs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SHARED = frozenset((AttachmentKind.TAP,))
 class Owners:
     """CPUs by owner, disjoint. `dedicated`, `emulator` and `floats` are by guest id.
 
-    `emulator` are the CPUs reserved for a guest's emulator and I/O threads. `floats` are the CPUs
-    over which a guest floats, which are the pool's as far as nobody owns them. `notes` warns by
-    guest id, ``stack`` or ``pool``; `warnings` concerns the host.
+    `emulator`: CPUs for a guest's emulator and I/O threads. `floats`: CPUs without an owner on
+    which a guest's vCPUs float; `floating`, the CPUs of the pool, is their union. `notes`: warnings
+    by guest id, ``stack`` or ``pool``. `warnings` concern the host.
     """
 
     stack: frozenset[int]
@@ -39,20 +39,20 @@ class Owners:
 
 
 def guest_id(guest: Guest) -> str:
-    """Return the identity of a guest, which is its tenant's id."""
+    """Return the identity of a guest, also the id of the guest's tenant."""
     return f"{guest.uuid}/{guest.run}"
 
 
 def owners_of(facts: Facts, guests: Iterable[Guest], important: Set[str]) -> Owners:
-    """Settle who owns each CPU. `important`: the ids of the PC guests."""
+    """Settle the owner of each CPU. `important`: the ids of the PC guests."""
     return _Settlement(facts).settle(list(guests), important)
 
 
 def shared_devices(guests: Iterable[Guest]) -> Mapping[str, tuple[Message, ...]]:
-    """Return warnings, by guest id, of devices that belong to one guest and are in several.
+    """Return warnings, by guest id, of exclusive devices that several guests have.
 
-    Traffic of such a device reaches one of the guests at most. Taps are the kernel's, and a macvtap
-    may share its device.
+    Traffic of such a device reaches at most one of the guests. Taps belong to the kernel, and
+    several macvtaps may share a device.
     """
     users: dict[str, list[Guest]] = {}
     for guest in guests:
@@ -72,7 +72,7 @@ def shared_devices(guests: Iterable[Guest]) -> Mapping[str, tuple[Message, ...]]
 
 
 class _Settlement:
-    """Gives CPUs away, first come first served, and remembers who got what."""
+    """Assign CPUs, first come first served, and record the owners."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -115,14 +115,14 @@ class _Settlement:
         )
 
     def _pmd_cpus(self) -> frozenset[int]:
-        """Return the CPUs of the PMD threads; of a mask only those where one can run."""
+        """Return the CPUs of the PMD threads; of ``pmd-cpu-mask`` only the online CPUs."""
         switch = self.facts.switch
         cpus = frozenset(switch.pmd_cpus if switch is not None else ())
         masked = switch is not None and switch.pmd_source == "pmd-cpu-mask"
         return cpus & self.online if masked else cpus
 
     def _claim(self, key: str, name: str, cpus: Iterable[int]) -> frozenset[int]:
-        """Give `key` those CPUs that are usable and free; note those that are not."""
+        """Assign the usable and free CPUs to `key`; note unusable and taken CPUs."""
         wanted = frozenset(cpus)
         self._note_unusable(key, wanted)
         taken = {cpu: self.owner[cpu] for cpu in wanted if cpu in self.owner}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the policy says what is wrong with it."""
+"""Problems of a policy: path, line and message."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from iat_nova.model import Message, message
 from iat_nova.nova.extra_specs import SpecProblem
 
 Path = tuple[str | int, ...]
-"""The way to a value: keys of mappings and positions in lists. Empty: the whole policy."""
+"""The path of a value: keys of mappings and positions in lists. Empty: the whole policy."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, or worth a warning.
+    """One error or warning in a policy.
 
-    `path` is written ``classes[2].ways.min`` and empty where the whole file is meant. `line`
-    counts from 1 in the file as it is on disk; None when it is not known.
+    `path` is written ``classes[2].ways.min``; empty: the whole file. `line` counts from 1 in the
+    file on disk, before Jinja2; None when unknown.
     """
 
     path: str
@@ -31,7 +31,7 @@ class Problem:
 
     @property
     def located(self) -> Message:
-        """The message within those of its line and path."""
+        """The message, inside the messages of path and line."""
         said = self.message
         if self.path:
             said = message("at-path", path=self.path, problem=said)
@@ -41,7 +41,7 @@ class Problem:
 
 
 class PolicyError(Exception):
-    """The policy cannot be used; `problems` holds everything that is wrong, in file order."""
+    """The policy cannot be used; `problems` holds all errors in file order."""
 
     def __init__(self, problems: Iterable[Problem], source: str = "policy") -> None:
         self.problems = tuple(problems)
@@ -50,12 +50,12 @@ class PolicyError(Exception):
 
     @property
     def located(self) -> tuple[Message, ...]:
-        """The message of each problem within that of its source, line and path."""
+        """The message of each problem, inside the messages of source, line and path."""
         return located(self.source, self.problems)
 
     @property
     def message(self) -> Message:
-        """All of them, a line each."""
+        """All problems, one per line."""
         return message("problems", problems=self.located)
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class PolicyError(Exception):
 
 
 def of_spec(problem: SpecProblem) -> Message:
-    """Return the message of an extra spec that cannot be used."""
+    """Return the message of an invalid extra spec."""
     return Message(problem.code, problem.values)
 
 
@@ -73,7 +73,7 @@ def located(source: str, problems: Iterable[Problem]) -> tuple[Message, ...]:
 
 
 def path_text(path: Path) -> str:
-    """Write a path as ``classes[2].ways.min``, odd keys in brackets: ``flavors["m1.a"]``."""
+    """Write a path as ``classes[2].ways.min``, special keys in brackets: ``flavors["m1.a"]``."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -87,5 +87,5 @@ def path_text(path: Path) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is near to an unknown word; None when none is near."""
+    """Return the known word nearest to an unknown word; None if no known word is similar."""
     return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)

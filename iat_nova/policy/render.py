@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy as a template: Jinja2 with the host's facts, remembering which line came from where.
+"""The policy as a Jinja2 template of the host's facts, with the file's line of each rendered line.
 
 A loop or a condition makes the rendered text longer or shorter than the file. So the template is
-rendered twice: once as it is, and once with a mark before each piece of text that names its line in
-the file. When the second text without its marks equals the first, the marks tell the line of every
-rendered line; when it does not (a macro measured its own text, say), no line is claimed.
+rendered twice: once unchanged, and once with a mark before each piece of text. A mark holds the
+line in the file. If the second text without marks equals the first, the marks give the line of
+every rendered line. Otherwise (for example, a macro measured its own text) lines are unknown.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ FACTS: Mapping[str, str] = {
     "hour": "hour of the host's local time, 0 to 23",
     "weekday": "day of the host's local time: mon, tue, wed, thu, fri, sat, sun",
 }
-"""What a template may ask, with a description of each name."""
+"""The names that a template may use, each with a description."""
 
 MAX_CHARACTERS = 1 << 20
-"""A rendered policy longer than this is taken for a runaway loop."""
+"""Maximum length of a rendered policy; a longer text is treated as a runaway loop."""
 
 _MAX_OPERAND = {"*": 1e18, "**": 64}
-# What a template's own code can raise; jinja2 does not wrap any of them.
+# Errors of a template's own code; jinja2 does not wrap these.
 _RUNTIME_ERRORS = (
     TemplateError,
     ArithmeticError,
@@ -59,7 +59,7 @@ _RUNTIME_ERRORS = (
     ValueError,
 )
 _MARK = re.compile("\x00([0-9]+)\x01")
-# What PyYAML counts as the end of a line.
+# Line ends according to PyYAML.
 _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 
 
@@ -67,7 +67,7 @@ _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 class Rendered:
     """The text after Jinja2; `lines[n]` is the file's line of rendered line n + 1.
 
-    `lines` is empty when that is not known. `asked`: the facts that the template asks for.
+    `lines` is empty when the lines are unknown. `asked`: names of the facts in the template.
     """
 
     text: str
@@ -82,7 +82,7 @@ class Rendered:
 
 
 def facts(host: HostFacts) -> dict[str, object]:
-    """Return what a template may ask; the names are those of `FACTS`."""
+    """Return the host's facts for a template, by the names of `FACTS`."""
     way_bytes = [domain.way_bytes for domain in host.domains if domain.way_bytes is not None]
     speeds = [nic.speed_gbps for nic in host.nics if nic.speed_gbps is not None]
     return {
@@ -111,7 +111,7 @@ def render(source: str, host: HostFacts) -> Rendered:
 
 
 class _Environment(SandboxedEnvironment):
-    """Jinja2 without access to Python's insides and without powers that never end."""
+    """Jinja2 without access to Python's internals and without endless arithmetic."""
 
     # Intercepted operators are not evaluated while compiling either.
     intercepted_binops = frozenset(_MAX_OPERAND)
@@ -129,7 +129,7 @@ class _Environment(SandboxedEnvironment):
 
 
 class _TooLarge(SecurityError):
-    """An operand is larger than `_MAX_OPERAND` has it."""
+    """An operand of `*` or `**` is not a number or exceeds `_MAX_OPERAND`."""
 
     def __init__(self, operator: str) -> None:
         super().__init__(operator)
@@ -137,7 +137,7 @@ class _TooLarge(SecurityError):
 
 
 class _UnknownName(UndefinedError):
-    """A template uses something that is not there; `name`: a variable of its own, else None."""
+    """A template uses an undefined value; `name`: the undefined variable, else None."""
 
     def __init__(self, name: str | None, text: str) -> None:
         super().__init__(text)
@@ -145,7 +145,7 @@ class _UnknownName(UndefinedError):
 
 
 class _Undefined(StrictUndefined):
-    """Raises `_UnknownName` at any use."""
+    """Raise `_UnknownName` at any use of an undefined value."""
 
     __slots__ = ()
 
@@ -164,7 +164,7 @@ class _Undefined(StrictUndefined):
 
 
 class _LineMarks(Extension):
-    """Puts a mark with the line of the file before each piece of text and each expression."""
+    """Put a mark with the file's line before each piece of text and each expression."""
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         for token in stream:
@@ -177,7 +177,7 @@ class _LineMarks(Extension):
 
 
 def _marked(text: str, first_line: int) -> str:
-    # The line after a final newline begins with the next token, which has its own mark.
+    # The line after a final newline begins with the next token and its mark.
     pieces = text.split("\n")
     marks = [f"\x00{line}\x01" for line in range(first_line, first_line + len(pieces))]
     if len(pieces) > 1 and not pieces[-1]:
@@ -188,8 +188,8 @@ def _marked(text: str, first_line: int) -> str:
 def _lines(marked: str) -> Iterator[int]:
     """Yield the file's line of each rendered line.
 
-    It is that of the last mark before the first visible character, or of the line's first mark,
-    or, within the lines of one expression, of the line before.
+    The last mark before the first visible character gives the line; else the rendered line's first
+    mark. A rendered line without a mark (within one expression) has the line of the one before.
     """
     line = 1
     for rendered in _LINE_END.split(marked):
@@ -222,7 +222,7 @@ def _generate(environment: _Environment, source: str, context: Mapping[str, obje
 
 
 def _template_line(trace: types.TracebackType | None) -> int | None:
-    """Return the innermost line of the template in a traceback that Jinja2 has rewritten."""
+    """Return the innermost template line in a traceback that Jinja2 has rewritten, or None."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<template>":
@@ -232,7 +232,7 @@ def _template_line(trace: types.TracebackType | None) -> int | None:
 
 
 def _explain(error: BaseException, context: Mapping[str, object]) -> Message:
-    """Return what is wrong; no value is a message, so that a child's answer is plain JSON."""
+    """Return the message of an error; its values are plain, for a child process's JSON answer."""
     if isinstance(error, _TooLarge):
         most = _MAX_OPERAND[error.operator]
         return message("template-operand", operator=error.operator, most=most)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy says, compiled: plain values that `classify` applies."""
+"""The compiled rules of a policy: plain values that `classify` applies."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from iat_nova.model import (
 from iat_nova.nova.extra_specs import Io
 
 DEFAULT_CLASS = "default"
-"""The name of the class of who matches no other."""
+"""The name of the class of guests that match no other class."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WayBounds:
-    """LLC ways of a tenant; `max` None means all that the cache domain has."""
+    """LLC ways of a tenant; `max` None means all ways of the cache domain."""
 
     min: int
     initial: int
@@ -33,7 +33,7 @@ class WayBounds:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """A guest as conditions see it: `domains` are the cache domains its CPUs are in."""
+    """A guest as the conditions see it; `domains` are the ids of its CPUs' cache domains."""
 
     guest: Guest
     extra_specs: Mapping[str, str]
@@ -42,9 +42,9 @@ class Asked:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Match:
-    """Conditions on a guest. All must hold; of the values within one, any. Empty: no condition.
+    """Conditions on a guest: all must hold. Any value of a condition suffices. Empty: no condition.
 
-    Of those of `none_of` none may hold. Values are globs (``*``, ``?``, ``[a-z]``) but for
+    No condition of `none_of` may hold. Values are globs (``*``, ``?``, ``[a-z]``) except for
     attachments, models and cache domains.
     """
 
@@ -60,7 +60,7 @@ class Match:
     none_of: Match | None = None
 
     def reason(self, asked: Asked) -> Message | None:
-        """Return which values of the guest met the conditions, None when one was not met."""
+        """Return the guest's values that met the conditions, None if a condition was not met."""
         met: list[Message] = []
         for condition in self._conditions():
             hit = condition.hit(asked)
@@ -76,7 +76,7 @@ class Match:
         return message("conditions-met", met=tuple(met)) if met else message("no-condition")
 
     def covers(self, other: Match) -> bool:
-        """Tell whether every guest that meets `other` surely meets this one too."""
+        """Tell whether every guest that meets `other` surely meets these conditions as well."""
         theirs = {(c.kind, c.name): c for c in other._conditions()}
         if self.none_of not in (None, other.none_of):
             return False
@@ -96,14 +96,14 @@ class Match:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Condition:
-    """One question to a guest: a fact of it, or its extra spec or image property of that name."""
+    """One condition, on a guest's fact or on its extra spec or image property called `name`."""
 
     kind: str
     name: str
     patterns: tuple[str, ...]
 
     def hit(self, asked: Asked) -> str | None:
-        """Return the value that is accepted, None where there is none."""
+        """Return the guest's first accepted value, or None."""
         return next((value for value in self._values(asked) if self.accepts(value)), None)
 
     def accepts(self, value: str) -> bool:
@@ -118,7 +118,7 @@ class _Condition:
         )
 
     def _values(self, asked: Asked) -> Iterable[str]:
-        """Return what a guest has for this; nothing where that is not known."""
+        """Return the guest's values for this condition; none where unknown."""
         if self.kind in _FACTS:
             return (value for value in _FACTS[self.kind](asked) if value is not None)
         known = asked.extra_specs
@@ -127,7 +127,7 @@ class _Condition:
         return (known[self.name],) if self.name in known else ()
 
 
-# What conditions ask of a guest, in the order in which they are listed.
+# The facts that conditions compare, in the order of messages.
 _FACTS: Mapping[str, Callable[[Asked], Iterable[str | None]]] = {
     "flavor": lambda asked: (asked.guest.flavor,),
     "project": lambda asked: (asked.guest.project,),
@@ -141,9 +141,9 @@ _FACTS: Mapping[str, Callable[[Asked], Iterable[str | None]]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClassRule:
-    """One class: who falls into it, and what its members get unless their flavor says more.
+    """One class: the conditions on its members, and their settings unless the flavor has others.
 
-    `bandwidth_min`: the least of its memory bandwidth that may be left to a member, in percent.
+    `bandwidth_min`: the lowest limit of a member's memory bandwidth, in percent.
     """
 
     name: str
@@ -156,10 +156,10 @@ class ClassRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rules:
-    """The whole policy but for the controller's parameters.
+    """The whole policy except the controller's parameters.
 
-    `pool_priority` None: the highest of the pool's members. `flavors` gives the extra specs of
-    flavors of which the host cannot know them. Packet rates count both directions, packets/s.
+    `pool_priority` None: the highest priority of the pool's members. `flavors`: extra specs by
+    flavor, where libvirt's metadata lacks them. Packet rates count both directions, in packets/s.
     """
 
     default: ClassRule
@@ -177,7 +177,7 @@ class Rules:
 
 
 def model_of(guest: Guest) -> DeviceModel:
-    """Return how a guest meets its devices; slicing where it does both ways."""
+    """Return the device model of a guest; slicing for a guest with both models."""
     models = {attachment.model for attachment in guest.attachments}
     for model in (DeviceModel.SLICING, DeviceModel.AGGREGATION):
         if model in models:

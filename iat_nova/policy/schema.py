@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy's schema: `validate` and `reference` are built on it.
+"""The policy's schema, used by `validate` and by the reference page.
 
-It stands in ``schema.yaml``; what depends on the model is filled in here.
+The schema is read from ``schema.yaml``; this module fills in the values of the model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Schema = dict[str, Any]
 WAYS_LIMIT = extra_specs.WAYS_LIMIT
 RESERVED_CLASS_NAMES = ("default", "stack", "host", "pool")
 
-# What the enumerations hold that the model knows.
+# Values of the enumerations that the model defines.
 _ENUMS: Mapping[str, list[str]] = {
     "attachments": list(AttachmentKind),
     "models": list(DeviceModel),
@@ -42,15 +42,15 @@ def _read() -> Schema:
                 default = units.text(Kind(parameter["quantity"]), default)
             parameter |= {"default": default, "examples": [default]}
     schema["properties"]["domains"]["additionalProperties"]["properties"] = {
-        key: {**parameter, "default": None}  # it is what `parameters` says
+        key: {**parameter, "default": None}  # the default is the value in `parameters`
         for key, parameter in schema["properties"]["parameters"]["properties"].items()
-        if "field" in parameter and key != "interval"  # the loop has one for all
+        if "field" in parameter and key != "interval"  # all domains share the loop's interval
     }
     return schema
 
 
 def _fill(schema: object) -> None:
-    """Put the model's words into enumerations that name them."""
+    """Replace each enumeration's name by the model's values."""
     if isinstance(schema, dict):
         if isinstance(schema.get("enum"), str):
             schema["enum"] = _ENUMS[schema["enum"]]
@@ -66,11 +66,11 @@ _PARAMETERS: Mapping[str, Schema] = SCHEMA["properties"]["parameters"]["properti
 FIELDS: Mapping[str, str] = {
     key: parameter["field"] for key, parameter in _PARAMETERS.items() if "field" in parameter
 }
-"""Attributes of `Parameters`, by the key of the policy that sets each."""
+"""Attributes of `Parameters` by policy key."""
 
 
 def parameter(key: str, given: Mapping[str, Any]) -> Any:
-    """Return a parameter in its base unit: what is given, else its default."""
+    """Return a parameter in its base unit: the given value, else the default."""
     schema = _PARAMETERS[key]
     value = given.get(key, schema["default"])
     if "quantity" in schema:
@@ -79,16 +79,16 @@ def parameter(key: str, given: Mapping[str, Any]) -> Any:
 
 
 def quantity(key: str) -> Kind | None:
-    """Return what a parameter measures; None where it is a plain number or a word."""
+    """Return the kind of a parameter's quantity; None for a plain number or a word."""
     kind = _PARAMETERS[key].get("quantity")
     return None if kind is None else Kind(kind)
 
 
 def for_editors(sentence: Callable[[Message], str]) -> Schema:
-    """Return the schema in words that every JSON Schema tool knows.
+    """Return the schema in keywords that every JSON Schema tool knows.
 
-    What only we know (units, bounds of quantities) becomes a type and stays in the description, by
-    the `sentence` of what is allowed.
+    The keywords of this project (units, bounds of quantities) become a type, and a part of the
+    description: the `sentence` of the allowed values.
     """
     plain = _plain(copy.deepcopy(SCHEMA), sentence)
     assert isinstance(plain, dict)
@@ -112,6 +112,6 @@ def _plain(part: Any, sentence: Callable[[Message], str]) -> Any:
 
 
 def default_ways(section: str) -> tuple[int, int]:
-    """Return the least and the initial ways of a section's tenants."""
+    """Return the default minimum and initial ways of a section's tenants."""
     bounds = SCHEMA["properties"][section]["properties"]["ways"]["properties"]
     return bounds["min"]["default"], bounds["initial"]["default"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of a policy: a host and guests in, the class of one, its ways and the parameters out; pure.
+"""Tests of a policy: from a host and a guest to class, ways and parameters; pure.
 
-``tests.schema.yaml`` says what may stand in a file of tests.
+``tests.schema.yaml`` is the schema of a file of tests.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HOST = {"hostname": "host", "ways": 11, "cpus": 18, "sockets": 1, "hour": 12, "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trial:
-    """One test. `guest` None: only parameters are looked at. `domain` None: the guest's first."""
+    """One test. `guest` None: only parameters are tested. `domain` None: the guest's first."""
 
     name: str
     facts: Facts
@@ -53,7 +53,7 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a test; `wrong` names each difference, none where it is as expected."""
+    """The result of a test; `wrong` has one message per difference and is empty after success."""
 
     trial: Trial
     wrong: tuple[Message, ...]
@@ -62,10 +62,10 @@ class Outcome:
 def parse(
     text: str, source: str, facts: Facts | None = None, load: Load | None = None
 ) -> list[Trial]:
-    """Return the tests of a file. Raises `PolicyError` with everything that is wrong in it.
+    """Return the tests of a file. Raises `PolicyError` with all problems of the file.
 
-    `facts` are those of a host whose guests can be named; None: those that the file names, which
-    `load` returns for their file's name. Raises what that raises.
+    `facts`: a recorded host whose guests the tests can name. If None, `load` reads the facts file
+    that the file of tests names, where given. Errors of `load` are passed on.
     """
     try:
         lines = tuple(range(1, text.count("\n") + 2))
@@ -86,7 +86,7 @@ def parse(
 
 
 def run(trials: list[Trial], compiled: Callable[[HostFacts], Any]) -> Iterator[Outcome]:
-    """Yield what each test finds; `compiled` makes a host's policy or raises `PolicyError`."""
+    """Yield each test's result; `compiled` returns a host's policy or raises `PolicyError`."""
     for trial in trials:
         try:
             policy = compiled(trial.facts.host)
@@ -108,7 +108,7 @@ def _schema() -> Any:
 
 
 def _refused(trial: Trial, error: PolicyError) -> Iterator[Message]:
-    """Yield what is wrong with a policy's refusal: it is expected by a problem's place or code."""
+    """Yield the difference between a policy's error and the expected path or code."""
     wanted = trial.expect.get("error")
     if wanted is None:
         yield message("trial-refused", error=error.message)
@@ -126,7 +126,7 @@ def _wanted(expect: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _found(trial: Trial, policy: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what the policy gives, under the keys of `expect`."""
+    """Yield the policy's results under the keys of `expect`."""
     numbers = policy.parameters if trial.domain is None else policy.parameters.of(trial.domain)
     parameters = effective.document(numbers, policy.rules)["parameters"]
     yield from ((f"parameters.{name}", value) for name, value in parameters.items())
@@ -139,7 +139,10 @@ def _found(trial: Trial, policy: Any) -> Iterator[tuple[str, Any]]:
 def _tenant(
     domains: Mapping[int, DomainInventory], guest: Guest, number: int | None
 ) -> Tenant | None:
-    """Return the tenant of a guest, or the pool where it floats, in a domain or in its first."""
+    """Return a guest's tenant, or the pool if the guest floats.
+
+    `number`: the id of the cache domain; None: the guest's first.
+    """
     for inventory in domains.values():
         if number not in (None, inventory.domain.id):
             continue
@@ -164,7 +167,7 @@ def _of_tenant(tenant: Tenant) -> Iterator[tuple[str, Any]]:
 
 
 def _trial(value: dict[str, Any], host: dict[str, Any], path: str, facts: Facts | None) -> Trial:
-    """Make a test; `host` is what the file and the test say of the host, `path` the test's."""
+    """Make a test; `host`: settings of the host in file and test; `path`: the test's path."""
     guest = value.get("guest")
     if facts is None:
         if isinstance(guest, str):
@@ -193,7 +196,7 @@ def _error(path: str, said: Message) -> PolicyError:
 
 
 def _named(facts: Facts, name: str, path: str) -> Guest:
-    """Return the one guest of the facts that is called so."""
+    """Return the guest of the facts with this UUID or name. Raises `PolicyError` unless unique."""
     found = [one for one in facts.guests if name in (one.uuid, one.name, one.display_name)]
     if len(found) == 1:
         return found[0]
@@ -205,7 +208,7 @@ def _named(facts: Facts, name: str, path: str) -> Guest:
 
 
 def _changed(host: HostFacts, value: dict[str, Any], path: str) -> HostFacts:
-    """Return a host of facts with what a test says to be other than in them."""
+    """Return the recorded host with a test's changes."""
     if fixed := {"cpus", "sockets"} & value.keys():
         raise _error(f"{path}.host", message("trial-fixed", keys=tuple(sorted(fixed))))
     of_domains = {key: value[key] for key in ("ways", "way_bytes") if key in value}
@@ -264,13 +267,13 @@ def _guest(value: dict[str, Any]) -> Guest:
 
 
 class _NoCpu(ValueError):
-    """A guest of a test is to have no CPU."""
+    """The test's guest has an empty list of CPUs."""
 
     message = message("trial-no-cpu")
 
 
 def _texts(value: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """Return extra specs as Nova has them: booleans and numbers are text."""
+    """Return extra specs or image properties as Nova stores them: booleans and numbers are text."""
     if value is None:
         return None
     return {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities as people write them: ``3%``, ``1M/s``, ``500ms``, ``1MiB``.
+"""Quantities with units, as in a policy: ``3%``, ``1M/s``, ``500ms``, ``1MiB``.
 
-A bare number is accepted where one unit alone makes sense: a fraction, a rate a second, a
-duration in seconds. A size must say its unit.
+A number without a unit is valid as a fraction, as a rate per second and as a duration in seconds.
+A size needs a unit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from iat_nova.model import Message, message
 
 
 class Kind(enum.StrEnum):
-    """What a quantity measures, and with it the base unit of `parse`'s result."""
+    """The kinds of quantities; a comment has the base unit in which `parse` returns each."""
 
     FRACTION = "fraction"  # 1
     RATE = "rate"  # 1/s
@@ -47,7 +47,7 @@ _EXAMPLES: Mapping[Kind, Message] = {
     Kind.SIZE: message("a-size"),
 }
 
-# Lengths are bounded so that no number takes long to convert.
+# Bounded lengths: every number is converted quickly.
 _QUANTITY = re.compile(
     r"\s*([-+]?(?:[0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})(?:[eE][-+]?[0-9]{1,2})?)"
     r"\s*([^\s0-9][^\s]*)?\s*"
@@ -55,7 +55,7 @@ _QUANTITY = re.compile(
 
 
 class UnitError(ValueError):
-    """A text that is not a quantity of the wanted kind; `message` says what is allowed."""
+    """A text is not a quantity of the wanted kind; `message` names the allowed forms."""
 
     def __init__(self, said: Message) -> None:
         super().__init__(said)
@@ -63,9 +63,9 @@ class UnitError(ValueError):
 
 
 def parse(kind: Kind, value: object) -> float:
-    """Convert what stands in the policy to the base unit of its kind.
+    """Convert a policy's value to the base unit of its kind.
 
-    Raises `UnitError` when the value is not a number with a unit of that kind.
+    Raises `UnitError` when the value is not a number with a unit of this kind.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UnitError(message("no-quantity", allowed=allowed(kind)))
@@ -83,12 +83,12 @@ def parse(kind: Kind, value: object) -> float:
 
 
 def allowed(kind: Kind) -> Message:
-    """Return what a quantity of this kind looks like."""
+    """Return the allowed forms of a quantity of this kind, with examples."""
     return _EXAMPLES[kind]
 
 
 def text(kind: Kind, value: float) -> str:
-    """Write a quantity with the largest unit that divides it."""
+    """Write a quantity in the largest unit that gives a whole number; a fraction in percent."""
     number = decimal.Decimal(str(value))
     if kind is Kind.FRACTION:
         return f"{(number * 100).normalize():f}%"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that the schema has against a document, each with line, path and what is allowed."""
+"""Validation of a document by the schema: problems with line, path and allowed values."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _TYPES: Mapping[str, str] = {
     "number": "a-number",
     "boolean": "true-or-false",
 }
-"""Codes of JSON Schema's types."""
+"""Message codes of JSON Schema's types."""
 
 
 def validate(document: Document, validator: Any = None) -> tuple[object, list[Problem]]:
-    """Return the document's value without its wrong parts, and what is wrong with them.
+    """Return the valid part of the document's value, and the problems of the invalid parts.
 
     `validator` is a `VALIDATOR` with a schema, the policy's by default.
 
-    What is left satisfies the schema, so that it can be compiled and checked further: a wrong item
-    of a list is replaced by None, a wrong value of a mapping is left out. A section with nothing
-    in it (all its lines are comments, say) counts as absent.
+    The valid part satisfies the schema and can be compiled and checked further. A wrong item of a
+    list becomes None, a wrong value of a mapping is left out. An empty section (for example with
+    comments alone) counts as absent.
     """
     value = document.value
     if isinstance(value, dict):
@@ -50,13 +50,13 @@ def validate(document: Document, validator: Any = None) -> tuple[object, list[Pr
 
 
 def complaints(validator: Any, value: object) -> Iterator[tuple[Path, Message]]:
-    """Yield what a schema has against a value, and where, each once."""
+    """Yield each violation of a schema once: path and message."""
     found = {place: None for error in validator.iter_errors(value) for place in _complaints(error)}
     yield from found
 
 
 def found(value: object) -> Message:
-    """Return a value that was found, shortly."""
+    """Return a short form of a value for messages; a mapping or a list by its type alone."""
     if value is None:
         return message("nothing")
     if isinstance(value, dict):
@@ -67,7 +67,7 @@ def found(value: object) -> Message:
 
 
 def allowed(schema: Mapping[str, Any]) -> Message:
-    """Return what a value of this schema may be."""
+    """Return the allowed values of a schema."""
     if "quantity" in schema:
         kind = Kind(schema["quantity"])
         least, most = (units.text(kind, schema[key]) for key in ("least", "most"))
@@ -110,13 +110,13 @@ def _complaints(error: jsonschema.ValidationError) -> Iterator[tuple[Path, Messa
         case str(keyword) if keyword in _OURS:
             yield path, _OURS[keyword](value, schema) or _not_allowed(value, schema)
         case keyword if keyword not in jsonschema.Draft202012Validator.VALIDATORS:
-            yield path, verbatim(error.message)  # a scenario's
+            yield path, verbatim(error.message)  # a keyword of the schema of scenarios
         case _:
             yield path, _misspelt(value, schema) or _not_allowed(value, schema)
 
 
 def unknown_key(key: str, known: Iterable[str]) -> Message:
-    """Return that a key is unknown, and which one is near, or which there are."""
+    """Return the message of an unknown key, with the nearest known key or all known keys."""
     near = nearest(key, known)
     if near is None:
         return message("key-unknown", known=tuple(known))
@@ -128,7 +128,7 @@ def _not_allowed(value: object, schema: Schema) -> Message:
 
 
 def _misspelt(value: object, schema: Schema) -> Message | None:
-    """Return which word is near to a word that is not allowed; None where none is."""
+    """Return a message with the allowed word nearest to a wrong word, or None."""
     if "enum" not in schema or not isinstance(value, str):
         return None
     near = nearest(value, [one for one in schema["enum"] if isinstance(one, str)])
@@ -138,7 +138,7 @@ def _misspelt(value: object, schema: Schema) -> Message | None:
 
 
 def _of_quantity(value: object, schema: Schema) -> Message | None:
-    """Return what is wrong with a quantity; None where nothing is."""
+    """Return the problem of a quantity, or None."""
     try:
         number = units.parse(Kind(schema["quantity"]), value)
     except units.UnitError as error:
@@ -147,9 +147,9 @@ def _of_quantity(value: object, schema: Schema) -> Message | None:
 
 
 def _of_ways(value: object, schema: Schema) -> Message | None:
-    """Return what is wrong with a count of ways, or a size; None where nothing is.
+    """Return the problem of a count of ways or of a size, or None.
 
-    How many ways a size is depends on the host.
+    The number of ways of a size depends on the host.
     """
     if isinstance(value, str):
         try:
@@ -166,11 +166,11 @@ _OURS: Mapping[str, Callable[[Any, Schema], Message | None]] = {
     "quantity": _of_quantity,
     "ways": _of_ways,
 }
-"""Our own keywords, with a function that returns what is wrong with a value."""
+"""This project's own keywords, each with a function that returns the problem of a value."""
 
 
 def _keyword(wrong: Callable[[object, Schema], Message | None]) -> Any:
-    """Return the check of a keyword of ours. `_complaints` makes the message of its error."""
+    """Return the check of an own keyword. `_complaints` makes the message of the error."""
 
     def check(
         _validator: object, _of: object, value: object, schema: Schema
@@ -186,7 +186,7 @@ VALIDATOR: Any = _extend(
     jsonschema.Draft202012Validator,
     {name: _keyword(wrong) for name, wrong in _OURS.items()},
 )
-"""JSON Schema's validator with our keywords."""
+"""JSON Schema's validator with this project's keywords."""
 _POLICY = VALIDATOR(SCHEMA)
 
 
