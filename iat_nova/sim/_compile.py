@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the kernels are compiled: `kernel`, a numba decorator whose cache is keyed by content.
+"""Compilation of the kernels: `kernel`, a numba decorator whose cache is keyed by content.
 
-numba's own caches are keyed by a file's path, and look at that file only: another checkout
-compiles the same sources again, and a kernel whose callee changed in another module runs the old
-code. Here each module has a cache folder named after what its kernels are made from: its source,
-those of the modules below iat_nova.sim that it imports, directly or not, and the compiler's
-version. Equal sources share it wherever they lie, in every environment that runs them.
+numba keys its own caches by a file's path, and checks this file alone. So another checkout compiles
+the same sources again, and a kernel whose callee changed in another module runs the old code. Here
+each module has a cache folder, named by a digest of the module's source, of all modules below
+iat_nova.sim that the module imports (also indirectly), and of the compiler's version. Checkouts and
+environments with equal sources share the folder.
 
 The folders are in ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME/iat-nova``, else
-``~/.cache/iat-nova``, else a folder of this user's below the temporary one. Those that were not
-used for 30 days go.
+``~/.cache/iat-nova``, else a folder of this user below the temporary folder. Folders unused for 30
+days are removed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SIM = pathlib.Path(__file__).parent
 
 @functools.cache
 def _imports(source: pathlib.Path) -> tuple[pathlib.Path, ...]:
-    """Return the modules of the emulated server that a module imports."""
+    """Return a module's imports among the modules of the emulated server."""
     root = _SIM.parent.parent
     found = []
     for node in ast.walk(ast.parse(source.read_bytes())):
@@ -59,7 +59,7 @@ def _imports(source: pathlib.Path) -> tuple[pathlib.Path, ...]:
 
 
 def _made_from(source: pathlib.Path) -> list[pathlib.Path]:
-    """Return a module and all that it imports, directly or not, by name."""
+    """Return a module and all its direct and indirect imports, by name."""
     found = {source}
     waiting = [source]
     while waiting:
@@ -71,7 +71,7 @@ def _made_from(source: pathlib.Path) -> list[pathlib.Path]:
 
 @functools.cache
 def digest(source: pathlib.Path) -> str:
-    """Return a short digest of what a module's kernels are made from, wherever it lies."""
+    """Return a short digest of the sources of a module's kernels, independent of their folder."""
     found = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
     for path in _made_from(source):
         found.update(b"\0".join((path.name.encode(), path.read_bytes(), b"")))
@@ -79,7 +79,7 @@ def digest(source: pathlib.Path) -> str:
 
 
 def _candidates() -> list[pathlib.Path]:
-    """Return the folders in which a cache may be made, best first."""
+    """Return the candidates for the cache folder, best first."""
     found = []
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         found.append(pathlib.Path(chosen))
@@ -93,7 +93,7 @@ def _candidates() -> list[pathlib.Path]:
 
 @functools.cache
 def cache_folder() -> pathlib.Path | None:
-    """Return the folder of all modules' folders, made if need be; None: none can be written."""
+    """Return the parent of all modules' folders, created if missing; None if not writable."""
     for base in _candidates():
         try:
             base.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def cache_folder() -> pathlib.Path | None:
 
 
 def is_cold() -> bool:
-    """Tell whether the engine's kernels have to be compiled, which takes half a minute."""
+    """Tell whether the engine's kernels have to be compiled first, for half a minute."""
     base = cache_folder()
     if base is None:
         return True
@@ -115,7 +115,7 @@ def is_cold() -> bool:
 
 
 def module_folder(base: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
-    """Return the folder of a module's kernels, made if need be, and note that it is in use."""
+    """Return the folder of a module's kernels, created if missing, and refresh its time stamp."""
     folder = base / f"kernels-{source.stem}-{digest(source)}"
     folder.mkdir(mode=0o700, exist_ok=True)
     os.utime(folder)
@@ -123,7 +123,7 @@ def module_folder(base: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
 
 
 def _remove_unused(base: pathlib.Path) -> None:
-    """Remove what other versions left; what cannot be removed stays."""
+    """Remove this user's folders of other versions; skip folders that cannot be removed."""
     for folder in base.glob("kernels-*"):
         try:
             left = folder.lstat()
@@ -141,7 +141,7 @@ except AttributeError:  # before numba 0.62, such as Debian 13's
 
 
 class _Locator(_Provided):  # type: ignore[misc]
-    """Gives numba the folder of a module; its name stands for the content, so the stamp is none."""
+    """Give numba the folder of a module; the folder's name identifies the content."""
 
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
         self._lineno = py_func.__code__.co_firstlineno
@@ -150,7 +150,7 @@ class _Locator(_Provided):  # type: ignore[misc]
         self._cache_path = str(module_folder(base, pathlib.Path(py_file)))
 
     def get_source_stamp(self) -> str:
-        """Return what distinguishes contents of one folder: nothing has to."""
+        """Return an empty stamp: all content of one folder comes from equal sources."""
         return ""
 
     @classmethod
@@ -172,10 +172,10 @@ _held: set[str] = set()
 
 @contextlib.contextmanager
 def _alone(folder: str) -> Iterator[None]:
-    """Keep other processes from compiling a module's kernels meanwhile: they find them done.
+    """Make other processes wait while this process compiles a module's kernels.
 
-    The caller holds numba's own lock, so that one thread of this process is here at a time. One
-    process may hold the locks of several modules, in the order in which they import each other.
+    The caller holds numba's own lock, so a single thread of this process is here at a time. One
+    process may hold the locks of several modules, in the order of their imports.
     """
     if folder in _held:
         yield
@@ -190,16 +190,16 @@ def _alone(folder: str) -> Iterator[None]:
 
 
 def _widened(kind: Any) -> Any:
-    """Return the type for which a kernel is compiled when another kernel gives it this one.
+    """Return the wider type for which a kernel is compiled when another kernel passes this type.
 
-    A number that is written out, and one of 32 bits, would else have a compiled form of its own.
+    Otherwise literal numbers and 32-bit numbers would each have a compiled form of their own.
     """
     kind = types.unliteral(kind)
     return types.int64 if kind in (types.int8, types.int16, types.int32) else kind
 
 
 def _compiled(function: F, **options: bool | str) -> F:
-    """Compile with a cache folder of ours; without reference counts, as kernels make no arrays."""
+    """Compile with this module's cache, without reference counts: kernels create no arrays."""
     dispatcher = numba.njit(nogil=True, _nrt=False, **options)(function)
     called, compile_one = dispatcher.get_call_template, dispatcher.compile
 
@@ -221,16 +221,17 @@ def _compiled(function: F, **options: bool | str) -> F:
 def kernel(function: F) -> F:
     """Compile `function` in numba's nopython mode without the GIL; keep the machine code.
 
-    A kernel must not make arrays: reference counting is off, which would cost more than the work.
+    A kernel must not create arrays: reference counting, which would cost more than the work, is
+    off.
     """
     return _compiled(function)
 
 
 def inlined(function: F) -> F:
-    """As `kernel`, for what is small and called for every line: inlined into its callers."""
+    """As `kernel`, for small functions called for every line: inlined into their callers."""
     return _compiled(function, forceinline=True)
 
 
 def merged(function: F) -> F:
-    """As `inlined`, for what is long and called in one place: compiled there only, so once."""
+    """As `inlined`, for long functions called in one place: compiled once, in the caller."""
     return _compiled(function, inline="always")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`LANES` ways of a set at once: the vector operations that the caches spend their time on.
+"""Vector operations on `LANES` ways of a set at once, in which the caches spend most time.
 
-Written as LLVM's vectors, which every CPU has in some width, because a loop over a set is
-too short for the compiler to do well by itself: it tests for four lengths before it begins.
-Rows must be a multiple of `LANES` long and contiguous.
+The operations use LLVM's vectors, which every CPU has in some width. The compiler's own code for a
+loop over a set is slow: the loop is short, and the code tests for four lengths before the first
+step. Rows must be a multiple of `LANES` long and contiguous.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _VECTOR = ir.VectorType(_LANE, LANES)
 
 
 def _check(*rows: Any) -> None:
-    """Refuse rows whose lanes do not lie side by side."""
+    """Refuse rows whose lanes are not contiguous in memory."""
     for row in rows:
         if row.dtype != types.int32 or row.ndim != 1 or row.layout != "C":
             raise TypingError(f"lanes of {row}: must be a contiguous row of 32-bit integers")
 
 
 def _place(context: Any, builder: Any, row_type: Any, row: Any, start: Any) -> Any:
-    """Return where the lanes of a row lie from `start` on."""
+    """Return the address of the lanes of a row from `start` on."""
     data = context.make_array(row_type)(context, builder, row).data
     return builder.bitcast(builder.gep(data, [start]), _VECTOR.as_pointer())
 
@@ -44,7 +44,7 @@ def _load(context: Any, builder: Any, row_type: Any, row: Any, start: Any) -> An
 
 
 def _all(builder: Any, value: Any) -> Any:
-    """Return a vector that has a value in every lane."""
+    """Return a vector with the same value in every lane."""
     one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, _LANE(0))
     zeros = ir.Constant(_VECTOR, [0] * LANES)
     return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
@@ -75,7 +75,7 @@ def equal(typing: Any, row: Any, start: Any, keep: Any, wanted: Any) -> Any:
 
 @_intrinsic
 def first(typing: Any, bits: Any) -> Any:
-    """``first(bits)``: the number of the lowest bit that is set; there must be one."""
+    """``first(bits)``: the number of the lowest set bit; at least one bit must be set."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.IntType(1)(1))
@@ -110,7 +110,7 @@ def least_of_both(typing: Any, row: Any, other: Any, start: Any) -> Any:
 
 @_intrinsic
 def lower(typing: Any, row: Any, other: Any, start: Any, amount: Any) -> Any:
-    """``lower(row, other, start, amount)``: take an amount from the lanes of which other's is 0."""
+    """``lower(row, other, start, amount)``: subtract from the lanes where `other` is 0."""
     _check(row, other)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

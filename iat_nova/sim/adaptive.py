@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cache with ADCA learns: how many ways device lines may take, and when they are done with.
+"""The monitors of a cache with ADCA: the ways for device lines, and early replacement of these.
 
 After Li Peng et al., "Memory access optimization of I/O devices on multi-core processor systems".
-One set in 64 has a *monitor*, which is beside the cache and changes nothing in it:
+One set in 64 has a *monitor* beside the cache. A monitor changes nothing in the cache and has two
+parts:
 
-* A stack of the lines that cores used, as many as the cache has ways, most recent first. From the
-  moment a device writes a line of the set until a core reads it, the deepest position at which a
-  core's access hits is N: so many ways the cores need, P = W - N are left. Of the monitors'
-  latest P the largest (aggressive), the smallest (conservative) or their mean (normal) holds for
-  all sets.
-* A directory of what the set would hold if it replaced the least recently used line always. A
-  device's line that leaves it, or is written again, having been read once counts towards
-  *priority replacement*, one read more often towards LRU, in a counter that saturates.
+* A stack of the lines that cores used last, most recent first, with as many entries as the cache
+  has ways (W). From a device's write of a line until a core's read of this line, N is the deepest
+  stack position at which a core's access hits. The cores need N ways, and P = W - N are left. The
+  largest (aggressive) or the smallest (conservative) of the monitors' latest P holds for all sets,
+  or the mean of these two (normal).
+* A directory of the set's lines under pure LRU replacement. A device's line is judged when evicted
+  from the directory or written again. A line that was read once counts towards *priority
+  replacement*, a line read more often towards LRU, in a saturating counter.
 
-The paper leaves open how wide the counter is and where it starts: 4 bits and LRU are chosen.
+The paper leaves the counter's width and start open: 4 bits and LRU are chosen here.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ import numpy.typing as npt
 from iat_nova.sim._compile import kernel
 from iat_nova.sim.machine import Choice
 
-# `Adaptive.numbers`: the choice, the counter, the ways left for devices (P), and how far a set's
-# number is shifted for its monitor's.
+# `Adaptive.numbers`: the choice, the counter, the ways left for devices (P), and the shift from a
+# set's number to the number of its monitor.
 CHOICE, COUNTER, LEFT, SHIFT = range(4)
 COUNTER_MAX = 15
-# At and above this the least recently used line is replaced, below a device's that was read.
+# From this value on, the least recently used line is replaced; below, a device's line after a read.
 LRU_FROM = 8
-# One set in so many has a monitor: 16 of 1,024.
+# One set in 64 has a monitor: 16 of 1,024.
 SPACING_BITS = 6
 
-# Columns of `Adaptive.watch`: the line that a device wrote and no core has read, -1 for none; the
-# deepest hit since; the monitor's P, -1 before its first.
+# Columns of `Adaptive.watch`: a line that a device wrote and no core has read, -1 for none; the
+# deepest hit since that write; the monitor's P, -1 before the first.
 LINE, DEEPEST, ROOM = range(3)
-# Columns of an entry of `Adaptive.directory`: the line, -1 for none; how often cores have read it
-# since a device wrote it, _OF_CORES for a line that no device wrote.
+# Columns of an entry of `Adaptive.directory`: the line, -1 for none; the number of reads by cores
+# since a device's write, _OF_CORES for a line that no device wrote.
 _READS = 1
 _OF_CORES = -1
 
@@ -56,7 +57,7 @@ class Adaptive(NamedTuple):
 
 
 def make(choice: Choice, sets: int, ways: int, sampling: int) -> Adaptive:
-    """Return monitors that have seen nothing; until they have, devices may take all ways."""
+    """Return monitors without any observation; devices may take all ways until the first P."""
     shift = max(0, SPACING_BITS - (sampling.bit_length() - 1))
     monitors = -(-sets >> shift)
     watch = np.full((monitors, 3), -1, np.int64)
@@ -72,28 +73,28 @@ def make(choice: Choice, sets: int, ways: int, sampling: int) -> Adaptive:
 
 @kernel
 def left(a: Adaptive) -> int:
-    """Return P, the ways of each set that device lines may take."""
+    """Return P, the number of ways of each set for device lines."""
     found: int = a.numbers[LEFT]
     return found
 
 
 @kernel
 def prioritised(a: Adaptive) -> bool:
-    """Tell whether a device's line is to go as soon as a core has read it."""
+    """Tell whether a device's line is replaced first once a core has read the line."""
     decided: bool = a.numbers[COUNTER] < LRU_FROM
     return decided
 
 
 @kernel
 def _monitor(a: Adaptive, index: int) -> int:
-    """Return the monitor of a set, -1 when it has none."""
+    """Return the monitor of a set, -1 for a set without monitor."""
     number: int = index >> a.numbers[SHIFT]
     return number if number << a.numbers[SHIFT] == index else -1
 
 
 @kernel
 def _use(stack: Int64, line: int) -> int:
-    """Bring a line to the front of a stack; return its position before, -1 when it is new."""
+    """Bring a line to the front of a stack; return the previous position, -1 for a new line."""
     depth = -1
     last = stack.size - 1
     for position in range(stack.size):
@@ -108,7 +109,7 @@ def _use(stack: Int64, line: int) -> int:
 
 @kernel
 def _judge(a: Adaptive, reads: int) -> None:
-    """Count a device's line whose time is over; one that no core read says nothing."""
+    """Count a device's line by its number of reads; lines that no core read do not count."""
     if reads == 1:
         a.numbers[COUNTER] = max(0, a.numbers[COUNTER] - 1)
     elif reads > 1:
@@ -117,7 +118,7 @@ def _judge(a: Adaptive, reads: int) -> None:
 
 @kernel
 def _enter(a: Adaptive, monitor: int, line: int, by_device: bool) -> None:
-    """Use a line in the directory that replaces the least recently used one always."""
+    """Record the use of a line in the directory, which always replaces the LRU line."""
     entries = a.directory[monitor]
     last = entries.shape[0] - 1
     place = last
@@ -141,7 +142,7 @@ def _enter(a: Adaptive, monitor: int, line: int, by_device: bool) -> None:
 
 @kernel
 def _close(a: Adaptive, monitor: int) -> None:
-    """End a monitor's watch and choose P anew among all that have one."""
+    """End a monitor's watch and choose the common P again from all monitors with a P."""
     a.watch[monitor, ROOM] = a.stack.shape[1] - a.watch[monitor, DEEPEST]
     a.watch[monitor, LINE] = -1
     least = a.stack.shape[1]
@@ -161,7 +162,7 @@ def _close(a: Adaptive, monitor: int) -> None:
 
 @kernel
 def core_used(a: Adaptive, index: int, line: int) -> None:
-    """Show a core's access to the monitors."""
+    """Report a core's access to the monitors."""
     monitor = _monitor(a, index)
     if monitor < 0:
         return
@@ -175,7 +176,7 @@ def core_used(a: Adaptive, index: int, line: int) -> None:
 
 @kernel
 def device_wrote(a: Adaptive, index: int, line: int) -> None:
-    """Show a device's write to the monitors; the line need not have been let into the cache."""
+    """Report a device's write to the monitors, also a write past the cache."""
     monitor = _monitor(a, index)
     if monitor < 0:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host would gain from other rings, more DDIO ways or a stack mempool, emulated."""
+"""The gain of other ring sizes, more DDIO ways or a stack mempool, on an emulated host."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from iat_nova.sim.machine import GOLD_6140, LINE_BYTES, MACHINES, Machine
 from iat_nova.sim.scenario import Event, NicSpec, Scenario, Traffic, Workload
 from iat_nova.sim.workloads.profiles import PROFILES
 
-# Where a card's speed is not known.
+# For cards of unknown speed.
 SPEED_GBPS = 25.0
-# Share of its line rate that a device receives: busy, without being overrun.
+# The load of a device, as a share of line rate: busy, without overload.
 LOAD = 0.8
-# A core that forwards full-sized packets keeps up with this much; a queue has a core of its own.
+# The rate at which a core can forward full-sized packets; each queue has a core of its own.
 QUEUE_GBPS = 30.0
 WARM_S, RUN_S = 0.03, 0.02
 PROFILE = "l3fwd"
@@ -27,10 +27,11 @@ def estimate(
 ) -> Estimate:
     """Emulate the host with these rings and DDIO ways, each card at `LOAD` of its line rate.
 
-    The devices of a card share its load evenly; a queue gets `QUEUE_GBPS` at most.
+    The devices of a card share the load evenly; a queue gets `QUEUE_GBPS` at most.
 
-    One CPU a queue forwards (`PROFILE`) what comes; nothing else runs. A mempool used in
-    turn is as large as the host's largest. Queues beyond the machine's CPUs are left out.
+    One CPU per queue forwards the packets (`PROFILE`), and no other workload runs. A mempool whose
+    buffers are used in turn is as large as the host's largest. Queues beyond the machine's CPUs are
+    left out.
     """
     scenario = _scenario(advice, rings, ddio_ways, pool_in_turn)
     found = steady(scenario, 1, WARM_S, RUN_S)
@@ -100,7 +101,10 @@ def _scenario(
 
 
 def _machine(advice: Advice) -> Machine:
-    """Return a socket with the host's LLC; the rest is the testbed's."""
+    """Return a socket with the host's LLC and the largest number of cores of any machine.
+
+    The other properties are the testbed's.
+    """
     per_slice = GOLD_6140.llc_sets_per_slice * LINE_BYTES
     return dataclasses.replace(
         GOLD_6140,

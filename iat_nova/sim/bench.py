@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many accesses a second the cache model serves on one core, and pycachesim beside it.
+"""Benchmark of the cache model on one core, in accesses per second, beside pycachesim.
 
-Beside these the emulated server as a whole: how many seconds of a busy socket it emulates a second.
+A second benchmark measures the whole emulated server: emulated seconds of a busy socket per second.
 
-The traces go straight to the caches of the paper's testbed at the default sampling: every access
-counted here walks at least one tag array. Address generation is done before the clock starts,
-which is the core's time for this thread: what else runs on the machine counts less.
+The traces go straight to the caches of the paper's testbed at the default sampling: every counted
+access walks at least one tag array. Addresses are generated before the clock starts. The clock is
+the CPU time of this thread: other load on the machine counts less.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from iat_nova.sim.workloads.profiles import SURROGATES
 
 SAMPLING = 32
 ACCESSES = 4_000_000
-# pycachesim is fed Python objects, of which more would not fit in memory everywhere.
+# pycachesim takes Python objects; more accesses would not fit in every machine's memory.
 PYCACHESIM_ACCESSES = 1_000_000
 ROUNDS = 5
-# The paper's socket: network functions on two cards at line rate, and so many more cores busy.
+# The paper's socket: network functions on two cards at line rate; numbers of further busy cores.
 FUNCTIONS, PROGRAMS = 4, (3, 14)
 # Emulated seconds of a pass.
 TESTBED_S = 0.2
@@ -46,7 +46,7 @@ ENGINE = "iat-nova"
 PYCACHESIM = "pycachesim"
 
 Note = Callable[[str], None]
-"""Called with what a person should know and a row cannot say."""
+"""Called with a remark for the operator that does not fit into a row."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Trace:
 
     @property
     def has_devices(self) -> bool:
-        """Whether a device takes part."""
+        """Whether the trace has accesses by devices."""
         return bool((self.kinds >= DMA_WRITE).any())
 
 
@@ -67,8 +67,9 @@ class Trace:
 class Row:
     """A measurement: the median of `ROUNDS` passes over a trace with warm caches.
 
-    `l2_hits` and `llc_hits` are shares of the cores' accesses, 0..1, and tell what was measured.
-    `emulated_s_per_s` is given for the whole server only: from 1 on it runs in real time.
+    `l2_hits` and `llc_hits` are shares of the cores' accesses, 0..1, and characterise the trace.
+    `emulated_s_per_s` is measured for the whole server alone: from 1 on, the server runs in real
+    time.
     """
 
     trace: str
@@ -86,7 +87,7 @@ def _sampled_lines(size_bytes: int) -> int:
 def traces(accesses: int) -> Iterator[Trace]:
     """Yield the traces: packets, and random accesses to half of L2, the LLC, four times the LLC.
 
-    Every fourth of the random accesses writes.
+    One random access in four is a write.
     """
     random = np.random.default_rng(1)
     writes = (random.random(accesses) < 0.25).astype(np.int8)
@@ -101,10 +102,10 @@ def traces(accesses: int) -> Iterator[Trace]:
 
 
 def _packets(accesses: int) -> Trace:
-    """Return a trace of packet buffers that outgrow DDIO's ways.
+    """Return a trace of packet buffers that exceed DDIO's ways.
 
-    Each line is written by the card, read by the core and read by the card again, a burst of 32
-    lines at a time; buffers are used in turn and take 6 MB, DDIO's two ways hold 4.5 MB.
+    The card writes each line, the core reads the line and the card reads the line again, in bursts
+    of 32 lines. Buffers are used in turn and take 6 MiB; DDIO's two ways hold 4.5 MiB.
     """
     burst = 32
     lines = np.arange(-(-accesses // 3 // burst) * burst, dtype=np.int32)
@@ -128,7 +129,7 @@ def replay(c: cache.Caches, kinds: npt.NDArray[np.int8], lines: npt.NDArray[np.i
 
 
 def _median_s(once: Callable[[], object]) -> float:
-    """Return the median time of a pass, after one that warms the caches."""
+    """Return the median CPU time of a pass, after a first pass that warms the caches."""
     once()
     found = []
     for _ in range(ROUNDS):
@@ -175,7 +176,7 @@ def _pycachesim(cachesim: Any, trace: Trace) -> Row:
         for kind, address in zip(kinds, addresses, strict=True)
     ]
     seconds = _median_s(lambda: simulator.loadstore(accesses, length=1))
-    # A store that misses is counted as a load of its line, so misses are taken, not hits.
+    # pycachesim counts a missing store as a load of the line, so misses are taken, not hits.
     total = (ROUNDS + 1) * len(accesses)
     l2_misses = l2.stats()["MISS_count"]
     served = l2_misses - llc.stats()["MISS_count"]
@@ -185,7 +186,7 @@ def _pycachesim(cachesim: Any, trace: Trace) -> Row:
 
 
 def _find_pycachesim() -> Any:
-    """Return the module, None when it is not installed."""
+    """Return the module ``cachesim``, or None if not installed."""
     try:
         return importlib.import_module("cachesim")
     except ModuleNotFoundError:
@@ -193,7 +194,7 @@ def _find_pycachesim() -> Any:
 
 
 def rows(accesses: int = ACCESSES, note: Note = lambda text: None) -> Iterator[Row]:
-    """Yield a row a trace and engine; `note` is called with which rows are left out, and why."""
+    """Yield a row per trace and engine; call `note` with the reason for each omitted row."""
     cachesim = _find_pycachesim()
     if cachesim is None:
         note("pycachesim is not installed, its rows are left out: pip install 'iat-nova[bench]'")
@@ -208,9 +209,10 @@ def rows(accesses: int = ACCESSES, note: Note = lambda text: None) -> Iterator[R
 
 
 def testbed(programs: int) -> Scenario:
-    """Return the paper's socket at the default sampling, not compressed.
+    """Return the paper's socket at the default sampling, without time compression.
 
-    Four FastClick share two cards at 40 Gb/s, 1,500 B; SPEC's surrogates run on more cores.
+    Four FastClick share two cards at 40 Gb/s with packets of 1,500 B; SPEC surrogates run on
+    `programs` more cores.
     """
     functions = range(FUNCTIONS)
     cards = "".join(
@@ -233,7 +235,7 @@ def testbed(programs: int) -> Scenario:
 
 
 def testbed_rows(seconds: float = TESTBED_S) -> Iterator[Row]:
-    """Yield a row for each number of busy cores; a pass is `seconds` of emulated time."""
+    """Yield a row for each number of busy cores; a pass takes `seconds` of emulated time."""
     for programs in PROGRAMS:
         yield _emulated(testbed(programs), seconds)
 
@@ -256,7 +258,7 @@ def _emulated(scenario: Scenario, seconds: float) -> Row:
 
 
 def _walks(caches: cache.Caches) -> int:
-    """Return how many accesses of cores and devices the caches have served so far."""
+    """Return the number of accesses by cores and devices that the caches have served so far."""
     devices = ("ddio_hits", "ddio_misses", "dma_memory_writes", "dma_read_hits", "dma_read_misses")
     counted = sum(caches.totals[cache.TOTAL_NAMES.index(name)] for name in devices)
     return int(caches.served.sum() + counted)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The best layouts that a search finds for a scenario, as a measure for strategies.
 
-Every layout found is one that could have been, so what the best of them is worth is a lower bound
-of what is possible, and no more: a strategy may do better.
+A strategy could have chosen any of these layouts. So the performance of the best layout found is a
+lower bound of the possible performance: a strategy may do better.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from iat_nova.sim.scenario import Scenario
 from iat_nova.sim.store import Store, key
 
 SHORT_S, LONG_S = 0.2, 0.6
-"""What is left of a phase in the search, and in the choice among the best, in simulated seconds:
-a cache knows nothing of time that is not simulated. Emulated ones are more by the compression."""
+"""Length of a phase in the search, and in the choice among the best, in simulated seconds: only
+simulated time changes the caches. Emulated seconds are more by the factor of the compression."""
 BATCH = 16
-"""So many runs are proposed at a time; what is found is the same however many run at once."""
+"""Runs proposed at a time; the result does not depend on the number of parallel processes."""
 LONG, FULL = 8, 3
-"""So many fixed and so many phased plans are run for longer, and in full."""
+"""Of fixed and of phased plans: the number of plans for longer runs, and for runs in full."""
 PHASES_MAX = 12
 
 Progress = Callable[[int, int], None]
@@ -38,11 +38,11 @@ Progress = Callable[[int, int], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Best:
-    """A plan with what it was worth in full, a value a seed.
+    """A plan with its performance in full runs, one value per seed.
 
-    `layouts`: a record a phase, with from and to when (one record for a fixed plan). `lack`: by
-    how much best-effort throughput and workloads are below what was asked for, together, as
-    shares of it; 0 or less, the median over the seeds.
+    `layouts`: one record per phase, with start and end (one record for a fixed plan). `lack`: the
+    sum of the shortfalls of best-effort throughput and of single workloads below their limits, as
+    shares; 0 or negative, the median over the seeds.
     """
 
     pc_performance: tuple[float, ...]
@@ -63,9 +63,9 @@ class Best:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
-    """What was found for a scenario: without an agent, with a fixed layout, with one a phase.
+    """The results for a scenario: without an agent, with a fixed layout, with a layout per phase.
 
-    `be_loss` and `tenant_least` are those of `search`.
+    `be_loss` and `tenant_least` are the arguments of `search`.
     """
 
     scenario: str
@@ -79,12 +79,12 @@ class Bound:
 
     @property
     def best(self) -> Best:
-        """What lacks least, and of that what has the most PC performance."""
+        """The result with the smallest shortfall; among equals, with the best PC performance."""
         return max((self.unmanaged, self.fixed, self.phased), key=lambda one: (one.lack, one.pc))
 
     @property
     def pc(self) -> float:
-        """The best PC performance found, of what lacks least."""
+        """The PC performance of `best`."""
         return self.best.pc
 
 
@@ -99,14 +99,14 @@ def search(
     executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Bound:
-    """Search for a scenario's best layouts, and write what was found to `folder`.
+    """Search for a scenario's best layouts, and write the results to `folder`.
 
-    Each run is kept there; one that is kept is not made again. The search uses seed 1, the best
-    are run in full with seeds 1 to `seeds`. `runs`: short ones to search with. `be_loss`: so much
-    of what they have without an agent best-effort workloads may lose in the mean. `tenant_least`:
-    so much of what it has under the static baseline every workload must have. Where no layout that
-    was tried keeps both, what is found is what lacks least. Raises `BoundError`, `ScenarioError`,
-    `ParallelError`.
+    Each run is kept there and not repeated. The search uses seed 1; the best plans are run in full
+    with seeds 1 to `seeds`. `runs`: number of short runs for the search. `be_loss`: share of their
+    performance without an agent that best-effort workloads may lose in the mean. `tenant_least`:
+    share of the performance under the static baseline that every workload must reach. If no tried
+    layout keeps both limits, the result is the layout with the smallest shortfall. Raises
+    `BoundError`, `ScenarioError`, `ParallelError`.
     """
     with parallel.using(executor) as runner:
         searching = _Searching(scenario, folder, runs, be_loss, tenant_least, runner, progress)
@@ -117,7 +117,7 @@ def search(
 
 
 def read(folder: pathlib.Path, scenario: Scenario) -> Bound | None:
-    """Return what was found for a scenario, by this version; None when nothing was."""
+    """Return the results that this version has written for a scenario, or None."""
     path = folder / f"{scenario.name}.json"
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -131,7 +131,7 @@ def read(folder: pathlib.Path, scenario: Scenario) -> Bound | None:
 
 
 def identity(scenario: Scenario) -> str:
-    """Return what identifies a scenario as the emulated server of this version runs it.
+    """Return an identity of a scenario together with this version of the emulated server.
 
     Raises `BoundError`.
     """
@@ -170,7 +170,7 @@ class _Searching:
         self._seen: set[str] = set()
         self._total = 0
         self._alone: dict[str, float] = {}
-        self._least: dict[str, float] = {}  # of what it has without an agent
+        self._least: dict[str, float] = {}  # shares of the performance without an agent
 
     def search(self, seeds: int) -> Bound:
         """Search, and return what was found."""
@@ -212,13 +212,13 @@ class _Searching:
             be_loss=self._be_loss,
             unmanaged=found[0],
             fixed=found[1],
-            # A fixed layout is one a phase, too.
+            # A fixed layout is also a layout per phase.
             phased=max(found[1:], key=lambda one: (one.lack, one.pc)),
             tenant_least=self._tenant_least,
         )
 
     def _leasts(self, free: Plan) -> dict[str, float]:
-        """Return how much of what it has without an agent each workload must have."""
+        """Return the share of the performance without an agent that each workload must reach."""
         if not self._tenant_least:
             return {}
         static = dataclasses.replace(self._job(free), strategy="baseline")
@@ -231,7 +231,7 @@ class _Searching:
         }
 
     def _explore(self, finder: Search, propose: Callable[[int], list[Plan]], budget: int) -> int:
-        """Run what is proposed, a batch at a time; return how many runs that took."""
+        """Run the proposed plans in batches; return the number of runs."""
         used = 0
         while used < budget and (plans := propose(min(BATCH, budget - used))):
             self._tell(finder, plans)
@@ -244,14 +244,14 @@ class _Searching:
             finder.tell(job.plan, [tuple(totals) for totals in row["phases"]])
 
     def _chosen(self, plans: Sequence[Plan], worth: Callable[[Totals], Worth]) -> list[Plan]:
-        """Return the best of some plans after longer runs."""
+        """Return the best plans after longer runs."""
         jobs = [self._job(plan, LONG_S) for plan in plans]
         rows = self._measured(jobs)
         found = {job.plan: worth(_totals(row)) for job, row in zip(jobs, rows, strict=True)}
         return sorted(found, key=lambda plan: found[plan], reverse=True)[:FULL]
 
     def _best(self, plans: Sequence[Plan], free: Plan, seeds: int) -> Best:
-        """Return the best of some plans, run in full with every seed."""
+        """Return the best plan after runs in full with every seed."""
         every = range(1, seeds + 1)
         jobs = [self._job(plan, math.inf, seed) for plan in dict.fromkeys(plans) for seed in every]
         found: dict[Plan, list[_Measures]] = {}
@@ -275,7 +275,7 @@ class _Searching:
         )
 
     def _layouts(self, plan: Plan) -> Iterator[dict[str, Any]]:
-        """Yield a record a phase, or one for all when the plan is fixed."""
+        """Yield one record per phase, or a single record for a fixed plan."""
         starts = (0.0, *self._ends[:-1])
         fixed = len(set(plan)) == 1
         for placement, start, end in zip(plan, starts, self._ends, strict=True):
@@ -295,7 +295,7 @@ class _Searching:
     # ----------------------------------------------------------------- judging
 
     def _worth_beside(self, free: Plan, simulated_s: float) -> Callable[[Totals], Worth]:
-        """Return how totals are judged beside the host without an agent, run for as long."""
+        """Return a function that judges totals against an equally long run without an agent."""
         reference = _totals(self._measured([self._job(free, simulated_s)])[0])
 
         def worth(totals: Totals) -> Worth:
@@ -305,7 +305,7 @@ class _Searching:
         return worth
 
     def _measures(self, totals: Totals, reference: Totals) -> _Measures:
-        """Return PC performance and BE throughput as `compare` has them, and what is lacking."""
+        """Return PC performance and BE throughput as `compare` defines these, and the shortfall."""
         mine, others = (performances(self._scenario, one) for one in (totals, reference))
         pc = compare.mean(mine[name] / alone for name, alone in self._alone.items() if alone)
         be = compare.mean(mine[name] / others[name] for name in self._best_effort if others[name])
@@ -322,11 +322,11 @@ class _Searching:
     ) -> Job:
         most_s = simulated_s / self._scenario.compression
         if most_s >= self._longest_s:
-            most_s = math.inf  # it is the run in full, and kept as such
+            most_s = math.inf  # the run in full, kept under this name
         return Job(self._scenario, self._space, self._ends, plan, seed, most_s, alone)
 
     def _measured(self, jobs: Sequence[Job]) -> list[Mapping[str, Any]]:
-        """Return each run's row; make those that are not kept, and tell of these."""
+        """Return each run's row; make the missing runs and report progress."""
         due = [job for job in jobs if self._store.get(job.point) is None]
         self._seen.update(key(job.point) for job in jobs if job not in due)
         for job, future in parallel.completed(self._executor, measure, due):
@@ -338,7 +338,7 @@ class _Searching:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Measures:
-    """What a plan is worth; `lack`: what best-effort workloads, or one tenant, have too little."""
+    """The performance of a plan; `lack`: shortfall of best-effort workloads or of a workload."""
 
     pc: float
     be: float | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Given layouts on the emulated server: what can be laid out, and what a plan of it brings."""
+"""Runs of given layouts on the emulated server: the possible layouts, and the result of a plan."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from iat_nova.sim.server import EmulatedServer
 from iat_nova.sim.workload_metrics import WorkloadMetrics
 
 WARM = 1 / 3
-"""Of a phase that was cut short, so much is not measured."""
+"""The share of a shortened phase that is not measured."""
 _FIELDS = ("work", "busy_cycles", "offered", "dropped", "packets", "latency_ns")
 """The totals by which `compare` judges a workload."""
 _NOTHING = WorkloadMetrics(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (), 0.0, 0.0)
 
 
 class BoundError(Exception):
-    """There is nothing to search for; the text says why."""
+    """The search is impossible; the text has the reason."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """A run of a plan, of one workload `alone`, or of all under a `strategy`.
+    """A run of a plan, of one workload `alone`, or of all workloads under a `strategy`.
 
-    `most_s`: what is left of a phase.
+    `most_s`: maximum length of a phase, in emulated seconds.
     """
 
     scenario: Scenario
@@ -48,7 +48,7 @@ class Job:
 
     @property
     def point(self) -> dict[str, Any]:
-        """What the run is kept under."""
+        """The key under which the run is kept."""
         if self.alone is not None:
             return {"alone": self.alone, "seed": self.seed}
         if self.strategy is not None:
@@ -60,7 +60,7 @@ class Job:
 
 
 def space_of(scenario: Scenario) -> Space:
-    """Return what can be laid out of a scenario's machine. Raises `BoundError`."""
+    """Return the possible layouts of a scenario's machine. Raises `BoundError`."""
     machine = scenario.machine
     if machine.classes < 2:
         raise BoundError(f"{scenario.name}: {machine.title} has no ways that could be laid out")
@@ -84,7 +84,7 @@ def space_of(scenario: Scenario) -> Space:
 
 
 def _units(scenario: Scenario, priorities: Mapping[int, Priority]) -> Iterator[Unit]:
-    """Yield the CPUs of each workload, those that share any as one; by socket."""
+    """Yield a unit per workload and socket; workloads with a CPU in common are one unit."""
     shared: list[tuple[set[int], list[str]]] = []
     for workload in scenario.workloads:
         cpus, names = set(workload.cpus), [workload.name]
@@ -101,7 +101,7 @@ def _units(scenario: Scenario, priorities: Mapping[int, Priority]) -> Iterator[U
 
 
 def performances(scenario: Scenario, totals: Totals) -> dict[str, float]:
-    """Return how well each workload did, as `compare` measures it."""
+    """Return each workload's performance by name, as `compare` measures performance."""
     results: dict[str, WorkloadResult] = {}
     for number, workload in enumerate(scenario.workloads):
         mine = totals[len(_FIELDS) * number : len(_FIELDS) * (number + 1)]
@@ -112,7 +112,7 @@ def performances(scenario: Scenario, totals: Totals) -> dict[str, float]:
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """Run a job: what is done in each phase, for its true length; or how well workloads did."""
+    """Run a job; return the totals of each phase at its true length, or the performances."""
     if job.alone is not None:
         results = compare.run_alone(job.scenario, job.alone, job.seed)
         return {"performance": compare.performance(job.scenario, results, job.alone)}
@@ -143,7 +143,7 @@ def measure(job: Job) -> dict[str, Any]:
 
 
 def lay(server: EmulatedServer, space: Space, placement: Placement) -> None:
-    """Lay a placement on a server: classes, DDIO's ways, the ports' DCA."""
+    """Apply a placement to a server: classes, DDIO's ways, the ports' DCA."""
     for number, domain in enumerate(server.scenario.machine.domains):
         cpus: dict[WayMask, list[int]] = {}
         for unit, mask in zip(space.units, placement.masks, strict=True):
@@ -158,7 +158,7 @@ def lay(server: EmulatedServer, space: Space, placement: Placement) -> None:
 
 
 def ddio_mask(scenario: Scenario, count: int) -> WayMask:
-    """Return so many of DDIO's ways, from the highest downwards."""
+    """Return `count` DDIO ways from the highest way downwards; `AS_FOUND`: the machine's own."""
     machine = scenario.machine
     if count == AS_FOUND:
         return machine.ddio_ways

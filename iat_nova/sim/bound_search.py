@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for the best layouts of a scenario: proposes plans, takes what they were worth.
+"""Search for the best layouts of a scenario: propose plans, take the results of their runs.
 
-It runs nothing. A plan is a placement a phase, a fixed one the same throughout. What a placement
-brings in a phase is a vector of totals; a plan is judged by the sum over its phases, so that one
-run measures all phases at once, and plans that were never run can be ranked.
+The search itself runs no plan. A plan has a placement for each phase; a fixed plan has the same
+placement throughout. The result of a placement in a phase is a vector of totals. A plan is judged
+by the sum over its phases. So one run measures all phases, and plans without a run can be ranked.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from iat_nova.model import Priority, WayMask
 AS_FOUND = 0
 """DDIO's ways as the host has them."""
 BEAM = 3
-"""From so many of the best plans the search goes on."""
+"""The number of best plans from which the search continues."""
 DRAWN = 12
-"""So many placements at random are among the first."""
+"""The number of random placements among the first placements."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,10 +35,11 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Space:
-    """What can be laid out: each unit's ways, DDIO's ways of each socket, the ports' DCA.
+    """The possible layouts: each unit's ways, DDIO's ways of each socket, the ports' DCA.
 
-    `ddio`: how many ways it has as found. `coerced` ways come together. `distinct`: so many masks
-    other than all ways a socket can have. `ports`: those whose DCA can be switched off.
+    `ddio`: number of DDIO ways as found. `coerced`: ways that the hardware sets together.
+    `distinct`: maximum number of masks per socket, besides the mask of all ways. `ports`: root
+    ports whose DCA can be switched off.
     """
 
     units: tuple[Unit, ...]
@@ -55,14 +56,14 @@ class Space:
         return WayMask.span(0, self.ways)
 
     def span(self, lowest: int, highest: int) -> WayMask | None:
-        """Return the mask from way to way as the hardware makes it; None when there is none."""
+        """Return the effective mask from way `lowest` to `highest`; None if impossible."""
         if not 0 <= lowest <= highest < self.ways:
             return None
         mask = WayMask.span(lowest, highest - lowest + 1)
         return WayMask(mask | self.coerced) if mask.overlaps(self.coerced) else mask
 
     def allows(self, placement: Placement) -> bool:
-        """Tell whether there are classes enough."""
+        """Tell whether each socket has enough classes for a placement."""
         for socket in range(self.sockets):
             pairs = zip(self.units, placement.masks, strict=True)
             masks = {mask for unit, mask in pairs if unit.socket == socket}
@@ -73,7 +74,7 @@ class Space:
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Placement:
-    """A layout of the whole machine: a mask a unit, DDIO's ways a socket, ports without DCA."""
+    """A layout of the whole machine: masks by unit, DDIO's ways by socket, ports without DCA."""
 
     masks: tuple[WayMask, ...]
     ddio: tuple[int, ...]
@@ -81,17 +82,17 @@ class Placement:
 
 
 Plan = tuple[Placement, ...]
-"""A placement a phase."""
+"""One placement per phase."""
 Totals = tuple[float, ...]
-"""What was done in a phase; of several phases it is the sum."""
+"""The totals of a phase, or their sum over several phases."""
 Worth = tuple[float, float]
-"""By how much a limit is broken (negative; 0: it is kept), then the performance; more is better."""
+"""The shortfall below a limit (negative; 0: none), then the performance; more is better."""
 
 
 class Search:
-    """What is known of each placement in each phase, and what to try next.
+    """The results of each placement in each phase, and the next plans to try.
 
-    Determined by its arguments and what it is given.
+    Deterministic: equal arguments and equal results give equal proposals.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Search:
         self._known: list[dict[Placement, Totals]] = [{} for _ in range(phases)]
 
     def tell(self, plan: Plan, found: Sequence[Totals]) -> None:
-        """Take what a plan brought in each phase."""
+        """Record the totals of a plan in each phase."""
         for known, placement, totals in zip(self._known, plan, found, strict=True):
             known.setdefault(placement, totals)
 
@@ -112,16 +113,16 @@ class Search:
         return [self._fixed(placement) for placement in starts(self._space, self._random)]
 
     def fixed(self, count: int) -> list[Plan]:
-        """Return the best fixed plans known, the best first."""
+        """Return the best fixed plans with known results, best first."""
         everywhere = set(self._known[0]).intersection(*self._known[1:])
         plans = [self._fixed(placement) for placement in everywhere]
         return sorted(plans, key=self._rank)[:count]
 
     def phased(self, count: int) -> list[Plan]:
-        """Return the best plans that can be made of what is known, the best first.
+        """Return the best plans that can be composed of known placements, best first.
 
-        From the best fixed one, the best placement of each phase in turn while that brings
-        something; then those that differ from it in one phase.
+        Starting from the best fixed plan, each phase in turn gets its best placement until the plan
+        stays the same. The further plans differ from this plan in one phase.
         """
         (best,) = self.fixed(1)
         for _ in self._known:
@@ -138,13 +139,13 @@ class Search:
         return [best, *sorted(others, key=self._rank)][:count]
 
     def next_fixed(self, count: int) -> list[Plan]:
-        """Return neighbours of the best fixed plans that have not been tried."""
+        """Return untried neighbours of the best fixed plans."""
         beam = [plan[0] for plan in self.fixed(BEAM)]
         tried = set(self._known[0]).intersection(*self._known[1:])
         return [self._fixed(placement) for placement in self._untried(beam, tried)][:count]
 
     def next_phased(self, count: int) -> list[Plan]:
-        """Return plans with a neighbour of the best plan's placement in each phase at once."""
+        """Return plans that replace each phase's placement of the best plans by a neighbour."""
         plans = self.phased(BEAM)
         columns = [
             self._untried(list(dict.fromkeys(plan[phase] for plan in plans)), known)[:count]
@@ -168,7 +169,7 @@ class Search:
     def _untried(
         self, placements: Sequence[Placement], tried: set[Placement] | dict[Placement, Totals]
     ) -> list[Placement]:
-        """Return neighbours in random order, of each of the placements in turn."""
+        """Return untried neighbours in random order, from each placement in turn."""
         columns = []
         for placement in placements:
             found = [one for one in neighbours(self._space, placement) if one not in tried]
@@ -179,24 +180,24 @@ class Search:
 
 
 def add(found: Sequence[Totals]) -> Totals:
-    """Return the sum of totals."""
+    """Return the sum of several totals."""
     return tuple(map(sum, zip(*found, strict=True)))
 
 
 def unmanaged(space: Space) -> Placement:
-    """Return the host without an agent: all ways for everybody, DDIO as found."""
+    """Return the placement without an agent: all ways for every unit, DDIO as found."""
     masks = (space.everything,) * len(space.units)
     return Placement(masks, (AS_FOUND,) * space.sockets, ())
 
 
 def starts(space: Space, dice: random.Random) -> list[Placement]:
-    """Return where to begin: no masks, zones one in the other, partitions, and some at random."""
+    """Return the first placements: no masks, nested zones, partitions, and random placements."""
     free = unmanaged(space)
     top, below = space.ways - 1, space.ways - space.ddio - 1
     found = [free]
     zones = [(0, size - 1) for size in (2, 3, 4, 6)]  # away from DDIO
-    zones += [(below - size + 1, below) for size in (2, 4)]  # next to it
-    zones += [(space.ways - size, top) for size in (2, 4)]  # in it
+    zones += [(below - size + 1, below) for size in (2, 4)]  # next to DDIO
+    zones += [(space.ways - size, top) for size in (2, 4)]  # within DDIO
     for zone in zones:
         for others in ((0, top), (0, below)):
             found.append(_zoned(space, space.span(*others), space.span(*zone)))
@@ -220,7 +221,7 @@ def starts(space: Space, dice: random.Random) -> list[Placement]:
 
 
 def _zoned(space: Space, others: WayMask | None, best_effort: WayMask | None) -> Placement:
-    """Return one mask for best-effort units and one for all others."""
+    """Return a placement with one mask for best-effort units and one for all other units."""
     masks = tuple(
         (best_effort if unit.priority is Priority.BE else others) or space.everything
         for unit in space.units
@@ -229,7 +230,7 @@ def _zoned(space: Space, others: WayMask | None, best_effort: WayMask | None) ->
 
 
 def _parts(space: Space, ways: int, best_effort_high: bool) -> Placement:
-    """Return a part for each unit of a socket, as equal as can be, of the lowest `ways`."""
+    """Return a placement that divides the lowest `ways` evenly among the units of each socket."""
     masks: dict[str, WayMask] = {}
     for socket in range(space.sockets):
         mine = [unit for unit in space.units if unit.socket == socket]
@@ -246,9 +247,9 @@ def _parts(space: Space, ways: int, best_effort_high: bool) -> Placement:
 def neighbours(space: Space, placement: Placement) -> list[Placement]:
     """Return all placements one move away.
 
-    A move: a unit's mask, or those of all units of one priority on a socket, one way wider,
-    narrower or further at either end, or all ways, or those that DDIO leaves, or half; DDIO one way
-    more or less; a port's DCA.
+    A move of a mask: one way wider or narrower at either end, one way up or down, all ways, the
+    ways below DDIO, or half of the ways. The move applies to one unit, or to all units of one
+    priority on a socket. Other moves: DDIO one way more or less, a port's DCA on or off.
     """
     found: list[Placement] = []
     for numbers in _groups(space):
@@ -278,7 +279,10 @@ def _sound(space: Space, placement: Placement) -> bool:
 
 
 def _groups(space: Space) -> Iterator[tuple[int, ...]]:
-    """Yield which units move together: each alone, all best-effort ones of a socket, all others."""
+    """Yield the groups of units that move together.
+
+    Each unit alone; all best-effort units of a socket; all other units of a socket.
+    """
     for number in range(len(space.units)):
         yield (number,)
     kinds: dict[tuple[int, bool], list[int]] = {}
@@ -288,12 +292,12 @@ def _groups(space: Space) -> Iterator[tuple[int, ...]]:
 
 
 def _moves(space: Space) -> list[Callable[[WayMask], WayMask | None]]:
-    """Return the moves of a mask; each gives None where there is no room for it."""
+    """Return the moves of a mask; a move without room returns None."""
 
     def ends(low: int, high: int) -> Callable[[WayMask], WayMask | None]:
         def move(mask: WayMask) -> WayMask | None:
             highest = mask.highest
-            # Ways that come together leave together.
+            # Ways that the hardware sets together are cleared together.
             if high < 0 and space.coerced and mask.overlaps(space.coerced):
                 highest = space.coerced.lowest
             return space.span(mask.lowest + low, highest + high)

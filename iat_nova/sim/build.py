@@ -18,9 +18,9 @@ from iat_nova.sim.workloads import threads as th
 from iat_nova.sim.workloads.profiles import Form, Profile
 
 Rows = Mapping[str, Sequence[int]]
-"""The rows of an array that belong to a workload or a traffic, by its name."""
+"""The rows of an array that belong to a workload or a traffic, by name."""
 
-# Each thread's own memory has a stretch of the address space to itself, with room to grow.
+# Each thread's own memory has a separate stretch of the address space, with room to grow.
 STRETCH_BYTES = 256 << 20
 _KINDS = {
     Form.MEMORY: th.MEMORY_BOUND,
@@ -32,7 +32,7 @@ _KINDS = {
 
 
 def threads(scenario: Scenario, space: Space, network: Network) -> tuple[th.Threads, Rows]:
-    """Return all threads, and which are whose, in the order of a workload's CPUs."""
+    """Return all threads, and each workload's threads in the order of the workload's CPUs."""
     rows: dict[str, list[int]] = {}
     ints: list[list[int]] = []
     floats: list[list[float]] = []
@@ -92,7 +92,7 @@ def _thread_floats(workload: Workload, profile: Profile, frequency_hz: float) ->
 
 
 def nics(scenario: Scenario, space: Space, network: Network) -> tuple[nic.Nics, Rows]:
-    """Return the cards with what is sent to them, and which streams are which traffic's."""
+    """Return the cards with their incoming streams, and each traffic's streams."""
     owners = [workload.name for workload in scenario.workloads]
     rows: dict[str, list[int]] = {}
     flow: list[list[float]] = []
@@ -105,7 +105,7 @@ def nics(scenario: Scenario, space: Space, network: Network) -> tuple[nic.Nics, 
         rows[traffic.name] = []
         for queue in queues:
             rows[traffic.name].append(len(streams))
-            # Streams start at random phases, or all would send in the same step.
+            # Streams start at random phases, so that not all send in the same step.
             phase = float(space.random.random()) * (0 if traffic.clients else traffic.burst)
             flow.append([rate / len(queues), phase])
             streams.append(
@@ -138,7 +138,7 @@ def nics(scenario: Scenario, space: Space, network: Network) -> tuple[nic.Nics, 
 
 
 def closed_loops(scenario: Scenario, space: Space, streams: Rows) -> clients.Clients:
-    """Return the clients that wait for their replies."""
+    """Return the closed-loop clients, which wait for each reply."""
     owners = [workload.name for workload in scenario.workloads]
     plans = [
         clients.LoopPlan(
@@ -151,7 +151,7 @@ def closed_loops(scenario: Scenario, space: Space, streams: Rows) -> clients.Cli
 
 
 def disks(scenario: Scenario, space: Space, rows: Rows) -> nvme.Disks:
-    """Return the disks and the jobs of the threads that use them."""
+    """Return the disks and the jobs of their threads."""
     numbers = {disk.name: number for number, disk in enumerate(scenario.disks)}
     jobs = []
     for owner, workload in enumerate(scenario.workloads):
@@ -186,7 +186,7 @@ def disks(scenario: Scenario, space: Space, rows: Rows) -> nvme.Disks:
 
 
 def _command_s(disk: DiskSpec) -> float:
-    """Return what a command takes of a disk's time beside moving its bytes."""
+    """Return the seconds of a disk's time per command, beside the transfer of the bytes."""
     if disk.commands_per_s is None:
         return 0.0
     return max(0.0, 1.0 / disk.commands_per_s - nvme.PAGE_BYTES / disk.bytes_per_s)

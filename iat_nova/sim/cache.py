@@ -1,44 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The caches: a private L2 a core and a shared, non-inclusive LLC with CAT and DDIO.
+"""The caches: a private L2 per core and a shared, non-inclusive LLC with CAT and DDIO.
 
-The rules, in the order in which an access meets them:
+The rules, in the order of an access:
 
-* A core's access that misses its L2 looks in the LLC and then in the L2s of the other cores that
-  may hold the line (`sharers`, a bit a core); the line is in at most one L2. It fills L2 only.
-* An ordinary line that hits in the LLC *moves* to L2. A line that a device wrote stays in the
-  LLC when a core reads it, in one of the *inclusive* ways, to which it migrates, because only these
-  can hold a line that is in an L2 as well (A4, ISCA 2025); but it moves, too, where it would push
-  another such line out of them. When it is evicted from there, the L2's copy goes with it: its
-  entry in the directory is gone (Yan et al., "Attack Directories, Not Caches", S&P 2019). A core
-  that writes a line takes it out of the LLC, as its owner.
-* L2's victim is placed in the ways of the core's mask: the LLC is a victim cache. If it has a copy
-  in the inclusive ways, that goes; without such ways it merges into its copy. Masks say where
-  lines are placed, never where they hit.
-* A victim that L2's streamer fetched from memory and that no instruction has asked for is dropped.
-  The counters of Skylake-SP tell that L2 does so: IDI_MISC.WB_DOWNGRADE counts "cache lines that
-  are dropped and not written back to L3 as they are deemed to be less likely to be reused shortly",
-  L2_LINES_OUT.USELESS_HWPF lines that were "hardware prefetched but not used and now evicted"
-  (Intel, perfmon events of Skylake-SP). That the second kind is of the first is inferred.
-* A device's write updates a line that is in the LLC where it is (write update, a DDIO hit), else
-  it is placed in DDIO's ways (write allocate, a DDIO miss; a hit where an L2 had it). A copy in an
-  L2 is dropped. With DCA off it goes to memory and the LLC's copy is dropped too.
-* A device's read hits or goes to memory, and places nothing.
+* A core's access that misses in L2 is served by the LLC, or by the L2 of another core that may hold
+  the line (`sharers`, a bit per core). A line is in at most one L2. The access fills L2 only.
+* An ordinary line that hits in the LLC *moves* to L2. A line that a device wrote stays in the LLC
+  when a core reads the line, but migrates to the *inclusive* ways: only these can hold a line that
+  is also in an L2 (A4, ISCA 2025). If the migration would evict another such line, the line moves
+  to L2 instead. An eviction from the inclusive ways also removes the L2's copy, because the entry
+  in the directory is gone (Yan et al., "Attack Directories, Not Caches", S&P 2019). A core that
+  writes a line removes the LLC's copy and owns the line.
+* L2's victim is placed in the ways of the core's mask: the LLC is a victim cache. A copy in the
+  inclusive ways is removed; on a machine without inclusive ways the victim merges into the copy.
+  Masks limit placement, never hits.
+* A victim that L2's streamer fetched from memory is dropped if no instruction has used the line.
+  The counters of Skylake-SP show this: IDI_MISC.WB_DOWNGRADE counts "cache lines that are dropped
+  and not written back to L3 as they are deemed to be less likely to be reused shortly".
+  L2_LINES_OUT.USELESS_HWPF counts lines that were "hardware prefetched but not used and now
+  evicted" (Intel, perfmon events of Skylake-SP). The link between the two counters is inferred.
+* A device's write updates a line of the LLC in place (write update, a DDIO hit). A line absent from
+  the LLC is placed in DDIO's ways (write allocate: a DDIO miss, or a hit if an L2 had the line). A
+  copy in an L2 is dropped. With DCA off, the write goes to memory and the LLC's copy is dropped.
+* A device's read hits or goes to memory, and places no line.
 
-Of two sockets each has an LLC. DDIO acts on the LLC of the device's socket, wherever the buffer's
-memory is: a core of the other socket finds the line across the link. To read it leaves it there,
-clean, to write it takes it away; a device's write drops what the other socket's LLC has of it.
-Only lines that devices write are looked for across the link, and a core's memory is its socket's.
+With two sockets, each socket has an LLC. DDIO acts on the LLC of the device's socket, wherever the
+buffer's memory is: a core of the other socket finds the line across the link. A core's read leaves
+the line there, clean; a core's write takes the line away. A device's write drops the line from the
+other socket's LLC. Only lines that devices write are searched across the link, and a core's memory
+belongs to the core's socket.
 
-What goes to make room is described in `llc`.
+`llc` describes replacement.
 
-Two more things differ by machine. An LLC that *fills* is the ordinary kind: what a core misses is
-placed in it as well, a line that hits stays, and only dirty victims of L2 come back. With ADCA a
-device's write of a line that the LLC lacks is let in only while its set holds fewer device lines
-than the ways that the cores leave (`adaptive`); once it has learnt that cores read them once, a
-device's line that was read goes next, and devices write through to memory.
+Two more properties differ by machine. An LLC that *fills* is the ordinary kind: a line that misses
+is also placed in the LLC, a line that hits stays, and only dirty victims of L2 come back. With
+ADCA, a device's new line enters the LLC only while the set has fewer device lines than the ways
+that the cores leave (`adaptive`). Once the monitors find that cores read device lines once, a
+device's line is replaced first after a read, and devices write through to memory.
 
-Not modelled: lines of L2 only that go when the directory is full; other clean victims that bypass
-the LLC; read-sharing (a line that two cores read moves between them).
+Not modelled: lines of L2 alone that are evicted when the directory is full; other clean victims
+that bypass the LLC; read-sharing (a line that two cores read moves between the two L2s).
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ from iat_nova.sim.llc import (
 )
 from iat_nova.sim.ways import CLOCK_LIMIT, LAST_WAY, find, oldest_way, rank, stamp_of, victim_way
 
-# What others need, so that they need this module only.
+# The names that other modules need, so that these import this module only.
 __all__ = [
     "CLOCK", "CORES", "DDIO", "DDIO_HITS", "DDIO_MISSES", "DMA_MEMORY_WRITES", "L2", "LEVELS",
     "LINKED", "LLC", "MASKS", "MEMORY", "STREAMER", "TOTAL_NAMES", "WRITE_BACKS", "WRITTEN_THROUGH",
@@ -122,9 +123,9 @@ __all__ = [
 
 @kernel
 def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
-    """Fetch a line from the other socket's LLC: the dirty bit that comes with it, -1: not there.
+    """Fetch a line from the other socket's LLC; return the line's dirty bit, -1 if absent.
 
-    To read it leaves it there, its data written back; to write it takes it away.
+    A read leaves the line there, written back; a write takes the line away.
     """
     way = find(c.far[index, 0], 3, line)
     if way < 0:
@@ -143,7 +144,7 @@ def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
 
 @inlined
 def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
-    """Bring L2's victim into the LLC, from the inclusive ways into those of its core."""
+    """Bring L2's victim into the LLC, moving a copy from the inclusive ways to the core's ways."""
     if options and c.registers[FILLS] and not entry & DIRTY:
         return
     if entry & (AHEAD | DIRTY) == AHEAD:
@@ -171,10 +172,10 @@ def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
 
 @inlined
 def _may_stay(c: Caches, index: int, way: int) -> bool:
-    """Tell whether a device's line may stay in the LLC beside its copy in an L2.
+    """Tell whether a device's line may stay in the LLC beside a copy in an L2.
 
-    It may if it is in the inclusive ways, or if the line that it would push out of these is in no
-    L2 of this socket.
+    A line in the inclusive ways may stay. Another line may stay if the line that would be evicted
+    from the inclusive ways is in no L2 of this socket.
     """
     if not c.forbidden[INCLUSIVE, way]:
         return True
@@ -185,7 +186,7 @@ def _may_stay(c: Caches, index: int, way: int) -> bool:
 
 @inlined
 def _take_from_llc(c: Caches, core: int, index: int, way: int, write: int, options: bool) -> int:
-    """Serve an L2's miss from the LLC; return the bits that go to L2 with the line."""
+    """Serve an L2's miss from the LLC; return the bits of the line's entry in L2."""
     entry: int = c.llc[index, 0, way]
     if entry & (UNREAD | SHARED) == 0:
         if options and c.registers[FILLS]:
@@ -194,7 +195,7 @@ def _take_from_llc(c: Caches, core: int, index: int, way: int, write: int, optio
         drop(c, index, way)
         c.totals[MOVED] += 1
         return entry & DIRTY | SERVED
-    # Its new owner has the only copy, or there is no room for two.
+    # The new owner has the only copy, or the inclusive ways have no room for a second copy.
     if c.registers[MIGRATES] and (write or not _may_stay(c, index, way)):
         drop(c, index, way)
         c.totals[MOVED] += 1
@@ -215,10 +216,10 @@ def _take_from_llc(c: Caches, core: int, index: int, way: int, write: int, optio
 
 @inlined
 def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, options: bool) -> int:
-    """Bring a line that a core's L2 lacks into it; return the level that served it.
+    """Bring a missing line into a core's L2; return the level that served the line.
 
-    `options`: whether to look at what differs by machine. It is a constant wherever this is
-    compiled in, so that the usual machine does not pay for what it lacks.
+    `options`: whether the machine has any optional property. Each caller passes a constant, so that
+    the code for the usual machine has no cost of the options.
     """
     level = MEMORY
     bits = write
@@ -264,13 +265,13 @@ def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, optio
 
 @kernel
 def _serve_optional_miss(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
-    """Serve a miss on a machine whose LLC fills, or has ADCA."""
+    """Serve a miss on a machine with any option: an LLC that fills, ADCA, or a second socket."""
     return _serve_miss(c, core, line, write, sharers, True)
 
 
 @kernel
 def _own(c: Caches, core: int, index: int, way: int, line: int) -> None:
-    """Drop the LLC's copy of a line that its core's L2 has and is about to write."""
+    """Drop the LLC's copy of a line that a core is about to write in L2."""
     c.l2[core, index, 0, way] &= ~COPY
     there = llc_set(c, line)
     found = find(c.llc[there, 0], 3, line)
@@ -281,7 +282,7 @@ def _own(c: Caches, core: int, index: int, way: int, line: int) -> None:
 
 @inlined
 def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
-    """Let a core read (`write` 0) or write (1) a line; return the level that served it."""
+    """Let a core read (`write` 0) or write (1) a line; return the level that served the line."""
     index = line & (c.l2.shape[1] - 1)
     way = find(c.l2[core, index, 0], 3, line)
     if way >= 0:
@@ -301,7 +302,7 @@ def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> in
 
 @kernel
 def prefetch(c: Caches, core: int, line: int, sharers: int) -> None:
-    """Let a core's L2 fetch a line for which no instruction has asked yet, unless it has it."""
+    """Let a core's L2 prefetch a line, unless the line is there already."""
     index = line & (c.l2.shape[1] - 1)
     if find(c.l2[core, index, 0], 3, line) >= 0:
         return
@@ -314,7 +315,7 @@ def prefetch(c: Caches, core: int, line: int, sharers: int) -> None:
 
 @kernel
 def _of_devices(c: Caches, index: int) -> int:
-    """Return how many lines of an LLC set devices wrote, those not counted that are to go next."""
+    """Return the number of device lines in an LLC set, without lines that are replaced next."""
     count = 0
     for way in range(c.llc.shape[2]):
         entry = c.llc[index, 0, way]
@@ -325,11 +326,11 @@ def _of_devices(c: Caches, index: int) -> int:
 
 @inlined
 def _allocate(c: Caches, index: int, way: int, entry: int, in_l2: bool) -> None:
-    """Take a device's line into the LLC, where it is (`way`) or into DDIO's ways (-1).
+    """Take a device's line into the LLC, in place (`way`) or into DDIO's ways (`way` -1).
 
-    A line that only an L2 had is placed anew, too, and counts as a hit. What the CHAs count it as
-    is not known; this is calibrated on claim iat-8-small: of one flow's packets at 64 B all lie in
-    buffers that Open vSwitch has just written, and few are said to miss.
+    A line that only an L2 had is also placed in DDIO's ways, and counts as a hit. The count of real
+    CHAs for this case is unknown. The choice is calibrated on claim iat-8-small: all packets of one
+    flow at 64 B lie in buffers that Open vSwitch has just written, and few are said to miss.
     """
     cha = index >> c.registers[SET_BITS]
     if way >= 0:
@@ -348,7 +349,7 @@ def _allocate(c: Caches, index: int, way: int, entry: int, in_l2: bool) -> None:
 
 @kernel
 def _write_adaptively(c: Caches, index: int, way: int, line: int, in_l2: bool) -> None:
-    """Take a device's line in as ADCA decides."""
+    """Take a device's line into the LLC or write to memory, as ADCA decides."""
     adaptive.device_wrote(c.adaptive, index, line)
     if way < 0 and _of_devices(c, index) >= adaptive.left(c.adaptive):
         c.totals[DMA_MEMORY_WRITES] += 1
@@ -421,7 +422,7 @@ def dma_read(c: Caches, line: int, sharers: int) -> None:
 
 @kernel
 def renumber(c: Caches) -> None:
-    """Start the LRU clock afresh, keeping the order of each set, before stamps overflow."""
+    """Restart the LRU clock before stamps overflow, keeping the order of each set."""
     if c.registers[CLOCK] < CLOCK_LIMIT:
         return
     if c.registers[FILLS]:
@@ -435,7 +436,7 @@ def renumber(c: Caches) -> None:
 
 @kernel
 def memory_writes(c: Caches) -> int:
-    """Return the sampled lines that have been written to memory."""
+    """Return the number of sampled lines written to memory."""
     total: int = (
         c.totals[WRITE_BACKS]
         + c.totals[CLEANED]
@@ -447,7 +448,7 @@ def memory_writes(c: Caches) -> int:
 
 @kernel
 def memory_lines(c: Caches) -> int:
-    """Return the sampled lines that have crossed the memory bus, both ways."""
+    """Return the number of sampled lines that crossed the memory bus, reads and writes."""
     total: int = memory_writes(c) + c.totals[DMA_READ_MISSES]
     for core in range(c.served.shape[0]):
         if c.registers[CORES] >> core & 1:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the caches are made of: entries, masks, counts, and which lines are simulated.
+"""State of the caches: entries, masks, counts, and the choice of simulated lines.
 
-Only 1 line in `sampling` is simulated: of each aligned group of that many lines one (see
-`sampled_offset`), in 1 of as many sets of L2 and LLC. A sampled line is known by its group's
-number, so neighbouring sampled lines have neighbouring numbers and a core's contiguous buffer fills
-L2's sets evenly, as with huge pages; the LLC's slices hash (see `slice_of`).
+Only 1 line in `sampling` is simulated: one of each aligned group of `sampling` lines (see
+`sampled_offset`), in 1 of `sampling` sets of L2 and LLC. The number of a sampled line is the number
+of the group, so neighbouring sampled lines have neighbouring numbers. A core's contiguous buffer
+fills L2's sets evenly, as with huge pages; the LLC's slices hash (see `slice_of`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from iat_nova.sim.ways import LAST_WAY, NEVER, padded
 L2, LLC, PEER, MEMORY, REMOTE = range(5)  # REMOTE: a cache of the other socket
 LEVELS = 5
 
-# `Caches.registers`: a clock for LRU; whether the machine has inclusive ways; how many slices the
-# LLC has and how many bits of a line choose the set in a slice (see llc_set); whether the LLC
-# fills, whether it has ADCA, a bit for each of this socket's cores, whether there is another
-# socket, and whether there is any of these options; how far L2's streamer runs ahead.
+# `Caches.registers`: a clock for LRU; whether the machine has inclusive ways; the number of slices
+# of the LLC, and the number of bits of a line that choose the set in a slice (see llc_set); whether
+# the LLC fills; whether the LLC has ADCA; a bit for each of this socket's cores; whether a second
+# socket exists; whether any of these options is set; the lead of L2's streamer in lines.
 CLOCK, MIGRATES, SLICES, SET_BITS, FILLS, ADAPTS, CORES, LINKED, OPTIONS, STREAMER = range(10)
-# L2 sets of every machine that is sampled; their LLCs have a multiple of it.
+# L2 sets of every sampled machine; the number of LLC sets is a multiple.
 COMMON_SETS = 1024
-# Rows of `Caches.forbidden`: DDIO's ways, the inclusive ones, then each core's mask.
+# Rows of `Caches.forbidden`: DDIO's ways, the inclusive ways, then each core's mask.
 DDIO, INCLUSIVE, MASKS = range(3)
 
 # `Caches.totals`: running counts of the whole cache, in sampled lines.
@@ -39,22 +39,22 @@ DDIO, INCLUSIVE, MASKS = range(3)
     DDIO_MISSES,
     DMA_READ_HITS,
     DMA_READ_MISSES,
-    DMA_MEMORY_WRITES,  # DCA off, or not let in
-    FLUSHED,  # LLC copies dropped because DCA is off, or the device is the other socket's
+    DMA_MEMORY_WRITES,  # DCA off, or refused by ADCA
+    FLUSHED,  # LLC copies dropped because DCA is off, or by a device of the other socket
     FILLED,
     VICTIMS_PLACED,
     VICTIMS_MERGED,
     MIGRATED,
-    MOVED,  # from the LLC into an L2, or with L2's victim from the inclusive ways to its core's
+    MOVED,  # from the LLC into an L2, or with L2's victim from the inclusive ways to the core's
     EVICTED,
     WRITE_BACKS,
-    CLEANED,  # written back from the other socket's LLC when a core of this one read them
-    LEAKED,  # DMA-written lines evicted before a core had touched them
-    WRITTEN_THROUGH,  # DMA-written lines that went to memory as well
-    DMA_WRITE_BACKS,  # of WRITE_BACKS, those that a device's write had to wait for
-    RECALLED,  # copies in an L2 that went because the LLC's was evicted
-    DDIO_PLACED,  # DDIO_MISSES, and those of DDIO_HITS whose line only an L2 had
-    USELESS,  # lines that the streamer fetched from memory and L2 dropped, never asked for
+    CLEANED,  # written back from the other socket's LLC when a core of this socket read the line
+    LEAKED,  # DMA-written lines evicted before a core's first access
+    WRITTEN_THROUGH,  # DMA-written lines that also went to memory
+    DMA_WRITE_BACKS,  # the part of WRITE_BACKS for which a device's write had to wait
+    RECALLED,  # copies in an L2 removed because the LLC's copy was evicted
+    DDIO_PLACED,  # DDIO_MISSES, and the DDIO_HITS on a line that only an L2 had
+    USELESS,  # lines that the streamer fetched from memory and L2 dropped unused
 ) = range(20)
 TOTAL_NAMES = (
     "ddio_hits",
@@ -80,11 +80,11 @@ TOTAL_NAMES = (
 )
 TOTALS = len(TOTAL_NAMES)
 
-# An LLC entry is line << 3 and these; -1 is empty.
+# An LLC entry is line << 3 and these bits; -1 is empty.
 DIRTY, UNREAD, SHARED = 1, 2, 4
-# An L2 entry is line << 3, DIRTY and these: the LLC had a copy when the line came, or has none;
-# the line moved here from the LLC. Both together: the streamer fetched it from memory, and no
-# instruction has asked for it yet.
+# An L2 entry is line << 3, DIRTY and these bits. COPY: the LLC had a copy when the line came.
+# SERVED: the line moved here from the LLC. Both bits: the streamer fetched the line from memory,
+# and no instruction has used the line yet.
 COPY, SERVED = 2, 4
 AHEAD = COPY | SERVED
 Int32 = npt.NDArray[np.int32]
@@ -94,9 +94,9 @@ Int64 = npt.NDArray[np.int64]
 class Caches(NamedTuple):
     """All state of the caches of one socket. Lines are numbers of sampled lines.
 
-    Of two sockets both have the same `l2`, `served` and `prefetched`, with rows for all cores, but
-    each a clock and totals of its own. `far` and `far_totals` are the other's; without one there
-    are no sets in `far`.
+    Two sockets have common arrays `l2`, `served` and `prefetched` with rows for all cores, but
+    separate clocks and totals. `far` and `far_totals` belong to the other socket; with one socket
+    `far` has no sets.
     """
 
     # [core, set, 0, way]: line << 3 and its bits, -1 is empty; [core, set, 1, way]: `stamp_of`
@@ -107,7 +107,7 @@ class Caches(NamedTuple):
     forbidden: Int32  # [see DDIO ..., way]: 0 in the mask, NEVER outside (see victim_way)
     registers: Int64  # see CLOCK ...
     served: Int64  # [core, level]: accesses that reached a tag array
-    prefetched: Int64  # [core, level]: what L2's streamer fetched, by where it found the line
+    prefetched: Int64  # [core, level]: lines that L2's streamer fetched, by the serving level
     totals: Int64  # see DDIO_HITS ...
     ddio: Int64  # [slice, 0 hits | 1 misses]: the CHAs' counters
     adaptive: adaptive.Adaptive
@@ -116,14 +116,14 @@ class Caches(NamedTuple):
 
 
 def make(machine: Machine, sampling: int) -> Caches:
-    """Return empty caches of a machine's first socket, see `make_sockets`."""
+    """Return the empty caches of a machine's first socket, see `make_sockets`."""
     return make_sockets(machine, sampling)[0]
 
 
 def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
-    """Return the empty caches of each socket, of which 1 set in `sampling` exists.
+    """Return the empty caches of each socket, with 1 set in `sampling`.
 
-    Raises `ValueError` unless that is a power of two which the sets allow.
+    Raises `ValueError` unless `sampling` is a power of two up to the number of L2 sets.
     """
     if sampling & (sampling - 1) or not 1 <= sampling <= machine.l2_sets:
         raise ValueError(
@@ -158,7 +158,7 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
 
 
 def _aligned(shape: tuple[int, ...]) -> Int32:
-    """Return an array of zeros whose rows of `LANES` do not straddle the CPU's own lines."""
+    """Return an array of zeros whose rows of `LANES` do not straddle the real CPU's lines."""
     size = int(np.prod(shape)) * 4
     room = np.zeros(size + LINE_BYTES, np.uint8)
     start = -room.ctypes.data % LINE_BYTES
@@ -166,7 +166,7 @@ def _aligned(shape: tuple[int, ...]) -> Int32:
 
 
 def _empty(shape: tuple[int, ...], ways: int, rows: int = 2) -> Int32:
-    """Return sets in which no line is."""
+    """Return empty sets."""
     made = _aligned((*shape, rows, padded(ways)))
     made[...] = -1
     made[..., 1, :] = NEVER
@@ -189,21 +189,21 @@ def _registers(machine: Machine, sets: int, socket: int) -> Int64:
 
 
 def set_mask(c: Caches, row: int, mask: int) -> None:
-    """Set the ways into which DDIO, migrating lines or a core (row MASKS + core) may place."""
+    """Set the ways in which DDIO, migrating lines or a core (row MASKS + core) may place lines."""
     for way in range(c.forbidden.shape[1]):
         c.forbidden[row, way] = 0 if mask >> way & 1 else NEVER
 
 
 def mask_of(c: Caches, row: int) -> int:
-    """Return what `set_mask` set."""
+    """Return the mask of a row, as `set_mask` set the row."""
     return sum(1 << way for way, forbidden in enumerate(c.forbidden[row]) if not forbidden)
 
 
 def sampled_offset(group: Int64, sampling: int) -> Int64:
-    """Return which of its `sampling` lines represents each group: 0 .. sampling-1.
+    """Return the position of each group's sampled line: 0 .. sampling-1.
 
-    It is the same for all groups that share an L2 set, and so for those that share an LLC set: a
-    simulated set has the lines of one set of the full simulation and of no other.
+    All groups of an L2 set, and so all groups of an LLC set, have the same position: a simulated
+    set has the lines of exactly one set of the full simulation.
     """
     share = group % max(1, COMMON_SETS // sampling)
     return np.asarray((share * 13 + share // sampling) % sampling, np.int64)
@@ -211,12 +211,12 @@ def sampled_offset(group: Int64, sampling: int) -> Int64:
 
 @inlined
 def slice_of(c: Caches, line: int) -> int:
-    """Return the slice that a line is hashed to, and whose CHA counts it.
+    """Return the LLC slice to which a line is hashed; the slice's CHA counts the line.
 
     CPUs hash all bits of the address (McCalpin, "Mapping Addresses to L3/CHA Slices in Intel
-    Processors", 2021), so that any stride fills the slices alike; but how many of the lines in use
-    share a set is as if drawn by lot. The hash here is the finaliser of MurmurHash3, not the
-    CPUs' own, of which that is assumed.
+    Processors", 2021). So any stride fills the slices evenly, but the number of used lines in a set
+    is random. The hash here is the finaliser of MurmurHash3, not the CPUs' own; the CPUs' hash is
+    assumed to behave alike.
     """
     if c.registers[SLICES] == 1:
         return 0
@@ -229,7 +229,7 @@ def slice_of(c: Caches, line: int) -> int:
 
 @inlined
 def llc_set(c: Caches, line: int) -> int:
-    """Return the LLC set of a line: in its slice the one that its low bits name."""
+    """Return the LLC set of a line: in the line's slice, the set given by the line's low bits."""
     bits = c.registers[SET_BITS]
     index: int = slice_of(c, line) << bits | line & (1 << bits) - 1
     return index

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changes while a scenario runs: guests that come and go, and traffic after an event."""
+"""Changes while a scenario runs: guests that arrive and leave, and traffic after an event."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iat_nova.sim.scenario import Event, Scenario, Traffic
 
 
 def comings_and_goings(scenario: Scenario) -> Iterator[Event]:
-    """Yield an event for each guest that is not here yet, comes, or goes."""
+    """Yield the events of guests that are absent at first, that arrive, or that leave."""
     for uuid, stay in scenario.stays.items():
         if stay.arrives_s > 0:
             yield Event(0.0, uuid, "present", 0.0)
@@ -21,7 +21,7 @@ def comings_and_goings(scenario: Scenario) -> Iterator[Event]:
 
 
 def changed(traffic: Traffic, event: Event) -> Traffic:
-    """Return a traffic after an event."""
+    """Return a traffic as changed by an event."""
     match event.key:
         case "rate":
             return dataclasses.replace(traffic, rate_bits_per_s=event.value)

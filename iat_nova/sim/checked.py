@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scenario's document held against its schema: what is right in base units, what is wrong where.
+"""A scenario's document, checked by a schema: valid values in base units, problems by path.
 
-The schema is ``scenario.schema.yaml``; the words of its problems are the policy's.
+The schema is ``scenario.schema.yaml``; the messages of problems are the policy's.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ RATES = {
 }
 
 Choices = Mapping[str, Sequence[object]]
-"""The names there are, by the schema's word for them."""
+"""The allowed names, by the schema's word for each kind of name."""
 
 
 class Checked:
-    """A document, what of it is right, and its problems so far."""
+    """A document, the valid part of the document, and the problems so far."""
 
     def __init__(self, document: Document, choices: Choices, cpu_count: int) -> None:
         self.document = document
@@ -48,11 +48,11 @@ class Checked:
         self.value: dict[str, Any] = plain(SCHEMA, right)
 
     def complain(self, path: Path, said: Message | str) -> None:
-        """Note a problem."""
+        """Add a problem at a path."""
         self.problems.append(self.document.problem(path, as_message(said)))
 
     def value_of(self, name: str, path: Path, value: object) -> Any:
-        """Return a value that one of the schema's definitions describes; None if it is wrong."""
+        """Return a value in base units, checked by a definition of the schema; None if invalid."""
         schema = SCHEMA["$defs"][name]
         wrong = list(complaints(self._validator({**schema, "$defs": _DEFS}), value))
         for _, said in wrong:
@@ -61,9 +61,9 @@ class Checked:
 
 
 def plain(schema: Schema, value: Any) -> Any:
-    """Return a value that the schema allows in base units, its keys as fields that they set.
+    """Return a valid value in base units, with the names of fields as keys.
 
-    What is not whole is left out, or None in a list.
+    Incomplete values (a required key is missing) are left out, or None in a list.
     """
     if "$ref" in schema:
         schema = {**_DEFS[schema["$ref"].rpartition("/")[2]], **schema}
@@ -87,13 +87,13 @@ def plain(schema: Schema, value: Any) -> Any:
 
 
 def _is_whole(schema: Schema, value: object) -> bool:
-    """Tell whether no key that must be there was wrong, and is therefore left out."""
+    """Tell whether a value has all required keys; wrong keys have been left out before."""
     required = schema.get("required", ())
     return not required or (isinstance(value, dict) and value.keys() >= set(required))
 
 
 def _rate(of: str, value: object) -> float | None:
-    """Return a rate, None where it is none."""
+    """Return a rate in its base unit, None for an invalid rate."""
     match = RATES[of][0].fullmatch(value) if isinstance(value, str) else None
     return None if match is None else float(match[1]) * _FACTORS[match[2]]
 
@@ -116,7 +116,7 @@ def _check_power(
         try:
             number = int(units.parse(Kind(schema["quantity"]), value))
         except units.UnitError:
-            return  # reported by the other keyword
+            return  # the keyword `quantity` reports this
     if type(number) is int and least <= number <= most and number & (number - 1):
         yield _wrong(value, f"a power of two from {least} to {most}")
 

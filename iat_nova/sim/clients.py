@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed-loop clients: each has one request under way and sends the next when it is answered.
+"""Closed-loop clients: each client has one request under way and sends the next after the reply.
 
-A reply that leaves through the network card comes back as the next request after the time that
-the wire and the client take: drawn evenly between half and one and a half of the round trip that
-the scenario gives, as hosts at the other end are never in step.
+A reply that leaves through the network card comes back as the next request after the delay of wire
+and client. The delay is drawn evenly between half and one and a half of the scenario's round trip,
+because hosts at the other end are never in step.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from iat_nova.sim import lcg, nic
 from iat_nova.sim._compile import kernel
 
-# Columns of `Clients.loops`: whose packets are replies, how many were seen, the streams of `Nics`
-# that carry the requests in turn, the round trip, the state of the random numbers.
+# Columns of `Clients.loops`: the workload whose packets are replies, the number of replies seen,
+# the streams of `Nics` that carry the requests in turn, the round trip, the random state.
 TARGET, SEEN, STREAM, STREAMS, NEXT, ROUND_TRIP_NS, RANDOM = range(7)
 # Requests that wait to be sent lie in slots of a microsecond.
 SLOT_NS = 1000
@@ -26,14 +26,14 @@ SLOTS = 4096
 
 
 class Clients(NamedTuple):
-    """All closed loops: a row a traffic with clients."""
+    """All closed loops: one row for each traffic with clients."""
 
     loops: npt.NDArray[np.int64]
     due: npt.NDArray[np.int64]  # [loop, slot]: requests to be sent then
 
 
 class LoopPlan(NamedTuple):
-    """A loop to be made: `streams` are rows of `Nics`, one after another."""
+    """The plan of a loop: `streams` are consecutive rows of `Nics`."""
 
     target: int
     streams: Sequence[int]
@@ -71,7 +71,7 @@ def step(c: Clients, n: nic.Nics, from_ns: int, to_ns: int) -> None:
         loop[SEEN] += replies
         for _ in range(replies):
             delay_ns = int(loop[ROUND_TRIP_NS] * (0.5 + _draw(loop)))
-            # Not before the next slot: this one's are sent below.
+            # At the earliest in the next slot: the requests of this slot are sent below.
             slot = max((to_ns + delay_ns) // SLOT_NS, to_ns // SLOT_NS + 1)
             c.due[row, slot % SLOTS] += 1
         for slot in range(from_ns // SLOT_NS, to_ns // SLOT_NS):

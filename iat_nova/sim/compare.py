@@ -21,26 +21,27 @@ from iat_nova.sim.workloads.profile import NETWORKED
 from iat_nova.strategies import ablation, unmanaged
 
 REFERENCE = unmanaged.NAME
-"""What everything is related to by default: the same host without an agent."""
+"""The default reference of all relative figures: the same host without an agent."""
 COUNTER_NOISE = 0.01
 ONE_SLICE = True
 
 Progress = Callable[[int, int], None]
-"""Called with how many runs are done of how many."""
+"""Called with the number of finished runs and the number of all runs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
     """One run of one strategy.
 
-    `pc_performance`: of the performance-critical workloads, each alone on the machine with the
-    whole cache being 1 (geometric mean, 0 when one of them achieves nothing); None without any.
-    `be_throughput`: of the best-effort ones, under the reference with the same seed being 1; None
-    without any. Both are means of what `performance` measures. A guest that comes or goes counts
-    for its stay. `memory_bandwidth`: GB/s, the mean of the run. `settle_s`: the longest time from
-    the start, an event, or a guest's coming or going to the last move of a mask before the next of
-    these. `pc_of_bound`: PC performance, that of the best layouts found (`sim.bound`) being 1; None
-    where none were searched for.
+    `pc_performance`: performance of the performance-critical workloads; 1 for each alone on the
+    machine with the whole cache (geometric mean, 0 if a workload achieves nothing); None without
+    such workloads. `be_throughput`: performance of the best-effort workloads; 1 under the reference
+    with the same seed; None without such workloads. Both are geometric means of `performance`. A
+    guest that arrives or leaves counts for the time of its stay. `memory_bandwidth`: GB/s, the mean
+    of the run. `settle_s`: the longest time from a moment (start, event, a guest's arrival or
+    departure, a restart of the agent) to the last move of a mask before the next moment.
+    `pc_of_bound`: PC performance relative to the best layouts found (`sim.bound`); None without a
+    search.
     """
 
     scenario: str
@@ -56,11 +57,11 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TenantRow:
-    """What one guest's workload had in one run of one strategy.
+    """The performance of one guest's workload in one run of one strategy.
 
-    `alone`: its performance, alone on the machine with the whole cache being 1; of the
-    performance-critical ones only. `related`: under the reference with the same seed being 1.
-    None where there is nothing to compare with.
+    `alone`: 1 for the workload alone on the machine with the whole cache; None for best-effort
+    workloads. `related`: 1 under the reference with the same seed. None if the other run achieves
+    nothing.
     """
 
     scenario: str
@@ -76,9 +77,9 @@ class TenantRow:
 class Comparison:
     """The rows, by strategy and then by seed; `tenants` divides each by workload.
 
-    `left_out`: the guests' workloads that are in no row's means, as there is nothing to compare
-    them with: performance-critical ones that achieve nothing alone, best-effort ones that do no
-    work under the reference. `workloads`: what every workload achieved, related to nothing.
+    `left_out`: the guests' workloads that the means leave out for want of a reference. These are
+    performance-critical workloads that achieve nothing alone, and best-effort workloads that do no
+    work under the reference. `workloads`: absolute results of every workload.
     """
 
     rows: tuple[Row, ...]
@@ -87,9 +88,9 @@ class Comparison:
     workloads: tuple[WorkloadRow, ...]
 
     def worst(self, strategy: str) -> tuple[str, float] | None:
-        """Return who fares worst under a strategy, and how, against the reference.
+        """Return the tenant with the worst median over the seeds relative to the reference.
 
-        By the median over the seeds; None when nobody can be related to it.
+        The result has the tenant and the median; None if no tenant can be compared.
         """
         found: dict[str, list[float]] = {}
         for row in self.tenants:
@@ -101,7 +102,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Job:
-    """A run: of all workloads under a strategy (or an ablation's label), or of one alone."""
+    """A run of all workloads under a strategy (or an ablation's label), or of one alone."""
 
     scenario: Scenario
     seed: int
@@ -110,7 +111,7 @@ class _Job:
 
     @property
     def key(self) -> _Key:
-        """What distinguishes the run from others of its scenario."""
+        """The key of the run among all runs of the scenario."""
         return self.strategy, self.seed, self.alone
 
 
@@ -130,14 +131,14 @@ def compare(
     executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """Run every strategy with every seed, and relate them to `against`, the reference.
+    """Run every strategy with every seed, and compare the runs with `against`, the reference.
 
     The reference is run in any case. `strategies` may have labels of ablations. `bound`: the PC
-    performance of the best layouts found. `kept_in`: a folder in which each finished run is kept,
-    and from which runs of the same scenario and version are taken instead of being made again.
-    `executor` (`parallel.executor`) is what runs it all, processes of
-    this machine by default. Counters are as hardware has them, `COUNTER_NOISE` and one
-    CHA's count of DDIO, unless the scenario says otherwise. Raises what `run` raises.
+    performance of the best layouts found. `kept_in`: a folder in which each finished run is kept;
+    kept runs of the same scenario and version are not repeated. `executor` (`parallel.executor`)
+    runs all jobs, by default in processes of this machine. Counters resemble hardware
+    (`COUNTER_NOISE`, DDIO counted at one CHA) unless the scenario has other settings. Raises the
+    errors of `run`.
     """
     scenario = as_hardware_counts(scenario)
     if seconds is not None:
@@ -146,7 +147,7 @@ def compare(
     best_effort = workloads_of(scenario, Priority.BE)
     names = list(dict.fromkeys([*strategies, against]))
     asked = [_Job(scenario, seed, name) for seed in seeds for name in names]
-    # Alone nothing depends on a strategy and, within the noise of the layout of memory, on a seed.
+    # A run alone does not depend on the strategy and hardly on the seed (memory's layout).
     asked += [_Job(scenario, seeds[0], None, name) for name in critical]
     found = _made(asked, kept_in, executor, progress)
     results = {(one.strategy, one.seed): one for one in found.values() if isinstance(one, Result)}
@@ -191,7 +192,7 @@ def _made(
     executor: Executor | None,
     progress: Progress,
 ) -> _Made:
-    """Return each run's results: those that are kept, and those that had to be made."""
+    """Return each run's results, from kept runs or from new runs."""
     found: dict[_Key, Result | kept_runs.Alone] = {}
     kept = None if folder is None else kept_runs.KeptRuns(folder, asked[0].scenario)
     if kept is not None:
@@ -225,7 +226,7 @@ def _keep(kept: kept_runs.KeptRuns, job: _Job, result: Result | kept_runs.Alone)
 
 
 def as_hardware_counts(scenario: Scenario) -> Scenario:
-    """Return the scenario with counters as hardware has them, where it does not say itself."""
+    """Return the scenario with counters that resemble hardware, except for its own settings."""
     noise, one_slice = scenario.counter_noise, scenario.one_slice
     return dataclasses.replace(
         scenario,
@@ -235,7 +236,7 @@ def as_hardware_counts(scenario: Scenario) -> Scenario:
 
 
 def workloads_of(scenario: Scenario, priority: Priority) -> list[str]:
-    """Return the names of the workloads of guests of a priority, whenever these are there."""
+    """Return the names of the workloads of guests with a priority, also of absent guests."""
     facts = dataclasses.replace(scenario.facts(), guests=scenario.guests)
     found = policy.default(facts.host).classify(facts, {})
     cpus = {
@@ -257,9 +258,10 @@ def _run(job: _Job) -> Result | kept_runs.Alone:
 
 
 def run_alone(scenario: Scenario, name: str, seed: int) -> dict[str, WorkloadResult]:
-    """Run one workload, and the switch it is attached to, with the whole cache to itself.
+    """Run one workload, and the virtual switch of this workload, with the whole cache.
 
-    The others are there, with their memory and rings, and silent: dice fall as beside them.
+    The other workloads exist with their memory and rings but are silent, so that random numbers
+    are the same as in a run with all workloads.
     """
     workload = next(one for one in scenario.workloads if one.name == name)
     kept = (name, workload.switch)
@@ -278,7 +280,7 @@ def _row(
     best_effort: Sequence[str],
     bound: float | None,
 ) -> Row:
-    """Measure a run by what the performance-critical workloads achieve alone, and the reference."""
+    """Measure a run against the critical workloads' runs alone, and against the reference."""
     mine, others = _performances(scenario, result), _performances(scenario, reference)
     (window,) = result.windows
     pc_performance = mean(mine[name] / alone[name] for name in alone)
@@ -302,7 +304,7 @@ def _tenant_rows(
     alone: Mapping[str, float],
     guests: Mapping[str, Priority],
 ) -> Iterator[TenantRow]:
-    """Yield what each guest's workload had in a run."""
+    """Yield the performance of each guest's workload in a run."""
     others = _performances(scenario, reference)
     for name, mine in _performances(scenario, result).items():
         if name in guests:
@@ -322,23 +324,23 @@ def _ratio(mine: float, other: float | None) -> float | None:
 
 
 def _performances(scenario: Scenario, result: Result) -> dict[str, float]:
-    """Return how well each workload did."""
+    """Return the performance of each workload."""
     results = {one.name: one for one in result.workloads}
     return {name: performance(scenario, results, name) for name in results}
 
 
 def performance(scenario: Scenario, results: Mapping[str, WorkloadResult], name: str) -> float:
-    """Return how well a workload did, in a unit of its own; 0: it achieved nothing.
+    """Return the performance of a workload, in a unit of its own; 0 if the workload does no work.
 
-    The work that a busy cycle does: packets, blocks or accesses, cycles of its switch for the same
-    packet included; what the switch lost on the way counts in proportion. Load from outside is
-    given, so work a second shows nothing until a thread saturates. What a packet costs shows what
-    the cache does at every load, and is in proportion to what could be carried; where a thread
-    saturates it is its throughput.
+    Performance is the work per busy cycle: packets, blocks or accesses. Cycles of the virtual
+    switch for the same packet are included, and packets lost in the switch reduce the performance
+    in proportion. Load from outside is given, so work per second shows no difference until a thread
+    saturates. The cost of a packet shows the effect of the cache at every load, and its inverse is
+    proportional to the possible throughput, which a saturated thread reaches.
 
-    Of packets it is that times `headroom`, which is latency in a unit of the guest's own: latency
-    itself, mean or 99th percentile, is mostly queues, and at a load where they begin a hundred
-    times what it is just below.
+    For packets the result is multiplied by `headroom`, the latency in a unit of the guest's own.
+    Latency itself, mean or 99th percentile, consists mostly of queueing: where queues begin,
+    latency is a hundred times the latency just below this load.
     """
     one = results[name]
     cost = one.busy_cycles_per_work
@@ -350,16 +352,17 @@ def performance(scenario: Scenario, results: Mapping[str, WorkloadResult], name:
     if switch is None:
         return 1.0 / cost
     before = results[switch].busy_cycles_per_work or 0.0
-    # What its own rings refused is its own threads' cost already.
+    # Packets refused by the workload's own rings are already a cost of its threads.
     reached = one.work_per_s / one.offered_per_s + one.loss if one.offered_per_s else 1.0
     return min(1.0, reached) / (cost + before)
 
 
 def headroom(scenario: Scenario, workload: Workload, done: WorkloadResult) -> float:
-    """Return the share of its receive rings that a workload leaves free, the mean of a run, 0..1.
+    """Return the mean free share, 0..1, of a workload's receive rings over a run.
 
-    By Little's law packets a second times latency are in them; behind a switch, in the switch's as
-    well. 1 where there is no ring; at least one packet's place, as it can still serve.
+    By Little's law the rings hold packets per second times latency; behind a virtual switch, also
+    the rings of the switch count. 1 without a ring; at least the share of one packet, because the
+    workload still serves packets.
     """
     if workload.profile.form not in NETWORKED or done.latency_us is None:
         return 1.0
@@ -370,7 +373,7 @@ def headroom(scenario: Scenario, workload: Workload, done: WorkloadResult) -> fl
 
 
 def moments_of(scenario: Scenario) -> list[float]:
-    """Return when something happens: the start, events, guests that come or go, restarts."""
+    """Return the moments of change: start, events, guests' arrivals and departures, restarts."""
     stays = scenario.stays.values()
     return [
         0.0,
@@ -390,7 +393,7 @@ def settle_s(moves: Iterable[float], moments: Collection[float]) -> float:
 
 
 def mean(ratios: Iterable[float]) -> float | None:
-    """Return the geometric mean of ratios, which is 0 when one of them is; None of nothing."""
+    """Return the geometric mean of ratios: 0 if a ratio is 0, None without ratios."""
     found = list(ratios)
     if not found:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a comparison: each measure a panel, each strategy a row, each seed a dot."""
+"""The chart of a comparison: one panel per measure, one row per strategy, one dot per seed."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def draw(path: pathlib.Path, title: str, rows: Sequence[Row], against: str = REF
                 colour = f"C{number}"
                 axes.plot(values, [number] * len(values), "o", alpha=0.4, color=colour)
                 axes.plot(statistics.median(values), number, "|", ms=22, mew=3, color=colour)
-            # Each axis begins at 0, so that noise does not look like a win.
+            # Each axis begins at 0, so that noise does not look like a gain.
             axes.set_xlim(left=0)
         canvas.savefig(path, format="svg", metadata={"Date": None, "Creator": "iat-nova"})

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts drawn at random, as texts of ordinary scenarios.
 
-A strategy should be judged on hosts that nobody chose. What is drawn, and between which limits, is
-all here; nothing depends on what a strategy does. Equal arguments give equal texts under every
-version of Python: only `random.Random.random` is used, whose sequence Python guarantees.
+A strategy should be judged on hosts that were not chosen by hand. This module has all drawn
+properties and their limits, and no property depends on a strategy. Equal arguments give equal texts
+under every version of Python: the only source is `random.Random.random`, whose sequence Python
+guarantees.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from iat_nova.sim.workloads.profiles import PROFILES
 T = TypeVar("T")
 
 LENGTH_S = 40
-COMPRESSION = "3%"  # 30 ms of each second: the LLC is filled in some 8 ms
-HOST_CPUS = 2  # of each socket, for the host itself
+COMPRESSION = "3%"  # 30 ms of each second: filling the LLC takes some 8 ms
+HOST_CPUS = 2  # of each socket, for the host
 NETWORK_MAX, DISKS_MAX = 3, 2  # guests with cards of their own, and with disks, on a socket
-GUARANTEED_MAX = 5  # ways of a socket: the rest is DDIO's, and for whom nothing is guaranteed
-STALL_CYCLES = 100  # that a packet is taken to cost beside its profile's own cycles
+GUARANTEED_MAX = 5  # ways of a socket: the rest is for DDIO and for guests without a guarantee
+STALL_CYCLES = 100  # assumed stall cycles of a packet, beside the profile's own cycles
 RINGS = (512, 1024, 2048, 4096)
 SWITCHED_RINGS = (256, 512, 1024)
 PACKETS = (64, 128, 256, 512, 1024, 1500)
@@ -41,7 +42,7 @@ PROGRAMS = (
 
 
 def scenarios(count: int, seed: int) -> Iterator[tuple[Scenario, str]]:
-    """Yield the first hosts of a seed, each with the text that it was read from."""
+    """Yield the first `count` hosts of a seed, each with the text of the scenario."""
     for number in range(1, count + 1):
         name, drawn = f"random-{seed}-{number:03}", text(number, seed)
         yield read_scenario(drawn, name, f"{name}.yaml"), drawn
@@ -55,7 +56,7 @@ def text(number: int, seed: int) -> str:
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes every list out, on one line where nothing is nested in it."""
+    """Write every list in full, on one line unless nested."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "default_flow_style": None})
@@ -65,7 +66,7 @@ class _Plain(yaml.SafeDumper):
 
 
 class _Dice:
-    """Chance, by the one method of `Random` that all versions of Python agree on."""
+    """Random choices by the one method of `Random` that is the same in all versions of Python."""
 
     def __init__(self, source: Random) -> None:
         self._source = source
@@ -83,13 +84,13 @@ class _Dice:
         return low + int(self._source.random() * (high - low + 1))
 
     def spread(self, low: float, high: float) -> float:
-        """Return a value of which every order of magnitude is as likely."""
+        """Return a value between the limits; every order of magnitude is equally likely."""
         return low * math.pow(high / low, self._source.random())
 
 
 @dataclasses.dataclass(slots=True)
 class _Socket:
-    """What is left of a socket."""
+    """A socket while guests are added: the free CPUs, and the numbers of guests by kind."""
 
     number: int
     cpus: list[int]
@@ -99,7 +100,7 @@ class _Socket:
 
 
 class _Host:
-    """One host as it grows; all sections of its file."""
+    """One host while drawn, with all sections of the scenario's file."""
 
     def __init__(self, dice: _Dice) -> None:
         self._dice = dice
@@ -122,7 +123,7 @@ class _Host:
         self._disks: dict[str, Any] = {}
         self._workloads: dict[str, Any] = {}
         self._traffic: dict[str, Any] = {}
-        self._rates: dict[str, tuple[float, float]] = {}  # what a core could do, and the card
+        self._rates: dict[str, tuple[float, float]] = {}  # Gb/s of the cores, and of the card
         cores = self._model.cores
         for number in range(sockets):
             first = number * cores
@@ -133,7 +134,7 @@ class _Host:
                 self._add_guest(socket)
 
     def document(self) -> dict[str, Any]:
-        """Return the sections of the file; those that are empty are left out."""
+        """Return the sections of the file, without empty sections."""
         kinds = ", ".join(str(one["profile"]) for one in self._workloads.values())
         sections = {
             "nics": self._nics, "disks": self._disks, "guests": self._guests,
@@ -186,7 +187,7 @@ class _Host:
             self._workloads[f"g{number}"] = self._program(cpus)
 
     def _add_receiver(self, guest: dict[str, Any], socket: _Socket) -> None:
-        """Attach a guest to the switch, or to a port of its own, and have packets sent to it."""
+        """Attach a guest to the switch or to a card of its own, and add traffic to the guest."""
         dice, name, cpus = self._dice, guest["display_name"], guest["cpus"]
         guest["extra_specs"]["iat:io"] = "true"
         behind = bool(self._switch) and not socket.number and dice.chance(0.6)
@@ -226,7 +227,7 @@ class _Host:
         }
 
     def _card(self, name: str, socket: _Socket, speed: int) -> dict[str, Any]:
-        """Add a card; return the port of a switch that would be on it."""
+        """Add a card; return the port that a virtual switch would have on the card."""
         number = len(self._nics)
         address = f"0000:{0x3B + number:02x}:00.0"
         self._nics[name] = {
@@ -263,7 +264,7 @@ class _Host:
         }
 
     def _program(self, cpus: list[int]) -> dict[str, Any]:
-        """Return what a guest without devices does."""
+        """Return the workload of a guest without devices."""
         dice = self._dice
         if dice.chance(0.5):
             return {"profile": dice.among(PROGRAMS), "cpus": cpus}
@@ -281,7 +282,7 @@ class _Host:
     # ------------------------------------------------------------------ events
 
     def _events(self) -> Iterator[dict[str, Any]]:
-        """Yield what changes: some loads once, now and then one back and forth."""
+        """Yield the events: some loads change once; on some hosts a load changes periodically."""
         dice = self._dice
         names = [name for name in self._workloads if self._changeable(name)]
         if not names:

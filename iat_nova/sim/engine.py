@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled heart: devices and threads take turns in steps of a few microseconds."""
+"""The compiled main loop: devices and threads take turns in steps of a few microseconds."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from iat_nova.sim._compile import kernel, merged
 from iat_nova.sim.workloads import fio, memory_bound, poller
 from iat_nova.sim.workloads import threads as th
 
-# Memory's latency follows its load, and the LRU clock is looked at, at this interval.
+# The interval at which memory's latency is adapted to the load, and the LRU clock is checked.
 MEMORY_INTERVAL_NS = 50_000
 
 
 class State(NamedTuple):
-    """Everything that runs: `caches` and `memory` of the first socket, `far...` of the second.
+    """The whole state: `caches` and `memory` of the first socket, `far...` of the second.
 
-    Where there is one socket only these are the first's once more, and not used as the second's,
-    so that one compiled form serves both kinds. Disks are the first socket's. `delays`: cycles by
-    which each CPU's L2 misses are delayed (MBA); `delayed` is room for the latencies of one.
+    With one socket, `far...` repeat the first socket and are not used, so that one compiled form
+    serves both kinds of machine. Disks belong to the first socket. `delays`: cycles by which each
+    CPU's L2 misses are delayed (MBA). `delayed`: working space for the latencies of one CPU.
     """
 
     caches: cache.Caches
@@ -48,9 +48,9 @@ def _run_thread(
     length_ns: int,
     now_ns: int,
 ) -> None:
-    """Let one thread run on its core, which is the first socket's (`near`) or the second's.
+    """Let one thread run on its core, on the first socket (`near`) or the second.
 
-    The caches are chosen here, so that what runs on them is compiled in once.
+    The caches are chosen here, so that the code of each kind of thread is compiled in once.
     """
     c = s.caches if near else s.far_caches
     latency = s.memory.latency if near else s.far_memory.latency
@@ -74,7 +74,7 @@ def _run_thread(
 def advance(
     s: State, start_ns: int, end_ns: int, step_ns: int, frequency_hz: float, sampling: int
 ) -> None:
-    """Run the machine from `start_ns` to `end_ns` of its own time."""
+    """Run the machine from `start_ns` to `end_ns` of simulated time."""
     now_ns = start_ns
     memory_due_ns = start_ns + MEMORY_INTERVAL_NS
     linked = s.caches.registers[cache.LINKED] != 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What devices write to each socket, in bytes by kind of device, as IIO's counters tell by port."""
+"""Bytes that devices write to each socket, by kind of device, as IIO's counters by port."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from iat_nova.sim.workloads.profiles import Form
 
 
 class Inbound:
-    """Adds up what packets brought since the last look, and what disks read.
+    """Running totals of the bytes of received packets and of disk reads.
 
-    Of the packets sent to a ring those that it dropped did not arrive; `update` before traffic
-    changes, because a packet counts with its size now. The emulated disks count what they move
-    both ways: of a workload that writes as well, its share of reads is taken.
+    Packets that a ring dropped do not count. Call `update` before traffic changes, because a packet
+    counts with the present size. The emulated disks count reads and writes together: the share of
+    reads is computed from the workloads' settings.
     """
 
     def __init__(self, plant: Plant) -> None:
@@ -43,7 +43,7 @@ class Inbound:
         np.add.at(self._network, state[ring, rings.SOCKET], arrived)
 
     def totals(self, up: float) -> Mapping[int, tuple[float, float]]:
-        """Return bytes of storage (on socket 0) and of the network, scaled up, by domain."""
+        """Return bytes of storage (on socket 0) and of the network, times `up`, by cache domain."""
         moved = self._plant.state.disks.rates[: len(self._reads), nvme.MOVED_BYTES]
         storage = float((moved * self._reads).sum())
         return {
@@ -52,7 +52,7 @@ class Inbound:
         }
 
     def _packets(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the packets sent so far by each stream, and dropped by each ring."""
+        """Return the packets that each stream has sent and that each ring has dropped so far."""
         state = self._plant.state
         return (
             state.nics.streams[:, nic.OFFERED].copy(),
@@ -61,7 +61,7 @@ class Inbound:
 
 
 def _read_shares(plant: Plant) -> npt.NDArray[np.float64]:
-    """Return the share of reads among each disk's blocks: its workloads' mean."""
+    """Return the share of reads among each disk's blocks: the mean of the disk's workloads."""
     shares: list[list[float]] = [[] for _ in plant.scenario.disks]
     numbers = {disk.name: number for number, disk in enumerate(plant.scenario.disks)}
     for workload in plant.scenario.workloads:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finished runs of strategies, a file each, so that a comparison that was stopped goes on."""
+"""Finished runs of strategies, one file per run, so that a stopped comparison can continue."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _DROPPED: Mapping[str, Any] = {
 }  # fmt: skip
 
 Alone = Mapping[str, WorkloadResult]
-"""By name, what a workload that ran alone achieved, and the switch that it is attached to."""
+"""Results, by name, of a workload that ran alone and of the workload's virtual switch."""
 
 
 def measures(result: Result) -> Result:
-    """Return a result without decisions and the other parts that comparisons do not use."""
+    """Return a result without decisions and other parts that comparisons do not use."""
     return dataclasses.replace(result, **_DROPPED)
 
 
 class KeptRuns:
-    """The runs of one scenario in a folder of its own.
+    """The kept runs of one scenario, in a folder of its own.
 
-    A run counts for the scenario and the sources of this package with which it was made. Runs of
-    plug-ins are not kept, as their sources are not compared.
+    A run is valid for the same scenario and the same sources of this package. Runs of plug-ins are
+    not kept, because the sources of plug-ins are not compared.
     """
 
     def __init__(self, folder: pathlib.Path, scenario: Scenario) -> None:
@@ -45,7 +45,7 @@ class KeptRuns:
         self._made_with = f"{sources.digest(sources.everything())}-{text}"
 
     def result(self, strategy: str, seed: int) -> Result | None:
-        """Return the kept result of a strategy with a seed, None if the run is still to make."""
+        """Return the kept result of a strategy with a seed, or None."""
         row = self._read(self._of_strategy(strategy, seed))
         if row is None:
             return None
@@ -58,19 +58,19 @@ class KeptRuns:
         return Result(**{**row, **lists, **_DROPPED})
 
     def alone(self, name: str) -> Alone | None:
-        """Return the kept results of a workload alone, None if the run is still to make."""
+        """Return the kept results of a workload alone, or None."""
         row = self._read(self._of_workload(name))
         return None if row is None else cattrs.structure(row, dict[str, WorkloadResult])
 
     def keep(self, result: Result) -> None:
-        """Write a strategy's result."""
+        """Write the result of a built-in strategy."""
         if ablation.resolve(result.strategy)[0] in BUILT_IN:
             row = {key: value for key, value in dataclasses.asdict(result).items()
                    if key not in _DROPPED}  # fmt: skip
             self._write(self._of_strategy(result.strategy, result.seed), row)
 
     def keep_alone(self, name: str, results: Alone) -> None:
-        """Write what a workload alone achieved."""
+        """Write the results of a workload alone."""
         row = {one: dataclasses.asdict(result) for one, result in results.items()}
         self._write(self._of_workload(name), row)
 
@@ -91,7 +91,7 @@ class KeptRuns:
         return row if isinstance(row, dict) else None
 
     def _write(self, path: pathlib.Path, row: Mapping[str, Any]) -> None:
-        """Write a file whole or not at all."""
+        """Write a file atomically."""
         self._folder.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
         text = json.dumps({"made_with": self._made_with, "row": row}, indent=1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The random numbers of the kernels: a linear congruential generator, its state a number.
+"""The random numbers of the kernels: a linear congruential generator whose state is one number.
 
-Its multiplier is Knuth's (The Art of Computer Programming, volume 2, MMIX). The low bits of such a
-generator repeat soon, so that only the high ones are used.
+The multiplier is Knuth's (The Art of Computer Programming, volume 2, MMIX). The low bits of such a
+generator repeat soon, so only the high bits are used.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from iat_nova.sim._compile import inlined
 
-# A drawn number is below this.
+# Upper limit (exclusive) of a drawn number.
 RANGE = 1 << 31
 
 
@@ -19,8 +19,8 @@ RANGE = 1 << 31
 def following(state: int) -> int:
     """Return the next state, 0 to 2^63 - 1.
 
-    Computed on unsigned integers: a product of signed ones may not overflow in LLVM, which then
-    takes the mask of the sign for needless.
+    The computation uses unsigned integers: LLVM assumes that a signed product never overflows, and
+    would remove the mask of the sign.
     """
     product = np.uint64(state) * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
     return int(np.int64(product & np.uint64(0x7FFFFFFFFFFFFFFF)))

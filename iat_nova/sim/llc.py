@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The LLC's sets: what goes to make room, and what goes with it.
+"""The LLC's sets: replacement, and the effects of an eviction.
 
-Each way has an *age* of two bits. Of the ways that the mask allows an empty one is taken, else one
-of age 3; if there is none, all their ages rise until there is. This is the quad-age LRU that Abel
-and Reineke found in Intel's client CPUs ("nanoBench", ISPASS 2020: QLRU_H11_M1_R0_U0), but
-that only the ages of the mask's ways rise, so that masks with no way in common leave each other
-alone. How old a line is:
+Each way has an *age* of two bits. Among the ways of the mask, an empty way is taken, else a way of
+age 3; without such a way, the ages of all ways of the mask rise until one is 3. This is the
+quad-age LRU that Abel and Reineke found in Intel's client CPUs ("nanoBench", ISPASS 2020:
+QLRU_H11_M1_R0_U0), except that only the ages of the mask's ways rise. So masks without a common way
+do not affect each other. The age of a line:
 
 * A hit lowers 3 and 2 to 1, and 1 to 0.
-* L2's victim comes with 0 if it had been here before, that is, if the LLC had served it; else with
-  3. Whether a line has made that trip is what shows reuse in an exclusive cache (Gaur, Chaudhuri
-  and Subramoney, "Bypass and insertion algorithms for exclusive last-level caches", ISCA 2011);
-  that others get 3, not 2, is calibrated, on claim a4-8b at 0x1e0.
-* What a device writes is a fill, 1, whether it finds its line here or not; it does not count as
-  having been here before when a core takes it.
-* A line that migrates to the inclusive ways, and one that L2 returns to its copy (of a machine
-  without such ways), gets 3: it has been read, and L2 has it, or had. Calibrated, on claim a4-3b at
-  0x0c0, before L2's victims left the inclusive ways.
+* L2's victim gets 0 if the LLC had served the line before, else 3. Such a round trip shows reuse in
+  an exclusive cache (Gaur, Chaudhuri and Subramoney, "Bypass and insertion algorithms for exclusive
+  last-level caches", ISCA 2011). The 3 (not 2) for other victims is calibrated, on claim a4-8b at
+  0x1e0.
+* A device's write gets 1, as a fill, with or without the line in the LLC. A later move to a core's
+  L2 does not count as a round trip.
+* A line that migrates to the inclusive ways gets 3, and so does a victim that merges into its copy
+  (on a machine without inclusive ways): the line has been read, and L2 has or had the line.
+  Calibrated, on claim a4-3b at 0x0c0, before L2's victims left the inclusive ways.
 
-An LLC that fills has no ages: the least recently used way goes, as in L2.
+An LLC that fills has no ages: the least recently used way is replaced, as in L2.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from iat_nova.sim.cachestate import (
 )
 from iat_nova.sim.ways import age_stamp, age_when_hit, find, grow_old, stamp_of, victim_way
 
-# Ages of what L2 returns, and of what a device writes.
+# Ages of lines that return from L2, and of lines that a device writes.
 REUSED, FRESH, USED_ONCE = 0, 1, 3
 
 
@@ -55,7 +55,7 @@ def touch(c: Caches, stamps: Int32, way: int) -> None:
 
 @inlined
 def give_age(c: Caches, index: int, way: int, age: int) -> None:
-    """Give a way of the LLC an age; of an LLC that fills it becomes the most recently used."""
+    """Set the age of a way of the LLC; in an LLC that fills, mark the way as most recently used."""
     if c.registers[FILLS]:
         touch(c, c.llc[index, 1], way)
     else:
@@ -64,7 +64,7 @@ def give_age(c: Caches, index: int, way: int, age: int) -> None:
 
 @inlined
 def hit(c: Caches, index: int, way: int) -> None:
-    """Make a way of the LLC younger; of an LLC that fills the most recently used."""
+    """Lower the age of a way of the LLC after a hit, or mark the way as most recently used."""
     give_age(c, index, way, age_when_hit(c.llc[index, 1, way]))
 
 
@@ -77,7 +77,7 @@ def drop(c: Caches, index: int, way: int) -> None:
 
 @kernel
 def take_from_l2(c: Caches, line: int, cores: int) -> int:
-    """Take a line out of the L2 that has it: its dirty bit, or -1 when none of `cores` has it."""
+    """Remove a line from the L2 of one of `cores`; return the line's dirty bit, -1 if absent."""
     index = line & (c.l2.shape[1] - 1)
     core = 0
     while cores:
@@ -95,7 +95,7 @@ def take_from_l2(c: Caches, line: int, cores: int) -> int:
 
 @kernel
 def _recall(c: Caches, index: int, way: int, line: int) -> int:
-    """Take the copy of an evicted line out of the L2 that has it; return the copy's dirty bit."""
+    """Remove the L2's copy of an evicted line; return the copy's dirty bit, 0 without a copy."""
     owner = c.llc[index, 2, way]
     if owner < 0:
         return 0
@@ -108,7 +108,7 @@ def _recall(c: Caches, index: int, way: int, line: int) -> int:
 
 @inlined
 def place(c: Caches, index: int, entry: int, row: int, age: int) -> int:
-    """Put an entry into a way that a row of `forbidden` allows, evicting what is there."""
+    """Put an entry into a way that a row of `forbidden` allows, and evict the line there."""
     way = victim_way(c.llc[index, 1], c.forbidden[row])
     old = c.llc[index, 0, way]
     if old >= 0:
@@ -126,6 +126,6 @@ def place(c: Caches, index: int, entry: int, row: int, age: int) -> int:
 
 @inlined
 def put_up(c: Caches, index: int, way: int) -> None:
-    """Have a line of the LLC replaced next, if it is a device's and ADCA says that it is done."""
+    """Mark a device's line for replacement next, if ADCA gives such lines priority."""
     if c.registers[ADAPTS] and c.llc[index, 0, way] & SHARED and adaptive.prioritised(c.adaptive):
         c.llc[index, 1, way] = stamp_of(0, way)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The load's part of a scenario file: workloads, traffic, events and the masks to start with."""
+"""The load in a scenario file: workloads, traffic, events and initial masks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from iat_nova.sim.machine import Machine
 from iat_nova.sim.scenario import Event, NicSpec, Traffic, Workload
 from iat_nova.sim.workloads.profiles import NETWORKED, PROFILES, Form, Profile
 
-# What an event may set, by what it is of.
+# The properties that an event may set, by kind of subject.
 _EVENT_KEYS = {
     "workload": ("working_set", "duty"),
     "traffic": ("rate", "packet", "flows", "burst"),
@@ -25,14 +25,15 @@ _EVENT_KEYS = {
 }
 _PLACES = ("nic", "switch", "disk")
 _RINGS = ("ring", "send_ring", "backlog", "buffers", "pool", "jitter")
-# Keys that some profiles use and others do not.
+# Keys that only some profiles use.
 _OF_SOME = frozenset({*_RINGS, "working_set", "writes", "duty", "block", "depth"})
 
 
 def choices(section: Mapping[str, object]) -> dict[str, list[str]]:
     """Return the names of the workloads that may be a ``switch``, or a ``target`` of traffic.
 
-    One whose profile is wrong may be of any form: to name it is not a second mistake.
+    A workload with an unknown profile is allowed everywhere, to avoid a second message for one
+    mistake.
     """
     profiles = {
         name: PROFILES.get(str(item.get("profile")))
@@ -72,12 +73,12 @@ def workloads(checked: Checked) -> dict[str, Workload]:
 
 
 def _written(checked: Checked, path: Path) -> list[str]:
-    """Return the keys that stand at a path of the file."""
+    """Return the keys that the file has at a path."""
     return [str(at[-1]) for at in checked.document.marks if at[:-1] == path and at != path]
 
 
 def keys(profile: Profile) -> tuple[str, ...]:
-    """Return the keys of a workload that change what this profile does, beside where it runs."""
+    """Return the keys of a workload that affect this profile, without CPUs and attachments."""
     match profile.form:
         case Form.MEMORY:
             return ("writes", "duty") if profile.locality else ("working_set", "writes", "duty")
@@ -87,7 +88,7 @@ def keys(profile: Profile) -> tuple[str, ...]:
 
 
 def places(profile: Profile) -> tuple[str, ...]:
-    """Return the keys by one of which a workload of this profile is attached to something."""
+    """Return the keys for the attachment of a workload of this profile; one is required."""
     match profile.form:
         case Form.MEMORY:
             return ()
@@ -99,7 +100,7 @@ def places(profile: Profile) -> tuple[str, ...]:
 
 
 def _attached(checked: Checked, path: Path, profile: Profile, given: Sequence[str]) -> bool:
-    """Check what a workload is attached to."""
+    """Check the attachment of a workload."""
     possible = places(profile)
     wrong = [one for one in given if ("disk" if one == "disk" else "nic") not in possible]
     if wrong:
@@ -114,7 +115,7 @@ def _attached(checked: Checked, path: Path, profile: Profile, given: Sequence[st
 
 
 def _workload(checked: Checked, path: Path, profile: Profile, given: Mapping[str, Any]) -> Workload:
-    """Make a workload; what is not given follows from its profile and its rings."""
+    """Make a workload; missing values follow from the profile and the rings."""
     ring = given.get("ring", 1024 if "nic" in given else 256)
     cpus = len(given["cpus"])
     usual = {
@@ -126,7 +127,7 @@ def _workload(checked: Checked, path: Path, profile: Profile, given: Mapping[str
         "duty": profile.duty,
     }
     whole: dict[str, Any] = {**usual, **given}
-    # Both rings of each queue must be able to be full, with a burst in hand.
+    # The buffers must fill both rings of each queue, with one burst in the thread's hands.
     waiting = ring + whole["backlog"]
     if waiting & (waiting - 1):
         checked.complain((*path, "backlog"), "must be a power of two together with the ring")
@@ -167,7 +168,7 @@ def traffic(
 
 
 def _closed_loop(checked: Checked, path: Path, given: dict[str, Any], target: Workload) -> None:
-    """Complete what is given of clients that wait for their replies."""
+    """Check the keys of closed-loop clients and add the missing values."""
     for key in ("rate", "burst"):
         if key in _written(checked, path):
             checked.complain((*path, key), "clients send when they are answered: leave it out")
@@ -192,7 +193,7 @@ def events(
     nics: Mapping[str, NicSpec],
     machine: Machine,
 ) -> tuple[Event, ...]:
-    """Read the section ``events``, in the order of their moments."""
+    """Read the section ``events``; the result is sorted by time."""
     found: list[tuple[Path, Event]] = []
     length_s = checked.value.get("length_s")
     for number, given in enumerate(checked.value.get("events", [])):
@@ -239,7 +240,7 @@ def _check_rates(
     traffic: Mapping[str, Traffic],
     nics: Mapping[str, NicSpec],
 ) -> None:
-    """Note events, in their order, after which a card is sent more than it can carry."""
+    """Report events, in order of time, after which the traffic exceeds a card's speed."""
     rates = {f"traffic.{name}": one.rate_bits_per_s for name, one in traffic.items()}
     cards = {f"traffic.{name}": one.nic for name, one in traffic.items()}
     changes = [one for one in found if one[1].key == "rate"]
@@ -257,7 +258,7 @@ def _check_rates(
 def masks(
     checked: Checked, workloads: Mapping[str, Workload], machine: Machine
 ) -> dict[str, WayMask]:
-    """Read the section ``masks``; nothing for the word random."""
+    """Read the section ``masks``; the result is empty for the word random."""
     given = checked.value.get("masks", {})
     if given == "random":
         return {}

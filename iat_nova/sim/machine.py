@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU models: what the emulated server is built after."""
+"""The CPU models of the emulated server."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import yaml
 from iat_nova.model import BandwidthControl, CacheDomain, WayMask
 
 LINE_BYTES = 64
-# Ten steps of a tenth: what resctrl shows on Skylake-SP and Cascade Lake-SP (its info/MB).
+# Ten steps of 10 %, as resctrl shows on Skylake-SP and Cascade Lake-SP (info/MB).
 MBA = BandwidthControl(least=10, step=10, most=100, percent=True)
-# The caches keep who shares a line as bits of a signed 64-bit number.
+# The caches store the sharers of a line as bits of a signed 64-bit number.
 CPUS_MAX = 63
 
 
 class Io(enum.StrEnum):
-    """What becomes of a device's write: to memory, into the cache, or as ADCA decides."""
+    """The destination of a device's write: memory, the cache, or as ADCA decides."""
 
     DMA = "dma"
     DCA = "dca"
@@ -30,7 +30,10 @@ class Io(enum.StrEnum):
 
 
 class Choice(enum.StrEnum):
-    """Which of its monitors' shares ADCA takes: the largest, their mean, the smallest."""
+    """The number of ways that ADCA takes from its monitors.
+
+    The largest number of all monitors, the mean of the largest and the smallest, or the smallest.
+    """
 
     AGGRESSIVE = "aggressive"
     NORMAL = "normal"
@@ -39,20 +42,20 @@ class Choice(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """A CPU model: its cores, caches, memory and what its RDT can do; `sockets` have one each.
+    """A CPU model: cores, caches, memory and RDT features; each of `sockets` has one such CPU.
 
-    Latencies are load-to-use times; memory's is the one without load. `inclusive_ways` are the
-    LLC ways tied to the shared part of the directory (facts of A4, section 1): 0 where a machine
-    has none. `llc_fills`: the LLC takes in what a core misses; else it takes L2's victims only.
-    `l1_bytes`: what of a working set is taken to hit before L2. `mba`: bandwidth of a class can
-    be limited; off unless a scenario asks for it, so that the others' figures stay as recorded.
-    `streamer_lines`: how many lines at most L2's streamer runs ahead of a stream, 0 without one.
+    Latencies are load-to-use times; memory's latency is without load. `inclusive_ways` are the LLC
+    ways tied to the shared part of the directory (A4, ISCA 2025): 0 on a machine without such ways.
+    `llc_fills`: the LLC takes in each line that a core misses; else L2's victims only. `l1_bytes`:
+    the part of a working set that is assumed to hit before L2. `mba`: the bandwidth of a class can
+    be limited; off unless a scenario requests MBA, so that recorded figures of other scenarios stay
+    valid. `streamer_lines`: maximum lead of L2's streamer in lines, 0 without a streamer.
 
-    Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60); memory's
-    latency is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the DIMMs'
-    peak; see `iat_nova.sim.memory` for what can be had of it. `link_ns` is what the link between
-    two sockets adds: Intel's Memory Latency Checker on two sockets of Cascade Lake-SP has 81 ns to
-    a socket's own memory and 140 to the other's.
+    Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60); memory's latency
+    is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the DIMMs' peak; see
+    `iat_nova.sim.memory` for the usable part. `link_ns` is the additional latency of the link
+    between two sockets: Intel's Memory Latency Checker on two sockets of Cascade Lake-SP has 81 ns
+    to a socket's own memory and 140 to the other's.
     """
 
     name: str
@@ -108,12 +111,12 @@ class Machine:
         return self.cores * self.sockets
 
     def socket_of(self, cpu: int) -> int:
-        """Return the socket a CPU is on."""
+        """Return the socket of a CPU."""
         return cpu // self.cores
 
     @property
     def domains(self) -> tuple[CacheDomain, ...]:
-        """Each socket's LLC as the model knows it."""
+        """The cache domain of each socket's LLC."""
         return tuple(self._domain(socket) for socket in range(self.sockets))
 
     def _domain(self, socket: int) -> CacheDomain:
@@ -144,7 +147,7 @@ def _read() -> Mapping[str, Machine]:
 
 
 MACHINES: Mapping[str, Machine] = _read()
-"""All machines by name, as ``machines.yaml`` has them."""
+"""All machines of ``machines.yaml`` by name."""
 
 GOLD_6140 = MACHINES["gold-6140"]
 """The paper's testbed."""

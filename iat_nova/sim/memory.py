@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory: bandwidth used, and latency that rises with it.
+"""Memory: used bandwidth, and a latency that rises with the bandwidth.
 
-Nothing limits the bandwidth but the latency: as it rises, cores that wait for their misses make
-fewer, and so it settles below the DIMMs' peak.
+Only the latency limits the bandwidth: with a higher latency, cores that wait for their misses make
+fewer misses. So the bandwidth settles below the DIMMs' peak.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from iat_nova.sim import cache
 from iat_nova.sim._compile import kernel
 from iat_nova.sim.machine import LINE_BYTES, Machine
 
-# `Memory.values`. LINES, of these WRITES, and SECONDS: at the last update.
+# `Memory.values`. SECONDS, LINES and the part WRITES of LINES: at the last update.
 IDLE_CYCLES, BYTES_PER_S, SECONDS, LINES, WRITES, BYTES_PER_LINE = range(6)
 # The latency without load is multiplied by 1 + QUEUEING * u^2 / (1 - u) at utilisation u of the
-# DIMMs' peak: a queue's shape. The factor is fitted to Intel's Memory Latency Checker on a Xeon
-# Platinum 8180 with 6 channels of DDR4-2666 (FD.io CSIT's calibration data, a socket of two):
-# 95 ns at 42 GB/s, 101 at 56, 122 at 80, 227 to 283 at 108. u is capped, for devices do not slow
-# down as cores do.
+# DIMMs' peak, the shape of a queue. The factor is fitted to Intel's Memory Latency Checker on a
+# Xeon Platinum 8180 with 6 channels of DDR4-2666 (FD.io CSIT's calibration data, a socket of two):
+# 95 ns at 42 GB/s, 101 at 56, 122 at 80, 227 to 283 at 108. u is capped, because devices do not
+# slow down as cores do.
 QUEUEING = 0.45
 UTILISATION_MAX = 0.97
-# A write takes this many reads' time, the turning round of the bus included. From the same data:
+# The cost of a write in reads, with the turnaround of the bus. From the same data:
 # 108 GB/s of reads, 91 with a quarter of writes, 89 with a third, 75 with a half.
 WRITE_COST = 1.75
-# MBA's rate controller stands between a core's L2 and the mesh and delays what L2 misses, wherever
-# it is then found (Intel SDM volume 3, "Memory Bandwidth Allocation"; A. Herdrich et al.,
+# MBA's rate controller stands between a core's L2 and the mesh and delays every L2 miss, wherever
+# the line is found (Intel SDM volume 3, "Memory Bandwidth Allocation"; A. Herdrich et al.,
 # "Introduction to Memory Bandwidth Allocation in the Intel Xeon Processor Scalable Family", 2019).
 # A limit of p percent is the delay with which a core that only waits for an idle memory gets p
-# percent of its lines: 1/p - 1 of that latency. So who also computes loses less, and who hits the
-# LLC loses more than the limit says, as is documented.
-# How much of each new measurement (every 50 us) enters the running utilisation: chosen.
+# percent of its lines: 1/p - 1 of that latency. So a core that also computes loses less than the
+# limit, and a core that hits the LLC loses more, as documented.
+# The weight of each new measurement (every 50 us) in the running utilisation: chosen.
 SMOOTHING = 0.2
 
 
@@ -60,19 +60,19 @@ def make(machine: Machine, sampling: int) -> Memory:
 
 @kernel
 def slowdown(utilisation: float) -> float:
-    """Return how many times the latency without load that under load is."""
+    """Return the ratio of the latency under load to the latency without load."""
     u = min(utilisation, UTILISATION_MAX)
     return 1.0 + QUEUEING * u * u / (1.0 - u)
 
 
 def delay(machine: Machine, percent: int) -> float:
-    """Return the cycles by which what a core's L2 misses is delayed under a limit."""
+    """Return the delay of a core's L2 misses, in cycles, under an MBA limit of `percent`."""
     return (100.0 / percent - 1.0) * machine.memory_ns * 1e-9 * machine.frequency_hz
 
 
 @kernel
 def update(memory: Memory, caches: cache.Caches, seconds: float) -> None:
-    """Take the traffic since the last update and set the latency that follows from it."""
+    """Measure the traffic since the last update and set the resulting latency."""
     v = memory.values
     lines = cache.memory_lines(caches)
     writes = cache.memory_writes(caches)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which mempools and rings a scenario's workloads have, and how packets go from one to another."""
+"""The mempools and rings of a scenario's workloads, and the paths of packets between rings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HANDOFF_RING = 1024  # between the two threads of a pipeline
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue of a workload: its receive and its send ring, by number."""
+    """One queue of a workload: the numbers of the receive ring and the send ring."""
 
     receive: int
     send: int
@@ -28,7 +28,7 @@ class Queue:
 
 
 class Network:
-    """A scenario's pools and rings; `queues` are a workload's, in the order of its CPUs."""
+    """A scenario's pools and rings; `queues`: by workload, in the order of the workload's CPUs."""
 
     def __init__(self, scenario: Scenario, space: Space) -> None:
         self._scenario = scenario
@@ -45,11 +45,11 @@ class Network:
         return rings.make(self._pools, self._rings, self._scenario.sampling)
 
     def pool_of(self, workload: Workload) -> int:
-        """Return the number of a workload's mempool, -1 where it has none."""
+        """Return the number of a workload's mempool, -1 without a mempool."""
         return self._pool_of.get(workload.name, -1)
 
     def _plan(self, workload: Workload, space: Space) -> None:
-        """Plan a workload's mempool and a pair of rings for each of its CPUs."""
+        """Plan a workload's mempool, and the rings of each of the workload's CPUs."""
         cores = list(workload.cpus)
         if workload.switch is not None:  # the switch reads and writes the guest's buffers
             cores += self._scenario.workload(workload.switch).cpus
@@ -88,7 +88,7 @@ class Network:
         lanes = len(workload.cpus)
         for client in self._scenario.clients_of(workload):
             for number, queue in enumerate(self.queues[client.name]):
-                if number % lanes == lane:  # Open vSwitch deals queues out in turn
+                if number % lanes == lane:  # Open vSwitch assigns queues to PMD threads in turn
                     inputs.append((queue.send, own.send, lane))
         return inputs
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network cards: traffic in, through DDIO into rings; and out again at line rate."""
+"""Network cards: receive traffic through DDIO into rings, and send at line rate."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ OVERHEAD_BYTES = 20
 
 # Columns of `Nics.flow` (float64) and `Nics.streams` (int64).
 PACKETS_PER_S, CREDIT = range(2)
-# BURST is the mean length of bursts, NEXT that of the coming one.
+# BURST is the mean length of bursts, NEXT the length of the next burst.
 RING, FRAME_BYTES, TARGET, BURST, OFFERED, NEXT, RANDOM = range(7)
 # Columns of `Nics.ports` (float64).
 BYTES_PER_S, TX_CREDIT, TX_BYTES = range(3)
-# Columns of `Nics.tx`: send rings and the card each belongs to.
+# Columns of `Nics.tx`: send rings and the card of each.
 TX_RING, TX_PORT = range(2)
-# Columns of `Nics.served` (float64), a row a target: the workload whose packets they are.
+# Columns of `Nics.served` (float64), one row per target: the workload that receives the packets.
 PACKETS, SERVED_BYTES, LATENCY_NS = range(3)
 # Latency histogram: each octave of nanoseconds has 32 bins of equal width, of 3 % or less, named by
 # the exponent of a float64 and the highest bits of its fraction.
@@ -32,7 +32,7 @@ _FRACTION_BITS, _EXPONENT_BIAS = 52, 1023
 
 
 class Nics(NamedTuple):
-    """State of all cards: streams come in from the wire, send rings go out to it."""
+    """State of all cards: incoming streams from the wire, send rings to the wire."""
 
     flow: npt.NDArray[np.float64]
     streams: npt.NDArray[np.int64]
@@ -49,9 +49,9 @@ def packets_per_s(bits_per_s: float, frame_bytes: int) -> float:
 
 @inlined
 def _due(s: npt.NDArray[np.int64], credit: float) -> int:
-    """Return how many packets of a stream come now: whole bursts of 1 to 2 BURST - 1 packets.
+    """Return the packets of a stream due now: whole bursts of 1 to 2 BURST - 1 packets.
 
-    A burst is held back until it is complete, then comes at once.
+    A burst is held back until complete, then arrives at once.
     """
     if s[BURST] == 1:
         return int(credit)
@@ -67,7 +67,7 @@ def _due(s: npt.NDArray[np.int64], credit: float) -> int:
 def receive(
     n: Nics, r: rings.Rings, c: cache.Caches, socket: int, seconds: float, now_ns: int
 ) -> None:
-    """Let the packets of one step arrive at a socket's cards; a full ring drops."""
+    """Let the packets of one step arrive at a socket's cards; a full ring drops packets."""
     for stream in range(n.streams.shape[0]):
         s = n.streams[stream]
         if r.state[s[RING], rings.SOCKET] != socket:
@@ -82,7 +82,7 @@ def receive(
         ring[rings.PASSED] += room
         sharers = r.pools[ring[rings.POOL], rings.SHARERS]
         last = rings.DATA_LINE + rings.payload_lines(s[FRAME_BYTES])
-        # Packets come evenly through the step; bursts are there at its start.
+        # Single packets arrive evenly over the step; bursts arrive at the start of the step.
         start_ns = now_ns - int(seconds * 1e9)
         apart_ns = seconds * 1e9 / max(1, count) if s[BURST] == 1 else 0.0
         for number in range(room):
@@ -110,7 +110,7 @@ def bin_of(latency_ns: int) -> int:
 
 @inlined
 def count_served(n: Nics, target: int, size: int, latency_ns: int) -> None:
-    """Book a packet that has been served."""
+    """Count a served packet."""
     n.served[target, PACKETS] += 1
     n.served[target, SERVED_BYTES] += size
     n.served[target, LATENCY_NS] += latency_ns
@@ -125,7 +125,7 @@ def middle_ns(bin_number: int) -> float:
 
 @kernel
 def grant(n: Nics, seconds: float) -> None:
-    """Let every card send as many bytes as one step has room for; idle time is not saved up."""
+    """Let every card send the bytes of one step at line rate; idle time is not saved up."""
     for port in range(n.ports.shape[0]):
         n.ports[port, TX_CREDIT] = (
             min(n.ports[port, TX_CREDIT], 0.0) + n.ports[port, BYTES_PER_S] * seconds
@@ -134,7 +134,7 @@ def grant(n: Nics, seconds: float) -> None:
 
 @kernel
 def transmit(n: Nics, r: rings.Rings, c: cache.Caches, socket: int, now_ns: int) -> None:
-    """Send what the send rings of a socket's cards hold, as far as granted, ring after ring."""
+    """Send the packets in the send rings of a socket's cards, within the grant, ring by ring."""
     for queue in range(n.tx.shape[0]):
         number = n.tx[queue, TX_RING]
         port = n.tx[queue, TX_PORT]
@@ -152,7 +152,7 @@ def transmit(n: Nics, r: rings.Rings, c: cache.Caches, socket: int, now_ns: int)
                     cache.dma_read(c, r.lines[i, 0], sharers)
             ring[rings.DONE] += 1
             ring[rings.PASSED] += 1
-            # The credit that is left says how far into the step the card has sent.
+            # The remaining credit gives the card's position in the step.
             free_ns = now_ns - n.ports[port, TX_CREDIT] * ns_per_byte
             n.ports[port, TX_CREDIT] -= size + OVERHEAD_BYTES
             n.ports[port, TX_BYTES] += size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters whose readings are a little off, as real ones are."""
+"""Noise on counters, as on real hardware."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 
 
 class Noisy:
-    """Remembers what each counter showed. `noise`: relative standard deviation of what is added."""
+    """Add noise to counters and keep each counter's last reading.
+
+    `noise`: relative standard deviation of each reading's increment.
+    """
 
     def __init__(self, noise: float, random: np.random.Generator) -> None:
         self._noise = noise
@@ -21,7 +24,7 @@ class Noisy:
         return [self.read(name, index, n) for name, n in zip(names, totals, strict=True)]
 
     def read(self, name: str, index: int, total: float) -> int:
-        """Return a counter's reading: the total, with noise on what each reading adds."""
+        """Return a counter's reading: the total, with noise on the increment of each reading."""
         if not self._noise:
             return int(total)
         before, shown = self._seen.get((name, index), (0.0, 0.0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many scenarios at a glance: who wins where, and the picture of it."""
+"""Many scenarios at a glance: the winners by scenario, and their chart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from iat_nova.sim.compare import REFERENCE, Row
 
 TIE = 0.01
-"""Less than this is not a difference: counters have 1 % of noise."""
+"""A smaller difference does not count: counters have 1 % of noise."""
 MARKERS = "os^Dvp*X"
 PANELS = (
     ("pc_performance", "PC performance (alone: 1)"),
@@ -27,7 +27,7 @@ PANELS = (
 class Standing:
     """One scenario under one strategy: medians over the seeds.
 
-    `pc_of_best`: PC performance, that of the best strategy being 1. None where nothing is measured.
+    `pc_of_best`: PC performance relative to the best strategy. None without a measurement.
     """
 
     scenario: str
@@ -41,12 +41,12 @@ class Standing:
 
     @property
     def wins(self) -> bool:
-        """Whether nobody is better by more than `TIE`."""
+        """Whether no strategy is better by more than `TIE`."""
         return self.pc_of_best is not None and self.pc_of_best >= 1.0 - TIE
 
 
 def standings(rows: Sequence[Row]) -> tuple[Standing, ...]:
-    """Return how each strategy stands in each scenario, in the order of the rows."""
+    """Return the standing of each strategy in each scenario, in the order of the rows."""
     return tuple(
         standing
         for scenario in dict.fromkeys(row.scenario for row in rows)
@@ -73,7 +73,7 @@ def _of_one(rows: Sequence[Row]) -> Iterator[Standing]:
 
 
 def draw(path: pathlib.Path, rows: Sequence[Row], against: str = REFERENCE) -> None:
-    """Draw every scenario as a row: a mark a strategy, its seeds as a line; axes begin at 0."""
+    """Draw one row per scenario: medians as marks, the range of seeds as lines; axes from 0."""
     scenarios = list(dict.fromkeys(row.scenario for row in rows))
     strategies = _strategies(rows)
     with matplotlib.rc_context({"svg.hashsalt": "overview", "svg.fonttype": "none"}):

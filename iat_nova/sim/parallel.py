@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs side by side: each in a process of its own, or on the workers of a Dask cluster."""
+"""Parallel runs: in processes of this machine, or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 PATIENCE_S = 30
-"""So long a scheduler has to be reached, and to have a worker."""
+"""Seconds to reach a scheduler, and to wait for its first worker."""
 
 
 class ParallelError(Exception):
-    """There is nothing to run on, or it runs another version; the text says what is missing."""
+    """Runs cannot start, or a worker has another version; the text names the missing part."""
 
 
 @contextlib.contextmanager
 def executor(jobs: int | None = None, scheduler: str | None = None) -> Iterator[Executor]:
-    """Yield what runs things: `jobs` processes, one a core by default, or a Dask cluster.
+    """Yield an executor: `jobs` processes, by default one per CPU, or a Dask cluster.
 
-    `scheduler`: the address of a Dask scheduler, as ``tcp://10.0.0.5:8786``. What it runs must be
-    functions at the top of a module. Raises `ParallelError`.
+    `scheduler`: the address of a Dask scheduler, such as ``tcp://10.0.0.5:8786``. Submitted
+    functions must be at the top of a module. Raises `ParallelError`.
     """
     if scheduler is not None:
         with _cluster(scheduler) as found:
             yield found
         return
-    # Fresh processes: a fork would inherit threads of numpy and numba in the middle of things.
+    # Fresh processes: a fork would inherit running threads of numpy and numba.
     pool = concurrent.futures.ProcessPoolExecutor(
         jobs or os.cpu_count() or 1,
         mp_context=multiprocessing.get_context("spawn"),
@@ -57,17 +57,17 @@ def executor(jobs: int | None = None, scheduler: str | None = None) -> Iterator[
 
 
 def using(given: Executor | None) -> contextlib.AbstractContextManager[Executor]:
-    """Return the executor given, which stays whole, or processes of this machine, one a core."""
+    """Return the given executor, which stays open, or an executor with one process per CPU."""
     return contextlib.nullcontext(given) if given is not None else executor()
 
 
 def completed(
     executor: Executor, function: Callable[[T], R], arguments: Sequence[T]
 ) -> Iterator[tuple[T, Future[R]]]:
-    """Yield each argument with its future as it is done.
+    """Yield each argument with its future, in order of completion.
 
-    `function` and the arguments must be picklable. What has not begun when the caller stops
-    asking is not begun any more.
+    `function` and the arguments must be picklable. When the caller stops iterating, calls that have
+    not begun are cancelled.
     """
     asked = {executor.submit(function, argument): argument for argument in arguments}
     try:
@@ -99,24 +99,24 @@ def _cluster(address: str) -> Iterator[Executor]:
                 f"the Dask scheduler at {address} has no worker after {PATIENCE_S} s: start some "
                 f"with `dask worker {address} --nthreads 1`"
             ) from error
-        # Not pure: what a function returns may be a measurement of the machine that it runs on.
+        # Not pure: the result of a function may be a measurement of the worker's machine.
         yield _Checked(client.get_executor(pure=False))
 
 
 class _Checked(Executor):
-    """Runs on an executor elsewhere, and only with the sources that are here."""
+    """An executor on remote workers that refuses workers with other sources than this machine's."""
 
     def __init__(self, there: Executor) -> None:
         self._there = there
 
     def submit(self, function, /, *args, **kwargs):  # type: ignore[no-untyped-def]
-        """Submit, together with what the sources must be."""
+        """Submit a call, with the digest of the required sources."""
         run = functools.partial(_run_there, sources.digest(sources.everything()), function)
         return self._there.submit(run, *args, **kwargs)
 
 
 def _run_there(digest: str, function: Callable[[T], R], argument: T) -> R:
-    """Run on a worker. Raises `ParallelError` where its sources are not the caller's."""
+    """Run on a worker. Raises `ParallelError` if the worker's sources differ from the caller's."""
     if sources.digest(sources.everything()) != digest:
         raise ParallelError("a worker has another version of iat-nova than this machine")
     _be_quiet()
@@ -124,13 +124,13 @@ def _run_there(digest: str, function: Callable[[T], R], argument: T) -> R:
 
 
 def _begin_process() -> None:
-    """End at once and in silence when a person presses Ctrl-C; the parent reports it."""
+    """Let Ctrl-C end the process at once and silently; the parent reports the end."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _be_quiet()
 
 
 def _be_quiet() -> None:
-    """Keep what the agents of many runs have to say from the terminal; it is in their histories."""
+    """Keep log messages of the runs' agents off the terminal; histories have the messages."""
     logger = logging.getLogger("iat_nova")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())

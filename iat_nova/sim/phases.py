@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The phases of a scenario, between its events, and the same scenario with each cut short."""
+"""The phases of a scenario between its events, and the scenario with shortened phases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from iat_nova.sim.scenario import Scenario, Stay
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of a cut scenario, in emulated seconds, and how long it was in the whole one."""
+    """A phase of a shortened scenario in emulated seconds, with its length before the cut."""
 
     start_s: float
     end_s: float
@@ -23,23 +23,23 @@ class Phase:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was cut."""
+        """Whether the phase has its full length."""
         return self.end_s - self.start_s >= self.true_s
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cut:
-    """A scenario whose phases were cut short."""
+    """A scenario with shortened phases."""
 
     scenario: Scenario
     phases: tuple[Phase, ...]
 
 
 def of(scenario: Scenario, most: int) -> tuple[float, ...]:
-    """Return when each phase ends, the last with the scenario.
+    """Return the end of each phase; the last phase ends with the scenario.
 
-    A phase begins where something happens to the load. Of more than `most` the shortest ones are
-    taken together with the shorter of their neighbours.
+    A phase begins at each moment of change (`compare.moments_of`). While there are more than `most`
+    phases, the shortest phase is merged with the shorter of its neighbours.
     """
     length_s = scenario.length_s
     inside = {at_s for at_s in compare.moments_of(scenario) if 0 < at_s < length_s}
@@ -56,7 +56,7 @@ def of(scenario: Scenario, most: int) -> tuple[float, ...]:
 def cut(scenario: Scenario, ends: Sequence[float], most_s: float) -> Cut:
     """Return the scenario with no phase longer than `most_s`.
 
-    What happens within a phase happens after the same share of it.
+    Events within a phase keep their relative position in the phase.
     """
     starts = (0.0, *ends[:-1])
     lengths = [end - start for start, end in zip(starts, ends, strict=True)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scenario's running machine: the engine's state, and the handles by which events change it."""
+"""A scenario's running machine: the engine's state, and methods to change the state."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from iat_nova.sim.workloads.profiles import NETWORKED, Form
 
 
 class Plant:
-    """The engine's state and who is where in it.
+    """The engine's state, with the rows of each workload and traffic.
 
-    `threads` and `queues` give a workload's rows and queues in the order of its CPUs;
-    `streams` the rows of a traffic's streams; `sockets` each socket's caches and memory. Raises
-    `ScenarioError` where that is more memory than the caches can tell apart.
+    `threads` and `queues`: rows and queues by workload, in the order of the workload's CPUs.
+    `streams`: rows of streams by traffic. `sockets`: each socket's caches and memory. Raises
+    `ScenarioError` if the workloads have more memory than the caches can distinguish.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
@@ -55,7 +55,7 @@ class Plant:
         self.apply_flows()
 
     def _set_locality(self, thread: int, spread: locality.Locality, touches: float) -> None:
-        """Set how a thread's accesses spread over its memory, and how many a unit of work has."""
+        """Set the locality of a thread's accesses, and the accesses per unit of work."""
         t = self.state.threads
         first = int(t.ints[thread, th.FIRST_LINE])
         t.stretches[thread] = locality.table(spread, first, self.scenario.sampling)
@@ -63,13 +63,14 @@ class Plant:
         t.floats[thread, th.TOUCHES] = touches
 
     def _past_l1(self, size_bytes: float) -> float:
-        """Return the share of accesses to so much memory that L1 does not serve."""
+        """Return the share of accesses to `size_bytes` of memory that L1 does not serve."""
         return 1.0 - min(0.95, self.scenario.machine.l1_bytes / size_bytes)
 
     def set_working_set(self, name: str, size_bytes: float) -> None:
-        """Set the size of each thread's own memory, every line alike; L1's share is not simulated.
+        """Set the size of each thread's own memory; all lines are equally likely.
 
-        A profile with a locality of its own keeps that.
+        Accesses that L1 serves are not simulated. A profile with a locality of its own keeps that
+        locality.
         """
         profile = self.scenario.workload(name).profile
         spread, touches = profile.locality, profile.accesses
@@ -80,19 +81,19 @@ class Plant:
             self._set_locality(thread, spread, touches)
 
     def set_disk_dca(self, number: int, on: bool) -> None:
-        """Let a disk's writes into the LLC, or keep them out."""
+        """Switch DCA of a disk on or off: whether the disk writes into the LLC."""
         self.state.disks.devices[number, nvme.DCA] = on
 
     def limit_bandwidth(self, cpu: int, percent: int) -> None:
-        """Leave a CPU so much of its memory bandwidth; 100: all."""
+        """Limit a CPU to `percent` of its memory bandwidth; 100: no limit."""
         self.state.delays[cpu] = memory.delay(self.scenario.machine, percent)
 
     def set_duty(self, name: str, duty: float) -> None:
-        """Set the share of the time for which a workload does not sleep; at 0 it does not run."""
+        """Set the share of time in which a workload runs; 0: the workload does not run."""
         self.state.threads.floats[self.threads[name], th.DUTY] = duty
 
     def set_traffic(self, traffic: Traffic) -> None:
-        """Bring a traffic's streams to what it says now."""
+        """Set a traffic's streams to the present rate, packet size, burst and flows."""
         rate = nic.packets_per_s(traffic.rate_bits_per_s, traffic.packet_bytes)
         rows = self.streams[traffic.name]
         self.state.nics.flow[rows, nic.PACKETS_PER_S] = rate / len(rows)
@@ -102,7 +103,7 @@ class Plant:
         self.apply_flows()
 
     def apply_flows(self) -> None:
-        """Size the flow tables by the flows that pass; they are dealt out over the cores."""
+        """Size each core's flow table by its share of the passing flows."""
         for workload in self.scenario.workloads:
             profile = workload.profile
             if profile.form not in NETWORKED or not profile.table_touches:

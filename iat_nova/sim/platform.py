@@ -15,10 +15,10 @@ from iat_nova.sim.server import EmulatedServer
 
 def open_machine(settings: Settings) -> Machine:
     """Start the emulated server with the scenario of the settings. Raises `ConfigError`."""
-    warm.warm()  # here a signal ends it at once; in the first iteration it would wait for all of it
+    warm.warm()  # a signal ends the compilation at once here, but not in the first iteration
     try:
         scenario = load_scenario(settings.emulated_scenario or "")
-        # People look at the history of what runs before their eyes by the time on the wall.
+        # Operators read the history of a run in progress by wall-clock time.
         pace = settings.emulated_pace or None
         server = EmulatedServer(scenario, pace=pace, epoch_s=time.time())
     except ScenarioError as error:
