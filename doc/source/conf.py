@@ -16,6 +16,7 @@ extensions = [
     "commands",
     "drawn",
     "figures",
+    "gains",
     "from_code",
     "message",
     "parts",

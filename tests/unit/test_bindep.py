@@ -42,6 +42,7 @@ class BindepTest(unittest.TestCase):
         """For the demonstration and for the tests, with what has no name for bindep."""
         for asked, profiles, more in (
             ("demo", {"compile"}, []),
+            ("doc", {"compile", "doc"}, []),
             ("test", {"compile", "test"}, ["librte-mempool-ring*", "librte-net-null*"]),
             ("test lab", {"compile", "lab", "test"}, ["librte-mempool-ring*", "librte-net-null*"]),
         ):

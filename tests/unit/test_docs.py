@@ -4,9 +4,18 @@
 import re
 import unittest
 
+from iat_nova.strategies.pollute_buffer import moves
 from tests.unit.pages import SOURCE, extension
 
 QUOTED = re.compile(r":message:`([^`]+)`")
+
+
+class StrategyTest(unittest.TestCase):
+    def test_every_family_of_moves(self) -> None:
+        """The page of the default strategy has a row for each family of moves."""
+        page = (SOURCE / "algorithm.rst").read_text(encoding="utf-8")
+        rows = re.findall(r"^   \* - ``([a-z-]+)``$", page, re.MULTILINE)
+        self.assertEqual([*moves.FAMILIES, moves.LOWEST], rows)
 
 
 class MessagesTest(unittest.TestCase):

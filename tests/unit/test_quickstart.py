@@ -11,7 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[2]
 FILES = (
     "quickstart", "setup.cfg", "pyproject.toml", "requirements.txt",
-    "test-requirements.txt",
+    "test-requirements.txt", "doc/requirements.txt",
 )  # fmt: skip
 SUITES = ("unit", "functional", "openstack", "nova", "lab")
 # stestr's own last lines, of as many tests as the suite's folder says: passed, failed, skipped.
@@ -28,6 +28,7 @@ PROGRAMS = {
     "bin/dpkg-query": "#!/bin/sh\necho install ok installed\n",
     ".venv/bin/python": '#!/bin/sh\necho "$*" >>asked-of-python\n',
     ".venv/bin/stestr": STESTR,
+    ".venv/bin/sphinx-build": '#!/bin/sh\necho "sphinx $*"\n',
     "tools/rdt-lab/rdt-lab": "#!/bin/sh\necho /bin/sh\n",  # an emulator that is there
 }
 
@@ -37,8 +38,9 @@ class QuickstartTestTest(unittest.TestCase):
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (self.folder / "doc").mkdir()
         for name in FILES:
-            shutil.copy(ROOT / name, self.folder)
+            shutil.copy(ROOT / name, self.folder / name)
         (self.folder / "bindep.txt").write_text("git\n")
         for name, text in PROGRAMS.items():
             path = self.folder / name
@@ -131,6 +133,17 @@ class QuickstartTestTest(unittest.TestCase):
         self.quickstart("unit")
         pip = next(one for one in asked.read_text().splitlines() if " pip " in one)
         self.assertEqual([*package, *more], pip.split()[-4:])
+
+    def test_docs(self):
+        """The pages are built with their own requirements; a warning fails the build."""
+        status, lines = self.run_script("docs")
+        self.assertEqual(0, status, lines)
+        asked = (self.folder / "asked-of-python").read_text()
+        self.assertIn("-r doc/requirements.txt", asked)
+        self.assertNotIn("compile_kernels", asked)
+        (built,) = (one for one in lines if one.startswith("sphinx "))
+        self.assertIn("-W", built.split())
+        self.assertIn("doc/build/html", lines[-1])
 
     def test_unknown_suite(self):
         """It is named, with those there are, and nothing runs."""

@@ -2,6 +2,8 @@
 """Directives that draw from the code, so that the pages cannot say anything else than it does."""
 
 import csv
+import importlib
+import inspect
 import re
 
 import metrics_reference
@@ -13,11 +15,13 @@ from docutils.statemachine import StringList
 from sphinx.ext.graphviz import graphviz
 from sphinx.util.nodes import nested_parse_with_titles
 
+from iat_nova.model import Priority
 from iat_nova.model.reasons import MEANINGS, Code, about
 from iat_nova.nova import extra_specs
 from iat_nova.report import sentences
 from iat_nova.strategies.iat import fsm, own_demand
 from iat_nova.strategies.iat.state import FsmState
+from iat_nova.strategies.pollute_buffer import judge
 
 STYLE = [
     "rankdir=LR; bgcolor=transparent;",
@@ -157,6 +161,32 @@ class ReasonCodes(Directive):
         return node.children
 
 
+CONSTANT = re.compile(r"^([A-Z][A-Z_]*) = (-?[\d.]+(?:e\d+)?)  # (.+)$", re.MULTILINE)
+
+
+class Constants(Directive):
+    """The commented constants of modules of `iat_nova.strategies`, one module a line."""
+
+    has_content = True
+
+    def run(self):
+        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 24 12 64", ""]
+        lines += ["   * - Constant", "     - Value", "     - Meaning"]
+        for name in filter(None, (line.strip() for line in self.content)):
+            module = importlib.import_module(f"iat_nova.strategies.{name}")
+            for constant, value, comment in CONSTANT.findall(inspect.getsource(module)):
+                meaning = re.sub(r"`([^`]+)`", r"``\1``", comment)
+                lines += [f"   * - ``{constant}``", f"     - {value}", f"     - {meaning}"]
+        node = nodes.container()
+        self.state.nested_parse(StringList(lines, "strategies"), self.content_offset, node)
+        return node.children
+
+
+def weight(name, rawtext, text, lineno, inliner, options=None, content=()):
+    """Return the weight of a priority in the default strategy."""
+    return [nodes.Text(f"{judge.WEIGHTS[Priority(text)]:g}")], []
+
+
 class BenchLoop(Directive):
     """What `iat-nova bench loop -f csv` printed, with headings short enough for a page."""
 
@@ -178,6 +208,8 @@ class BenchLoop(Directive):
 
 def setup(app):
     app.add_directive("iat-bench-loop", BenchLoop)
+    app.add_directive("iat-constants", Constants)
+    app.add_role("iat-weight", weight)
     app.add_directive("iat-extra-specs", ExtraSpecs)
     app.add_directive("iat-metrics", MetricsReference)
     app.add_directive("iat-reason-codes", ReasonCodes)

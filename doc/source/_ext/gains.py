@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent gains and costs, counted from recorded outputs: a table and a role.
+
+The directive ``gain-and-cost`` shows the table, which README.rst repeats for readers of the
+repository. The role ``recorded`` writes one number of `facts` into a sentence.
+"""
+
+import csv
+import functools
+import pathlib
+import re
+import statistics
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+
+PAGES = pathlib.Path(__file__).parents[1]
+STANDINGS = PAGES / "tournament" / "overview-standings.csv"
+LOOP = PAGES / "operator" / "output" / "bench-loop.csv"
+MEMORY_TEST = PAGES.parents[1] / "tests" / "functional" / "test_agent.py"
+NOTICEABLE = 0.01
+"""Smallest difference of performance that counts, as a share."""
+
+
+def _rows(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _standings():
+    """Return critical and best-effort figures by strategy, then by scenario."""
+    found = {}
+    for row in _rows(STANDINGS):
+        values = row["pc_performance"], row["be_throughput"]
+        found.setdefault(row["strategy"], {})[row["scenario"]] = [
+            float(value) if value else None for value in values
+        ]
+    return found
+
+
+def _mean(values):
+    return statistics.geometric_mean(value for value in values if value is not None)
+
+
+@functools.cache
+def facts():
+    """Return every number that pages quote, as text, by its name."""
+    standings = _standings()
+    without = standings["unmanaged"]
+    found = {"scenarios": str(len(without))}
+    best = {
+        scenario: max(one[scenario][0] or 0.0 for one in standings.values()) for scenario in without
+    }
+    for strategy, scenarios in standings.items():
+        shares = [
+            critical / without[scenario][0]
+            for scenario, (critical, _) in scenarios.items()
+            if critical is not None and without[scenario][0]
+        ]
+        best_effort = [value for _, value in scenarios.values() if value is not None]
+        found |= {
+            f"{strategy}-critical": f"{_mean(value for value, _ in scenarios.values()):.2f}",
+            f"{strategy}-best-effort": f"{_mean(best_effort):.2f}",
+            f"{strategy}-best-effort-least": f"{min(best_effort):.2f}",
+            f"{strategy}-better": str(sum(share > 1 + NOTICEABLE for share in shares)),
+            f"{strategy}-worse": str(sum(share < 1 - NOTICEABLE for share in shares)),
+            f"{strategy}-near-best": str(
+                sum(
+                    critical is not None and critical >= (1 - NOTICEABLE) * best[scenario]
+                    for scenario, (critical, _) in scenarios.items()
+                )
+            ),
+        }
+    loop = {(row["tenants"], row["cores_per_tenant"], row["phase"]): row for row in _rows(LOOP)}
+    for phase in ("stable", "unstable"):
+        row = loop["16", "2", phase]
+        spent_us = sum(float(row[name]) for name in ("floor_us", "overhead_us", "write_us"))
+        found[f"cpu-{phase}"] = f"{spent_us / 1000:.1f}"
+    limit = re.search(r"assertLessEqual\(megabytes, (\d+)\)", MEMORY_TEST.read_text("utf-8"))
+    return found | {"memory": limit[1]}
+
+
+def table():
+    """Return the lines of the table, in reStructuredText."""
+    values = facts()
+    scenarios = values["scenarios"]
+    agents = ("unmanaged", "pollute-buffer")
+
+    gain_and_loss = f"{values['pollute-buffer-better']} / {values['pollute-buffer-worse']}"
+    time = f"{values['cpu-stable']}-{values['cpu-unstable']} ms"
+
+    def both(name):
+        return [values[f"{agent}-{name}"] for agent in agents]
+
+    rows = (
+        (f"Mean of {scenarios} scenarios", "no agent", "default"),
+        ("critical guests: performance (1: alone on the host)", *both("critical")),
+        ("scenarios that gain / lose over 1 % of it", "", gain_and_loss),
+        ("best-effort guests: work (1: no agent)", *both("best-effort")),
+        ("worst scenario for best effort", *both("best-effort-least")),
+        ("CPU time per second (16 tenants on 32 CPUs)", "0", time),
+        ("memory (16 tenants)", "0", f"at most {values['memory']} MB"),
+    )
+    lines = [".. csv-table::", "   :header-rows: 1", ""]
+    return lines + ["   " + ", ".join(f'"{cell}"' for cell in row) for row in rows]
+
+
+class GainAndCost(Directive):
+    """The table of gain and cost."""
+
+    def run(self):
+        node = nodes.container()
+        lines = StringList([*table(), ""], source="gains.py")
+        self.state.nested_parse(lines, self.content_offset, node)
+        return node.children
+
+
+def recorded(name, rawtext, text, lineno, inliner, options=None, content=()):
+    """Return a recorded number, or an error where none has this name."""
+    if text not in facts():
+        told = inliner.reporter.error(f"no recorded number is called {text}", line=lineno)
+        return [inliner.problematic(rawtext, rawtext, told)], [told]
+    return [nodes.Text(facts()[text])], []
+
+
+def setup(app):
+    """Add directive and role."""
+    app.add_directive("gain-and-cost", GainAndCost)
+    app.add_role("recorded", recorded)
+    return {"parallel_read_safe": True}
