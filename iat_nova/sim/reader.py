@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a scenario's YAML to a `Scenario`: every problem with its line and path."""
+"""From a scenario's YAML to a `Scenario`; every problem is reported with line and path."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from iat_nova.strategies import registry as strategies
 
 
 def load_scenario(path: str | pathlib.Path) -> Scenario:
-    """Read a file, or by its bare name (no folder, no suffix) one that ships.
+    """Read a scenario file, or a shipped scenario by its bare name (without folder and suffix).
 
     Raises `ScenarioError`.
     """
@@ -96,7 +96,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
 
 
 def _section(value: object, name: str) -> dict[str, Any]:
-    """Return a section of a document, with anything wrong with it; empty where it is none."""
+    """Return a section of an unchecked document; empty unless the section is a mapping."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
@@ -105,7 +105,7 @@ def _told(source: str, problems: Iterable[Problem]) -> str:
     return "\n".join(map(sentences.text, located(source, problems)))
 
 
-# Keys of the file that are attributes of a scenario as they are.
+# Keys of the file that become attributes of the scenario unchanged.
 _PLAIN = (
     "title",
     "length_s",
@@ -119,7 +119,7 @@ _PLAIN = (
 
 
 def _parts(checked: Checked) -> dict[str, Any]:
-    """Return the arguments of `Scenario`; not complete where a problem was noted."""
+    """Return the arguments of `Scenario`; incomplete after a problem."""
     top = checked.value
     machine = _machine(checked)
     nics = {
@@ -156,7 +156,7 @@ def _parts(checked: Checked) -> dict[str, Any]:
 
 
 def _restarts(checked: Checked) -> tuple[float, ...]:
-    """Return when the agent is restarted."""
+    """Return the moments at which the agent is restarted, in seconds."""
     found = checked.value.get("restarts", ())
     length_s = checked.value.get("length_s", math.inf)
     for number, (before_s, at_s) in enumerate(itertools.pairwise((0.0, *found))):
@@ -169,7 +169,7 @@ def _restarts(checked: Checked) -> tuple[float, ...]:
 
 
 def _machine(checked: Checked) -> Machine:
-    """Return the machine, with another socket or another way of doing inbound I/O where given."""
+    """Return the machine with the scenario's sockets, kind of inbound I/O and MBA."""
     top = checked.value
     machine = MACHINES[top.get("machine", "gold-6140")]
     sockets = top.get("sockets", 1)
@@ -181,13 +181,13 @@ def _machine(checked: Checked) -> Machine:
     io, adca = Io(top.get("io", machine.io)), Choice(top.get("adca", machine.adca))
     mba = top.get("mba", machine.mba)
     machine = dataclasses.replace(machine, sockets=sockets, io=io, adca=adca, mba=mba)
-    if io is Io.ADCA:  # it limits devices in each set, not by a mask
+    if io is Io.ADCA:  # ADCA limits device lines in each set, not by a mask
         return dataclasses.replace(machine, ddio_ways=WayMask.span(0, machine.llc_ways))
     return machine
 
 
 def _policy(checked: Checked, machine: Machine) -> dict[str, object]:
-    """Read the parameters that differ from the policy's: the keys and checks are the policy's."""
+    """Read the parameters that differ from the default policy, by the policy's keys and checks."""
     fields = schema.FIELDS
     given = dict(checked.value.get("policy", {}))
     for key in given.keys() - fields.keys():
@@ -235,7 +235,7 @@ _GUEST: Mapping[str, Any] = {
     "dedicated_cpus": (),
     "floating_cpus": (),
 }
-"""What a guest has of which nothing is said."""
+"""Default values of a guest."""
 
 
 def _attachment(given: Mapping[str, Any], nics: Mapping[str, NicSpec]) -> Attachment:
@@ -245,7 +245,7 @@ def _attachment(given: Mapping[str, Any], nics: Mapping[str, NicSpec]) -> Attach
 
 
 def _stays(checked: Checked) -> dict[str, Stay]:
-    """Read from the section ``guests`` who comes or goes when."""
+    """Read the arrivals and departures of guests from the section ``guests``, by UUID."""
     found = {}
     for number, item in enumerate(checked.value.get("guests", [])):
         if item is None or not {"arrives_s", "leaves_s"} & item.keys():
@@ -258,14 +258,14 @@ def _stays(checked: Checked) -> dict[str, Stay]:
 
 
 def _specs(checked: Checked, given: Mapping[str, object], path: Path) -> dict[str, str]:
-    """Read a flavor's extra specs; what the agent would not use of them is wrong here."""
+    """Read a flavor's extra specs; values that the agent would ignore are errors here."""
     texts = checked.document.texts
     specs = {key: texts.get((*path, key), str(item)) for key, item in given.items()}
     wrong = {key: extra_specs.parse({key: text}).problems for key, text in specs.items()}
     for key, problems in wrong.items():
         for problem in problems:
             checked.complain((*path, key), of_spec(problem))
-    if not any(wrong.values()):  # each is right alone; together they may contradict
+    if not any(wrong.values()):  # valid values may contradict each other
         for problem in extra_specs.parse(specs).problems:
             checked.complain(path, of_spec(problem))
     return specs

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The highest rate without loss: the throughput of RFC 2544, section 26.1, by bisection.
 
-A trial sends at one rate for a while; one lost packet fails it. The RFC leaves the search open
-and asks for trials of 60 s. Trials here are shorter: `trial_s` should hold many of the rare
-moments that fill a ring (a thread loses its core every 4 ms, see `workloads.threads`).
+A trial sends at one rate for a while; one lost packet fails the trial. The RFC leaves the search
+open and asks for trials of 60 s. Trials here are shorter: `trial_s` should contain many of the rare
+events that fill a ring (a thread loses its core every 4 ms, see `workloads.threads`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from iat_nova.sim.server import EmulatedServer
 TRIAL_S = 0.2
 WARM_S = 0.02
 RESOLUTION = 0.01
-# A trial is looked at this often, and ends at its first loss.
+# The interval at which a trial is checked; a trial ends at the first loss.
 LOOK_S = 0.01
 
 
@@ -46,7 +46,7 @@ def at_share(scenario: Scenario, share: float) -> Scenario:
 
 
 def lossless(scenario: Scenario, seed: int, trial_s: float = TRIAL_S) -> bool:
-    """Run one trial on a machine of its own; tell whether it lost no packet once warm."""
+    """Run one trial on a new machine; return whether no packet was lost after the warm-up."""
     server = EmulatedServer(scenario, seed)
     never = threading.Event()
 
@@ -61,9 +61,9 @@ def lossless(scenario: Scenario, seed: int, trial_s: float = TRIAL_S) -> bool:
 
 
 def throughput(scenario: Scenario, seed: int, trial_s: float = TRIAL_S) -> float:
-    """Return the share, 0..1, of the scenario's rates up to which no packet is lost.
+    """Return the highest share, 0..1, of the scenario's rates without packet loss.
 
-    The scenario's time is not compressed here: its loss is that of single moments.
+    The scenario's time is not compressed here, because packets are lost in single moments.
     """
     full = dataclasses.replace(scenario, compression=1.0)
     return highest(lambda share: lossless(at_share(full, share), seed, trial_s))

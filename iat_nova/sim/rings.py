@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packet buffers, mempools and descriptor rings.
 
-One form serves NIC queues and virtqueues, received and sent: a ring has an *owner*, who posts
-buffers (`POSTED`) and reclaims them (`TAKEN`), and a device or a switch at its other end, which
-fills or empties them (`DONE`). All three only count up,
+One form serves receive and send rings of NIC queues and virtqueues. The *owner* of a ring posts
+buffers (`POSTED`) and reclaims buffers (`TAKEN`). A device or a virtual switch at the other end
+fills or empties the buffers (`DONE`). The three counters never decrease:
 ``TAKEN <= DONE <= POSTED <= TAKEN + SIZE``.
 """
 
@@ -19,15 +19,16 @@ from iat_nova.sim import cache
 from iat_nova.sim._compile import inlined
 
 # Columns of `Rings.state`.
-# SOCKET: of the card at the other end. HANDOFF 1: between two threads of one owner, buffers and all
-# (DPDK's rte_ring): the second thread takes what the first has posted and nothing is reclaimed.
-# EMPTY_MAX: buffers that the device may have to fill; the rest of SIZE holds what waits.
+# SOCKET: of the card at the other end. HANDOFF 1: between two threads of one owner, as DPDK's
+# rte_ring: the second thread takes the buffers that the first thread has posted, and no buffer is
+# reclaimed. EMPTY_MAX: maximum number of empty buffers for the device; the rest of SIZE holds
+# waiting packets.
 POSTED, DONE, TAKEN, SIZE, POOL, DROPPED, PASSED, PEAK, DCA, SOCKET, HANDOFF, EMPTY_MAX = range(12)
 # Columns of `Rings.pools`. LIFO 1: the buffer freed last is used first (a stack handler, or the
 # per-core caches in front of a ring when one core allocates and frees); 0: in turn (a ring).
 # HEAD counts allocations, TAIL frees and the buffers at the start.
 LIFO, HEAD, TAIL, COUNT, BASE, SHARERS, FAILED = range(7)
-# Columns of `Rings.packets`. READY_NS: when who is next may take it.
+# Columns of `Rings.packets`. READY_NS: from when the next thread or card may take the packet.
 BYTES, ARRIVED_NS, TARGET, READY_NS = range(4)
 
 # Layout of a buffer in DPDK: 64 B mempool header, 128 B rte_mbuf, 128 B headroom, 2,048 B data.
@@ -35,11 +36,11 @@ BUFFER_LINES = 37
 PAGE_LINES = 64  # of 4 KiB
 MBUF_LINE = 1  # and the next
 DATA_LINE = 5
-# A sender reclaims when fewer descriptors than this are free, as many at a time and once a burst
-# (DPDK's tx_free_thresh and tx_rs_thresh; i40e_tx_free_bufs frees them together).
+# A sender reclaims when fewer descriptors than this number are free: the same number at a time,
+# once per burst (DPDK's tx_free_thresh and tx_rs_thresh; i40e_tx_free_bufs frees all together).
 RECLAIM = 32
-# A receiver gives the device so many new buffers at a time, before it reads a burst and when more
-# descriptors are free (RTE_I40E_RXQ_REARM_THRESH of i40e's vector receive).
+# A receiver gives the device this number of new buffers at a time, before reading a burst, when
+# more descriptors are free (RTE_I40E_RXQ_REARM_THRESH of i40e's vector receive).
 REARM = 32
 
 Int32 = npt.NDArray[np.int32]
@@ -52,15 +53,15 @@ class Rings(NamedTuple):
     slots: Int32  # [ring, slot]: buffer
     state: Int64  # [ring, see POSTED ...]
     pools: Int64  # [pool, see LIFO ...]
-    free: Int32  # [buffer]: free lists, one stretch a pool
-    first: Int32  # [buffer]: where its lines start in `lines`, one more at the end
-    lines: Int32  # [n, 0]: sampled line, [n, 1]: which line of the buffer it is
-    offsets: Int32  # [buffer]: which line of its page it starts at
-    packets: Int64  # [buffer, see BYTES ...]: what it carries
+    free: Int32  # [buffer]: free lists, one stretch per pool
+    first: Int32  # [buffer]: start of the buffer's lines in `lines`, one more entry at the end
+    lines: Int32  # [n, 0]: sampled line, [n, 1]: number of this line in the buffer
+    offsets: Int32  # [buffer]: number of the buffer's first line in its page
+    packets: Int64  # [buffer, see BYTES ...]: the packet in the buffer
 
 
 class PoolPlan(NamedTuple):
-    """A mempool to be made: its first line (a multiple of the sampling), buffers, cores."""
+    """The plan of a mempool: first line (a multiple of the sampling), buffers, cores as bits."""
 
     base_line: int
     buffers: int
@@ -69,9 +70,10 @@ class PoolPlan(NamedTuple):
 
 
 class RingPlan(NamedTuple):
-    """A ring to be made; `prefilled`: the owner receives, so all its slots are posted.
+    """The plan of a ring; `prefilled`: the owner receives, so empty buffers are posted first.
 
-    `backlog` of them are for packets that were taken from the device and wait to be read.
+    `backlog`: the number of slots for packets that the device has delivered and that wait for the
+    owner.
     """
 
     size: int
@@ -84,7 +86,7 @@ class RingPlan(NamedTuple):
 
 
 def make(pools: Sequence[PoolPlan], rings: Sequence[RingPlan], sampling: int) -> Rings:
-    """Lay out pools and rings; receive rings are filled from their pools."""
+    """Lay out pools and rings; fill receive rings from their pools."""
     total = sum(pool.buffers for pool in pools)
     first = np.zeros(total + 1, np.int32)
     chunks: list[Int64] = [np.zeros((0, 3), np.int64)]
@@ -137,14 +139,14 @@ def _sampled_lines(pool: PoolPlan, first_buffer: int, sampling: int) -> Int64:
 
 @inlined
 def belongs(r: Rings, buffer: int, pool: int) -> bool:
-    """Tell whether a buffer is one of a pool's."""
+    """Tell whether a buffer belongs to a pool."""
     p = r.pools[pool]
     return bool(0 <= buffer - p[BASE] < p[COUNT])
 
 
 @inlined
 def allocate(r: Rings, pool: int) -> int:
-    """Take a buffer out of a pool; -1 when it is empty."""
+    """Take a buffer out of a pool; -1 if the pool is empty."""
     p = r.pools[pool]
     available = p[TAIL] - p[HEAD]
     if available <= 0:
@@ -158,7 +160,7 @@ def allocate(r: Rings, pool: int) -> int:
 
 @inlined
 def release(r: Rings, pool: int, buffer: int) -> None:
-    """Give a buffer back to its pool."""
+    """Return a buffer to its pool."""
     p = r.pools[pool]
     place = p[TAIL] - p[HEAD] if p[LIFO] else p[TAIL] % p[COUNT]
     r.free[p[BASE] + place] = buffer
@@ -175,7 +177,7 @@ def post(r: Rings, ring: int, buffer: int) -> None:
 
 @inlined
 def vacant(r: Rings, ring: int) -> int:
-    """Return how many more buffers its owner may post on a ring."""
+    """Return the number of buffers that the owner of a ring may still post."""
     s = r.state[ring]
     left: int = min(s[SIZE] - (s[POSTED] - s[TAKEN]), s[EMPTY_MAX] - (s[POSTED] - s[DONE]))
     return left
@@ -183,7 +185,7 @@ def vacant(r: Rings, ring: int) -> int:
 
 @inlined
 def refill(r: Rings, ring: int, count: int) -> None:
-    """Post `count` empty buffers on a receive ring, fewer when it is full or its pool is empty."""
+    """Post up to `count` empty buffers on a receive ring, as far as ring and pool allow."""
     s = r.state[ring]
     for _ in range(min(count, vacant(r, ring))):
         buffer = allocate(r, s[POOL])
@@ -194,7 +196,7 @@ def refill(r: Rings, ring: int, count: int) -> None:
 
 @inlined
 def reclaim(r: Rings, ring: int) -> None:
-    """Free `RECLAIM` of the buffers that a send ring's device has sent, or as many as it has."""
+    """Free up to `RECLAIM` of the buffers that a send ring's device has sent."""
     s = r.state[ring]
     for _ in range(RECLAIM):
         if s[TAKEN] == s[DONE]:
@@ -205,7 +207,7 @@ def reclaim(r: Rings, ring: int) -> None:
 
 @inlined
 def send(r: Rings, ring: int, buffer: int) -> bool:
-    """Post a full buffer on a send ring; free it when there is no room."""
+    """Post a full buffer on a send ring; if the ring is full, drop the packet and return False."""
     s = r.state[ring]
     if s[POSTED] - s[TAKEN] >= s[SIZE]:
         reclaim(r, ring)
@@ -219,5 +221,5 @@ def send(r: Rings, ring: int, buffer: int) -> bool:
 
 @inlined
 def payload_lines(size: int) -> int:
-    """Return how many lines a packet of `size` bytes covers."""
+    """Return the number of lines of a packet of `size` bytes."""
     return (size + 63) >> 6

@@ -43,14 +43,14 @@ Progress = Callable[[float, float], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkloadResult:
-    """What a workload achieved, in rates over the whole run.
+    """The results of a workload, in rates over the whole run.
 
-    `work_per_s` counts packets for network workloads, accesses for the others. `latency_us` is
-    the mean time of a packet in the host and `latency_p95_us`, `latency_p99_us` its percentiles
-    (to 3 %), or None; `access_cycles` the mean latency of an access to the
-    workload's own memory, or None. `loss`: packets refused of those offered, 0..1.
-    `busy_cycles_per_work`: what a packet, block or access costs its threads, polling in vain left
-    out; None where nothing was done.
+    `work_per_s` counts packets of network workloads, blocks of storage workloads, and accesses of
+    memory workloads. `latency_us`: mean time of a packet in the host, or of a block from command to
+    thread, or None; `latency_p95_us`, `latency_p99_us`: percentiles (to 3 %). `access_cycles`: mean
+    latency of an access to the workload's own memory, or None. `loss`: share of the offered packets
+    that was dropped, 0..1. `busy_cycles_per_work`: cycles of the threads per packet, block or
+    access, without empty polling; None without work.
     """
 
     name: str
@@ -70,7 +70,7 @@ class WorkloadResult:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Window:
-    """What happened between two moments of a run, in rates; emulated seconds."""
+    """The results between two moments of a run, in rates; times in emulated seconds."""
 
     from_s: float
     to_s: float
@@ -82,11 +82,10 @@ class Window:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """A run: where it came from, what the workloads achieved, what the strategy did.
+    """A run: its origin, the results of the workloads, the decisions of the strategy.
 
-    `windows` are the stretches between the marks that were asked for; without marks one, the
-    whole run. `step_us`: time passes in steps of this length, so a shorter latency is not
-    resolved.
+    `windows`: the stretches between the requested marks; without marks a single window, the whole
+    run. `step_us`: length of the simulation's time steps; shorter latencies are not resolved.
     """
 
     scenario: str
@@ -97,19 +96,19 @@ class Result:
     metadata: Mapping[str, object]
     workloads: tuple[WorkloadResult, ...]
     windows: tuple[Window, ...]
-    # Of all sockets: emulated seconds at which the strategy moved a mask. The first layout is not
-    # a move, nor is what the scenario's own events do to DDIO's ways.
+    # Of all sockets: emulated seconds at which the strategy moved a mask. The first layout does not
+    # count, nor do changes of DDIO's ways by the scenario's events.
     moves: tuple[float, ...]
     transitions: tuple[tuple[float, int], ...]  # (emulated second, the paper's number)
     # Of the first socket.
-    decisions: tuple[Decision, ...]  # one an iteration
+    decisions: tuple[Decision, ...]  # one per iteration
     last: Decision | None
     inventory: DomainInventory | None
     restarts: tuple[float, ...] = ()  # emulated seconds at which the agent was restarted
 
 
 class _Tenants:
-    """A host whose tenants are the scenario's, as they come and go."""
+    """A host with the scenario's tenants, as guests arrive and leave."""
 
     def __init__(self, server: EmulatedServer) -> None:
         self.changed = server.guests_changed
@@ -139,7 +138,7 @@ class _Snapshot:
 
 
 class _TellingClock:
-    """The server's clock, which says how far it is and takes the totals at each mark."""
+    """The server's clock, which also reports progress and takes the totals at each mark."""
 
     def __init__(
         self, server: EmulatedServer, total_s: float, marks: Sequence[float], progress: Progress
@@ -160,7 +159,7 @@ class _TellingClock:
         end_s = min(self._server.now() + seconds, self._total_s)
         while self._due and self._due[0] <= end_s and not wake.is_set():
             woken = self._server.wait(wake, self._due[0] - self._server.now())
-            # A guest may arrive at the very moment of a mark: that moment has come all the same.
+            # A guest may arrive exactly at a mark: the mark is reached all the same.
             if not woken or self._server.now() >= self._due[0]:
                 self._due.pop(0)
                 self.snapshots.append(_snapshot(self._server))
@@ -171,13 +170,13 @@ class _TellingClock:
 
 def _snapshot(server: EmulatedServer) -> _Snapshot:
     counts = server.read_counts()
-    # All sockets together; none of an emulated server's counters is missing.
+    # All sockets together; every counter of an emulated server is available.
     totals = (sum(n or 0 for n in column) for column in zip(*counts.domains.values(), strict=True))
     return _Snapshot(server.now(), server.metrics(), DomainCounts(*totals))
 
 
 def _window(before: _Snapshot, after: _Snapshot) -> Window:
-    """Turn what two moments differ by into rates."""
+    """Turn the difference between two moments into rates."""
     seconds = after.at_s - before.at_s
     rates = [
         ((getattr(after.domain, name) or 0) - (getattr(before.domain, name) or 0)) / seconds
@@ -205,12 +204,12 @@ def run(
     history_path: str | os.PathLike[str] | None = None,
     progress: Progress = lambda done_s, total_s: None,
 ) -> Result:
-    """Run a scenario (a file, or the name of one that ships) to its end and measure it.
+    """Run a scenario (a file, or the name of a shipped scenario) to the end and measure the run.
 
-    `strategy`, `seed` and `seconds` default to the scenario's. `marks` (emulated seconds) divide
-    the run into windows that are measured apart. `options` are the strategy's own: what
-    the controller may do. The history stays when a path is given. Raises `ScenarioError`,
-    `StrategyError`, `PolicyError`.
+    `strategy`, `seed` and `seconds` default to the scenario's values. `marks` (emulated seconds)
+    divide the run into separately measured windows. `options`: options of the strategy, such as the
+    moves that the controller may make. The history remains if a path is given. Raises
+    `ScenarioError`, `StrategyError`, `PolicyError`.
     """
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario)
@@ -270,7 +269,7 @@ def _agent(
 ) -> Agent:
     """Join the real loop with the emulated machine and the scenario's tenants.
 
-    The `first` agent finds the scenario's masks; those after it find what was restored.
+    The `first` agent finds the scenario's masks; later agents find the restored settings.
     """
     facts = scenario.facts()
     standard = policy.default(facts.host)
@@ -311,7 +310,7 @@ def _agent(
 
 
 class _Found:
-    """A strategy that finds the scenario's masks on the hardware when it begins."""
+    """A strategy that begins with the scenario's masks as the layout on the hardware."""
 
     def __init__(self, strategy: Strategy, scenario: Scenario) -> None:
         self.step = strategy.step
@@ -325,7 +324,7 @@ class _Found:
         self._ddio = scenario.machine.ddio_ways
 
     def initial(self, inventory: DomainInventory, at_s: float, layout: Layout | None = None) -> Any:
-        """Return the strategy's first state; a tenant without a mask of its own is not there."""
+        """Return the strategy's first state; tenants without a mask are not in the layout."""
         found = {
             tenant.id: mask
             for tenant in inventory.tenants
@@ -338,10 +337,11 @@ class _Found:
 
 
 def _moves(iterations: Sequence[Iteration], by_hand: Sequence[float]) -> Iterator[float]:
-    """Yield when the strategy moved a mask of one domain after its first layout.
+    """Yield the moments at which the strategy moved a mask of one domain after the first layout.
 
-    `by_hand`: when DDIO's ways were set otherwise. The first iteration from then on adopts them; a
-    mask that grows or shrinks only by lent ways with them then is not a move of the strategy.
+    `by_hand`: the moments at which an event set DDIO's ways. The first iteration after an event
+    adopts DDIO's ways. In this iteration a change of DDIO's ways does not count as a move, nor does
+    a mask that grows or shrinks only by lent ways.
     """
     hands = [round(at_s, 9) for at_s in by_hand]  # the clock counts nanoseconds
     for before, one in itertools.pairwise(iterations):
@@ -356,7 +356,7 @@ def _moves(iterations: Sequence[Iteration], by_hand: Sequence[float]) -> Iterato
 def _iterations(
     path: str | os.PathLike[str],
 ) -> tuple[list[list[Iteration]], DomainInventory | None]:
-    """Read back what was decided for each domain, and for whom in the first."""
+    """Read the iterations of each domain from the history, and the inventory of the first."""
     with HistoryReader(path) as reader:
         domains = sorted(reader.domains())
         if not domains:
@@ -388,7 +388,7 @@ def workload_result(name: str, done: WorkloadMetrics, seconds: float) -> Workloa
 
 
 def _percentile_us(histogram: Sequence[int], share: float) -> float | None:
-    """Return the latency below which `share` of the packets lie, at the middle of its bin."""
+    """Return the percentile of latency for `share` of the packets, as the middle of a bin."""
     below = 0
     for bin_number, count in enumerate(histogram):
         below += count

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenario files: a machine, who runs on it, what they do, and what happens when.
+"""Scenario files: a machine, its guests, their workloads, and events over time.
 
-``doc/source/examples/scenario.yaml`` is one; ``scenario.schema.yaml`` has every key.
-What is wrong with a file is reported all at once, each with line and path.
+``doc/source/examples/scenario.yaml`` is an example; ``scenario.schema.yaml`` has every key.
+All problems of a file are reported together, each with line and path.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ SHIPPED = pathlib.Path(__file__).parent / "scenarios"
 
 
 class ScenarioError(Exception):
-    """The scenario cannot be used; the text lists every problem with file, line and path."""
+    """The scenario is invalid; the text lists every problem with file, line and path."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NicSpec:
-    """A network card on a socket. `dca`: its port's writes may allocate in that socket's LLC.
+    """A network card on a socket. `dca`: the card's writes may allocate in the socket's LLC.
 
-    `overload`: more may be sent to it than its speed, so that its rings fill; else that is refused.
+    `overload`: traffic may exceed the card's speed, so that the rings fill; otherwise a scenario
+    with such traffic is invalid.
     """
 
     name: str
@@ -50,10 +51,10 @@ class NicSpec:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DiskSpec:
-    """An NVMe disk, or a striped array of them. `dca`: as of a card.
+    """An NVMe disk, or a striped array of such disks. `dca`: as of a card.
 
-    `commands_per_s`: how many commands of one page it completes; None: as its bandwidth allows.
-    `medium_s`: how long its medium takes to find a block. `drives`: over how many it is striped.
+    `commands_per_s`: rate of one-page commands; None: limited by the bandwidth alone. `medium_s`:
+    time of the medium to find a block. `drives`: number of drives of the array.
     """
 
     name: str
@@ -67,15 +68,14 @@ class DiskSpec:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Workload:
-    """What runs on some CPUs, one thread each.
+    """A workload on some CPUs, one thread per CPU (a pipeline has two).
 
-    A network workload is attached to a card (`nic`) or to the workload that is its `switch`.
-    `ring` and `send_ring` are the numbers of descriptors of each of its queues, `backlog` how many
-    packets more may wait for it, as in a socket's receive buffer; `buffers` the size of its mempool
-    and `pool` that pool's handler: ``stack`` (last in, first out, which is also what one core's own
-    cache of buffers makes of a ring) or ``ring``. A storage workload keeps `depth` commands of
-    `block_bytes` on its `disk` from each of its CPUs. `jitter_s` is the longest time for
-    which its threads lose their core now and then.
+    A network workload is attached to a card (`nic`) or to the workload of a virtual switch
+    (`switch`). `ring`, `send_ring`: descriptors of each queue. `backlog`: additional packets that
+    may wait per queue, as in a socket's receive buffer. `buffers`: size of the mempool. `pool`: the
+    mempool's handler, ``ring`` or ``stack`` (last in, first out, as also a core's own cache in
+    front of a ring). A storage workload keeps `depth` commands of `block_bytes` on its `disk` from
+    each CPU. `jitter_s`: the longest time for which a thread now and then loses its core.
     """
 
     name: str
@@ -99,10 +99,10 @@ class Workload:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traffic:
-    """Packets from the wire to a workload, in bursts of `burst`, spread over its queues.
+    """Packets from the wire to a workload, in bursts of `burst`, spread over the queues.
 
-    With `clients` it is a closed loop instead: so many requests are under way, each followed by
-    the next a round trip after its reply has left.
+    `clients` makes the traffic a closed loop: this number of requests is under way. The next
+    request follows a round trip after a reply has left.
     """
 
     name: str
@@ -128,13 +128,13 @@ class Event:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stay:
-    """From when until when a guest is on the host, in seconds; its workloads run only then."""
+    """The time of a guest on the host, in seconds; the guest's workloads run only then."""
 
     arrives_s: float = 0.0
     leaves_s: float = math.inf
 
     def covers(self, at_s: float) -> bool:
-        """Tell whether the guest is there at a moment."""
+        """Tell whether the guest is on the host at a moment."""
         return self.arrives_s <= at_s < self.leaves_s
 
 
@@ -142,12 +142,11 @@ class Stay:
 class Scenario:
     """A scenario, read and checked.
 
-    `policy` are parameters that differ from the policy's, `masks` masks to start with by
-    workload (`random_masks`: laid out at random from the seed instead). `sampling`: 1 line in so
-    many is simulated; `compression`: so much of each second is. `counter_noise`, 0..1: relative
-    standard deviation of what each reading adds to a counter; `one_slice`: DDIO is counted in one
-    CHA and multiplied; None: as the caller sees fit. `restarts_s`: when the agent is
-    restarted.
+    `policy`: parameters that differ from the default policy. `masks`: initial masks by workload;
+    `random_masks`: random initial masks from the seed instead. `sampling`: 1 line in `sampling` is
+    simulated. `compression`: the simulated share of each second. `counter_noise`, 0..1: relative
+    standard deviation of each reading's increment. `one_slice`: DDIO is counted at one CHA and
+    multiplied. None for either: the caller decides. `restarts_s`: moments of the agent's restarts.
     """
 
     name: str
@@ -176,7 +175,7 @@ class Scenario:
     bandwidth_min: float = 1.0  # of the policy's default class
 
     def facts(self, at_s: float = 0.0) -> Facts:
-        """Return what an inventory of this host would show at a moment."""
+        """Return the facts that an inventory of this host would have at a moment."""
         nics = tuple(
             Nic(nic.address, nic.device, nic.socket, nic.speed_bits_per_s / 1e9)
             for nic in self.nics
@@ -188,7 +187,7 @@ class Scenario:
 
     @property
     def domains(self) -> tuple[CacheDomain, ...]:
-        """The cache domains; each disk lies below a root port of its own, of the same address."""
+        """The cache domains; each disk is below a root port of its own, with the same address."""
         ports = tuple(
             DcaPort(disk.address, (disk.address,))
             for disk in self.disks
@@ -202,7 +201,7 @@ class Scenario:
         return self.stays.get(guest.uuid, Stay()).covers(at_s)
 
     def workload(self, name: str) -> Workload:
-        """Return the workload of a name."""
+        """Return the workload with this name."""
         return next(workload for workload in self.workloads if workload.name == name)
 
     def clients_of(self, switch: Workload) -> list[Workload]:
@@ -216,7 +215,7 @@ class Scenario:
 
     @property
     def metadata(self) -> Mapping[str, object]:
-        """What a report must say of how these numbers were made."""
+        """The origin of the numbers, for reports."""
         return {
             "scenario": self.name,
             "machine": self.machine.title,

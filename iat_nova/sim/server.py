@@ -36,14 +36,13 @@ _NS = 1_000_000_000
 
 
 class EmulatedServer:
-    """Implements `Counters`, `CacheAllocator`, `DdioWays` and `Clock` for one or two sockets.
+    """A server with `Counters`, `CacheAllocator`, `DdioWays`, `PortDca` and `Clock`.
 
-    `pace`: emulated seconds that may pass in a real one; None: as fast as it goes. `noise`:
-    relative standard deviation of what each reading adds to a counter. `one_slice`: DDIO's
-    counters are one CHA's, multiplied by their number, as the paper reads them. Both are the
-    scenario's where it says so. `epoch_s`: the
-    emulated time of day at the start. Strategies see
-    counters only; `metrics` is for reports.
+    The server has one or two sockets. `pace`: maximum emulated seconds per real second; None: no
+    limit. `noise`: relative standard deviation of each reading's increment. `one_slice`: DDIO's
+    counters are read at one CHA and multiplied by the number of CHAs, as in the paper. The
+    scenario's settings of noise and slice have precedence. `epoch_s`: emulated wall-clock time at
+    the start. Strategies see counters only; `metrics` is for reports.
     """
 
     def __init__(
@@ -71,18 +70,19 @@ class EmulatedServer:
         )
         self._traffic: dict[str, Traffic] = {t.name: t for t in scenario.traffic}
         self._duty = {workload.name: workload.duty for workload in scenario.workloads}
-        self._absent: set[str] = set()  # workloads whose guest is not here
+        self._absent: set[str] = set()  # workloads of absent guests
         self._silent: frozenset[str] = frozenset()
         self.guests_changed = threading.Event()
         self.ddio_found = scenario.machine.ddio_ways  # as found, or as last set by hand
         noise = noise if scenario.counter_noise is None else scenario.counter_noise
         self._random = np.random.default_rng([self.seed, 1])
         self._noisy = Noisy(noise, self._random)
-        # Counters that came later, with dice of their own: the others' noise stays what it was.
+        # Counters that were added later have random numbers of their own, so that the noise of the
+        # other counters stays the same.
         self._later = Noisy(noise, np.random.default_rng([self.seed, 2]))
         self._inbound = inbound.Inbound(self.plant)
         self._watched: tuple[int, ...] = ()
-        # By domain and class; at the start a workload is one.
+        # By domain and class; at the start each workload with a mask is a class.
         self._masks: dict[int, dict[str, WayMask]] = {}
         self._limits: dict[int, dict[str, int]] = {}  # of memory bandwidth, in percent
         self._class_of: dict[int, str] = {}
@@ -100,7 +100,7 @@ class EmulatedServer:
         return self._epoch_s + self.now()
 
     def wait(self, wake: threading.Event, seconds: float) -> bool:
-        """Let emulated time pass, or return early when `wake` is set; True when it was set."""
+        """Let emulated time pass, or return early once `wake` is set; return whether it is set."""
         end_ns = self._now_ns + max(0, round(seconds * _NS))
         while self._now_ns < end_ns:
             if wake.is_set():
@@ -136,7 +136,7 @@ class EmulatedServer:
             self._inbound.update()
 
     def _step_ns(self) -> int:
-        """Return a step in which no ring receives more than a quarter of its size."""
+        """Return a time step in which no ring receives more than a quarter of its size."""
         step_s = self.scenario.step_s
         nics = self.plant.state.nics
         arriving: dict[int, float] = {}
@@ -160,7 +160,7 @@ class EmulatedServer:
         if event.subject == "ddio":
             ways = int(event.value)
             top = self.scenario.machine.llc_ways - ways
-            # An agent learns of it as of a guest that comes.
+            # The agent notices the change in the same way as a guest's arrival.
             for domain in self.scenario.machine.domains:
                 self.ddio_found = self.write(domain.id, WayMask.span(top, ways))
             self.guests_changed.set()
@@ -178,9 +178,9 @@ class EmulatedServer:
                 self.plant.set_duty(event.subject, event.value)
 
     def silence(self, names: Iterable[str]) -> None:
-        """Let workloads do nothing and get nothing from now on, whether their guest is here or not.
+        """Stop workloads and their traffic from now on, with or without their guest on the host.
 
-        The others go on with the dice, memory and rings that they would have had beside them.
+        The other workloads keep the random numbers, memory and rings of a run with all workloads.
         """
         self._silent = self._silent.union(names)
         self._set_present(self._silent, False)
@@ -200,13 +200,13 @@ class EmulatedServer:
                 self._send(traffic)
 
     def _send(self, traffic: Traffic) -> None:
-        """Bring a traffic to what it says; to a guest that is not here nothing is sent."""
+        """Set a traffic's streams to its values; the rate is 0 while the guest is absent."""
         if traffic.to in self._absent:
             traffic = dataclasses.replace(traffic, rate_bits_per_s=0.0)
         self.plant.set_traffic(traffic)
 
     def _start_masks(self) -> None:
-        """Lay the scenario's first masks on the machine, as classes named after workloads."""
+        """Apply the scenario's initial masks, as classes named after workloads."""
         masks = dict(self.scenario.masks)
         if self.scenario.random_masks:
             ways = self.scenario.machine.llc_ways
@@ -226,14 +226,14 @@ class EmulatedServer:
     # ------------------------------------------------------------ CacheAllocator
 
     def domains(self) -> tuple[CacheDomain, ...]:
-        """Return a cache domain a socket; its DDIO ways are the ones set now."""
+        """Return the cache domain of each socket, with the present DDIO ways."""
         return tuple(
             dataclasses.replace(domain, ddio_found=self.read_ddio(domain.id))
             for domain in self.scenario.domains
         )
 
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
-        """Program the classes; coerced ways come together, as on the real machine."""
+        """Program the classes; coerced ways are set together, as on the real machine."""
         limits = self._domain(domain)
         rules.check_classes(limits, classes)
         named = [item for item in classes if item.name != DEFAULT_CLASS]
@@ -242,25 +242,25 @@ class EmulatedServer:
         return self.effective(domain)
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
-        """Read the masks of our classes back."""
+        """Read back the masks of the programmed classes."""
         limits = self._domain(domain)
         return {name: rules.effective(limits, mask) for name, mask in self._masks[domain].items()}
 
     def bandwidth(self, domain: int) -> Mapping[str, int]:
-        """Read the memory bandwidth of our classes back."""
+        """Read back the memory bandwidth of the programmed classes, in percent."""
         if self._domain(domain).bandwidth is None:
             return {}
         return dict(self._limits.get(domain, {}))
 
     def class_of(self, cpu: int) -> str | None:
-        """Return the class a CPU is in, None for the default one."""
+        """Return the class of a CPU, None for the default class."""
         return self._class_of.get(cpu)
 
     def _domain(self, number: int) -> CacheDomain:
         return rules.find(self.scenario.machine.domains, number)
 
     def _program(self, limits: CacheDomain, classes: Sequence[ClassMask]) -> None:
-        """Write a domain's effective masks; CPUs in no class have the default one's."""
+        """Write a domain's effective masks; CPUs without a class get the default class's mask."""
         everything = WayMask.span(0, limits.ways)
         self._limits[limits.id] = {item.name: item.bandwidth or UNLIMITED for item in classes}
         caches = self._caches(limits.id)
@@ -305,8 +305,8 @@ class EmulatedServer:
     def read_counts(self) -> Counts:
         """Return the running totals of the watched CPUs and of the domains."""
         scale = self._scale
-        # LONGEST_LAT_CACHE counts what the prefetchers of L1 and L2 ask for as well (Intel's events
-        # of Skylake-SP).
+        # LONGEST_LAT_CACHE also counts requests of the prefetchers of L1 and L2 (Intel's events of
+        # Skylake-SP).
         served = self.plant.state.caches.served + self.plant.state.caches.prefetched
         instructions, cycles = self._core_totals()
         cores = {}
@@ -321,7 +321,7 @@ class EmulatedServer:
         return Counts(self.now(), cores, domains, self._l2_counts(), self._inbound_counts())
 
     def _l2_counts(self) -> Mapping[int, L2Counts]:
-        """Return the watched CPUs' accesses that reached L2."""
+        """Return L2 hits and misses of the watched CPUs."""
         found = {}
         for cpu in self._watched:
             served = self.plant.state.caches.served[cpu] * self._scale
@@ -330,7 +330,7 @@ class EmulatedServer:
         return found
 
     def _inbound_counts(self) -> Mapping[int, InboundCounts]:
-        """Return what the devices of each socket wrote."""
+        """Return the bytes that the devices of each socket wrote."""
         totals = self._inbound.totals(1.0 / self.scenario.compression)
         return {
             domain: InboundCounts(*self._later.read_all(_INBOUND, domain, pair))
@@ -348,7 +348,7 @@ class EmulatedServer:
 
     @property
     def _scale(self) -> float:
-        """What one simulated line stands for."""
+        """The number of real lines for each simulated line."""
         return self.scenario.sampling / self.scenario.compression
 
     def _core_totals(self) -> tuple[list[float], list[float]]:
@@ -383,7 +383,7 @@ class EmulatedServer:
         return self.read_ddio(domain)
 
     def switch(self, domain: int, off: Iterable[str]) -> None:
-        """Have disks write to memory where their port's DDIO is off; see `PortDca`."""
+        """Let disks write to memory if DDIO of their port is off; see `PortDca`."""
         ports = {port.address for one in self.scenario.domains for port in one.dca_ports}
         if domain == self.scenario.domains[0].id:
             wanted = frozenset(off)
@@ -394,7 +394,7 @@ class EmulatedServer:
     # ------------------------------------------------------------------- metrics
 
     def metrics(self) -> Mapping[str, WorkloadMetrics]:
-        """Return what each workload has done since the start, by name."""
+        """Return each workload's totals since the start, by name."""
         return {workload.name: self._metrics(workload.name) for workload in self.scenario.workloads}
 
     def _metrics(self, name: str) -> WorkloadMetrics:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which sources a measurement depends on: what other ones measured is not comparable."""
+"""The sources on which a measurement depends: results of other sources are not comparable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import iat_nova
 PACKAGE = pathlib.Path(iat_nova.__file__).parent
 _SUFFIXES = frozenset({".py", ".yaml", ".j2"})
 _SHOW = frozenset({"cmd", "report"})
-# Of the emulated server's package: what draws, what organises runs, and what only proposes layouts.
+# Modules of the emulated server that draw, organise runs, or only propose layouts.
 _BESIDE = frozenset(
     {
         "advise.py",
@@ -32,7 +32,7 @@ _BESIDE = frozenset(
 
 @functools.cache
 def everything() -> tuple[pathlib.Path, ...]:
-    """Return all sources of this package but those that only show."""
+    """Return all sources of `iat_nova` except the packages that only show results."""
     return tuple(
         source
         for source in sorted(PACKAGE.rglob("*"))
@@ -42,10 +42,10 @@ def everything() -> tuple[pathlib.Path, ...]:
 
 @functools.cache
 def yardstick() -> tuple[pathlib.Path, ...]:
-    """Return the sources on which depends what a given layout is worth on the emulated server.
+    """Return the sources that determine a given layout's performance on the emulated server.
 
-    Neither strategies nor figures do; scenarios and who is performance-critical in them are
-    distinguished by what they say.
+    Strategies and figures are not among the sources. Scenarios, and the performance-critical guests
+    in a scenario, are compared by their content.
     """
     parts = {source: source.relative_to(PACKAGE).parts for source in everything()}
     return tuple(
@@ -57,7 +57,7 @@ def yardstick() -> tuple[pathlib.Path, ...]:
 
 
 def digest(files: Iterable[pathlib.Path]) -> str:
-    """Return a digest of what files contain."""
+    """Return a digest of the files' contents."""
     return _digest(tuple(files))
 
 

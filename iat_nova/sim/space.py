@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The address space of an emulated machine: who has which lines, and the chance behind it."""
+"""The address space of an emulated machine: reserved lines, and the random numbers."""
 
 from __future__ import annotations
 
@@ -7,32 +7,31 @@ import numpy as np
 
 from iat_nova.sim.scenario import ScenarioError
 
-# Lines of a page of 4 KiB; the largest sampling, too.
+# Lines of a page of 4 KiB; also the largest sampling.
 PAGE_LINES = 64
-# Sampled lines that can be distinguished: an entry of a cache is a line and three bits, in 32 with
-# a sign.
+# Maximum number of sampled lines: a cache entry is a line and three bits, in signed 32 bits.
 LINES_MAX = 1 << 28
 
 
 class Space:
-    """Lines, reserved one after another. `random` is the one source of chance of a machine."""
+    """Lines, reserved one after another. `random`: the source of all chance in a machine."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
         self._next_line = 0
 
     def stretch(self, lines: int) -> int:
-        """Reserve lines; the start is shifted at random by pages, with any sampling."""
+        """Reserve lines; the start is shifted by a random number of pages, with any sampling."""
         start = self._next_line + int(self.random.integers(0, 4096)) * PAGE_LINES
         self._next_line = -(-(start + lines) // PAGE_LINES) * PAGE_LINES
         return start
 
     def seed(self) -> int:
-        """Return where somebody's own random numbers start."""
+        """Return a seed for a separate sequence of random numbers."""
         return int(self.random.integers(1, 2**62))
 
     def check(self, name: str, sampling: int) -> None:
-        """Raise `ScenarioError` where the last sampled line's number is too high for the caches."""
+        """Raise `ScenarioError` if the last sampled line's number is too high for the caches."""
         enough = sampling
         while self._next_line // enough >= LINES_MAX:
             enough *= 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has been measured, in a file, so that it is not measured again."""
+"""Kept measurements in a file, to avoid measuring again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Row = Mapping[str, Any]
 
 
 class Store:
-    """The rows measured so far, in a file of one JSON object a line.
+    """The rows measured so far, in a file with one JSON object per line.
 
-    A row counts for the `sources` (a digest) that it was measured with only: another version's is
-    worthless.
+    A row is valid only for the `sources` (a digest) with which the row was measured. Rows of other
+    versions are ignored.
     """
 
     def __init__(self, path: pathlib.Path, sources: str) -> None:
@@ -29,11 +29,11 @@ class Store:
                 self._take(line)
 
     def get(self, point: Point) -> Row | None:
-        """Return what was measured at a point, None when nothing was."""
+        """Return the row measured at a point, or None."""
         return self._rows.get(key(point))
 
     def put(self, point: Point, row: Row, *, keep: bool = True) -> None:
-        """Take what was measured; without `keep` for this run only."""
+        """Add a measured row; without `keep`, for this run only."""
         self._rows[key(point)] = row
         if not keep:
             return
@@ -47,9 +47,9 @@ class Store:
             if kept["sources"] == self._sources:
                 self._rows[key(kept["point"])] = kept["row"]
         except (ValueError, LookupError, TypeError, RecursionError):
-            return  # the end of a run that was killed while it wrote
+            return  # the last line of a run that was killed while writing
 
 
 def key(point: Point) -> str:
-    """Return a point as a text that is the same for equal points."""
+    """Return a point as text; equal points have equal texts."""
     return json.dumps(point, sort_keys=True)

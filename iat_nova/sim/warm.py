@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m iat_nova.sim.warm``: compile the kernels ahead of their first use, and keep them."""
+"""``python -m iat_nova.sim.warm``: compile the kernels before their first use, and keep them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iat_nova.sim.server import EmulatedServer
 
 
 def warm() -> float:
-    """Run a scenario for a moment, which compiles everything; return the seconds it took."""
+    """Run a scenario for a moment, which compiles all kernels; return the seconds."""
     started = time.monotonic()
     server = EmulatedServer(load_scenario("quickstart"))
     server.wait(threading.Event(), 0.001)
@@ -23,7 +23,7 @@ def warm() -> float:
 
 
 def main() -> int:
-    """Compile, say where the machine code lies and how long it took."""
+    """Compile the kernels; print the folder of the machine code and the time."""
     seconds = warm()
     folder = cache_folder()
     if folder is None:

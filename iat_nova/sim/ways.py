@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One set of a cache: finding a line in it, and the way to replace.
+"""One set of a cache: the search for a line, and the choice of the way to replace.
 
-A set is two rows of as many numbers as it has ways, padded to a multiple of `LANES`: entries (a
-line shifted left, with bits of its state below; -1 is empty) and stamps (see `stamp_of`). The
-ways of the padding are empty and never replaced.
+A set has two rows with one number per way, padded to a multiple of `LANES`: entries (a line shifted
+left, with state bits below; -1 is empty) and stamps (see `stamp_of`). The padding is empty and
+never replaced.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from iat_nova.sim._lanes import LANES, equal, first, least, least_of_both, lower
 
 Int32 = npt.NDArray[np.int32]
 
-# A stamp is a clock and, in its low bits, the way; 2^26 ticks fit beside them.
+# A stamp is a clock and, in the low bits, the way; the clock has room for 2^26 ticks.
 _WAY_BITS = 5
 LAST_WAY = (1 << _WAY_BITS) - 1
 CLOCK_LIMIT = 1 << 25
@@ -31,9 +31,9 @@ def padded(ways: int) -> int:
 
 @inlined
 def find(entries: Int32, shift: int, line: int) -> int:
-    """Return the way of a set that holds a line, -1 when none does.
+    """Return the way of a set that holds a line, -1 if the line is absent.
 
-    Without an early exit, and in 32 bits, so that LANES ways are compared at once.
+    The comparison uses 32 bits, so that LANES ways are compared at once.
     """
     for start in range(0, entries.size, LANES):
         found = equal(entries, start, np.int32(-1 << shift), np.int32(line << shift))
@@ -44,11 +44,11 @@ def find(entries: Int32, shift: int, line: int) -> int:
 
 @inlined
 def victim_way(stamps: Int32, forbidden: Int32) -> int:
-    """Return the way to replace among those that are not forbidden: empty, else the oldest.
+    """Return the way to replace among the allowed ways: an empty way, else the oldest.
 
-    Oldest is the one longest unused, or the one of the highest age, as the stamps are. A stamp ends
-    in its way, see `stamp_of`, so the smallest names it; a forbidden way's reads as the largest
-    number.
+    Depending on the kind of stamps, the oldest way is the longest unused way or the way of the
+    highest age. The low bits of a stamp are the way, see `stamp_of`, so the smallest stamp
+    identifies the way. Stamps of forbidden ways read as the largest number.
     """
     oldest = NEVER
     for start in range(0, stamps.size, LANES):
@@ -58,7 +58,7 @@ def victim_way(stamps: Int32, forbidden: Int32) -> int:
 
 @inlined
 def oldest_way(stamps: Int32) -> int:
-    """Return the way to replace when none is forbidden."""
+    """Return the way to replace when all ways are allowed."""
     oldest = NEVER
     for start in range(0, stamps.size, LANES):
         oldest = min(oldest, least(stamps, start))
@@ -67,9 +67,9 @@ def oldest_way(stamps: Int32) -> int:
 
 @inlined
 def stamp_of(clock: int, way: int) -> int:
-    """Return the stamp of a way last used at `clock`, 0 when it is empty or to go next.
+    """Return the stamp of a way last used at `clock`; clock 0: empty, or replaced next.
 
-    Of ways with the same clock, which are these, the highest has the smallest stamp.
+    Among ways with the same clock (such as 0), the highest way has the smallest stamp.
     """
     return clock << _WAY_BITS | (LAST_WAY - way)
 
@@ -88,10 +88,10 @@ def age_when_hit(stamp: int) -> int:
 
 @inlined
 def grow_old(stamps: Int32, forbidden: Int32, way: int) -> None:
-    """Raise the ages of the ways that are not forbidden until that of `way`, their oldest, is 3.
+    """Raise the ages of the allowed ways until the age of `way`, the oldest of these, is 3.
 
-    These are the ways that the mask of this replacement allows; others keep their ages, so that
-    masks without a common way do not act on each other.
+    The allowed ways are the ways of this replacement's mask. Other ways keep their ages, so that
+    masks without a common way do not affect each other.
     """
     growth = (stamps[way] >> _WAY_BITS) - 1
     if growth > 0:
@@ -102,8 +102,8 @@ def grow_old(stamps: Int32, forbidden: Int32, way: int) -> None:
 @kernel
 def rank(stamps: Int32) -> None:
     """Replace the clocks in the stamps of a set by their ranks, from 1; a clock of 0 stays."""
-    # The way with the lowest old stamp left gets the next new one; new ones are negative until
-    # all have theirs.
+    # The way with the lowest remaining old stamp gets the next new stamp. New stamps are negative
+    # until all ways have a new stamp.
     for number in range(1, stamps.size + 1):
         lowest = -1
         for way in range(stamps.size):

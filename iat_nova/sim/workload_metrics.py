@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a workload has done, as reports and figures see it."""
+"""The totals of a workload, for reports and figures."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkloadMetrics:
-    """What one workload has done so far; never shown to a strategy.
+    """The totals of one workload so far; never shown to a strategy.
 
-    `busy_cycles` are those it did not poll in vain; `work` counts accesses, packets or blocks;
-    `packets`, `bytes` and the latency (sum and histogram, see `nic.BINS`) what reached the wire
-    again, `dropped` what its rings refused; `access_cycles` / `accesses` is the mean latency of
-    accesses to its own memory. All but the
-    histogram and `access_*` are scaled up for what is not simulated.
+    `busy_cycles`: cycles without empty polling and lost cores. `work` counts accesses, packets or
+    blocks. `packets`, `bytes` and the latency (sum and histogram, see `nic.BINS`) count served
+    packets (sent to the wire, or consumed) or completed blocks. `dropped`: packets that the
+    workload's rings refused. `access_cycles` / `accesses` is the mean latency of accesses to the
+    workload's own memory. All values except the histogram, `access_cycles` and `accesses` are
+    scaled up to full time and all lines.
     """
 
     instructions: float
@@ -34,7 +35,7 @@ class WorkloadMetrics:
     accesses: float
 
     def since(self, before: WorkloadMetrics | None) -> WorkloadMetrics:
-        """Return what was done since an earlier moment, None being the start."""
+        """Return the difference to the totals at an earlier moment; None: the start."""
         if before is None:
             return self
         differences: dict[str, Any] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each workload achieved in each run of a comparison, as data for who counts himself."""
+"""The results of each workload in each run of a comparison, as raw data for own evaluations."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from iat_nova.sim.workloads.profile import NETWORKED, Form
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkloadRow:
-    """One workload in one run; None is what is not known or does not apply, never 0.
+    """One workload in one run; unknown or inapplicable values are None, never 0.
 
-    `priority`: PC or BE of a guest's, None of others, as a switch. `unit`: what `throughput_per_s`
-    and `cycles_per_unit` count: packets, blocks or accesses. `latency_mean_us`, `latency_p99_us`:
-    of a packet in the host, or of a block from its command until its thread takes it. `loss`: what
-    its rings refused of what was sent to it, 0..1; None where nothing was. `cycles_per_unit`: what
-    one costs its threads, polling in vain left out.
+    `priority`: PC or BE for a guest's workload, None for other workloads such as a virtual switch.
+    `unit`: packets, blocks or accesses, counted by `throughput_per_s` and `cycles_per_unit`.
+    `latency_mean_us`, `latency_p99_us`: of a packet in the host, or of a block from the command to
+    the thread. `loss`: share of the offered packets that the workload's rings refused, 0..1; None
+    without offered packets. `cycles_per_unit`: cycles of the threads, without empty polling.
     """
 
     scenario: str
@@ -40,7 +40,7 @@ class WorkloadRow:
 def rows(
     scenario: Scenario, result: Result, guests: Mapping[str, Priority]
 ) -> Iterator[WorkloadRow]:
-    """Yield a row a workload of a run; `guests` are those of guests with their priority."""
+    """Yield a row per workload of a run; `guests`: priorities of guests' workloads by name."""
     specs = {workload.name: workload for workload in scenario.workloads}
     for one in result.workloads:
         priority = guests.get(one.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that only read and write memory of their own: X-Mem, SPEC surrogates, RocksDB."""
+"""Threads that only read and write their own memory: X-Mem, SPEC surrogates, RocksDB."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poll-mode threads: receive, look something up, send on.
+"""Poll-mode threads: receive, look up, send.
 
-One kind serves testpmd, l3fwd, a guest's virtio forwarder and Open vSwitch's PMD threads: an
-input ring is the thread's own (it receives) or another's send ring that it empties (a guest's
-virtqueue), and so is the output. Between rings of one owner a packet is handed on in its buffer,
-else it is copied.
+One kind serves testpmd, l3fwd, a guest's virtio forwarder and Open vSwitch's PMD threads. An input
+is the thread's own receive ring, or another workload's send ring that the thread empties (a guest's
+virtqueue); outputs are alike. Between rings of one owner a packet is passed on in the same buffer,
+otherwise the packet is copied.
 
-A packet's service time comes from the running means of its classes of accesses, whether one of
-its lines is sampled or not, so that a packet without sampled lines is not quicker than others.
+A packet's service time comes from the running means of the packet's classes of accesses, with or
+without sampled lines. So a packet without sampled lines is not faster than other packets.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from iat_nova.sim import cache, nic, rings
 from iat_nova.sim._compile import inlined, kernel, merged
 from iat_nova.sim.workloads import threads as th
 
-# Columns of `Threads.inputs`: the ring, and where its packets go: a ring, or by each packet's
-# target through `Threads.routes[target, lane]` (BY_TARGET), or nowhere (CONSUME: served here).
+# Columns of `Threads.inputs`: the ring, and the output of its packets: a ring, the entry of each
+# packet's target in `Threads.routes[target, lane]` (BY_TARGET), or no ring (CONSUME: served here).
 RING, OUTPUT, LANE = range(3)
 BY_TARGET, CONSUME = -1, -2
-BURST = 32  # packets a poll (DPDK's MAX_PKT_BURST, OVS's NETDEV_MAX_BURST)
+BURST = 32  # packets per poll (DPDK's MAX_PKT_BURST, OVS's NETDEV_MAX_BURST)
 # Lines of a buffer touched for each packet: two of rte_mbuf and the header.
 HEADER_TOUCHES = 3.0
 
 
-# Lines in order that show L2's streamer a stream: chosen; it must see a direction.
+# Consecutive lines that L2's streamer needs to detect a stream and its direction: chosen.
 STREAM_LINES = 2
 
 
 @inlined
 def _stream_end(r: rings.Rings, c: cache.Caches, buffer: int, last: int) -> int:
-    """Return the line of a buffer at which L2's streamer stops, `last` where it does not run on.
+    """Return the line of a buffer at which L2's streamer stops, `last` without prefetching.
 
-    For every line that is read in order it fetches two, so that its lead grows by one, up to
-    `Machine.streamer_lines`. It stops at the end of the page. It does not know where the packet
-    ends: so a thread that reads packets also brings in what lies behind them.
+    For each line read in order the streamer fetches two lines, so the lead grows by one, up to
+    `Machine.streamer_lines`. The streamer stops at the end of the page, not of the packet: a
+    thread that reads packets also brings in the lines behind each packet.
     """
     offset = r.offsets[buffer]
     page = (offset + last - 1) // rings.PAGE_LINES * rings.PAGE_LINES - offset
@@ -62,10 +62,10 @@ def _touch(
     last: int,
     write: int,
 ) -> None:
-    """Access the sampled lines of a buffer: its mbuf, and data lines below `last`.
+    """Access the sampled lines of a buffer: the mbuf, and data lines below `last`.
 
-    L2's streamer runs on behind them.
-    Of a buffer of another's pool (behind a virtqueue) a thread touches the data only.
+    L2's streamer prefetches further lines. In a buffer of another workload's pool (behind a
+    virtqueue) a thread accesses the data only.
     """
     core = t.ints[thread, th.CORE]
     own = rings.belongs(r, buffer, t.ints[thread, th.POOL])
@@ -126,7 +126,7 @@ def _forward(
     output: int,
     ns_per_cycle: float,
 ) -> float:
-    """Hand one packet to its output ring; return the cycles of copying, if any."""
+    """Pass one packet to its output ring; return the cycles of copying, 0 without a copy."""
     pool = t.ints[thread, th.POOL]
     own_source = r.state[source_ring, rings.POOL] == pool
     source_sharers = r.pools[r.state[source_ring, rings.POOL], rings.SHARERS]
@@ -171,7 +171,7 @@ def _reply(
     buffer: int,
     sharers: int,
 ) -> float:
-    """Write the answer over the request; return the cycles."""
+    """Write the reply over the request in the same buffer; return the cycles."""
     size = int(t.floats[thread, th.REPLY_BYTES])
     lines = rings.payload_lines(size)
     last = rings.DATA_LINE + lines
@@ -183,10 +183,11 @@ def _reply(
 
 @inlined
 def _rearm(t: th.Threads, r: rings.Rings, thread: int, source: int) -> None:
-    """Give the device new buffers before a burst is read, as i40e's vector receive does.
+    """Give the device new buffers before reading a burst, as i40e's vector receive does.
 
-    So they are those freed since the last burst, by whichever ring. Guests' virtqueues go by the
-    same rule. A kernel's ring is filled at each packet, and here, lest it had found the pool empty.
+    So a stack mempool gives the buffers that any ring freed since the last burst. Guests'
+    virtqueues follow the same rule. A kernel's ring is filled at each packet, and also here, in
+    case the pool was empty before.
     """
     number = t.inputs[source, RING]
     ring = r.state[number]
@@ -200,13 +201,13 @@ def _rearm(t: th.Threads, r: rings.Rings, thread: int, source: int) -> None:
 
 @inlined
 def _is_kernels(r: rings.Rings, number: int) -> bool:
-    """Tell whether a receive ring is a kernel's: one with a backlog."""
+    """Tell whether a receive ring belongs to a kernel: such a ring has a backlog."""
     return bool(r.state[number, rings.EMPTY_MAX] < r.state[number, rings.SIZE])
 
 
 @inlined
 def _refill_kernels(r: rings.Rings, number: int) -> None:
-    """Fill a kernel's receive ring, not one buffer by one."""
+    """Fill a kernel's receive ring once `rings.REARM` buffers or more are missing."""
     space = rings.vacant(r, number)
     if space >= rings.REARM:
         rings.refill(r, number, space)
@@ -214,10 +215,10 @@ def _refill_kernels(r: rings.Rings, number: int) -> None:
 
 @inlined
 def _reclaim(t: th.Threads, r: rings.Rings, thread: int, source: int) -> None:
-    """Free sent buffers once a burst, not for each packet: the whole of it was allocated first.
+    """Free sent buffers once per burst, not per packet, because a burst is allocated as a whole.
 
-    i40e does so before it posts a burst, which comes to the same. What a switch sends to a card by
-    target finds room in `rings.send`.
+    i40e frees buffers before posting a burst, with the same effect. If a virtual switch sends to a
+    card by target, `rings.send` makes room instead.
     """
     output = t.inputs[source, OUTPUT]
     if output >= 0:
@@ -237,10 +238,10 @@ def _serve(
     source: int,
     ns_per_cycle: float,
 ) -> float:
-    """Serve the packet at the head of an input; return its cycles.
+    """Serve the packet at the head of an input; return the cycles.
 
-    It begins when the thread is free and the packet is there; how many packets a step has room
-    for is a matter of cycles alone.
+    Service begins when the thread is free and the packet is ready. The number of packets per step
+    depends on cycles alone.
     """
     f = t.floats[thread]
     number = t.inputs[source, RING]
@@ -285,14 +286,14 @@ def _serve(
     copying = _forward(t, r, c, latency, thread, number, buffer, output, ns_per_cycle)
     if copying > 0:
         f[th.CLOCK_NS] += copying * ns_per_cycle
-        # Copies run at about one instruction a cycle of their own part.
+        # Copies run at about one instruction per own cycle.
         f[th.INSTRUCTIONS] += lines * f[th.COPY_CYCLES]
     return cycles + copying
 
 
 @inlined
 def _waiting(t: th.Threads, r: rings.Rings, thread: int, source: int) -> int:
-    """Return how many packets wait at an input."""
+    """Return the number of packets that wait at an input."""
     ring = r.state[t.inputs[source, RING]]
     received = ring[rings.POOL] == t.ints[thread, th.POOL] and not ring[rings.HANDOFF]
     waiting: int = (
@@ -321,7 +322,7 @@ def step(
     f[th.CYCLES] += cycles
     on_cycles = th.on_core(t, thread, cycles)
     f[th.IDLE_CYCLES] += cycles - on_cycles
-    # What a step overran by, and the time off its core, come first.
+    # The overrun of the last step, and the time off the core, come first.
     late_cycles = cycles - on_cycles - f[th.CREDIT_CYCLES]
     f[th.CLOCK_NS] = now_ns - length_ns + late_cycles * ns_per_cycle
     f[th.CREDIT_CYCLES] += on_cycles

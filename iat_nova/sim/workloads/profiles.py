@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The named workloads, from ``profiles.yaml``, where their constants stand with their sources."""
+"""The named workloads from ``profiles.yaml``, which has all constants with their sources."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ class Operation:
 
 
 Mix = Mapping[Operation, float]
-"""Operations by their share; all together 1."""
+"""Shares by operation; the sum is 1."""
 
 
 def mean(mix: Mix, field: str) -> float:
-    """Return the mean of a field of the operations of a mix."""
+    """Return the mean of a field over the operations of a mix."""
     return sum(share * float(getattr(operation, field)) for operation, share in mix.items())
 
 
 def surrogate(name: str, given: Mapping[str, Any], sizes: Sequence[float]) -> Profile:
-    """Return a program of which a thousand instructions are given: its unit of work is an access.
+    """Return a program from values per thousand instructions; the unit of work is an access.
 
-    `accesses` beyond L1 by the size they spread over; their sum is the misses of L1.
+    `given["accesses"]`: accesses beyond L1, one number per size in `sizes`; their sum is the number
+    of L1 misses.
     """
     total = sum(given["accesses"])
     pieces = zip(given["accesses"], sizes, strict=True)
@@ -57,7 +58,7 @@ def surrogate(name: str, given: Mapping[str, Any], sizes: Sequence[float]) -> Pr
 
 
 def _locality(given: object, _: object = None) -> Locality:
-    """Return a locality: a size, records, or pieces of these with their shares."""
+    """Return a locality from a size, from records, or from parts of these with their shares."""
     if isinstance(given, str):
         return uniform(units.parse(units.Kind.SIZE, given))
     if isinstance(given, Mapping):
@@ -71,7 +72,7 @@ _CONVERTER.register_structure_hook_func(lambda of: of == Locality, _locality)
 
 
 def _profile(name: str, given: Mapping[str, Any]) -> Profile:
-    """Return a profile; the second stage of a pipeline is as the first but for what is given."""
+    """Return a profile; a pipeline's second stage takes missing values from the first stage."""
     first = {key: value for key, value in given.items() if key != "then"}
     made = _CONVERTER.structure({"name": name, **first}, Profile)
     if "then" not in given:
@@ -92,7 +93,7 @@ def _mixes(store: Mapping[str, Any]) -> dict[str, Mix]:
 
 
 def _stores(sections: Mapping[str, Any]) -> Iterator[Profile]:
-    """Yield each store under each mix: the mean of its operations."""
+    """Yield a profile for each store and mix, with the mean of the mix's operations."""
     for store, given in sections.items():
         for letter, mix in _mixes(given).items():
             own = mean(mix, "own_cycles")
@@ -127,6 +128,6 @@ MIXES: Mapping[str, Mix] = {
     for store, given in _GIVEN["stores"].items()
     for letter, mix in _mixes(given).items()
 }
-"""What operations the stores' profiles are made of, by the profile's name."""
+"""The operations of the stores' profiles, by profile name."""
 SURROGATES: tuple[str, ...] = tuple(_GIVEN["surrogates"]["programs"])
-"""The names of SPEC CPU2006's stand-ins."""
+"""The names of the SPEC CPU2006 surrogates."""

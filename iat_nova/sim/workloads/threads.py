@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads: the state that every kind of workload has, and how they meet the caches."""
+"""Threads: the state common to all kinds of workload, and their accesses to the caches."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from iat_nova.sim.workloads.locality import SLOT_BITS
 
 MEMORY_BOUND, POLLER, STORAGE = range(3)
 
-# Columns of `Threads.ints`. FIRST_LINE is where its own memory starts; SLOT_MASK chooses among its
-# rows of `Threads.stretches`: 0 for one stretch, locality.SLOTS - 1 for a whole table.
+# Columns of `Threads.ints`. FIRST_LINE: start of the thread's own memory. SLOT_MASK chooses among
+# the thread's rows of `Threads.stretches`: 0 for one stretch, locality.SLOTS - 1 for a whole table.
 KIND, CORE, RANDOM, FIRST_LINE, SLOT_MASK, WRITES_PERCENT, POOL, INPUTS, INPUTS_COUNT, NEXT = range(
     10
 )
@@ -23,44 +23,44 @@ INTS = 10
 
 # Columns of `Threads.floats`.
 (
-    CREDIT_CYCLES,  # cycles it may spend; negative when a step overran
-    ACCESS_CREDIT,  # sampled accesses due to its own memory
-    OWN_CYCLES,  # own cycles a unit of work (an access, a packet)
+    CREDIT_CYCLES,  # cycles that may be spent; negative when a step overran
+    ACCESS_CREDIT,  # due sampled accesses to own memory
+    OWN_CYCLES,  # own cycles per unit of work (an access, a packet)
     OWN_INSTRUCTIONS,
-    DUTY,  # 0..1: share of the time it does not sleep
-    TOUCHES,  # accesses to its own memory a unit of work, those not counted that L1 serves
+    DUTY,  # 0..1: share of the time without sleep
+    TOUCHES,  # accesses to own memory per unit of work, without accesses that L1 serves
     PAYLOAD_SHARE,  # 0..1: share of a packet's lines that the thread itself reads
     COPY_CYCLES,  # own cycles of copying a line
-    SPIN_IPC,  # instructions a cycle while polling in vain
-    REPLY_BYTES,  # size of the frame with which a request is answered; 0: the request's own
+    SPIN_IPC,  # instructions per cycle during empty polling
+    REPLY_BYTES,  # size of a reply's frame; 0: the size of the request
     INSTRUCTIONS,
     CYCLES,
     WORK,  # units of work done
-    LATENCY_CYCLES,  # sum over sampled accesses to its own memory
+    LATENCY_CYCLES,  # sum over sampled accesses to own memory
     LATENCY_SAMPLES,
-    OFF_MAX_CYCLES,  # the longest time for which it loses its core now and then; 0: it never does
-    OFF_CYCLES,  # time for which it is still off its core
-    ON_CYCLES,  # time until it loses its core again
-    PAYLOAD_WRITES,  # 1: what it reads of a packet it writes as well (encryption in place)
-    CLOCK_NS,  # how far it is within a step
-    IDLE_CYCLES,  # of CYCLES: polling in vain, or off its core
+    OFF_MAX_CYCLES,  # the longest time off the core; 0: the thread never loses its core
+    OFF_CYCLES,  # remaining time off the core
+    ON_CYCLES,  # time until the thread loses its core again
+    PAYLOAD_WRITES,  # 1: payload that is read is also written (encryption in place)
+    CLOCK_NS,  # the thread's position within a step
+    IDLE_CYCLES,  # of CYCLES: empty polling, or off the core
 ) = range(21)
 FLOATS = 21
 
-# A thread loses its core once in so many cycles on average (4 ms at 2.3 GHz: the tick of a kernel
-# with HZ=250), for a time evenly spread up to OFF_MAX_CYCLES. Chosen.
+# The mean number of cycles between two losses of the core (4 ms at 2.3 GHz: the tick of a kernel
+# with HZ=250). The time off the core is evenly spread up to OFF_MAX_CYCLES. Chosen.
 OFF_EVERY_CYCLES = 9.2e6
 
-# Classes of accesses, each with its running mean of stall cycles (`stalls`) and its own
-# memory-level parallelism (`overlap`: how many misses are served at a time).
+# Classes of accesses, each with a running mean of stall cycles (`stalls`) and its own memory-level
+# parallelism (`overlap`: the number of misses served at a time).
 OWN, PACKET, COPY_FROM, COPY_TO = range(4)
 CLASSES = 4
-# Weight of one sampled access in its running mean: about 1 ms at 100,000 of them a second; chosen.
+# Weight of one sampled access in the running mean: about 1 ms at 100,000 accesses/s; chosen.
 RUNNING = 1.0 / 128.0
 
 
 class Threads(NamedTuple):
-    """All threads, a row each."""
+    """All threads, one row each."""
 
     ints: npt.NDArray[np.int64]
     floats: npt.NDArray[np.float64]
@@ -81,7 +81,7 @@ def draw(t: Threads, thread: int) -> int:
 
 @kernel
 def on_core(t: Threads, thread: int, cycles: float) -> float:
-    """Return how many of a step's `cycles` a thread has its core for (scheduling jitter)."""
+    """Return the part of a step's `cycles` in which a thread has its core (scheduling jitter)."""
     f = t.floats[thread]
     if f[OFF_MAX_CYCLES] == 0.0:
         return cycles
@@ -97,7 +97,7 @@ def on_core(t: Threads, thread: int, cycles: float) -> float:
 
 @kernel
 def observe(t: Threads, thread: int, kind: int, cycles: float) -> None:
-    """Take the latency of one sampled access into the running mean of its class."""
+    """Add the latency of one sampled access to the running mean of the access's class."""
     stall = cycles / t.overlap[thread, kind]
     t.stalls[thread, kind] += RUNNING * (stall - t.stalls[thread, kind])
 
@@ -106,13 +106,13 @@ def observe(t: Threads, thread: int, kind: int, cycles: float) -> None:
 def own_accesses(
     t: Threads, c: cache.Caches, latency: npt.NDArray[np.float64], thread: int, sampled: float
 ) -> None:
-    """Let a thread access its own memory `sampled` times (a fraction, too), as its table says."""
+    """Let a thread access its own memory by its table; `sampled`: number of accesses, a float."""
     f = t.floats[thread]
     i = t.ints[thread]
     f[ACCESS_CREDIT] += sampled
     count = int(f[ACCESS_CREDIT])
     f[ACCESS_CREDIT] -= count
-    # In locals, because the compiler must think that an access to a cache changes the arrays.
+    # In locals, because the compiler must assume that a cache access changes the arrays.
     core, mask, writes_percent = i[CORE], i[SLOT_MASK], i[WRITES_PERCENT]
     state, overlap, mean = i[RANDOM], t.overlap[thread, OWN], t.stalls[thread, OWN]
     total_cycles = f[LATENCY_CYCLES]
