@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that several commands of the emulated server have."""
+"""Arguments of several commands of the emulated server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def percent(text: str) -> float:
-    """Return a share, 0..1, of a percentage such as 3 or 3%. Raises what argparse shows."""
+    """Return the share, 0..1, of a percentage such as 3 or 3%. Raises an error for argparse."""
     try:
         share = float(text.removesuffix("%")) / 100
     except ValueError:
@@ -27,7 +27,7 @@ def percent(text: str) -> float:
 
 
 def take_time(parser: argparse.ArgumentParser) -> None:
-    """Add what sets the time of runs of scenarios."""
+    """Add the options for the time of scenarios' runs."""
     parser.add_argument(
         "--seconds", type=natural, metavar="S", help="default: each scenario's length"
     )
@@ -41,7 +41,7 @@ def take_time(parser: argparse.ArgumentParser) -> None:
 
 
 def take_random(parser: argparse.ArgumentParser) -> None:
-    """Add what draws hosts."""
+    """Add the options for drawn hosts."""
     parser.add_argument(
         "--random",
         type=natural,
@@ -55,7 +55,7 @@ def take_random(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenario]:
-    """Yield the scenarios of some names, and the drawn hosts; write the files of these.
+    """Yield the named scenarios and the drawn hosts; write a file for each drawn host.
 
     Raises `ScenarioError`.
     """
@@ -72,7 +72,7 @@ def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenar
 
 
 def announce_compiling(note: Callable[[str], None]) -> None:
-    """Say what the first run of a version waits for; nothing where the kernels are kept."""
+    """Announce the compilation in the first run of a version; silent with compiled kernels."""
     from iat_nova.sim._compile import is_cold  # noqa: PLC0415 - needs an extra
 
     if is_cold():
@@ -80,13 +80,13 @@ def announce_compiling(note: Callable[[str], None]) -> None:
 
 
 def compressed(scenario: Scenario, most: float | None) -> Scenario:
-    """Return a scenario of which at most so much of each second is simulated."""
+    """Return a scenario that simulates at most a share `most` of each second."""
     compression = min(scenario.compression, most or 1.0)
     return dataclasses.replace(scenario, compression=compression)
 
 
 def take_workers(parser: argparse.ArgumentParser) -> None:
-    """Add what sets where many runs take place."""
+    """Add the options for the place of many runs: local processes or a cluster."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--jobs", type=natural, metavar="N", help="processes at a time; default: one a core"

@@ -11,11 +11,11 @@ from iat_nova.cmd.base import Failure, Lister
 
 
 class BenchLlc(Lister):
-    """Measure how many accesses a second the emulated server's caches serve on one core.
+    """Measure the speed of the emulated server's caches on one core, in accesses per second.
 
     Each access walks at least one tag array. Needs the extra iat-nova[sim]; with iat-nova[bench],
-    pycachesim is measured on the same traces. With --testbed the whole server is measured on a
-    socket with two cards at 40 Gb/s: how many seconds of it one core emulates a second.
+    pycachesim is measured on the same traces. --testbed measures the whole server on a socket with
+    two cards at 40 Gb/s: the number of seconds that one core emulates per second.
     """
 
     _epilog = """
@@ -36,7 +36,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Return a row a trace and engine."""
+        """Return one row per trace and engine."""
         try:
             from iat_nova.sim import bench  # noqa: PLC0415 - compiles, takes seconds
         except ImportError as error:

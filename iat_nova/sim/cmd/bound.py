@@ -28,19 +28,22 @@ LABELS = ("scenario", "layout", "PC performance", "BE throughput", "of bound", "
 
 
 class SimulateBound(Lister):
-    """Search for the best layouts of scenarios: one for all the time, and one for each phase.
+    """Search for the best layouts of scenarios: one fixed layout, and one layout for each phase.
 
-    A layout is a mask a workload (masks may overlap), DDIO's ways, and DDIO on or off at a disk's
-    port. A phase lies between two events, or a guest's coming or going. The best has the most PC
-    performance, as simulate compare has it, of those whose BE throughput is at most --be-loss below
-    what best-effort guests have without an agent, and with --tenant-least of those that leave each
-    guest so much of what it has under the static baseline; where none does, it is the one that
-    lacks least. Layouts are tried in short runs (of each phase 0.2 s that are simulated), from
-    simple ones on by moving a mask's end, DDIO's ways or a disk's DDIO; the best few are run
-    longer, the best of these in full with every seed. Layouts change at the very moment of an
-    event, as no strategy can. What is found is a lower bound of the best there is: a longer search
-    may find more. Each run is kept in a folder, so a search that was stopped goes on where it was;
-    simulate compare shows the share of it that strategies reach. Needs the extra iat-nova[sim].
+    A layout has a mask for each workload (masks may overlap), DDIO's ways, and DDIO on or off at a
+    disk's port. A phase lies between two changes: events, guests that arrive or leave, restarts.
+
+    The best layout has the highest PC performance (see simulate compare) within limits. --be-loss
+    limits the loss of BE throughput against a host without an agent. --tenant-least is the share of
+    the performance under the static baseline that each guest must keep. If no layout keeps the
+    limits, the layout with the smallest shortfall is the best.
+
+    Layouts are tried in short runs (0.2 simulated seconds of each phase). The search starts from
+    simple layouts and moves an end of a mask, DDIO's ways or a disk's DDIO. The best few layouts
+    are run longer, the best of these in full with every seed. Layouts change exactly at an event,
+    faster than any strategy can. The result is a lower bound of the best layout: a longer search
+    may find more. Each run is kept in a folder, so a stopped search continues; simulate compare
+    shows the share of the bound that strategies reach. Needs the extra iat-nova[sim].
     """
 
     _epilog = """
@@ -100,7 +103,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Return three rows a scenario: no masks, the best fixed layout, the best a phase."""
+        """Return three rows per scenario: no masks, best fixed layout, best layout per phase."""
         found = self._found(parsed_args)
         if parsed_args.formatter in MACHINE_FORMATS:
             return COLUMNS, (row for one in found for row in _records(one))
@@ -172,7 +175,7 @@ def _kinds(bound: Bound) -> tuple[tuple[str, Best], ...]:
 
 
 def _records(bound: Bound) -> Iterator[tuple[object, ...]]:
-    """Yield rows for programs; performances have a value a seed."""
+    """Yield rows for machine formats; performances have one value per seed."""
     for name, best in _kinds(bound):
         record = dataclasses.asdict(best)
         yield (
@@ -182,7 +185,7 @@ def _records(bound: Bound) -> Iterator[tuple[object, ...]]:
 
 
 def _rows(bound: Bound) -> Iterator[tuple[object, ...]]:
-    """Yield rows for people; medians over the seeds, a line a phase."""
+    """Yield rows for the table: medians over the seeds, one line per phase."""
     for name, best in _kinds(bound):
         be = "-" if best.be is None else f"{best.be:.3f}"
         ways = "\n".join(_worded(one, len(best.layouts)) for one in best.layouts)
@@ -193,12 +196,12 @@ def _rows(bound: Bound) -> Iterator[tuple[object, ...]]:
 
 
 def _of_bound(best: Best, bound: Bound) -> float | None:
-    """Return the share of the best PC performance; None where more is lacking than there."""
+    """Return the share of the best PC performance; None if the shortfall is larger than there."""
     return best.pc / bound.pc if best.lack >= bound.best.lack else None
 
 
 def _worded(layout: Mapping[str, Any], layouts: int) -> str:
-    """Word a layout: who has which mask, DDIO, ports without it."""
+    """Return a layout as text: workloads by mask, DDIO, ports without DDIO."""
     masks: dict[str, list[str]] = {}
     for name, mask in layout["masks"].items():
         masks.setdefault(mask, []).append(escape.plain(name))
@@ -211,5 +214,5 @@ def _worded(layout: Mapping[str, Any], layouts: int) -> str:
 
 
 def _together(masks: Sequence[str]) -> str:
-    """Return the sockets' masks, one when they are the same."""
+    """Return the masks of the sockets, once if all are equal."""
     return ", ".join(dict.fromkeys(masks)) if len(set(masks)) == 1 else ", ".join(masks)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SEEDS = 10
 ALL = "all scenarios"
-OVERVIEW = "overview"  # the files that have all scenarios
+OVERVIEW = "overview"  # name of the files with all scenarios
 MEASURES = (
     ("pc_performance", "PC performance", ".3f"),
     ("be_throughput", "BE throughput", ".3f"),
@@ -51,24 +51,28 @@ Measures = Sequence[tuple[str, str, str]]
 
 
 class SimulateCompare(Lister):
-    """Run strategies side by side on scenarios and show what each is worth.
+    """Run strategies side by side on scenarios and compare their performance.
 
-    PC performance: of the performance-critical workloads, alone with the whole cache being 1.
-    BE throughput: of the best-effort ones, under the reference being 1: a host without the agent
-    (unmanaged), or what --against names. Both are geometric means; what does nothing alone (PC) or
-    under the reference (BE) is left out, and named. Worst tenant: who, PC or BE, has the least of
-    what it has under the reference. Memory: GB/s. Time to settle: the longest from an event, or a
-    guest's coming or going, to the last move of a mask it caused. PC of bound, where simulate bound
-    has searched: PC performance, the best layouts found being 1. The table has the median over the
-    seeds and the spread, and the means over several scenarios; -f json and -f csv have a row a
-    strategy and seed, with --tenants a row a guest's workload. Counters are as hardware has them
-    (1% noise, DDIO counted in one CHA) unless the scenario says otherwise. A picture and the rows
-    go to a folder, what each workload achieved beside them (throughput, latency, loss, cycles a
-    packet; CSV and JSON), and for several scenarios an overview of who wins where. Each finished
-    run is kept there, a file a run in DIR/runs: a comparison that was stopped goes on where it was,
-    with another version of iat-nova it begins anew. --random draws hosts: sizes, priorities, loads
-    from idle to beyond capacity, rings, events, comings and goings, guaranteed ways, noise of 1, 3
-    or 5 %, one or two sockets. Each is an ordinary scenario. Needs the extra iat-nova[sim].
+    PC performance: performance-critical workloads; 1 for each alone with the whole cache. BE
+    throughput: best-effort workloads; 1 under the reference, a host without the agent (unmanaged)
+    or the strategy of --against. Both are geometric means. Workloads without any work alone (PC) or
+    under the reference (BE) are left out and named. Worst tenant: the PC or BE tenant with the
+    lowest performance relative to the reference. Memory: GB/s. Time to settle: the longest time
+    from an event, a guest's arrival or departure, or a restart to the last move of a mask before
+    the next of these. PC of bound, after simulate bound: PC performance relative to the best
+    layouts found.
+
+    The table has the median over the seeds and the spread, and means over several scenarios.
+    -f json and -f csv have one row per strategy and seed, with --tenants one row per guest's
+    workload. Counters resemble hardware (1% noise, DDIO counted at one CHA) unless the scenario has
+    other settings. DIR gets a chart and the rows of each scenario, the results of each workload
+    (throughput, latency, loss, cycles per packet; CSV and JSON), and for several scenarios an
+    overview of winners. Each finished run is a file in DIR/runs: a stopped comparison continues
+    there, but starts again with another version of iat-nova.
+
+    --random draws hosts: sizes, priorities, loads from idle to beyond capacity, rings, events,
+    guests that arrive and leave, guaranteed ways, noise of 1, 3 or 5 %, one or two sockets. Each
+    drawn host is an ordinary scenario. Needs the extra iat-nova[sim].
     """
 
     _epilog = """
@@ -131,7 +135,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Return a row a run, or a row a strategy, or a row a tenant."""
+        """Return one row per run, per strategy, or per tenant."""
         found = self._found(parsed_args)
         rows = [row for one in found for row in one.rows]
         machine = parsed_args.formatter in (*MACHINE_FORMATS, "csv")
@@ -191,7 +195,7 @@ examples:
         parsed_args: argparse.Namespace,
         executor: Executor,
     ) -> Comparison:
-        """Compare on one scenario, and write its files. `at`: where the command is, in words."""
+        """Compare on one scenario and write the files. `at`: the command's progress, as text."""
         from iat_nova.sim import bound, compare, compare_chart  # noqa: PLC0415 - compiles
 
         length_s = parsed_args.seconds or scenario.length_s
@@ -232,7 +236,7 @@ examples:
 
 
 def _overview(found: Sequence[Comparison], out: pathlib.Path, against: str) -> str:
-    """Write all scenarios at a glance; return the picture's name."""
+    """Write the overview of all scenarios; return the name of the chart."""
     from iat_nova.sim import overview  # noqa: PLC0415 - compiles
 
     rows = [row for one in found for row in one.rows]
@@ -255,12 +259,12 @@ def _write(path: pathlib.Path, rows: Sequence[Row | TenantRow | WorkloadRow | St
 
 
 def _bounded(rows: Sequence[Row]) -> bool:
-    """Tell whether layouts were searched for, for any of the scenarios."""
+    """Tell whether any scenario has results of simulate bound."""
     return any(row.pc_of_bound is not None for row in rows)
 
 
 def _medians(found: Sequence[Comparison], measures: Measures) -> Iterator[tuple[object, ...]]:
-    """Yield a row a scenario and strategy: medians, and in brackets from where to where."""
+    """Yield one row per scenario and strategy: medians, with smallest and largest in brackets."""
     for one in found:
         for strategy in dict.fromkeys(row.strategy for row in one.rows):
             mine = [row for row in one.rows if row.strategy == strategy]
@@ -272,7 +276,7 @@ def _medians(found: Sequence[Comparison], measures: Measures) -> Iterator[tuple[
 
 
 def _means(found: Sequence[Comparison], strategy: str, measures: Measures) -> Iterator[str]:
-    """Yield each measure's mean over the scenarios' medians, geometric where it is a ratio."""
+    """Yield each measure's mean over the scenarios' medians; the geometric mean for ratios."""
     for name, _, form in measures:
         each = [_values([r for r in one.rows if r.strategy == strategy], name) for one in found]
         medians = [statistics.median(values) for values in each if values]
@@ -290,7 +294,7 @@ def _worst(found: Sequence[Comparison], strategy: str) -> str:
 
 
 def _by_tenant(rows: Sequence[TenantRow]) -> Iterator[tuple[object, ...]]:
-    """Yield a row a scenario, strategy and tenant, with the medians over the seeds."""
+    """Yield one row per scenario, strategy and tenant, with medians over the seeds."""
     groups: dict[tuple[str, str, str, str], list[TenantRow]] = {}
     for row in rows:
         key = (row.scenario, row.strategy, row.tenant, row.priority)

@@ -27,13 +27,13 @@ _PAGE = "index.html"
 
 
 class SimulateFigures(Lister):
-    """Measure published figures again on the emulated server and hold them against their claims.
+    """Measure published figures again on the emulated server and compare them with their claims.
 
-    A row a claim: its data set, what was published, what was measured, whether it is met within
-    25 % and strictly, and what was seen. Claims on which constants were fitted (calibration) are
-    not judged.
-    Data (JSON, CSV), pictures (SVG) and a page of all of it go to a folder. What has been measured
-    is kept there, so a run that was stopped goes on where it was. Needs the extra iat-nova[sim].
+    Each claim has a row: data set, published value, measured value, whether the claim is met within
+    25 % and strictly, and the observation. Claims on which constants were fitted (calibration) are
+    counted apart.
+    Data (JSON, CSV), charts (SVG) and a page with all of these go to a folder. Measurements are
+    kept there, so a stopped run continues. Needs the extra iat-nova[sim].
     """
 
     _epilog = """
@@ -79,7 +79,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Return a row a verdict, or a row a figure."""
+        """Return one row per verdict, or per figure."""
         if parsed_args.sensitivity and (parsed_args.judge or parsed_args.list):
             raise Failure("--sensitivity measures: leave out --judge and --list", EXIT_USAGE)
         figures = _figures(parsed_args.names)
@@ -133,7 +133,7 @@ examples:
 
 
 def catalogued() -> Mapping[str, Figure]:
-    """Return all figures by name. Raises Failure where the emulated server is not installed."""
+    """Return all figures by name. Raises Failure if the emulated server is not installed."""
     try:
         from iat_nova.sim.figures import catalogue  # noqa: PLC0415 - compiles, takes seconds
 
@@ -145,7 +145,7 @@ def catalogued() -> Mapping[str, Figure]:
 
 
 def _figures(names: list[str]) -> Mapping[str, Figure]:
-    """Return the figures of these names, all without any."""
+    """Return the figures with these names, or all figures if no name is given."""
     known = catalogued()
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -156,7 +156,7 @@ def _figures(names: list[str]) -> Mapping[str, Figure]:
 def _rows(
     figures: Sequence[Figure], folder: pathlib.Path, parsed_args: argparse.Namespace
 ) -> Mapping[str, Sequence[Point]]:
-    """Measure figures, or take what the folder holds of them. Raises `Failure`."""
+    """Measure figures, or take kept rows from the folder. Raises `Failure`."""
     from iat_nova.sim import parallel  # noqa: PLC0415 - compiles, takes seconds
     from iat_nova.sim.figures import runner  # noqa: PLC0415
 
@@ -185,7 +185,7 @@ def _turn(turn: Turn, machine: bool) -> tuple[object, ...]:
 
 
 def _summary(verdicts: list[Verdict]) -> str:
-    """Return how many claims of each data set are met, within the tolerance and strictly."""
+    """Return the numbers of claims met within the tolerance and strictly, by data set."""
     from iat_nova.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
 
     return "; ".join(
@@ -197,7 +197,7 @@ def _summary(verdicts: list[Verdict]) -> str:
 
 
 def _compressed(figures: Iterable[Figure]) -> str:
-    """Return which figures simulate a share of their time only, and what share; "" when none."""
+    """Return the figures with time compression, with their shares; "" without any."""
     names: dict[float, list[str]] = {}
     for figure in figures:
         if figure.compression < 1.0:

@@ -25,9 +25,9 @@ SHOWN = 3  # columns of the table, which fits a terminal
 
 
 class SimulateList(Lister):
-    """Show the scenarios that ship: for simulate run and simulate compare.
+    """Show the shipped scenarios for simulate run and simulate compare.
 
-    Their machines and files are in every format but the table.
+    All formats except the table include machine and file.
 
     Needs the extra iat-nova[sim].
     """
@@ -41,7 +41,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Return a row a scenario."""
+        """Return one row per scenario."""
         try:
             from iat_nova.sim.reader import load_scenario  # noqa: PLC0415
             from iat_nova.sim.scenario import SHIPPED, shipped  # noqa: PLC0415
@@ -103,11 +103,11 @@ examples:
         return parser
 
     def page(self, parsed_args: argparse.Namespace) -> str:
-        """Word what came of it."""
+        """Return the results as text."""
         return _page(self._run(parsed_args))
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        """Return what came of it as data."""
+        """Return the results as data."""
         from iat_nova.store import records  # noqa: PLC0415
 
         result = self._run(parsed_args)
@@ -156,7 +156,7 @@ examples:
 
 
 def _page(result: Result) -> str:
-    """Return the result for people."""
+    """Return the results of a run as text for a terminal."""
     moved = f"{len(result.moves)} way changes"
     if result.transitions:  # the paper's, of strategies that have them
         moved += f", {len(result.transitions)} transitions"
@@ -193,7 +193,7 @@ def _page(result: Result) -> str:
 
 
 def _latency(latency_us: float | None) -> str:
-    """Return the mean time of a packet in the host."""
+    """Return the mean time of a packet or block as text."""
     if latency_us is None:
         return "-"
     return f"{latency_us:.1f} us" if latency_us >= 10 else f"{latency_us:.2f} us"
@@ -206,7 +206,7 @@ def _way_map(result: Result) -> str | None:
 
 
 def _positive(text: str) -> float:
-    """Return a positive number. Raises what argparse shows."""
+    """Return a positive number. Raises an error for argparse."""
     try:
         value = float(text)
     except ValueError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published figures, measured again on the emulated server and held against their claims.
+"""The published figures, measured again on the emulated server and compared with their claims.
 
-`api` says what a figure is; each figure is a value in a module of its own, listed in `catalogue`;
-`claims` judges; `runner` measures points side by side and keeps them; `pages` writes what came
-of it. The claims are in ``claims.yaml``, and no others are judged.
+`api` has the types. The figures are in YAML files, listed in `catalogue`, with functions in modules
+of the same name. `claims` judges, `runner` measures points in parallel and keeps the rows, `pages`
+writes the results. Only the claims in ``claims.yaml`` are judged.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A4, figures 3, 6 and 8: how they are judged."""
+"""A4, figures 3, 6 and 8: their judgement."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CLAIMED_3B = {
 }  # fmt: skip
 ORDERED_3B = list(CLAIMED_3B)[:4]
 POINTS_3B = 5.0
-ALONE = 0  # a block's size, or a mask, that stands for no storage
+ALONE = 0  # the block size, or the mask, of a run without storage
 FIO_MASKS = (0x1E0, 0x1C0, 0x180, 0x100)
 
 
 def judge_3a(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Hold misses and the memory's traffic of A4's figure 3a against the published ones."""
+    """Compare misses and memory traffic of A4's figure 3a with the published values."""
     for claim, column in (
         ("a4-3a-dpdk", "dpdk_miss_percent"),
         ("a4-3a-xmem", "xmem_miss_percent"),
@@ -71,7 +71,7 @@ def judge_6(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def judge_8a(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge what switching off the disks' DCA does to network latency and to small blocks."""
+    """Judge the effect of disks without DCA on network latency and on small blocks."""
     latency = _by_setting(rows, "network_latency_us")
     blocks = [block for dca, block in latency if dca == "on"]
     changes = {
@@ -89,7 +89,7 @@ def judge_8a(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def judge_8b(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge X-Mem's miss rate on each mask of FIO's and without FIO, and FIO's throughput."""
+    """Judge X-Mem's miss rate for each mask of FIO and without FIO, and FIO's throughput."""
     found = summary.by(rows, "fio_mask", "xmem_miss_percent")
     for mask in FIO_MASKS:
         yield Finding(

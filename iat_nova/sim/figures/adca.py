@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ADCA, figures 6 to 10: how long a device's write takes, and how the figures are judged."""
+"""ADCA, figures 6 to 10: the time of a device's write, and the judgement of the figures."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from iat_nova.sim.machine import Io
 from iat_nova.sim.nic import OVERHEAD_BYTES
 from iat_nova.sim.scenario import Scenario
 
-# From here on the network is the limit when netperf is alone, at what TCP carries over 1 GbE.
+# From this packet size on, the network limits netperf alone, at the rate of TCP over 1 GbE.
 LINE_FROM = 512
-# Below this alone, DCA and ADCA are held against plain DMA.
+# Only below this packet size, DCA and ADCA are compared with plain DMA.
 SMALL, CLAIM_ALONE = 256, "adca-6-alone"
 LINE_MBPS = 940.0
 SUITES = ("int", "fp")
 ALONE = "none"
-# A DRAM row has to be closed and another one opened, tRP and tRCD of DDR3-800 (JESD79-3, 6-6-6:
-# 15 ns each), before the first line of a packet; the others lie in the row that is then open.
+# Before the first line of a packet, a DRAM row is closed and another row opened: tRP and tRCD of
+# DDR3-800 (JESD79-3, 6-6-6: 15 ns each). The other lines are in the open row.
 _ROW_NS = 30.0
 
 Curves = Mapping[tuple[str, str, int], float]
-"""Medians over seeds by way of doing I/O, suite beside it and packet size."""
+"""Medians over seeds by kind of I/O, suite that runs beside netperf, and packet size."""
 
 
 def offered(point: Point) -> Mapping[str, float]:
-    """Return the rate on the wire at which the network carries all it can."""
+    """Return the offered rate on the wire that saturates the network, in Mb/s."""
     size = int(point["packet_bytes"] or 0)
     return {"offered_mbps": _line_mbps(size) * (size + OVERHEAD_BYTES) / size}
 
 
 def measure(definition: Definition, point: Point) -> Row:
-    """Measure one set-up: bandwidth, SPEC's speed and how long a line's write takes."""
+    """Measure one set-up: bandwidth, SPEC's speed, and the time of a line's write."""
     found: Steady = execute(definition, point)
     row = taken(definition, found, point)
     if "netperf" not in found.workloads:
@@ -50,11 +50,11 @@ def measure(definition: Definition, point: Point) -> Row:
 
 
 def _write_ns(chosen: Scenario, steady: Steady, packet_lines: int) -> float:
-    """Return the mean time of a device's write of a line.
+    """Return the mean time of a device's write of a line, in ns.
 
-    In the cache it takes as long as a hit, and has to wait for the write-back of a dirty line that
-    it replaces; to memory it takes memory's latency under the load there is, without opening a row
-    for all but a packet's first line. What is written through is done when the cache has it.
+    A write to the cache takes the time of a hit, plus the write-back of a replaced dirty line. A
+    write to memory takes memory's latency under the present load; only a packet's first line opens
+    a row. A write-through is complete once the cache has the line.
     """
     machine, lines = chosen.machine, steady.lines_per_s
     used = steady.memory_read_bytes_per_s + memory.WRITE_COST * steady.memory_write_bytes_per_s
@@ -77,13 +77,13 @@ def _sizes(curves: Curves) -> list[int]:
 
 
 def bandwidth(rows: Sequence[Row], suite: str) -> Mapping[str, Mapping[int, Sequence[float]]]:
-    """Return netperf's bandwidth beside a suite, by way of doing I/O and packet size."""
+    """Return netperf's bandwidth beside a suite, by kind of I/O and packet size."""
     mbps = _curves(rows, "bandwidth_mbps")
     return {str(io): {size: [mbps[io, suite, size]] for size in _sizes(mbps)} for io in Io}
 
 
 def claimed(rows: Sequence[Row], io: str, suite: str, claim: str) -> Mapping[int, Sequence[float]]:
-    """Return what a published change makes of a bandwidth of ours, at the sizes that are judged."""
+    """Return a measured bandwidth after a published change, at the judged packet sizes."""
     mbps = _curves(rows, "bandwidth_mbps")
     judged = [size for size in _sizes(mbps) if size < SMALL] if claim == CLAIM_ALONE else None
     return {
@@ -98,12 +98,12 @@ def _mean_change(now: Sequence[float], before: Sequence[float]) -> float:
 
 
 def _line_mbps(packet_bytes: int) -> float:
-    """Return what the network carries in packets of a size."""
+    """Return the network's rate for packets of a size, in Mb/s."""
     return min(LINE_MBPS, 1000.0 * packet_bytes / (packet_bytes + OVERHEAD_BYTES))
 
 
 def _unlimited(mbps: Curves) -> list[int]:
-    """Return the packet sizes at which the network is not a limit when netperf is alone."""
+    """Return the packet sizes at which the network does not limit netperf alone."""
     return [
         size
         for size in _sizes(mbps)
@@ -112,7 +112,7 @@ def _unlimited(mbps: Curves) -> list[int]:
 
 
 def judge_6(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge bandwidth; what the network limits when netperf is alone is left out of means."""
+    """Judge bandwidth; means leave out sizes at which the network limits netperf alone."""
     mbps = _curves(rows, "bandwidth_mbps")
     small = _unlimited(mbps)
     sizes = ", ".join(map(str, small))
@@ -156,7 +156,7 @@ def judge_6(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _gains(rows: Sequence[Row]) -> Mapping[str, float]:
-    """Return by how many percent SPEC is quicker than beside netperf with plain DMA."""
+    """Return SPEC's gain over the run beside netperf with plain DMA, in percent."""
     found = summary.medians(rows, ("io", "netperf"), "spec_mips")
     base = found["dma", True]
     return {
@@ -166,7 +166,7 @@ def _gains(rows: Sequence[Row]) -> Mapping[str, float]:
 
 
 def gains(rows: Sequence[Row]) -> Mapping[str, Mapping[str, Sequence[float]]]:
-    """Return SPEC's gains to be drawn."""
+    """Return SPEC's gains for the chart."""
     found = _gains(rows)
     return {"measured": {name: [found[name]] for name in ("dca", "adca", ALONE)}}
 
@@ -187,7 +187,7 @@ judge_8 = functools.partial(_judge_spec, claim="adca-8")
 
 
 def _savings(rows: Sequence[Row]) -> Mapping[str, list[float]]:
-    """Return what share of plain DMA's write latency DCA and ADCA save, in percent, by size."""
+    """Return the share of DMA's write latency saved by DCA and ADCA, in percent, by packet size."""
     found = _curves(rows, "write_ns")
     suites = sorted({suite for _, suite, _ in found})
     return {
@@ -219,7 +219,7 @@ def judge_9(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def judge_10(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge write latency beside SPEC: what of the gain is lost from 64 to 1,500 B."""
+    """Judge write latency beside SPEC: the loss of the gain from 64 to 1,500 B."""
     savings = _savings(rows)
     dca, adca = (by_size[0] - by_size[-1] for by_size in savings.values())
     yield Finding("adca-10", dca > adca, _saved(savings))

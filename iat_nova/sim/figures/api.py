@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure is: points that can be measured apart, and what follows from all of them."""
+"""The types of a figure: points to measure independently, and findings from all points."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ if TYPE_CHECKING:
 Scalar = str | int | float | bool | None
 
 Point = Mapping[str, Scalar]
-"""The arguments of one measurement: what is varied, and ``seed``. Points are independent."""
+"""The arguments of one measurement: the varied values, and ``seed``. Points are independent."""
 
 NOT_MEASURED = "not measured"
 """The reason of a finding on a claim that no figure measures yet."""
 
 Row = Mapping[str, Scalar]
-"""What one measurement found, as flat columns with units in their names. The runner puts the
-point's arguments in front; together they make a line of the CSV file."""
+"""The result of one measurement, as flat columns with units in their names. The runner puts the
+point's arguments in front; arguments and result together are a line of the CSV file."""
 
 REFUSED = "refused"
-"""The column of a row that says why this machine does not let its point be measured. Such a row
-is not kept: it may be measured later."""
+"""The column of a row with the reason why this machine cannot measure the point. Such a row is not
+kept, so that the point can be measured later."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """What was measured for one claim.
+    """The measured value for one claim.
 
-    `claim` is an id of ``claims.yaml``; a claim that is several ("each one a claim") gets one
-    finding each, with `part` naming which (as ``4`` instances, or a mask). `measured`: a number in
-    the claim's unit; the two ends of a spread where the published range is a spread over
-    workloads; for an order, whether it holds; None when it was not measured. `reason` says in
-    plain words what was seen and, where the claim is not met, why as far as that is known.
-    `published` is given for a part whose number is not in ``claims.yaml``. Parts that are there
-    come in its order. `points`: a value as near as this to the published one meets the claim, too,
-    where the claim says so.
+    `claim` is an id of ``claims.yaml``. A claim with several parts has a finding for each, with the
+    name of the part (such as ``4`` instances, or a mask). `measured`: a number in the claim's unit;
+    the two ends of a spread if the published range is a spread over workloads; for an order,
+    whether the order holds; None if not measured. `reason`: the observation in plain words and, for
+    a missed claim, the known cause. `published`: the number of a part that ``claims.yaml`` lacks;
+    findings on listed parts follow the file's order. `points`: a larger tolerance, in the unit of
+    the claim, where the claim has one.
     """
 
     claim: str
@@ -53,15 +52,14 @@ class Finding:
 class Figure:
     """One published figure, or a table.
 
-    `name` as in ``claims.yaml``. `setup` says in one or two sentences what is run and how it
-    differs from the original (time compression, fewer seeds, what stands in for what).
-    `points(seeds)` lists the measurements for so many runs (of seeds 1 to `seeds`); `measure`
-    makes one (it must be a function at the top of a module, as it runs in another process);
-    `judge` turns all rows (arguments and findings together) into findings; `draw` draws them in
-    the form of the original, with the published range beside or behind. `alone`: nothing else may
-    run while its points are measured, because they are times of this machine. `compression`: the
-    share of each emulated second that is simulated, 0..1. `stem`: the name of the files beside this
-    one that hold it.
+    `name` as in ``claims.yaml``. `setup`: one or two sentences on the run and its differences from
+    the original (time compression, fewer seeds, substitutes). `points(seeds)` lists the
+    measurements for seeds 1 to `seeds`. `measure` makes one measurement and must be picklable,
+    because another process runs it. `judge` turns all rows (arguments and results) into findings.
+    `draw` draws the rows in the form of the original, with the published range beside or behind.
+    `alone`: points are measured one at a time without other runs, because the results are times of
+    this machine. `compression`: the simulated share of each emulated second, 0..1. `stem`: the name
+    of the figure's files in this folder.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments without a strategy: fixed masks, a while to settle, then a while to measure."""
+"""Experiments without a strategy: fixed masks, a time to settle, then a time to measure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iat_nova.sim.server import EmulatedServer
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Steady:
-    """What happened in the measured stretch, in rates of the whole machine.
+    """The results of the measured time, in rates of the first socket and all workloads.
 
     `lines_per_s` has a rate for each name of `cache.TOTAL_NAMES`.
     """
@@ -28,7 +28,7 @@ class Steady:
 
     @property
     def ddio_miss_ratio(self) -> float:
-        """Share of the lines written by devices that were not in the LLC, 0..1."""
+        """Share of the lines written by devices that missed in the LLC, 0..1."""
         hits, misses = self.lines_per_s["ddio_hits"], self.lines_per_s["ddio_misses"]
         return misses / (hits + misses) if hits + misses else 0.0
 
@@ -39,7 +39,7 @@ def llc_miss_ratio(workload: WorkloadResult) -> float:
 
 
 def steady(scenario: Scenario, seed: int, warm_s: float, run_s: float) -> Steady:
-    """Run a scenario without an agent for `warm_s`, then measure it for `run_s`."""
+    """Run a scenario without an agent for `warm_s`, then measure for `run_s`."""
     server, wake = EmulatedServer(scenario, seed), threading.Event()
     caches = server.plant.state.caches
     server.wait(wake, warm_s)
@@ -63,6 +63,6 @@ def steady(scenario: Scenario, seed: int, warm_s: float, run_s: float) -> Steady
 
 
 def _memory_lines(caches: cache.Caches) -> tuple[int, int]:
-    """Return the sampled lines read from and written to memory so far."""
+    """Return the numbers of sampled lines read from and written to memory so far."""
     writes = cache.memory_writes(caches)
     return cache.memory_lines(caches) - writes, writes

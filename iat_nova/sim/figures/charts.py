@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws a figure's chart: medians over seeds, with what was published beside or behind."""
+"""Draw a figure's chart: medians over seeds, with published values beside or behind."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 Values = Mapping[str, Mapping[Any, Sequence[float]]]
 """By series and x: a number for each seed."""
 
-# A series has its colour in every figure.
+# Each series has the same colour in every figure.
 _COLOURS = {
     "baseline": "tab:gray", "core-only": "tab:green", "io-iso": "tab:purple", "iat": "tab:blue",
     "dma": "tab:gray", "dca": "tab:blue", "adca": "tab:green",
     "off": "tab:red", "on": "tab:blue", "storage off": "tab:green",
 }  # fmt: skip
 _PUBLISHED = "tab:orange"
-# More ticks than this are thinned out.
+# Above this number, some ticks are left out.
 _TICKS_MAX = 20
 
 
@@ -56,7 +56,7 @@ def draw(definition: Definition, canvas: Canvas, rows: Sequence[Row]) -> None:
 
 
 def values(definition: Definition, panel: Panel, rows: Sequence[Row]) -> Values:
-    """Return what a panel shows."""
+    """Return the values of a panel."""
     if panel.values:
         found: Values = definition.function(panel.values)(rows, **panel.given)
         return found
@@ -71,7 +71,7 @@ def values(definition: Definition, panel: Panel, rows: Sequence[Row]) -> Values:
 
 
 def _columns(pattern: str, row: Row, x: str) -> list[tuple[Any, str]]:
-    """Return the places and the columns that a panel takes of a row."""
+    """Return the x values of a row in a panel, each with its column."""
     before, star, after = pattern.partition("*")
     if not star:
         return [(row[x], pattern)]
@@ -125,7 +125,7 @@ def _panel(axes: Axes, chart: Chart, panel: Panel, found: Values) -> None:
 
 
 def _mark(axes: Axes, mark: Mark, found: Values) -> None:
-    """Draw what was published."""
+    """Draw published values."""
     places, middles = _places(found), _medians(found)
     colour = _COLOURS.get(str(mark.series), _PUBLISHED)
     if mark.band is not None:
@@ -147,7 +147,7 @@ def _mark(axes: Axes, mark: Mark, found: Values) -> None:
 
 
 def _ends(published: Any) -> tuple[float, float]:
-    """Return both ends of a number, a range or a claim's."""
+    """Return both ends of a number, of a range, or of a claim's range."""
     if isinstance(published, str):
         return claims.ends(published)
     low, high = published if isinstance(published, Sequence) else (published, published)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IAT, figures 12 to 14: where tenants lie at the start, and how they fare against being alone."""
+"""IAT, figures 12 to 14: the tenants' initial masks, and their performance against solo runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from iat_nova.sim.machine import GOLD_6140
 from iat_nova.sim.run import Result
 from iat_nova.sim.workloads.profiles import MIXES, PROFILES
 
-# Ways of each tenant, and the order in which seeds put them on DDIO's ways.
+# Ways of each tenant, and the order in which seeds put tenants on DDIO's ways.
 WAYS = {"app": 2, "net": 3, "be10": 2, "be1": 2}
 NETWORKS = ("redis", "fastclick")
 MANAGED = ("baseline", "iat")
-# The columns of figure 14: the sign of harm, and how their claims begin: -b of the baseline, -i of
-# IAT.
+# The columns of figure 14: the sign of harm, and the beginning of the claims' names: -b for the
+# baseline, -i for IAT.
 MEASURES = {
     "requests_per_s": (-1, "iat-14-thru"),
     "latency_us": (1, "iat-14-lat"),
@@ -32,10 +32,10 @@ ByApp = Mapping[str, list[float]]
 
 
 def start_masks(seed: int, ways: int = 11, ddio: int = 2) -> dict[str, WayMask]:
-    """Return where each tenant of `WAYS` lies at the start of a run.
+    """Return the initial mask of each tenant of `WAYS`.
 
-    The four and two idle ways follow one another at random; DDIO's ways go whole or not at all
-    to a tenant, which is app, net, be10, be1 in turn for seeds 1, 2, 3, 4 and so on.
+    The four tenants and two idle ways follow in random order. DDIO's ways belong entirely to one
+    tenant: app, net, be10, be1 in turn for seeds 1, 2, 3, 4 and so on.
     """
     names = list(WAYS)
     top = names[(seed - 1) % len(names)]
@@ -53,7 +53,7 @@ def start_masks(seed: int, ways: int = 11, ddio: int = 2) -> dict[str, WayMask]:
 
 
 def placed(point: Point) -> dict[str, Any]:
-    """Return who runs on which ways: alone on its own, or all from where they are drawn."""
+    """Return strategy and masks: application and network alone, or all tenants on drawn masks."""
     alone = point["strategy"] == "solo"
     masks = start_masks(int(point["seed"] or 0))
     if alone:
@@ -68,7 +68,7 @@ def placed(point: Point) -> dict[str, Any]:
 
 
 def served(point: Point) -> dict[str, Any]:
-    """Return the same where Redis is judged, which is alone without a neighbour."""
+    """Return the same for figures that judge Redis: a solo run has Redis without a neighbour."""
     found = placed(point)
     alone = not found["best_effort"]
     if alone:
@@ -77,7 +77,7 @@ def served(point: Point) -> dict[str, Any]:
 
 
 def weighted_latency_us(found: Result, point: Point) -> float:
-    """Return the mean operation's time: its own cycles and what its accesses wait for."""
+    """Return the mean time of an operation in us: own cycles, and the stalls of accesses."""
     name = str(point["app"])
     access_cycles = found.windows[-1].workloads["app"].access_cycles or 0.0
     stall = access_cycles / PROFILES[name].overlap[0]
@@ -90,7 +90,7 @@ def weighted_latency_us(found: Result, point: Point) -> float:
 
 
 def against_solo(rows: Sequence[Row], column: str, network: str, strategy: str) -> ByApp:
-    """Return by application the ratios of a column to the same seed's solo run."""
+    """Return the ratios of a column to the same seed's solo run, by application."""
     solo = {
         (row["app"], row["seed"]): number(row, column) for row in rows if row["strategy"] == "solo"
     }
@@ -103,7 +103,7 @@ def against_solo(rows: Sequence[Row], column: str, network: str, strategy: str) 
 
 
 def slow_downs(rows: Sequence[Row], network: str) -> Mapping[str, ByApp]:
-    """Return by strategy and application how much longer the same work takes than solo, percent."""
+    """Return the slow-down of the same work against solo, in percent, by strategy, application."""
     return {
         strategy: {
             app: [100 * (1 / ratio - 1) for ratio in each]
@@ -114,7 +114,7 @@ def slow_downs(rows: Sequence[Row], network: str) -> Mapping[str, ByApp]:
 
 
 def rises(rows: Sequence[Row], network: str) -> Mapping[str, ByApp]:
-    """Return by strategy and mix the rise of the weighted latency over solo, percent."""
+    """Return the rise of the weighted latency over solo, in percent, by strategy and mix."""
     return {
         strategy: {
             app: [100 * (ratio - 1) for ratio in each]
@@ -125,7 +125,7 @@ def rises(rows: Sequence[Row], network: str) -> Mapping[str, ByApp]:
 
 
 def harms(rows: Sequence[Row], column: str) -> Mapping[str, ByApp]:
-    """Return by strategy and mix how much worse a column is than solo, percent."""
+    """Return the loss in a column against solo, in percent, by strategy and mix."""
     sign, _ = MEASURES[column]
     return {
         strategy: {
@@ -137,18 +137,18 @@ def harms(rows: Sequence[Row], column: str) -> Mapping[str, ByApp]:
 
 
 def _traffic(rows: Sequence[Row], network: str) -> str:
-    """Say how much the network puts through DDIO, which is what everything else follows from."""
+    """Return a sentence on the network's DDIO traffic, from which all other effects follow."""
     lines = [number(row, "ddio_lines_per_s") for row in rows if row["network"] == network]
     return f"beside {network} DDIO writes {statistics.median(lines) / 1e6:.1f} M lines/s"
 
 
 def _worst(by_app: ByApp) -> dict[str, float]:
-    """Return each application's worst start."""
+    """Return each application's value at its worst start."""
     return {app: max(each) for app, each in by_app.items()}
 
 
 def _spread(claim: str, traffic: str, worst: Mapping[str, float]) -> Finding:
-    """Return the spread over applications, each at the worst of its random starts."""
+    """Return the spread over applications, each at the worst random start."""
     listing = ", ".join(f"{app} {value:.1f} %" for app, value in worst.items())
     return Finding(claim, spread(worst.values()), f"{traffic}; worst starts: {listing}")
 
@@ -193,7 +193,7 @@ def judge_12(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _narrower(slower: Mapping[str, Mapping[str, ByApp]]) -> Finding:
-    """Judge whether IAT's spread over starts is the smaller one everywhere."""
+    """Judge whether IAT has the smaller spread over starts in every case."""
     wider, total = [], 0
     for network, by_strategy in slower.items():
         for app, starts in by_strategy["baseline"].items():

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emulated server's constants, and scenarios in which one of them is moved.
+"""The emulated server's constants, and scenarios in which one constant is moved.
 
-Left out is what is compiled in and no quantity: the ages with which lines enter the LLC, which way
-goes among equals, and what a device's write to a line in L2 counts as. Memory's queue is fitted to
-measurements of its own (``memory.py``). No figure has two sockets, so their link is left out, too.
+Left out are compiled choices without a quantity: the ages of lines that enter the LLC, the way
+replaced among equals, and the count of a device's write to a line in L2. Memory's queue is fitted
+to separate measurements (``memory.py``). No figure has two sockets, so the link between sockets is
+left out.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def moved(scenario: Scenario, name: str, factor: float) -> Scenario:
 
 
 def _scaled(value: Any, factor: float) -> Any:
-    """Return a number times a factor; a whole number stays whole, and moves by 1 at least."""
+    """Return a number times a factor; a whole number stays whole and moves by at least 1."""
     if not isinstance(value, int):
         return value * factor
     return math.floor(value * factor) if factor < 1 else math.ceil(value * factor)
@@ -100,7 +101,7 @@ def _jitter(scenario: Scenario, factor: float) -> Scenario:
 
 
 def _shares(scenario: Scenario, factor: float) -> Scenario:
-    """Move how far the rates of several open streams lie from their mean."""
+    """Scale the distances of the rates of several open streams from their mean."""
     rates = {one.name: one.rate_bits_per_s for one in scenario.traffic if not one.clients}
     if len(set(rates.values())) < 2:
         return scenario

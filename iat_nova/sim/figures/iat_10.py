@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IAT, figures 10 and 11: when container 4 is free of DDIO, and how it is judged."""
+"""IAT, figures 10 and 11: the time until container 4 is free of DDIO, and the judgement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iat_nova.sim.figures.measure import execute
 from iat_nova.sim.run import Result
 
 LARGE = (1024, 1500)
-# When container 4 grows, when DDIO does, and the run's end.
+# The moments at which container 4 grows and DDIO grows, and the end of the run.
 GROWS_S, DDIO_S, LENGTH_S = 5.0, 15.0, 25.0
 REACTION_S = 3.0
 # The claims of IAT's changes over another strategy at 5-15 s, by column.
@@ -28,7 +28,7 @@ def _listing(changes: Mapping[int, float]) -> str:
 
 
 def judge_10(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge container 4's throughput and latency, and what DDIO's growth does to each strategy."""
+    """Judge container 4's throughput and latency, and the effect of DDIO's growth by strategy."""
 
     def against(column: str, other: str, name: str = "iat") -> Mapping[int, float]:
         return summary.changes(rows, "packet_bytes", "strategy", column, name, other)
@@ -58,7 +58,7 @@ def judge_10(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def overlaps(found: Result, ways: int) -> list[tuple[float, bool]]:
-    """Return from each moment on whether container 4 shares ways with DDIO as it really lies."""
+    """Return, from each moment on, whether container 4 shares ways with the real DDIO ways."""
     inventory = found.inventory
     assert inventory is not None
     owner = next(tenant.id for tenant in inventory.tenants if tenant.name == "xmem4")
@@ -75,7 +75,7 @@ def overlaps(found: Result, ways: int) -> list[tuple[float, bool]]:
 
 
 def free_after(seen: Sequence[tuple[float, bool]], from_s: float, to_s: float) -> float | None:
-    """Return how long after `from_s` the overlap ended for good until `to_s`; None: it did not."""
+    """Return the seconds from `from_s` until the overlap ends for good; None: not before `to_s`."""
     part = [(at_s, shared) for at_s, shared in seen if from_s <= at_s < to_s]
     last = max((number for number, (_, shared) in enumerate(part) if shared), default=-1)
     if last + 1 == len(part):
@@ -84,7 +84,7 @@ def free_after(seen: Sequence[tuple[float, bool]], from_s: float, to_s: float) -
 
 
 def measure_11(definition: Definition, point: Point) -> Row:
-    """Measure container 4 second by second, and when it is free of DDIO."""
+    """Measure container 4 second by second, and the time until its ways are free of DDIO."""
     found = execute(definition, point)
     seen = overlaps(found, definition.made(point).machine.llc_ways)
     row: dict[str, float | None] = {
@@ -99,7 +99,7 @@ def measure_11(definition: Definition, point: Point) -> Row:
 
 
 def judge_11(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge how soon IAT frees container 4, in every run."""
+    """Judge the time until IAT frees container 4, in every run."""
     mine = [row for row in rows if row["strategy"] == "iat"]
     times = {event: [row[f"free_after_{event}_s"] for row in mine] for event in ("growth", "ddio")}
     within = all(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IAT, figure 15: times the real loop on this machine, and judges it."""
+"""IAT, figure 15: time the real loop on this machine, and judge the times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNSTABLE = "unstable"
 
 
 def measure(definition: Definition, point: Point) -> Row:
-    """Time the loop; medians over its iterations. Where perf is shut, the reason only."""
+    """Time the loop; medians over the iterations. If perf is not allowed, only the reason."""
     tenants, cores = int(point["tenants"] or 0), int(point["cores_per_tenant"] or 0)
     try:
         (row,) = bench.rows(
@@ -37,9 +37,9 @@ def measure(definition: Definition, point: Point) -> Row:
 
 
 def judge(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge the cases that the paper's CPU has cores for.
+    """Judge the cases with enough cores on the paper's CPU.
 
-    The order claims are judged on the unstable loop, which the paper shows to be the dearer one.
+    The claims on orders are judged on the unstable loop, the more expensive loop in the paper.
     """
     keys = ("tenants", "cores_per_tenant", "phase")
     found = summary.medians(rows, keys, "iteration_us")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IAT, figures 3a and 3b: how the rates without loss are judged."""
+"""IAT, figures 3a and 3b: the judgement of rates without loss."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ LINE_BITS_PER_S = 40e9
 
 
 def share_of_line(share: float, point: Point) -> float:
-    """Return the share of the line's rate up to which nothing is lost."""
+    """Return the highest share of line rate without packet loss."""
     return round(share, 5)
 
 
 def zero_loss_mpps(share: float, point: Point) -> float:
-    """Return the same in millions of packets a second."""
+    """Return the highest rate without packet loss, in millions of packets per second."""
     rate = share * nic.packets_per_s(LINE_BITS_PER_S, int(point["packet_bytes"] or 0))
     return round(rate / 1e6, 4)
 
 
 def _rates(rows: Sequence[Row]) -> Mapping[int, float]:
-    """Return the median rate of each ring."""
+    """Return the median rate of each ring size."""
     return summary.by(rows, "ring", "zero_loss_mpps")
 
 
 def shares(rows: Sequence[Row]) -> Mapping[str, Mapping[int, Sequence[float]]]:
-    """Return the rates in percent of the largest ring's."""
+    """Return the rates in percent of the largest ring's rate."""
     rates = _rates(rows)
     return {"measured": {ring: [100 * rate / rates[1024]] for ring, rate in rates.items()}}
 
@@ -40,7 +40,7 @@ def _listing(rates: Mapping[int, float]) -> str:
 
 
 def judge_a(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge 64 B."""
+    """Judge packets of 64 B."""
     rates = _rates(rows)
     listing = _listing(rates)
     yield Finding("iat-3a-512", summary.change(rates[512], rates[1024]), listing)
@@ -50,7 +50,7 @@ def judge_a(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def judge_b(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge 1.5 KB: "does not drop" is within the search's resolution."""
+    """Judge packets of 1.5 KB: "does not drop" means within the search's resolution."""
     rates = _rates(rows)
     kept = 1 - 2 * rfc2544.RESOLUTION
     holds = all(rates[ring] >= kept * rates[1024] for ring in (512, 256))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IAT, figure 4: how X-Mem's losses on DDIO's ways are judged."""
+"""IAT, figure 4: the judgement of X-Mem's losses on DDIO's ways."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from iat_nova.sim.figures.api import Finding, Row
 
 
 def _changes(rows: Sequence[Row], column: str) -> Mapping[int, float]:
-    """Return by how many percent overlap with DDIO changes a column, by working set."""
+    """Return the change of a column by overlap with DDIO, in percent, by working set."""
     return summary.changes(rows, "working_set_mb", "ways", column, "ddio", "dedicated")
 
 

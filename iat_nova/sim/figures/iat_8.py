@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IAT, figures 8 and 9: what the switch got, and how it is judged."""
+"""IAT, figures 8 and 9: the virtual switch's ways, and the judgement of the figures."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Pairs = Mapping[int, tuple[float, float]]
 
 
 def ddio_ways(found: Result, point: Point) -> int:
-    """Return DDIO's ways in the end."""
+    """Return the number of DDIO ways at the end."""
     assert found.last is not None
     return found.last.allocation.ddio_ways
 
 
 def stack_ways(found: Result, point: Point) -> int:
-    """Return the switch's ways in the end."""
+    """Return the number of the switch's ways at the end."""
     return _stack_ways(found)[-1]
 
 
 def stack_ways_most(found: Result, point: Point) -> int:
-    """Return the most ways that the switch had."""
+    """Return the largest number of ways of the switch."""
     return max(_stack_ways(found))
 
 
 def states(found: Result, point: Point) -> str:
-    """Return the states that the strategy went through."""
+    """Return the states of the strategy, in order of their first appearance."""
     return ", ".join(dict.fromkeys(one.phase for one in found.decisions))
 
 
@@ -60,14 +60,14 @@ def _listing(pairs: Pairs, unit: float, word: str) -> str:
 
 
 def judge_8(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge what DDIO's ways do to its hits and misses, to memory and to the switch."""
+    """Judge the effect of DDIO's ways on DDIO's hits and misses, on memory and on the switch."""
     hits, misses, memory, ipc, ways = (
         _both(rows, "packet_bytes", column)
         for column in (
             "ddio_hits_per_s", "ddio_misses_per_s", "memory_bytes_per_s", "ovs_ipc", "ddio_ways"
         )
     )  # fmt: skip
-    # Where IAT leaves DDIO alone runs differ by chance only: a part in a thousand.
+    # If IAT does not change DDIO, runs differ by chance only: one part in a thousand.
     more = all(hits[packet][1] >= 0.999 * hits[packet][0] for packet in LARGE)
     yield Finding("iat-8-hit", more, _listing(hits, 1e6, "M hits/s"))
     fewer = all(misses[packet][1] < misses[packet][0] for packet in LARGE)
@@ -90,7 +90,7 @@ def judge_8(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def judge_9(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge where the flow table outgrows the switch's ways, and what more ways do."""
+    """Judge the number of flows that exceeds the switch's ways, and the effect of more ways."""
     misses = _both(rows, "flows", "ovs_misses_per_packet")
     few = max(base for flows, (base, _) in misses.items() if flows <= 1000)
     many = min(base for flows, (base, _) in misses.items() if flows >= 100_000)

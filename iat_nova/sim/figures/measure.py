@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures a point of a figure as its file says, and takes the row's columns from what it found."""
+"""Measure a point by the figure's file, and take the row's columns from the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAKE: Mapping[str, Callable[[Iterable[float]], float]] = {
 
 
 def measure(definition: Definition, point: Point) -> Row:
-    """Return what was found at a point."""
+    """Return the row of a point."""
     if definition.measure:
         row: Row = definition.function(definition.measure)(definition, point)
         return row
@@ -30,7 +30,7 @@ def measure(definition: Definition, point: Point) -> Row:
 
 
 def taken(definition: Definition, found: Any, point: Point) -> Row:
-    """Return the row's columns of what was found."""
+    """Return the columns of a row, taken from the result of a run."""
     row: dict[str, Scalar] = {}
     for name, column in definition.columns.items():
         if isinstance(column, str):
@@ -43,7 +43,7 @@ def taken(definition: Definition, found: Any, point: Point) -> Row:
 
 
 def execute(definition: Definition, point: Point) -> Any:
-    """Run a point's scenario; return a `Steady`, a `Result` or the share without loss."""
+    """Run a point's scenario; return a `Steady`, a `Result` or the lossless share of the rate."""
     how = definition.run
     assert how is not None
     made, seed = definition.made(point), int(point["seed"] or 0)
@@ -65,7 +65,7 @@ def _names(column: Column, part: Steady | Window) -> list[str]:
 
 
 def _value(column: Column, part: Steady | Window) -> Scalar:
-    """Return a column's value; what is not known counts as 0."""
+    """Return a column's value; unknown values count as 0."""
     things: list[object] = [part.workloads[name] for name in _names(column, part)] or [part]
 
     def each(attribute: str) -> list[float]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mempools' figure: by how much a stack reduces memory's bandwidth, and how it is judged."""
+"""The mempools' figure: the memory bandwidth saved by a stack mempool, and the judgement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from iat_nova.sim.figures.api import NOT_MEASURED, Finding, Row
 def reductions(
     rows: Sequence[Row], column: str = "memory_bytes_per_s"
 ) -> Mapping[str, Mapping[int, float]]:
-    """Return by how many percent the stack reduces a bandwidth, by run and instances."""
+    """Return the stack's reduction of a bandwidth, in percent, by run and number of instances."""
     runs = dict.fromkeys(str(row["run"]) for row in rows)
     found = {}
     for run in runs:
@@ -25,12 +25,12 @@ def reductions(
 
 
 def reduction(rows: Sequence[Row], run: str) -> Mapping[str, Mapping[int, Sequence[float]]]:
-    """Return one run's reductions to be drawn."""
+    """Return one run's reductions for the chart."""
     return {"measured": {count: [value] for count, value in reductions(rows)[run].items()}}
 
 
 def judge(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Judge each reduction, their means, those of reads and writes, and the order."""
+    """Judge each reduction, the means, the reductions of reads and writes, and the order."""
     found = reductions(rows)
     for run, values in found.items():
         for count, value in values.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what came of figures: data, pictures, verdicts, and a page that shows them."""
+"""Write the results of figures: data, charts, verdicts, and a page with all of these."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from iat_nova.sim.figures.claims import DataSet, Published, Verdict
 
 VERDICTS = "verdicts.json"
 PAGE = "index.html"
-# Of a picture, in inches at matplotlib's 72 points: 900 x 500 on a screen.
+# Size of a chart, in inches at matplotlib's 72 points.
 SIZE_IN = (9.0, 5.0)
 
 
@@ -30,10 +30,10 @@ class RecordError(Exception):
 def write(
     folder: pathlib.Path, figures: Mapping[str, Figure], rows: Mapping[str, Sequence[Row]]
 ) -> list[Verdict]:
-    """Write the files of `rows`' figures to a folder; return their verdicts.
+    """Write the files of the figures in `rows` to a folder; return the verdicts of these figures.
 
-    ``NAME.json``, ``NAME.csv`` and ``NAME.svg`` a figure. The page and ``verdicts.json`` show all
-    figures that are in the folder, earlier ones too.
+    Each figure has ``NAME.json``, ``NAME.csv`` and ``NAME.svg``. The page and ``verdicts.json``
+    have all figures in the folder, also from earlier runs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     verdicts = []
@@ -49,7 +49,7 @@ def write(
 
 
 def recorded(folder: pathlib.Path, names: Iterable[str]) -> dict[str, list[Row]]:
-    """Return the rows that a folder holds of some figures, by name. Raises `RecordError`."""
+    """Return the recorded rows in a folder, by figure name. Raises `RecordError`."""
     rows = {}
     for name in names:
         path = folder / f"{name}.json"
@@ -65,7 +65,7 @@ def recorded(folder: pathlib.Path, names: Iterable[str]) -> dict[str, list[Row]]
 
 
 def counted(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Return how many verdicts there are, met and strictly met, by data set."""
+    """Return the numbers of verdicts, met and strictly met, by data set."""
     found = {one.value: {"total": 0, "met": 0, "strict": 0} for one in DataSet}
     for verdict in verdicts:
         counts = found[verdict["set"]]
@@ -76,7 +76,7 @@ def counted(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
 
 
 def shown(value: Published | bool, unit: str | None) -> str:
-    """Word a published or measured value."""
+    """Return a published or measured value as text."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -110,7 +110,7 @@ def _draw(path: pathlib.Path, figure: Figure, rows: Sequence[Row]) -> None:
     import matplotlib  # noqa: PLC0415 - half a second
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415
 
-    # The same rows give the same file; text stays text, so that it can be read and searched.
+    # The same rows give the same file; text stays text and can be searched.
     with matplotlib.rc_context({"svg.hashsalt": figure.name, "svg.fonttype": "none"}):
         canvas = Canvas(figsize=SIZE_IN, layout="constrained")
         figure.draw(canvas, rows)

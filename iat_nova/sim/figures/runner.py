@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the points of figures side by side; what is measured is kept and not measured again."""
+"""Measure the points of figures in parallel; keep the rows and do not measure again."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from iat_nova.sim.sources import digest, everything
 from iat_nova.sim.store import Store, key
 
 Progress = Callable[[int, int], None]
-"""Called with how many points are done of how many."""
+"""Called with the number of finished points and the number of all points."""
 
 _FIGURES = pathlib.Path(__file__).parent
-# What all figures share and their rows depend on; not what judges and draws.
+# Common files of all figures that affect rows, without files that judge and draw.
 _MEASURING = frozenset({"a4_testbed.j2", "bench.py", "constants.py", "definition.py", "measure.py"})
 
 
 class PointError(Exception):
-    """A point could not be measured; the text names the figure, the point and the reason."""
+    """A point cannot be measured; the text names the figure, the point and the reason."""
 
 
 def measure(
@@ -32,11 +32,11 @@ def measure(
     progress: Progress = lambda done, total: None,
     scheduler: str | None = None,
 ) -> dict[str, list[Row]]:
-    """Return each figure's rows, in the order of its points; measure those that are not kept.
+    """Return each figure's rows in the order of points; measure missing rows.
 
-    `jobs` processes at a time, one a core by default, or the cluster of a Dask `scheduler`; what
-    is a time of this machine is measured here, one after the other. Raises `PointError`,
-    `parallel.ParallelError`.
+    The measurements run in `jobs` processes, by default one per CPU, or on the cluster of a Dask
+    `scheduler`. Figures with times of this machine are measured on this machine, one point at a
+    time. Raises `PointError`, `parallel.ParallelError`.
     """
     stores = {
         figure.name: Store(folder / f"{figure.name}.jsonl", digest(sources(figure.stem)))
@@ -81,10 +81,10 @@ def _checked(name: str, point: Point, future: concurrent.futures.Future[Row]) ->
 
 
 def sources(stem: str) -> list[pathlib.Path]:
-    """Return the sources that the figures of a stem depend on.
+    """Return the sources that affect the rows of a stem's figures.
 
-    Of the figures' folder those are theirs and what all figures share; of all others, all but those
-    that only show.
+    In the folder of figures these are the stem's own files and the common files. In other folders
+    these are all sources except the packages that only show results.
     """
     return [
         source

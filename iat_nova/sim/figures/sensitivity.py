@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which verdicts turn when a constant of the emulated server moves by a quarter."""
+"""The verdicts that turn when a constant of the emulated server moves by a quarter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iat_nova.sim.figures.constants import CONSTANTS, FACTORS
 RECORD = "sensitivity.json"
 
 Measure = Callable[[Sequence[Figure], pathlib.Path], Mapping[str, Sequence[Row]]]
-"""Measures figures; the points are kept in a folder."""
+"""A function that measures figures and keeps the points in a folder."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Turn:
 def run(names: Sequence[str], folder: pathlib.Path, measure: Measure) -> list[Turn]:
     """Measure figures with each constant a quarter less and more; return the verdicts that turn.
 
-    A figure that a constant does not change is not measured again. Writes ``sensitivity.json``,
-    after each constant, to the folder.
+    Figures that a constant does not affect are not measured again. Writes ``sensitivity.json`` to
+    the folder, after each move of a constant.
     """
     plain = catalogue.figures()
     nominal = _verdicts([plain[name] for name in names], folder / "points", measure)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the judgements of several figures have in common."""
+"""Common functions of the figures' judgements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iat_nova.sim.figures.api import Row, Scalar
 
 
 def number(row: Row, column: str) -> float:
-    """Return a column of numbers' value. Raises `TypeError` where it is none."""
+    """Return a number from a column of a row. Raises `TypeError` for other values."""
     value = row[column]
     if not isinstance(value, int | float):
         raise TypeError(f"{column} is {value!r}, not a number")
@@ -34,7 +34,7 @@ def change(now: float, before: float) -> float:
 
 
 def spread(values: Iterable[float]) -> tuple[float, float]:
-    """Return the least and the largest."""
+    """Return the smallest and the largest value."""
     listed = list(values)
     return min(listed), max(listed)
 
@@ -47,9 +47,10 @@ def by(rows: Sequence[Row], key: str, column: str) -> Mapping[int, float]:
 def changes(
     rows: Sequence[Row], key: str, of: str, column: str, now: str, before: str
 ) -> Mapping[int, float]:
-    """Return by how many percent a column's median at `now` of a key differs from `before`.
+    """Return the change of a column's median from `before` to `now`, in percent.
 
-    By the values of another key, which are whole numbers.
+    `before` and `now` are values of the key `of`. The result is by the values of `key`, which are
+    whole numbers.
     """
     cells = medians(rows, (key, of), column)
     found = dict.fromkeys(value for value, _ in cells)

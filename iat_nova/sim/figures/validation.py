@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements that nothing was fitted on: columns, and findings for each published number."""
+"""Measurements without any fitted constant: columns, and findings for each published number."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from iat_nova.sim.figures.bench import Steady
 from iat_nova.sim.figures.summary import medians
 from iat_nova.sim.machine import MACHINES
 
-# The LLC that each mask leaves a program, in MB, as the authors name it.
+# The LLC size of each mask in MB, as the authors state.
 SIZES_MB = {0x001: 1.75, 0x003: 3.5, 0x00F: 7, 0x0FF: 14, 0x7FF: 19.25}
 _FREQUENCY_HZ = MACHINES["gold-5120"].frequency_hz
 
 
 def misses(found: Steady, point: Point) -> float:
-    """Return the program's LLC misses of a thousand instructions."""
+    """Return the program's LLC misses per thousand instructions."""
     app = found.workloads["app"]
     return round(1000 * app.misses_per_s / (app.ipc * _FREQUENCY_HZ), 3)
 
 
 def cycles(found: Steady, point: Point) -> float:
-    """Return the program's cycles of an instruction."""
+    """Return the program's cycles per instruction."""
     return round(1 / found.workloads["app"].ipc, 3)
 
 
@@ -32,7 +32,7 @@ def hits(found: Steady, point: Point) -> float:
 
 
 def judge_spec(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Hold misses and cycles against the published ones, by program and LLC size."""
+    """Compare misses and cycles with the published values, by program and LLC size."""
     for claim, column in (
         ("spec-misses", "misses_per_1000_instructions"),
         ("spec-cycles", "cycles_per_instruction"),
@@ -42,12 +42,12 @@ def judge_spec(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def judge_ways(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Hold hits and packets a second against the published ones, by DDIO ways."""
+    """Compare hits and packets per second with the published values, by DDIO ways."""
     yield from _judge(rows, "ways", "ddio-ways")
 
 
 def judge_rings(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Hold hits and packets a second against the published ones, by receive descriptors."""
+    """Compare hits and packets per second with the published values, by receive descriptors."""
     yield from _judge(rows, "ring", "ddio-rings")
 
 
