@@ -1,7 +1,7 @@
 #!/bin/bash
 #
 # DevStack plug-in of iat-nova: the agent on a compute host, and the checks of
-# its extra specs in nova-api. devstack/README.rst tells what can be set.
+# its extra specs in nova-api. devstack/README.rst lists what can be set.
 
 # Save trace setting
 _XTRACE_IAT_NOVA=$(set +o | grep xtrace)

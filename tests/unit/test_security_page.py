@@ -132,7 +132,7 @@ PROVEN = {
     "tests.unit.hardware.test_msr.ChaRegisters.test_forged_bits "
     "tests.unit.hardware.test_ddio.Register.test_forged_bits",
     "A snapshot of libpqos": "tests.unit.hardware.test_pqos.OsInterface.test_restored",
-    "Nothing tells them": GUIDE,
+    "They cannot be distinguished": GUIDE,
     "A root port": "tests.unit.hardware.test_rootport.Wired.test_a_forged_snapshot",
     "``report``": f"{OWNED}.Named.test_refused",
     "A lock file that is removed": f"{RESTORE}.test_another_writer",
