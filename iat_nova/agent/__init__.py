@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent: its loop, what the loop holds on to, and how the parts are joined."""
+"""The agent: the loop, the parts of the loop, and the code that joins the parts."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ends the agent from outside its loop: signals, and threads that die.
+"""Shutdown triggers outside the main loop: signals and dead threads.
 
-Both may come at any time, also before there is an agent, and in any thread.
+Both may come at any time, also before the agent exists, and in any thread.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Endings:
-    """Hands to the agent what others ask of it; what comes too early waits for it.
+    """Forward signals and thread failures to the agent; queue requests until the agent exists.
 
-    `leave` ends the process where it stands: it is called where nothing has been written that
-    would have to be restored. It does not return.
+    `leave` ends the process at once and does not return. `leave` is called only while there is
+    nothing to restore.
     """
 
     def __init__(self, leave: Callable[[], None]) -> None:
@@ -36,7 +36,7 @@ class Endings:
         self._may_leave = False
 
     def attach(self, agent: Agent) -> None:
-        """Have the agent do what waits for it, and from now on what is asked."""
+        """Forward all queued requests, and later requests, to the agent."""
         with self._lock:
             self._agent = agent
             for action in self._waiting:
@@ -44,7 +44,7 @@ class Endings:
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
-        """Let a signal end the process where it stands, for as long as this lasts."""
+        """Let SIGTERM or SIGINT end the process at once, within this context."""
         self._allow(True)
         try:
             yield
@@ -52,7 +52,7 @@ class Endings:
             self._allow(False)
 
     def obey(self, number: int) -> None:
-        """Do what a signal asks: SIGHUP has the policy read again, the others are the end."""
+        """Handle a signal: SIGHUP reads the policy again, SIGTERM and SIGINT end the agent."""
         if number == signal.SIGHUP:
             self._do(lambda agent: agent.reload_policy())
             return
@@ -62,9 +62,9 @@ class Endings:
         self._do(lambda agent: agent.stop())
 
     def died(self, died: threading.ExceptHookArgs) -> None:
-        """End the agent in order: a thread has ended by an error nobody expected.
+        """End the agent in order after an unexpected error has ended a thread.
 
-        For `threading.excepthook`.
+        A function for `threading.excepthook`.
         """
         name = died.thread.name if died.thread else "unknown"
         LOG.error("thread %s", name, exc_info=died.exc_value)
@@ -91,7 +91,7 @@ class Endings:
 
 @contextlib.contextmanager
 def blocked() -> Iterator[None]:
-    """Keep our signals for the thread that waits for them; others inherit that from here."""
+    """Block `SIGNALS` in this thread and in threads started from here; `watch` waits for them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -100,10 +100,10 @@ def blocked() -> Iterator[None]:
 
 
 def watch(endings: Endings) -> None:
-    """Hand on signals and dead threads from now on; the signals are `blocked`.
+    """Forward signals and dead threads from now on; the signals must be `blocked`.
 
-    A thread waits for them: a handler would run in the loop's thread, in the midst of what that
-    holds, and the events it sets are no safe ground there; while kernels compile, not at all.
+    A separate thread waits for signals. A handler would run in the loop's thread, which may hold
+    locks: setting events there is unsafe. While kernels compile, a handler would not run at all.
     """
 
     def wait() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found on a host as a file, for policies to be tried elsewhere: in CI, for others."""
+"""The facts of a host as a file, to test policies elsewhere: in CI, or for another host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from iat_nova.store.records import RecordError
 
 ABOUT = "# What iat-nova found on a host: for `iat-nova policy check --facts` and its like.\n"
 _MOST = 1 << 16  # cache domains of a host, classes of a domain
-_MOST_BYTES = 1 << 32  # of a way
+_MOST_BYTES = 1 << 32  # per way
 _CPUS = frozenset(
     ("cpus", "online_cpus", "dedicated_cpus", "floating_cpus", "emulator_cpus", "pmd_cpus")
 )
@@ -31,7 +31,7 @@ _MESSAGE = {"code", "values"}  # the keys of a message: its values have other fo
 
 
 class FactsError(RecordError):
-    """A file holds no facts; `message` says why."""
+    """A file has no valid facts; `message` has the reason."""
 
     def __init__(self, said: Message) -> None:
         super().__init__(said)
@@ -39,8 +39,8 @@ class FactsError(RecordError):
 
 
 def dump(facts: Facts) -> str:
-    """Return the facts as YAML, CPUs in ranges."""
-    plain = json.loads(json.dumps(records.unstructure(facts)))  # words of enumerations as text
+    """Return the facts as YAML, with CPUs as ranges."""
+    plain = json.loads(json.dumps(records.unstructure(facts)))  # values of enumerations as text
     written: str = yaml.safe_dump(_short(plain), sort_keys=False, allow_unicode=True)
     return ABOUT + written
 
@@ -68,7 +68,7 @@ def load(path: str | pathlib.Path) -> Facts:
 
 
 def _check(domain: CacheDomain) -> None:
-    """Raise `Unreadable` for a cache domain that no host has."""
+    """Raise `Unreadable` for a cache domain with impossible values."""
     plain = dataclasses.asdict(domain)
     whole(plain, "id", 0, _MOST)
     whole(plain, "ways", 1, WAYS_LIMIT)
@@ -79,7 +79,7 @@ def _check(domain: CacheDomain) -> None:
 
 
 def _short(part: Any) -> Any:
-    """Write CPUs as ranges."""
+    """Return the facts with CPUs as ranges."""
     if isinstance(part, list):
         return [_short(one) for one in part]
     if not isinstance(part, dict) or part.keys() == _MESSAGE:

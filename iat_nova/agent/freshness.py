@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How old the loop's picture of the host is: noticed when looks at it fail to come.
+"""The age of the loop's inventory: a warning if readings of the host are overdue.
 
-Hints and the timer of the sources have the loop look. Were they to hang, guests that start would
-get no ways, and nothing else would tell.
+Events and the timer of the sources trigger a reading. If these stop, new guests get no ways, and no
+other check would report that.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Callable
 
 from iat_nova.model.message import Message, message
 
-OVERDUE_PERIODS = 2  # one may be missed: a look that was under way, a process that was stopped
+OVERDUE_PERIODS = 2  # one may be missed: a reading was under way, or the process was stopped
 
 
 class Freshness:
-    """Knows when the host was last looked at, which is due every `period_s` seconds.
+    """The time since the last reading of the host, which is due every `period_s` seconds.
 
-    `now` is real time, as the sources' hints are: not that of an emulated machine.
+    `now` is real time, not the time of an emulated machine, because the sources' events come in
+    real time.
     """
 
     def __init__(
@@ -30,12 +31,12 @@ class Freshness:
         self._looked_s = now()
 
     def looked(self) -> None:
-        """Note that the host has been looked at."""
+        """Record that the inventory has been read."""
         self._looked_s = self._now()
 
     @property
     def problem(self) -> Message | None:
-        """Warning that the inventory is overdue, or None. Constant, so that it is logged once."""
+        """Warning that the inventory is overdue, or None. Constant text, so logged once."""
         if self._now() - self._looked_s <= self._overdue_s:
             return None
         return message("inventory-old", overdue_s=self._overdue_s)

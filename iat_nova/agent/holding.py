@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person holds single tenants at (`iat-nova hold`): applied, reported, and looked after."""
+"""Operators' holds of single tenants (`iat-nova hold`): applied, reported, and verified."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from iat_nova.policy import holds
 
 
 class Holding:
-    """The holds that are asked for, over the policy's bounds. `asked` may raise `OSError`.
+    """The requested holds, which override the policy's bounds. `asked` may raise `OSError`.
 
-    `known`: those of the last `apply`.
+    `known`: the holds of the last `apply`.
     """
 
     def __init__(self, asked: Callable[[], tuple[Hold, ...]], journal: Journal) -> None:
@@ -25,11 +25,11 @@ class Holding:
 
     @property
     def changed(self) -> bool:
-        """Whether others are asked for than were applied last."""
+        """Whether the requested holds differ from the last applied holds."""
         return self._now() != self.known
 
     def apply(self, domains: Mapping[int, DomainInventory]) -> dict[int, DomainInventory]:
-        """Return the tenants with the ways at which they are held, as far as these fit."""
+        """Return the tenants with their holds as bounds, as far as these fit; report refusals."""
         former, self.known = self.known, self._now()
         held, refused = holds.apply(domains, self.known)
         here = {one.key for seen in held.values() for one in seen.tenants if one.ways.held}
@@ -46,7 +46,7 @@ class Holding:
         return held
 
     def verify(self, inventory: DomainInventory, layout: Layout) -> None:
-        """Tell where a strategy does not give a tenant what it is held at."""
+        """Report each held tenant whose layout differs from the hold."""
         if not self.known:
             return
         for tenant in inventory.tenants:
@@ -59,7 +59,7 @@ class Holding:
             self._journal.note(Code.HOLD_NOT_KEPT, problem, over, tenant.key)
 
     def _now(self) -> tuple[Hold, ...]:
-        """Return the holds that are asked for; those of before while they cannot be read."""
+        """Return the requested holds; while unreadable, the previous holds."""
         try:
             return self._asked()
         except OSError:

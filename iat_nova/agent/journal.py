@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loop reports: the log for who watches, the history for who asks later.
+"""The loop's reports: the log, the history, metrics and the service manager.
 
-One log line a decision that did something; while stable none, or with debug one an iteration. A
-problem is reported once, when it begins, and once when it ends; while it lasts it is part of every
-status. Notices are reported in the same way: expected states such as CPUs that are offline.
+Each decision with an effect has one log line; other iterations have a line at level debug only. A
+problem is reported once at the beginning and once at the end, and is part of every status in
+between. Notices are reported in the same way: expected states such as CPUs offline.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NO_STATE = object()
 
 
 class Language(Protocol):
-    """Makes text for a log of the agent's messages and decisions, harmless for a terminal."""
+    """Make log text from the agent's messages and decisions, without control characters."""
 
     def sentence(self, said: Message) -> str:
         """Return the sentence of a message."""
@@ -55,12 +55,11 @@ class Language(Protocol):
 
 
 class Journal:
-    """The loop's one voice; called from its thread only.
+    """All reports of the loop; called from the loop's thread only.
 
-    `status` is what stays the same, `language` makes sentences for the log. `observer` keeps the
-    latest of everything for the metrics, `watchdog` notifies the service manager, `heartbeat`
-    informs who asks whether the agent is alive; `freshness` says when no new picture of the host
-    has come for too long.
+    `status`: the constant part of the status. `language` makes sentences for the log. `observer`
+    keeps the latest values for metrics. `watchdog` notifies the service manager. `heartbeat` shows
+    other programs that the agent is alive. `freshness` warns if the inventory is overdue.
     """
 
     def __init__(
@@ -86,8 +85,8 @@ class Journal:
         self._latest = status
         self._inventories: Mapping[int, DomainInventory] = {}
         self._inventory_id = 0
-        self._last_look: tuple[object, ...] = ()  # all that was seen
-        self._last_picture: tuple[object, ...] = ()  # what of it does not change by itself
+        self._last_look: tuple[object, ...] = ()  # the whole last inventory
+        self._last_picture: tuple[object, ...] = ()  # its lasting part: no packet counts, no time
         self._problems: dict[tuple[Code, str], Message] = {}
         self._notices: dict[tuple[Code, str], Message] = {}
         self._warnings: tuple[Reason, ...] = ()
@@ -104,9 +103,9 @@ class Journal:
         warnings: tuple[Reason, ...],
         reasons: Mapping[str, Message] | None = None,
     ) -> None:
-        """Record a new picture of the host; nothing but its time when it is the last one again.
+        """Record a new inventory of the host; an unchanged inventory only updates the time.
 
-        Packets that were counted meanwhile, and the time of day, do not make it a new one.
+        New packet counts and the time of day do not make a new inventory.
         """
         wall_s = self._clock.wall()
         self._freshness.looked()
@@ -134,9 +133,9 @@ class Journal:
         timings_us: Mapping[str, float],
         after: Any,
     ) -> None:
-        """Record one domain's iteration and log it when it did something.
+        """Record one domain's iteration, and log iterations with an effect.
 
-        `state` is the strategy's before it, `after` that after it.
+        `state`, `after`: the strategy's states before and after the iteration.
         """
         iteration = Iteration(
             sample.taken_at_s,
@@ -162,7 +161,7 @@ class Journal:
             LOG.log(level, "%s", self._language.line(iteration, self._inventories[decision.domain]))
 
     def _gone(self, decision: Decision) -> dict[str, str]:
-        """Return the names of those the decision is about who have left."""
+        """Return the names of tenants in the decision's steps that have left the domain, by id."""
         now = self._inventories[decision.domain]
         before = self._decided_for.get(decision.domain, now)
         if before is now:
@@ -174,16 +173,16 @@ class Journal:
     def note(
         self, code: Code, problem: Message | None, over: Message, subject: object = ""
     ) -> None:
-        """Tell what is wrong now, or when nothing is (any more), that it is `over`."""
+        """Report a problem, or, without a problem, the message `over` for its end."""
         if problem is not None:
             self.problem(code, problem, subject)
         else:
             self.solved(code, over, subject)
 
     def problem(self, code: Code, said: Message, subject: object = "") -> None:
-        """Tell that something is wrong: once, until it is `solved` or another message.
+        """Report a problem once, until the problem is `solved` or the message changes.
 
-        `subject` distinguishes what may be wrong more than once, such as cache domains.
+        `subject` distinguishes several problems of one code, such as problems of cache domains.
         """
         key = (code, str(subject))
         if self._problems.get(key) != said:
@@ -191,7 +190,7 @@ class Journal:
             self._tell("error", said)
 
     def notice(self, code: Code, said: Message | None, over: Message, subject: object = "") -> None:
-        """Report an expected state of the host: when it begins, and that it is `over`."""
+        """Report an expected state of the host at its begin, and the message `over` at its end."""
         key = (code, str(subject))
         before = self._notices.pop(key, None)
         if said is not None:
@@ -200,42 +199,42 @@ class Journal:
             self._tell("info", over if said is None else said)
 
     def failed(self, code: Code, said: Message, subject: object = "") -> None:
-        """Tell of the exception that is being handled, its traceback once in the log."""
+        """Report the exception under handling as a problem, with one traceback in the log."""
         if self._problems.get((code, str(subject))) != said:
             LOG.error("%s", self._language.sentence(said), exc_info=True)
         self.problem(code, said, subject)
 
     def solved(self, code: Code, said: Message, subject: object = "") -> None:
-        """Tell that a problem is over; nothing when there was none."""
+        """Report the end of a problem; silent without a problem."""
         if self._problems.pop((code, str(subject)), None) is not None:
             self._tell("info", said)
 
     def tell(self, said: Message) -> None:
-        """Tell something that is not a problem: started, policy reloaded, paused."""
+        """Report an event that is not a problem: started, policy reloaded, paused."""
         self._tell("info", said)
 
     def adopted(self) -> None:
-        """Note that masks and decisions of the agent before were adopted."""
+        """Record in the status that the previous agent's masks and decisions were adopted."""
         self._status = dataclasses.replace(self._status, adopted_s=self._clock.wall())
 
     def handed_over(self) -> None:
-        """Note that masks and decisions are left to the next agent."""
+        """Record in the status that masks and decisions are left to the next agent."""
         self._status = dataclasses.replace(self._status, handed_over_s=self._clock.wall())
 
     def policy_read(self) -> None:
-        """Note that the policy was read again as somebody asked, with any outcome."""
+        """Count a requested reading of the policy in the status, with any outcome."""
         reads = self._status.policy_reads + 1
         self._status = dataclasses.replace(self._status, policy_reads=reads)
 
     def settings(self, parameters: Parameters, policy: str) -> None:
-        """Note that decisions rest on these numbers, and this policy, from now on."""
+        """Record the parameters and the policy of all later decisions in the status."""
         self._status = dataclasses.replace(
             self._status, parameters=parameters, policy=policy, interval_s=parameters.interval_s
         )
         self._watchdog.expect_every(parameters.interval_s)
 
     def holds(self, holds: tuple[Hold, ...]) -> None:
-        """Note which tenants a person holds now; tell which holds began and ended."""
+        """Record the operators' holds in the status; report holds that began or ended."""
         before = self._status.holds
         for hold in holds:
             if hold not in before:
@@ -246,16 +245,16 @@ class Journal:
         self._status = dataclasses.replace(self._status, holds=holds)
 
     def shadow(self, now: Shadow) -> None:
-        """Note what the shadow strategy would have done so far."""
+        """Record the shadow strategy's decisions so far in the status."""
         if self._status.shadow is not now:
             self._status = dataclasses.replace(self._status, shadow=now)
 
     def placement(self, now: Placement | None) -> None:
-        """Note what Placement is offered, and what this host can offer."""
+        """Record the offer to Placement, and the possible offer of this host, in the status."""
         self._status = dataclasses.replace(self._status, placement=now)
 
     def status(self, observing: Mapping[Code, Message], pause: Pause | None) -> None:
-        """Refresh what the agent says of itself: every iteration, so that its age is known."""
+        """Write the status; called in every iteration, so that the status has a known age."""
         self._own_problems()
         problems = [Reason(code, said) for (code, _), said in self._problems.items()]
         problems += self._warnings
@@ -277,7 +276,7 @@ class Journal:
         self._history.status(self._latest)
 
     def _own_problems(self) -> None:
-        """Tell what keeps us from recording, or from seeing the host; the loop goes on."""
+        """Report an unwritable history or heartbeat and an overdue inventory; the loop goes on."""
         for code, name, error, over in (
             (
                 Code.HISTORY_UNWRITABLE,
@@ -297,7 +296,7 @@ class Journal:
         self.note(Code.INVENTORY_OLD, self._freshness.problem, message("inventory-fresh"))
 
     def _tell_manager(self) -> None:
-        """Tell the service manager: ready after the first iteration, then alive after each."""
+        """Notify the service manager: ready after the first iteration, then alive after each."""
         latest = self._latest
         state = message("enforcing") if latest.mode == "enforce" else self._observing()
         if latest.paused_reason is not None or latest.paused_until_s is not None:
@@ -318,16 +317,16 @@ class Journal:
 
     @property
     def latest(self) -> Status:
-        """What the agent said of itself last."""
+        """The last status."""
         return self._latest
 
     def ending(self) -> None:
-        """Tell the service manager that the end has begun."""
+        """Notify the service manager and the heartbeat that the shutdown has begun."""
         self._watchdog.stopping()
         self._heartbeat.stopping()
 
     def close(self) -> None:
-        """Say that the agent stopped, and write what is left."""
+        """Report that the agent stopped, write the last status and close history and watchdog."""
         self._tell("info", message("agent-stopped"))
         said = self._status
         self._history.status(
@@ -342,7 +341,7 @@ class Journal:
         self._watchdog.close()
 
     def _warn(self, warnings: tuple[Reason, ...]) -> None:
-        """Tell the warnings that are new and keep all of them for the status."""
+        """Report new warnings and keep all warnings for the status."""
         for warning in warnings:
             if warning not in self._warnings:
                 self._tell("warning", warning.message)
@@ -358,7 +357,7 @@ class Journal:
 
 
 def _masks(effective: Effective | None) -> dict[str, WayMask] | None:
-    """Return what the machine has by tenant, and DDIO's, as the history keeps it."""
+    """Return the effective masks by tenant, and DDIO's mask, as the history stores them."""
     if effective is None:
         return None
     ddio = {} if effective.ddio is None else {DDIO: effective.ddio}

@@ -4,9 +4,9 @@
     Get Tenant Info -> LLC Alloc -> [ Poll Prof Data -> stable? -> State Transition
                                       -> LLC Re-alloc ] -> Sleep -> ...
 
-One thread owns all of it. Others (libvirt's events, OVSDB's, signals) only set an event. What
-may fail (a source, a counter, a policy) leaves the last good state standing, is shown, and the
-loop goes on; a refused write puts the host back as it was found, and the loop only observes.
+One thread owns the whole state. Other threads (events of libvirt and OVSDB, signals) only set an
+event. After a failure (of a source, a counter, a policy) the last good state is kept, the failure
+is shown, and the loop goes on. After a refused write the loop restores the host and only observes.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from iat_nova.policy import Classified, Policy
 from iat_nova.strategies.api import decide
 
 FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
-LEAST_SAMPLE_S = 0.05  # rates over less than this are noise, however often we are woken
+LEAST_SAMPLE_S = 0.05  # rates over a shorter time are noise, even if events wake the loop
 
 
 class ThreadDied(Exception):
-    """A thread the loop relies on ended by an error nobody expected; the host is restored."""
+    """An unexpected error ended a thread that the loop needs; the host is restored."""
 
     def __init__(self, said: Message) -> None:
         super().__init__(said)
@@ -56,7 +56,7 @@ class ThreadDied(Exception):
 
 
 class Agent:
-    """Joins the parts and holds the controller's state of every cache domain.
+    """The main loop: joins the parts and holds the strategy's state of every cache domain.
 
     `tenants` is the latest inventory of tenants by cache domain.
     """
@@ -86,7 +86,7 @@ class Agent:
         self._effects: dict[int, DdioCheck] = {}
         self._fixed: set[int] = set()  # domains whose DDIO register was found without effect
         self._polled_s = -math.inf
-        self._domains: tuple[CacheDomain, ...] = ()  # as they are, whoever is in them
+        self._domains: tuple[CacheDomain, ...] = ()  # with or without tenants
         self._succession = parts.succession
         if parts.left is not None:
             self._adopt(parts.left)
@@ -98,15 +98,15 @@ class Agent:
         return self.policies.policy
 
     def run(self, until_s: float = math.inf) -> None:
-        """Run until `stop` or the clock's `until_s`, then leave the hardware as it was found.
+        """Run until `stop` or the clock's `until_s`, then restore the original hardware settings.
 
-        Or as it is to the next agent, where that was asked for.
+        After a request to hand over, the masks are left to the next agent instead.
         """
         in_order = False
         try:
             self.get_tenant_info()
             self.poll()
-            # What was adopted lies there already: its rates may be those of a whole interval.
+            # Adopted masks are on the hardware already: the first rates may take a whole interval.
             pause_s = self.policy.parameters.interval_s if self._states else FIRST_SAMPLE_S
             while not self._stop.is_set() and self.clock.now() < until_s:
                 self.clock.wait(self.inventory.changed, pause_s)
@@ -135,7 +135,7 @@ class Agent:
         self.stop()
 
     def reload_policy(self) -> None:
-        """Have the policy read again before the next iteration; callable from any thread."""
+        """Request a new reading of the policy before the next iteration; from any thread."""
         self.policies.ask()
         if self.shadow is not None:
             self.shadow.ask()
@@ -158,8 +158,8 @@ class Agent:
         self.journal.status(self.interlock.reasons, pause)
 
     def get_tenant_info(self) -> None:
-        """Read the whole picture anew, classify it and watch its CPUs."""
-        self.inventory.changed.clear()  # before reading: a hint during it is not lost
+        """Read the inventory, classify guests into tenants and watch the tenants' CPUs."""
+        self.inventory.changed.clear()  # before reading: an event during the reading is not lost
         facts = self.inventory.facts()
         self._domains = facts.host.domains
         self.policies.look(facts.host, self._use)
@@ -181,7 +181,7 @@ class Agent:
         self.journal.inventory(facts, self.tenants, warnings, classified.reasons)
 
     def _classify(self, facts: Facts) -> Classified:
-        """Apply the policy; after an error what it made of the last picture stays."""
+        """Apply the policy; after an error, keep the tenants of the last inventory."""
         last = self._classified
         classified = last.update(lambda: self.policy.classify(facts, self._io))
         problem = None
@@ -196,21 +196,21 @@ class Agent:
         found = [Reason(Code.POLICY_WARNING, one.located) for one in self.policy.warnings]
         found += classified.warnings
         drift = self.drift(self.policy)
-        if self.policies.refused:  # that it does not run was said, and why
+        if self.policies.refused:  # a problem already says that the file's policy is not in force
             drift = tuple(one for one in drift if one.code != Code.POLICY_UNREAD)
         found += drift
         return tuple(dict.fromkeys(found))
 
     def _compare_offer(self, facts: Facts) -> None:
-        """Tell when Placement is offered something else than this host can keep."""
+        """Report if the offer to Placement differs from the ways that this host can guarantee."""
         if facts.warnings:
-            return  # a source is silent: what the host can offer is not known now
+            return  # a source is unavailable: the possible offer of the host is unknown
         found, problem = self.placement(self.policy, facts)
         self.journal.placement(found)
         self.journal.note(Code.PLACEMENT_OFFER, problem, message("placement-agrees"))
 
     def _watch(self) -> None:
-        """Count on the CPUs of all tenants; what cannot be counted stays without rates."""
+        """Count on the CPUs of all tenants; tenants on other CPUs have no rates."""
         tenants = (one for known in self.tenants.values() for one in known.tenants)
         problem = None
         try:
@@ -222,7 +222,7 @@ class Agent:
         self.journal.note(Code.NOT_ALL_COUNTED, problem, message("all-counted"))
 
     def poll(self) -> dict[int, Sample]:
-        """Read the counters; empty when they cannot be read or at the first reading."""
+        """Read the counters; return samples by domain, empty after an error or a first reading."""
         self._polled_s = self.clock.now()
         try:
             samples = self._sampler.update(self.counters.read(), self.tenants)
@@ -235,7 +235,7 @@ class Agent:
         return samples
 
     def _decide(self, inventory: DomainInventory, sample: Sample, read_s: float) -> None:
-        """One step of one domain's controller, written and recorded."""
+        """Take one step of one domain's strategy, write the layout and record the iteration."""
         started = time.perf_counter()
         decided_from = self._step(inventory, sample)
         if decided_from is None:
@@ -256,7 +256,7 @@ class Agent:
         self._look_at_shadow(inventory, sample, decision)
 
     def _show_to_shadow(self, facts: Facts) -> None:
-        """Have the shadow make its own tenants of the picture, if it has a policy of its own."""
+        """Let the shadow classify the inventory by its own policy, if any."""
         if self.shadow is not None:
             problem = self.shadow.see(facts, self.holding.known, self.clock.wall())
             over = message("shadow-classified")
@@ -265,7 +265,7 @@ class Agent:
     def _look_at_shadow(
         self, inventory: DomainInventory, sample: Sample, decision: Decision
     ) -> None:
-        """Have the shadow strategy decide as well, after all else is done."""
+        """Let the shadow strategy decide on the same sample, after the real decision."""
         if self.shadow is None:
             return
         problem = self.shadow.look(inventory, sample, decision, self.clock.now())
@@ -275,11 +275,11 @@ class Agent:
         self.journal.shadow(self.shadow.now)
 
     def _step(self, inventory: DomainInventory, sample: Sample) -> tuple[Any, Decision] | None:
-        """Return from which state the strategy decided what; None when it failed.
+        """Return the strategy's state before the decision, and the decision; None after a failure.
 
-        The boundary beyond which nothing of a strategy ends the loop.
-        A strategy may be anybody's code: anything it raises, and a layout that cannot be, is
-        logged and shown. The state and the masks of before stay, and it is asked again.
+        No error of a strategy passes this function. A strategy may be a plug-in: any exception, and
+        an impossible layout, is logged and shown. The previous state and masks are kept, and the
+        strategy decides again in the next iteration.
         """
         domain = inventory.domain.id
         try:
@@ -304,7 +304,7 @@ class Agent:
         return state, decision
 
     def _verify_ddio(self, sample: Sample, effective: Effective | None) -> None:
-        """Have the strategy know when DDIO does not follow its register."""
+        """Check whether DDIO follows its register; if not, report and take DDIO as fixed."""
         low = self.policy.parameters.of(sample.domain).threshold_miss_low_per_s
         effect = self._effects.setdefault(sample.domain, DdioCheck(low))
         readers = {one.id for one in self.tenants[sample.domain].tenants if one.io}
@@ -317,13 +317,13 @@ class Agent:
             self.journal.problem(Code.DDIO_NO_EFFECT, problem, sample.domain)
 
     def _write(self, inventory: DomainInventory, decision: Decision) -> Effective | None:
-        """Put the layout on the hardware; None while only observing."""
+        """Write the layout to the hardware; return None while observing or after an error."""
         if self.interlock.reasons:
             return None
         try:
             effective = self.enforcer.apply(inventory, decision.layout)
         except DomainOffline:
-            self.inventory.changed.set()  # it went since we looked: look again
+            self.inventory.changed.set()  # offline since the last reading: read again
             return None
         except HardwareError as error:
             if self.interlock.excuses("cpus-moved-writing", domain=decision.domain):
@@ -336,7 +336,7 @@ class Agent:
         return effective
 
     def _end(self, in_order: bool) -> None:
-        """Leave the hardware as it was found, or to the next agent; close what is open."""
+        """Restore the original hardware settings or hand over; close counters and journal."""
         self.journal.ending()
         if self._failure is not None:
             self.journal.problem(Code.THREAD_DIED, self._failure)
@@ -346,7 +346,7 @@ class Agent:
         self.journal.close()
 
     def _hand_over(self) -> bool:
-        """Leave masks and states to the next agent, where that was asked for and can be."""
+        """Leave masks and states to the next agent, if requested and possible; return success."""
         succession = self._succession
         if succession is None or not self.enforcer.wrote:
             return False
@@ -366,7 +366,7 @@ class Agent:
         return True
 
     def _adopt(self, left: Left) -> None:
-        """Go on from what the last agent left."""
+        """Continue with the masks and states that the previous agent left."""
         self.enforcer.adopt(left.enforcer)
         self._states = dict(left.states)
         self._fixed = set(left.fixed)
@@ -375,13 +375,13 @@ class Agent:
         self.journal.adopted()
 
     def _take(self, parameters: Parameters) -> None:
-        """Make the strategy, and one for each cache domain with parameters of its own."""
+        """Make the strategy, and another strategy per cache domain with its own parameters."""
         strategy = self.make_strategy(parameters)
         own = {number: self.make_strategy(one) for number, one in parameters.domains.items()}
         self.strategy, self._own = strategy, own
 
     def _use(self, policy: Policy) -> None:
-        """Put another policy into force. Raises `StrategyError`."""
+        """Put a new policy into force. Raises `StrategyError`."""
         if self.shadow is not None:
             self.shadow.use(policy.parameters)
         self._take(policy.parameters)
@@ -394,6 +394,6 @@ class Agent:
 
 
 def _ddio_fixed(inventory: DomainInventory) -> DomainInventory:
-    """Return the inventory of a domain in which DDIO cannot be resized."""
+    """Return the inventory with DDIO marked as not resizable."""
     domain = dataclasses.replace(inventory.domain, ddio_resizable=False)
     return dataclasses.replace(inventory, domain=domain)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPUs that are offline: what the loop does about them, and which notices it logs.
+"""CPUs that are offline: the loop's reactions, and the notices in the log.
 
 Nova's ``[libvirt] cpu_power_management`` takes the CPUs of a guest offline with the guest.
 """
@@ -18,7 +18,7 @@ from iat_nova.model.reasons import Code
 
 
 class OfflineCpus:
-    """Follows the CPUs of a host for the loop, from the loop's thread."""
+    """Follow the CPUs of a host for the loop, in the loop's thread."""
 
     def __init__(self, cpus: Cpus, enforcer: Enforcer, journal: Journal) -> None:
         self._cpus = cpus
@@ -27,9 +27,10 @@ class OfflineCpus:
         self._guests: dict[str, str] = {}  # names of guests with CPUs offline, by uuid and run
 
     def moved(self, domains: Iterable[CacheDomain]) -> bool:
-        """Whether CPUs came or went since the last call.
+        """Return whether CPUs went online or offline since the last call.
 
-        The layout of a domain that was offline is forgotten, so that all of it is written anew.
+        The layout of a domain that may have been offline as a whole is forgotten, so that the whole
+        layout is written again.
         """
         if not self._cpus.begin():
             return False
@@ -39,7 +40,7 @@ class OfflineCpus:
         return True
 
     def skips(self, domain: CacheDomain, facts: Facts) -> bool:
-        """Whether a whole domain is offline: it is skipped until one of its CPUs is back."""
+        """Return whether a whole domain is offline and skipped until a CPU is back."""
         gone = set(domain.cpus).isdisjoint(facts.host.online_cpus)
         said = message("domain-offline", domain=domain.id) if gone else None
         over = message("domain-online", domain=domain.id)
@@ -47,13 +48,13 @@ class OfflineCpus:
         return gone
 
     def notice_unseen(self, facts: Facts) -> None:
-        """Log how many cache domains have been offline since the agent started."""
+        """Log the number of cache domains that have been offline since the agent's start."""
         count = facts.host.unseen_domains
         said = message("domains-unseen", count=count) if count else None
         self._journal.notice(Code.DOMAIN_OFFLINE, said, message("domains-seen"), "unseen")
 
     def notice_guests(self, facts: Facts) -> None:
-        """Log which guests run with CPUs offline."""
+        """Log the guests that run with CPUs offline."""
         offline = {f"{one.uuid}/{one.run}": one for one in facts.guests if one.offline_cpus}
         running = {f"{one.uuid}/{one.run}" for one in facts.guests}
         for key, guest in offline.items():

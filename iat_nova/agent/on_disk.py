@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what lies on the disk is what runs: the policy's file, and the configuration.
+"""Comparison of the files of policy and configuration with the running agent.
 
-Both may be edited, or rolled out, and never read: the agent takes another policy when it is asked
-to, and another configuration when it is restarted. Until then the file promises what nobody does.
+Both may be edited or rolled out without being read. The agent takes a new policy on request, and a
+new configuration at a restart. Until then the files differ from the agent's behaviour.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Policy, PolicyError
 
 Stamp = tuple[tuple[str, tuple[int, int, int] | None], ...]
-"""Name, inode, size and time of change of each file; None: it cannot be looked at."""
+"""Name, inode, size and time of change of each file; None: the file cannot be examined."""
 
 
 class OnDisk:
-    """Compares the files of configuration and policy with what runs, which `settings` are.
+    """Compare the files of configuration and policy with the running `settings` and policy.
 
-    `named` returns which files a start would read now, and raises `OSError`.
+    `named` returns the configuration files that a start would read now, and may raise `OSError`.
     """
 
     def __init__(self, settings: Settings, named: Callable[[], Sequence[str]]) -> None:
@@ -34,7 +34,7 @@ class OnDisk:
         self._config_unread: Reason | None = None
 
     def drift(self, running: Policy) -> tuple[Reason, ...]:
-        """Return in what the files differ from what runs; never raises."""
+        """Return the differences between the files and the running agent; never raises."""
         return tuple(filter(None, (self._policy(running), self._config())))
 
     def _policy(self, running: Policy) -> Reason | None:
@@ -50,7 +50,7 @@ class OnDisk:
         return Reason(Code.POLICY_UNREAD, message("policy-unread", path=str(path)))
 
     def _config(self) -> Reason | None:
-        """Read the configuration again where a file of it was touched, came or went."""
+        """Read the configuration again if one of its files changed, appeared or vanished."""
         try:
             names = self._named()
             stamp = tuple((name, _touched(name)) for name in names)
@@ -68,7 +68,7 @@ class OnDisk:
 
 
 def _others(running: Settings, now: Settings) -> Iterator[Message]:
-    """Yield each option that differs."""
+    """Yield a message for each option that differs."""
     for field in dataclasses.fields(running):
         was, is_now = getattr(running, field.name), getattr(now, field.name)
         if field.compare and was != is_now:

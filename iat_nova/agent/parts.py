@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of an agent, in one value: what the loop reads, decides with, writes to and records."""
+"""The parts of an agent in one value: sources, policies, strategy, hardware and journal."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from iat_nova.strategies.api import Strategy
 
 
 class FactsSource(Protocol):
-    """An inventory as the loop needs it. `changed` is set when `facts` may have changed."""
+    """The interface of an inventory. `changed` is set when `facts` may have changed."""
 
     changed: threading.Event
 
     def facts(self) -> Facts:
-        """Return a full picture of the host; never raises."""
+        """Return all facts of the host; never raises."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Everything an `Agent` works with.
+    """The parts of an `Agent`.
 
-    `policies` keeps the policy in force. `make_strategy` makes the strategy for its parameters.
-    `paused` returns an operator's pause, if there is one. `holds` returns the guests that an
-    operator holds, with their numbers of ways. `outside`: what other programs do. `observe` forbids
-    every write from the start. `placement` returns what Placement offers beside what the host can
-    keep, and how they differ. `drift` returns differences between the files and the running policy
-    and configuration. `monitor` counts each tenant's part of the LLC; None: nothing does.
-    `succession` hands over to the next agent; None: every end restores. `left`: the adopted state
-    of the last agent.
+    `policies` keeps the policy in force. `make_strategy` makes the strategy from the policy's
+    parameters. `paused` returns an operator's pause, or None. `holds` returns the operators' holds.
+    `outside`: actions of other programs. `observe` forbids every write from the start. `placement`
+    returns the offer to Placement with the possible offer of the host, and a message on any
+    difference. `drift` returns differences between the files and the running policy and
+    configuration. `monitor` counts each tenant's part of the LLC; None: no monitoring. `succession`
+    hands over to the next agent; None: every end restores. `left`: the adopted state of the
+    previous agent.
     """
 
     inventory: FactsSource

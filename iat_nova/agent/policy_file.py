@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy's file: read, and its template rendered in a process of its own, under limits.
+"""The file of a policy: read here, and rendered in a child process under limits.
 
-Jinja2's sandbox forbids access, not effort: nested ranges, strings that double, ``center``,
-``lipsum``, ``batch`` take all the time and memory there is. A child is a new interpreter
-(``subprocess``): the agent has threads, which ``fork`` would leave in any state, and a limit on
-memory or CPU time holds for a whole process. The child sets the limits itself and gives up all
-capabilities. Its start takes some 0.3 s of CPU, once for a policy file. A file without a template
-needs none.
+Jinja2's sandbox limits access, not effort: nested ranges, strings that double, ``center``,
+``lipsum`` and ``batch`` can take all time and memory. The child is a new interpreter
+(``subprocess``): the agent has threads, which ``fork`` would leave in an undefined state, and
+limits on memory or CPU time apply to a whole process. The child sets the limits itself and gives up
+all capabilities. Its start takes some 0.3 s of CPU time, once per policy file. A file without a
+template needs no child.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.render import Rendered, render
 
 MARKUP = ("{{", "{%", "{#")
-"""How each part of a template begins; a text with none of them is rendered to itself."""
+"""The beginnings of a template's parts; a text without any of these is rendered unchanged."""
 
-CPU_S = 10  # of rendering alone; a policy takes some 0.02 s
+CPU_S = 10  # for rendering alone; a policy takes some 0.02 s
 MEMORY_BYTES = 512 << 20
-WALL_S = 120.0  # of a child that gets no CPU, or stops responding
+WALL_S = 120.0  # for a child that gets no CPU, or stops responding
 
 
 def load(path: str | Path | None, host: HostFacts) -> Policy:
@@ -46,7 +46,7 @@ def load(path: str | Path | None, host: HostFacts) -> Policy:
 
 
 def again(policy: Policy, host: HostFacts) -> Policy:
-    """Render what a policy was made of for other facts. Raises `PolicyError`."""
+    """Render and compile a policy's text again for other facts. Raises `PolicyError`."""
     return parse(policy.text, host, policy.source, render_limited)
 
 
@@ -57,7 +57,7 @@ def read(path: str | Path, kind: FileKind = POLICY) -> str:
     except OSError as error:
         problem = message("file-unreadable", error=error.strerror or str(error))
         raise PolicyError([Problem("", None, problem)], str(path)) from error
-    except ValueError as error:  # no UTF-8, or a path that no file can have
+    except ValueError as error:  # invalid UTF-8, or an impossible path
         problem = message("file-unreadable", error=str(error))
         raise PolicyError([Problem("", None, problem)], str(path)) from error
 
@@ -98,7 +98,7 @@ def _error(said: Message) -> PolicyError:
 
 
 def _problem(plain: Sequence[Any]) -> Problem:
-    """Return a problem of the child's answer: its values are numbers, texts and lists of texts."""
+    """Return a problem from the child's answer; values are numbers, texts and lists of texts."""
     path, line, code, values = plain
     return Problem(
         path,
@@ -113,10 +113,10 @@ def _plain(problem: Problem) -> tuple[object, ...]:
 
 
 def main(cpu_s: int) -> None:
-    """Be the child: source and host on standard input, what became of them on standard output."""
+    """Run as the child: read source and host from standard input, write the result to output."""
     rights.give_up()
-    source, host = pickle.load(sys.stdin.buffer)  # our parent's
-    # A slow CPU may need seconds to get here: what the start took does not count.
+    source, host = pickle.load(sys.stdin.buffer)  # from the parent process
+    # A slow CPU may need seconds to get here: the time of the start does not count.
     last_s = math.ceil(time.process_time()) + cpu_s
     resource.setrlimit(resource.RLIMIT_CPU, (last_s, last_s + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy in force: read again when asked to, rendered again when the host's facts change.
+"""The policy in force: read again on request, rendered again when the host's facts change.
 
-Both take place in a thread of their own; what takes long counts when it is there. Rendered again is
-the text that was read last: a file that is being edited is not taken before somebody says so.
+Both run in a separate thread; a late result is used when available. Rendering uses the text that
+was read last: a file under edit is not used before an operator requests a reading.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from iat_nova.model.reasons import Code
 from iat_nova.policy import Policy, PolicyError
 from iat_nova.strategies.registry import StrategyError
 
-POLICY_S = 0.2  # for which the loop waits for a policy that is read again; later ones count too
+POLICY_S = 0.2  # the loop's maximum wait for a new policy; later results are used as well
 
 Render = Callable[[Policy, HostFacts], Policy]
 
 
 class PolicyKeeper:
-    """Holds the policy. `read` reads it anew, `render` renders what was read; None: never.
+    """The policy in force. `read` reads the file; `render` renders the last text; None: never.
 
-    Both raise `PolicyError`. `changed` is set when there is something to look at. `refused`: what
-    was read last is not in force, because it is invalid.
+    Both may raise `PolicyError`. `changed` is set when a result or a request waits. `refused`: the
+    policy that was read last is invalid and not in force.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class PolicyKeeper:
         self._changed = changed
         self._asked = threading.Event()
         self._question: Deadline[Policy] = Deadline(POLICY_S, changed.set)
-        self._reading = False  # else it is rendered
-        self._refused_for: HostFacts | None = None  # for whom it could not be rendered
+        self._reading = False  # otherwise rendering
+        self._refused_for: HostFacts | None = None  # facts for which rendering failed
 
     def ask(self) -> None:
-        """Have the policy read again at the next look; callable from any thread."""
+        """Request a new reading of the policy at the next `look`; callable from any thread."""
         self._asked.set()
         self._changed.set()
 
     def look(self, host: HostFacts, use: Callable[[Policy], None]) -> None:
-        """Take another policy where there is one; the previous one is kept where that is invalid.
+        """Put a new policy into force if available; keep the previous policy if invalid.
 
-        `use` puts it into force and may raise `StrategyError`.
+        `use` puts the policy into force and may raise `StrategyError`.
         """
         if not self._question.asked:
             if not (self._asked.is_set() or self._stale(host)):
@@ -76,7 +76,7 @@ class PolicyKeeper:
             self._take(host, policy)
 
     def _stale(self, host: HostFacts) -> bool:
-        """Tell whether the policy was rendered for other facts than the host has now."""
+        """Tell whether the policy was rendered for facts that differ from the present facts."""
         if self._render is None or host == self._refused_for:
             return False
         return bool(self.policy.changed_facts(host))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From running totals to rates: two readings of the counters become a `Sample` a domain."""
+"""From running totals to rates: two readings of the counters become a `Sample` per domain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iat_nova.model import DomainInventory, Rates, Sample
 
 
 class Sampler:
-    """Remembers the last reading and turns the next one into rates over the time between."""
+    """Keep the last reading, and turn the next reading into rates over the time between."""
 
     def __init__(self) -> None:
         self._before: Counts | None = None
@@ -20,12 +20,12 @@ class Sampler:
     def update(
         self, counts: Counts, inventories: Mapping[int, DomainInventory]
     ) -> dict[int, Sample]:
-        """Return a sample for every domain; empty at the first reading or when no time passed.
+        """Return a sample for every domain; empty at the first reading or if no time passed.
 
-        A tenant's rates are those of its `counted_cpus`.
-        A tenant is absent from its sample when a counter of one of these is missing
-        in either reading or went backwards (it wrapped, or the CPU was offline), and when
-        the CPUs were not its own at the last reading: they counted for somebody else.
+        A tenant's rates are the sums over its `counted_cpus`. A tenant is absent from the sample if
+        a counter of one of these CPUs is missing in either reading, or went backwards (wrapped, or
+        the CPU was offline). A tenant is also absent if the CPUs were not the tenant's at the last
+        reading: then the counts belong to another tenant.
         """
         before, self._before = self._before, counts
         owners, self._counted = self._counted, dict(inventories)
@@ -39,7 +39,7 @@ class Sampler:
 
 
 def _measured(inventory: DomainInventory, owners: Mapping[int, DomainInventory]) -> DomainInventory:
-    """Return the inventory without tenants who were not on their CPUs all the time."""
+    """Return the inventory without tenants whose CPUs changed since the last reading."""
     known = owners.get(inventory.domain.id)
     if known is inventory or known is None:
         return inventory
@@ -95,7 +95,7 @@ _NEITHER = (None, None)
 
 
 def _rates(cpus: tuple[int, ...], before: Counts, after: Counts, per_s: float) -> Rates | None:
-    """Sum the differences over a tenant's CPUs; None when one of them is missing."""
+    """Return the rates of a tenant's CPUs together; None if a CPU's counts are missing."""
     was, now = before.cores, after.cores
     instructions = cycles = references = misses = 0
     for cpu in cpus:
@@ -117,7 +117,7 @@ def _rates(cpus: tuple[int, ...], before: Counts, after: Counts, per_s: float) -
 def _monitored(
     rates: Rates, who: tuple[int, str], before: Counts, after: Counts, per_s: float
 ) -> Rates:
-    """Add what a tenant has in the LLC, and its memory traffic; a counter begun anew went back."""
+    """Add a tenant's LLC occupancy and memory traffic; no traffic if the counter restarted."""
     now = after.monitored.get(who)
     if now is None:
         return rates
@@ -129,7 +129,7 @@ def _monitored(
 def _l2(
     cpus: tuple[int, ...], was: Mapping[int, L2Counts], now: Mapping[int, L2Counts], per_s: float
 ) -> tuple[float | None, float | None]:
-    """Return L2's hits and misses a second, None each when one CPU's are missing."""
+    """Return L2 hits and misses per second; None for both if a CPU's counts are missing."""
     hits = misses = 0
     for cpu in cpus:
         old, new = was.get(cpu), now.get(cpu)
@@ -141,7 +141,7 @@ def _l2(
 
 
 def _rate(old: int | None, new: int | None, per_s: float) -> float | None:
-    """Return a rate, None when a count is missing or went backwards."""
+    """Return a rate; None if a count is missing or went backwards."""
     if old is None or new is None or new < old:
         return None
     return (new - old) * per_s

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second strategy or policy in the shadow: it sees the same samples, and nothing is written.
+"""A shadow strategy or policy: decides on the same samples as the agent, without any write.
 
-So it decides from samples that were taken under the other's masks: what it would do first is what
-it would do; how its trials would end is not seen.
+The samples are taken under the agent's masks. So the shadow's first decision is real, but the
+results of its trials cannot be seen.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Make = Callable[[Parameters], Strategy]
 
 
 class ShadowStrategy:
-    """The second strategy and what it would have done. `since_s` is of the wall clock.
+    """The shadow strategy and its decisions so far. `since_s`: start, by the wall clock.
 
-    `policy`: by which it decides; None: the one in force, whose `parameters` are given.
+    `policy`: the shadow's own policy; None: the policy in force, with its `parameters`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ShadowStrategy:
         self.now = records.Shadow(name, since_s, policy=policy.path if policy else None)
 
     def use(self, parameters: Parameters) -> None:
-        """Decide by other numbers from now on, without a policy of its own.
+        """Use new parameters from now on, unless the shadow has its own policy.
 
         Raises `StrategyError`.
         """
@@ -55,12 +55,12 @@ class ShadowStrategy:
             self._take(parameters)
 
     def ask(self) -> None:
-        """Have its policy read again at the next picture; callable from any thread."""
+        """Request a new reading of the shadow's policy; callable from any thread."""
         if self._policy is not None:
             self._policy.ask()
 
     def see(self, facts: Facts, asked: Iterable[Hold], wall_s: float) -> Message | None:
-        """Make tenants of a new picture by its own policy; return what went wrong."""
+        """Classify a new inventory by the shadow's own policy; return the problem, or None."""
         if self._policy is None:
             return None
         self._policy.look(facts.host, lambda policy: self._begin(policy, wall_s))
@@ -80,14 +80,14 @@ class ShadowStrategy:
     def look(
         self, inventory: DomainInventory, sample: Sample, actual: Decision, now_s: float
     ) -> Message | None:
-        """Decide on a sample beside what was decided; return what went wrong.
+        """Decide on a sample after the agent's decision `actual`; return the problem, or None.
 
-        The boundary beyond which nothing of this strategy ends the loop, as in `Agent`.
+        No error of the shadow strategy passes this function, as in `Agent`.
         """
         number = inventory.domain.id
         if self._policy is not None:
             own = self._inventories.get(number)
-            if own is None:  # its policy is not known
+            if own is None:  # the shadow's policy has not been read
                 return None
             inventory = _as_resizable(own, inventory)
         try:
@@ -109,7 +109,7 @@ class ShadowStrategy:
         return None
 
     def _begin(self, policy: Policy, wall_s: float) -> None:
-        """Decide by another policy: what the last one would have done counts no more."""
+        """Begin with a new policy; earlier decisions of the shadow do not count any more."""
         assert self._policy is not None
         if self._policy.known and policy.same(self._policy.policy):
             return
@@ -123,7 +123,7 @@ class ShadowStrategy:
 
 
 def _as_resizable(own: DomainInventory, actual: DomainInventory) -> DomainInventory:
-    """Return an inventory in which DDIO is as fixed as it was found to be."""
+    """Return the shadow's inventory with the agent's finding on whether DDIO can be resized."""
     if own.domain.ddio_resizable == actual.domain.ddio_resizable:
         return own
     domain = dataclasses.replace(own.domain, ddio_resizable=actual.domain.ddio_resizable)

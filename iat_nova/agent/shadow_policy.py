@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shadow's own policy: kept as the one in force is, and what is wrong with it ends nothing."""
+"""The shadow's own policy: kept like the policy in force; its errors do not stop the agent."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from iat_nova.policy import Policy
 
 
 class ShadowPolicy(PolicyKeeper):
-    """Holds the policy of `path`, which `read` reads, from the first look on.
+    """The policy of `path`, which `read` reads, from the first `look` on.
 
-    `known`: there is one; until then `policy` is `stand_in`, and not to be used.
+    `known`: the policy has been read; until then `policy` is `stand_in` and must not be used.
     """
 
     def __init__(

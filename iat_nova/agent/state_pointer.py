@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the agent keeps its state, noted for a restore that cannot read the configuration.
+"""A note of the agent's state directory, for a restore that cannot read the configuration.
 
-The note lies in ``/run``, where root alone makes files: root's restore works in the folder that the
-note names. The unit has root write it before each start, and so does an agent that runs as root.
-A folder that was noted earlier stays in the note while it holds a snapshot: the configured state
+The note is a file in ``/run``, where only root creates files: root's restore works in the noted
+folder. The unit writes the note as root before each start; an agent that runs as root also writes
+the note. An earlier folder stays in the note while it holds a snapshot: the configured state
 directory may change before the host is restored.
 """
 
@@ -17,18 +17,18 @@ from iat_nova.common.owned_folder import OwnedFolder
 
 POINTER = Path("/run/iat-nova.state-dir")
 OWNER = 0
-"""The user whose note counts."""
+"""The user id whose note counts."""
 
 LEFT = ("snapshot.json", "hand-over.json")
 """The files of a state directory from which a host is restored."""
 
 _MOST_BYTES = 4096  # PATH_MAX
-_MOST_FOLDERS = 8  # an agent does not start before the earlier folders are restored from
+_MOST_FOLDERS = 8  # an agent does not start before a restore from the earlier folders
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def write(state_dir: Path) -> None:
-    """Note a state directory; the note is there until a reboot. Raises `OSError`."""
+    """Note a state directory; the note lasts until a reboot. Raises `OSError`."""
     folder = Path(os.path.abspath(state_dir))
     earlier = [one for one in read() if one != folder and holds_snapshot(one)]
     lines = "".join(f"{one}\n" for one in (folder, *earlier)[:_MOST_FOLDERS])
@@ -36,7 +36,7 @@ def write(state_dir: Path) -> None:
 
 
 def read() -> tuple[Path, ...]:
-    """Return the state directories that were noted, the last first; none that root did not note."""
+    """Return the noted state directories, latest first; empty if root is not the note's owner."""
     most = _MOST_BYTES * _MOST_FOLDERS
     try:
         with open(OwnedFolder(POINTER.parent).open(POINTER.name), "rb") as file:
@@ -52,7 +52,7 @@ def read() -> tuple[Path, ...]:
 
 
 def holds_snapshot(state_dir: Path) -> bool:
-    """Whether an agent left something to restore from in a folder; True where nobody may look."""
+    """Return whether a folder has files for a restore; True if the folder cannot be examined."""
     try:
         folder = OwnedFolder(state_dir)
         return any(folder.status(name) for name in LEFT)

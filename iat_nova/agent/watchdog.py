@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifies systemd that the agent is alive (sd_notify(3)); silent where nobody listens.
+"""Notify systemd that the agent is alive (sd_notify(3)); silent without a notification socket.
 
-When the agent no longer says so within the unit's WatchdogSec=, systemd ends it and runs
+Without a notification within the unit's WatchdogSec=, systemd ends the agent and runs
 ``iat-nova restore``.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 
 class Watchdog:
-    """One datagram a message to the socket systemd names in the environment."""
+    """Send one datagram per message to the socket that systemd names in the environment."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         environment = os.environ if environment is None else environment
@@ -24,28 +24,28 @@ class Watchdog:
         self.interval_s = _interval_s(environment)
 
     def ready(self, status: str = "") -> None:
-        """The agent has started."""
+        """Report that the agent has started."""
         self._send("READY=1\nSTATUS=" + status.replace("\n", " "))
 
     def alive(self) -> None:
-        """An iteration was finished; call at least twice every `interval_s`."""
+        """Report a finished iteration; call at least twice every `interval_s`."""
         self._send("WATCHDOG=1")
 
     def expect_every(self, seconds: float) -> None:
-        """Have systemd wait long enough for a loop of this interval (sd_notify's WATCHDOG_USEC)."""
+        """Extend systemd's timeout for a long interval of the loop (WATCHDOG_USEC)."""
         if self.interval_s is not None and 3 * seconds > self.interval_s:
             self._send(f"WATCHDOG_USEC={int(3e6 * seconds)}")
 
     def status(self, text: str) -> None:
-        """Show a line in ``systemctl status``."""
+        """Set the status line of ``systemctl status``."""
         self._send("STATUS=" + text.replace("\n", " "))
 
     def stopping(self) -> None:
-        """The agent has begun to end."""
+        """Report that the shutdown has begun."""
         self._send("STOPPING=1")
 
     def close(self) -> None:
-        """Give the socket back."""
+        """Close the socket."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -60,12 +60,12 @@ class Watchdog:
         try:
             self._socket.sendto(message.encode("utf-8", "backslashreplace"), self._address)
         except OSError:
-            # Its queue is full or systemd restarts: the next message says the same.
+            # The queue is full or systemd restarts: the next message has the same content.
             return
 
 
 def _interval_s(environment: Mapping[str, str]) -> float | None:
-    """Return the unit's watchdog time in seconds, None where there is none for this process."""
+    """Return the unit's watchdog timeout in seconds, None without a timeout for this process."""
     owner = environment.get("WATCHDOG_PID")
     if owner is not None and owner != str(os.getpid()):
         return None
