@@ -23,6 +23,7 @@ from oslo_config import cfg
 from iat_nova.common import config_files
 from iat_nova.common.readers import CONFIGURATION
 from iat_nova.common.untrusted import shortened
+from iat_nova.model import Message, message, verbatim
 from iat_nova.strategies.registry import BUILT_IN, DEFAULT
 
 GROUP = "iat"
@@ -267,7 +268,11 @@ OS_VIF_OVS_OPTS = [
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the text names the file or the option."""
+    """The configuration cannot be used; `message` names the file or the option."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said)
+        self.message = said
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -390,21 +395,19 @@ def parsed(conf: cfg.ConfigOpts, names: Sequence[str]) -> Iterator[None]:
         conf([], project="iat-nova", default_config_files=list(names), default_config_dirs=[])
         yield
     except cfg.ConfigFilesNotFoundError as error:
-        raise ConfigError(
-            f"configuration file not found or not readable: {', '.join(error.config_files)}"
-        ) from error
+        said = message("config-absent", files=tuple(map(str, error.config_files)))
+        raise ConfigError(said) from error
     except cfg.ConfigFilesPermissionDeniedError as error:
-        raise ConfigError(
-            f"configuration file not readable: {', '.join(error.config_files)}; "
-            "run as the agent's user or as root"
-        ) from error
+        said = message("config-denied", files=tuple(map(str, error.config_files)))
+        raise ConfigError(said) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"a configuration file is not UTF-8 text: {error}") from error
+        raise ConfigError(message("config-no-text", error=str(error))) from error
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.Error) as error:
         text = shortened(_LOCATION.sub(r"\1", str(error)), _MOST_SHOWN)
+        said = verbatim(text)
         if names and not any(name in text for name in names):
-            text = f"configuration file {' or '.join(names)}: {text}"
-        raise ConfigError(text) from error
+            said = message("config-refused", files=tuple(names), error=text)
+        raise ConfigError(said) from error
 
 
 def _files(named: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -412,15 +415,19 @@ def _files(named: Sequence[str | os.PathLike[str]]) -> list[str]:
     try:
         names = config_files.expanded(named)
     except OSError as error:
-        raise ConfigError(f"configuration folder {error.filename}: {error.strerror}") from error
+        said = message("config-folder", folder=str(error.filename), error=error.strerror)
+        raise ConfigError(said) from error
     for name in names:
         try:
             CONFIGURATION.read(name).decode()
         except (FileNotFoundError, PermissionError):
             continue
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else f"is not UTF-8 text: {error}"
-            raise ConfigError(f"configuration file {name}: {why}") from error
+            if isinstance(error, OSError):
+                said = message("config-refused", files=(name,), error=error.strerror)
+            else:
+                said = message("config-file-no-text", file=name, error=str(error))
+            raise ConfigError(said) from error
     return names
 
 
@@ -437,14 +444,12 @@ def _ports(
 ) -> tuple[str, ...]:
     """Check an option's root ports; none may be in the other option as well."""
     if ports and not allowed:
-        raise ConfigError(f"[iat] {option} needs [iat] port_dca = true")
+        raise ConfigError(message("option-needs-port-dca", option=option))
     for port in ports:
         if not _PCI_ADDRESS.fullmatch(port):
-            raise ConfigError(
-                f"[iat] {option}: invalid PCI address {port!r}: expected 0000:3a:00.0"
-            )
+            raise ConfigError(message("option-no-address", option=option, found=port))
         if port in others:
-            raise ConfigError(f"[iat] {option}: {port} is in dca_off_ports, too; take one of them")
+            raise ConfigError(message("option-port-twice", option=option, port=port))
     return tuple(ports)
 
 
@@ -454,7 +459,7 @@ def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None
     configured = iat.state_dir if iat.state_dir != STATE_DIR else None
     state_dir = pathlib.Path(named or configured or os.environ.get(STATE_DIR_VARIABLE) or STATE_DIR)
     if iat.hardware == "emulated" and not iat.emulated_scenario:
-        raise ConfigError("[iat] hardware = emulated needs [iat] emulated_scenario")
+        raise ConfigError(message("emulated-without-scenario"))
     ovsdb = iat.ovsdb_connection or conf.os_vif_ovs.ovsdb_connection
     made = {  # of options of other types, or of several; all others are as they were set
         "policy_file": pathlib.Path(iat.policy_file) if iat.policy_file else None,

@@ -28,6 +28,7 @@ from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.probe import Finding, Host, Level
 from iat_nova.inventory.host import read_host
 from iat_nova.model import CacheDomain, Facts, Message, message
+from iat_nova.model.message import as_message
 from iat_nova.report import sentences
 from iat_nova.strategies import registry as strategies
 
@@ -191,7 +192,8 @@ def _tenants(settings: Settings, host: Host, machine: Machine | None) -> list[Fi
     try:
         facts = _facts(settings, domains)
     except (OSError, ValueError, ConfigError) as error:
-        return [*found, Finding("inventory", Level.IMPOSSIBLE, str(error))]
+        state = sentences.text(as_message(error))
+        return [*found, Finding("inventory", Level.IMPOSSIBLE, state)]
     found += _sources(settings, facts)
     found += [
         Finding(

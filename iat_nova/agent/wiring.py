@@ -81,11 +81,11 @@ def _platform(settings: Settings) -> Machine:
     name = settings.hardware
     registered = plugins.find(plugins.PLATFORMS, name)
     if registered is None:
-        raise ConfigError(f"[iat] hardware = {name}: no such platform is installed here")
+        raise ConfigError(message("platform-absent", name=name))
     try:
         open_machine: Callable[[Settings], Machine] = registered.load()
     except ImportError as error:  # it names the extra that brings what is missing
-        raise ConfigError(str(error)) from error
+        raise ConfigError(as_message(error)) from error
     return open_machine(settings)
 
 
@@ -103,7 +103,7 @@ def inventory(
     try:
         sets = CpuSets.parse(settings.cpu_dedicated_set, settings.cpu_shared_set)
     except ValueError as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(as_message(error)) from error
     libvirt = LibvirtSource(
         settings.libvirt_uri, sets, Spool(settings.spool_dir), answer_s=answer_s
     )

@@ -12,6 +12,7 @@ from oslo_log._options import list_opts
 from oslo_log.handlers import ColorHandler
 
 from iat_nova.conf import ConfigError, parsed
+from iat_nova.model import message
 
 LOG = logging.getLogger("iat_nova")
 
@@ -41,7 +42,7 @@ def setup(read_files: Sequence[str], debug: bool, version: str) -> None:
         try:
             _set_up(conf, version)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"logging cannot be set up: {error}") from error
+            raise ConfigError(message("logging-refused", error=str(error))) from error
 
 
 def on_stderr() -> bool:

@@ -8,6 +8,7 @@ import argparse
 from iat_nova import conf
 from iat_nova.agent import state_pointer
 from iat_nova.cmd.base import Command, Failure
+from iat_nova.report import sentences
 
 
 class Restore(Command):
@@ -74,7 +75,8 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
         for line in done:
             self.app.stdout.write(f"{line}\n")
         if unusable is not None:
-            self.note(f"done without the configuration, which cannot be used: {unusable}")
+            why = sentences.text(unusable.message)
+            self.note(f"done without the configuration, which cannot be used: {why}")
         if failed:
             raise Failure("; ".join(failed))
         if not done:

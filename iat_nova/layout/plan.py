@@ -29,13 +29,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.layout import grouping, line, search
 from iat_nova.layout.grouping import Partition, Standing, Want
-from iat_nova.model import CacheDomain, Group, Layout, TenantKind, WayMask
+from iat_nova.model import CacheDomain, Group, Layout, Message, TenantKind, WayMask, message
+from iat_nova.model.message import as_message
 
 __all__ = ["LayoutError", "Want", "ddio_mask", "plan"]
 
 
 class LayoutError(ValueError):
-    """No layout is possible; the text names the missing resource."""
+    """No layout is possible; `message` names the missing resource."""
+
+    def __init__(self, said: Message | str) -> None:
+        super().__init__(said)
+        self.message = as_message(said)
 
 
 def ddio_mask(domain: CacheDomain, ddio_ways: int) -> WayMask:
@@ -46,10 +51,14 @@ def ddio_mask(domain: CacheDomain, ddio_ways: int) -> WayMask:
     mask = ((1 << domain.ways) - 1) & ~domain.reserved_ways
     surplus = mask.bit_count() - ddio_ways
     if ddio_ways < 0 or surplus < 0:
-        raise LayoutError(
-            f"cache domain {domain.id}: DDIO cannot have {ddio_ways} ways, "
-            f"{mask.bit_count()} of {domain.ways} are not reserved"
+        said = message(
+            "ddio-ways-too-many",
+            domain=domain.id,
+            wanted=ddio_ways,
+            left=mask.bit_count(),
+            ways=domain.ways,
         )
+        raise LayoutError(said)
     for _ in range(surplus):
         mask &= mask - 1
     return WayMask(mask)
@@ -92,9 +101,10 @@ def plan(
             return layout
     if second is not None and (layout := _settle(site, *second, held)) is not None:
         return layout
-    where = f"{site.open_ways:#x}, the ways that are neither reserved nor forbidden"
     raise LayoutError(
-        f"cache domain {domain.id}: no mask of {domain.min_ways} ways fits in {where}"
+        message(
+            "no-mask-fits", domain=domain.id, least=domain.min_ways, open_ways=int(site.open_ways)
+        )
     )
 
 
@@ -130,13 +140,11 @@ def _divisions(
 ) -> Iterator[tuple[list[Partition], line.Line, bool]]:
     """Yield candidate partitions, best first, with their line and whether counts were cut."""
     if len({want.tenant for want in wants}) != len(wants):
-        raise LayoutError(f"cache domain {domain.id}: a tenant is named twice")
+        raise LayoutError(message("tenant-twice", domain=domain.id))
     host = any(want.kind is TenantKind.HOST for want in wants)
     limit = domain.classes if host else domain.classes - 1  # the default class always exists
     if limit < 1:
-        raise LayoutError(
-            f"cache domain {domain.id}: {domain.classes} class(es) of service leave none to tenants"
-        )
+        raise LayoutError(message("classes-too-few", domain=domain.id, classes=domain.classes))
     lines = [line.line(site.open_ways, domain.coerced_ways, True)]
     if lines[0].breaks and domain.sparse_masks:
         lines.append(line.line(site.open_ways, domain.coerced_ways, False))

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from iat_nova.conf import ConfigError
+from iat_nova.model import message
 from iat_nova.report.metrics import METRICS
 from iat_nova.report.observed import Closed, Observer
 
@@ -70,16 +71,12 @@ def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
 
         from iat_nova.report import metrics_server  # noqa: PLC0415 - imports waitress, an extra
     except ImportError as error:
-        raise ConfigError(
-            "[iat] metrics_port is set, which needs the extra: pip install 'iat-nova[metrics]' "
-            f"({error})"
-        ) from error
+        raise ConfigError(message("metrics-extra-absent", error=str(error))) from error
     try:
         listening = metrics_server.listen(address, port)
     except (OSError, OverflowError) as error:
-        raise ConfigError(
-            f"[iat] metrics_address {address}, metrics_port {port}: cannot listen there: {error}"
-        ) from error
+        said = message("metrics-not-served", address=address, port=port, error=str(error))
+        raise ConfigError(said) from error
     closed: collections.Counter[Closed] = collections.Counter()
     server = metrics_server.Server(make_wsgi_app(registry(observer, closed)), listening, closed)
     thread = threading.Thread(target=server.run, name="metrics", daemon=True)

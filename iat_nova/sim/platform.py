@@ -7,6 +7,7 @@ import time
 
 from iat_nova.conf import ConfigError, Settings
 from iat_nova.hardware.machine import Machine
+from iat_nova.model.message import as_message
 from iat_nova.sim import warm
 from iat_nova.sim.reader import load_scenario
 from iat_nova.sim.scenario import ScenarioError
@@ -22,6 +23,6 @@ def open_machine(settings: Settings) -> Machine:
         pace = settings.emulated_pace or None
         server = EmulatedServer(scenario, pace=pace, epoch_s=time.time())
     except ScenarioError as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(as_message(error)) from error
     length_s = settings.emulated_seconds or scenario.length_s
     return Machine(server, server, server, server, server.now() + length_s, dca=server)

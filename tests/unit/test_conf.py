@@ -9,6 +9,7 @@ import unittest
 from unittest import mock
 
 from iat_nova import conf
+from tests.said import sentence
 
 
 class LoadTest(unittest.TestCase):
@@ -81,8 +82,8 @@ class LoadTest(unittest.TestCase):
             with self.subTest(text=text), self.assertRaises(conf.ConfigError) as caught:
                 conf.load([self.write("bad.conf", text)])
             for word in expected:
-                self.assertIn(word, str(caught.exception))
-            self.assertNotIn("LocationInfo", str(caught.exception))
+                self.assertIn(word, sentence(caught.exception))
+            self.assertNotIn("LocationInfo", sentence(caught.exception))
 
     def test_an_absent_file_is_named(self) -> None:
         """A path that leads nowhere is an error, not an empty configuration."""

@@ -22,13 +22,14 @@ from typing import Any
 from iat_nova.common import amounts
 from iat_nova.model import DDIO, VERBATIM, Message
 from iat_nova.report import times
-from iat_nova.report.sentences import agent, policy, strategies, tenants
+from iat_nova.report.sentences import agent, configuration, policy, strategies, tenants
 
 SENTENCES: Mapping[str, str] = {
     VERBATIM: "{text}",
     "several": "{causes:also}",
     **strategies.SENTENCES,
     **agent.SENTENCES,
+    **configuration.SENTENCES,
     **policy.SENTENCES,
     **tenants.SENTENCES,
 }

@@ -65,6 +65,13 @@ SENTENCES: Mapping[str, str] = {
     "not-monitored": "not all tenants are monitored: {error:also}",
     "monitored": "tenants are monitored again",
     "layout-impossible": "cache domain {domain}: {error:also}; keeping previous masks",
+    "ddio-ways-too-many": "cache domain {domain}: DDIO cannot have {wanted} ways, {left} of {ways} "
+    "are not reserved",
+    "no-mask-fits": "cache domain {domain}: no mask of {least} ways fits in {open_ways:#x}, the "
+    "ways that are neither reserved nor forbidden",
+    "tenant-twice": "cache domain {domain}: a tenant is named twice",
+    "classes-too-few": "cache domain {domain}: {classes} class(es) of service leave none to "
+    "tenants",
     "strategy-failed": "cache domain {domain}: the strategy failed, keeping previous masks: "
     "{error}",
     "decided-again": "cache domain {domain}: decided again",

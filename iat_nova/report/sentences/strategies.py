@@ -136,7 +136,7 @@ SENTENCES: Mapping[str, str] = {
     "miss-rate": "miss rate {change:change}",
     "miss-rate-rose": "{cause:also}, its miss rate {points:+.1f} points",
     "moved-aside": "moved aside, to keep masks whole: {tenants:names}",
-    "no-layout": "there is no layout for it: {error}",
+    "no-layout": "there is no layout for it: {error:also}",
     "no-miss-rate-rose": "{cause:also}; but no I/O tenant's miss rate rose",
     "no-way": "{cause:also}; but no way is idle and nobody of lower rank can give",
     "no-way-for-ddio": "{cause:also}; but no way can be had for DDIO",

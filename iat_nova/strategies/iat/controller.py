@@ -214,7 +214,7 @@ class Controller:
         try:
             placed = self._place(state, view, ledger, ranking)
         except layout.LayoutError as error:
-            hold = Step(Action.HOLD, "layout", message("no-layout", error=str(error)))
+            hold = Step(Action.HOLD, "layout", message("no-layout", error=error.message))
             placed, ranking, kept = view.placed, state.ranking, state
             outcome = dataclasses.replace(outcome, steps=(hold,), waiting=())
         else:

@@ -43,7 +43,7 @@ class ExitStatus(unittest.TestCase):
     def test_each_kind(self) -> None:
         """Configuration, another writer, a host that is not as found, and everything else."""
         for error, status in (
-            (conf.ConfigError("no"), 78),
+            (conf.ConfigError(verbatim("no")), 78),
             (PolicyError([Problem("", None, verbatim("no"))], "file"), 78),
             (StrategyError("no"), 78),
             (heartbeat.AlreadyRunning("no"), 75),

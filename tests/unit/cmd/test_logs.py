@@ -12,6 +12,7 @@ from unittest import mock
 
 from iat_nova.cmd import logs
 from iat_nova.conf import ConfigError
+from tests.said import sentence
 
 LOG = logging.getLogger("iat_nova.test")
 LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+ %s iat_nova\.test \[-\] %s"
@@ -126,4 +127,4 @@ class LogsTest(unittest.TestCase):
         for text in ("default_log_levels = iat_nova=LOUD", "debug = perhaps"):
             with self.subTest(text), self.assertRaises(ConfigError) as caught:
                 self.setup(text)
-            self.assertRegex(str(caught.exception), "LOUD|perhaps")
+            self.assertRegex(sentence(caught.exception), "LOUD|perhaps")

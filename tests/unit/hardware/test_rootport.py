@@ -15,6 +15,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rootport import PERFCTRLSTS_0, RootPorts
 from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Layout, WayMask
 from tests.proofs import proves
+from tests.said import raises
 from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
 
@@ -356,7 +357,7 @@ class Wired(test_restore.MachineCase):
             ),
         ):
             self.config.write_text(f"[iat]\n{text}\n")
-            with self.assertRaisesRegex(conf.ConfigError, wrong):
+            with raises(self, conf.ConfigError, wrong):
                 conf.load([self.config])
         self.config.write_text(f"[iat]\nport_dca = true\ndca_off_ports = {PORT}, {OTHER}\n")
         self.assertEqual((PORT, OTHER), conf.load([self.config]).dca_off_ports)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from iat_nova.layout import plan as layout
 from iat_nova.layout.plan import LayoutError, Want
 from iat_nova.model import CacheDomain, Group, Layout, Priority, TenantKind, WayMask
+from tests.said import raises
 from tests.unit import build
 
 SETTINGS = hypothesis.settings(
@@ -630,22 +631,22 @@ class ErrorTest(unittest.TestCase):
 
     def test_ddio_beyond_the_cache(self):
         """DDIO cannot have more ways than there are."""
-        with self.assertRaisesRegex(LayoutError, "DDIO cannot have 12 ways, 11 of 11"):
+        with raises(self, LayoutError, "DDIO cannot have 12 ways, 11 of 11"):
             layout.plan(SKYLAKE, 12, [], None, avoid=True)
 
     def test_no_way_left(self):
         """With all ways DDIO's alone there is nothing to give."""
-        with self.assertRaisesRegex(LayoutError, "no mask of 1 ways fits"):
+        with raises(self, LayoutError, "no mask of 1 ways fits"):
             layout.plan(SKYLAKE, 11, [want("a", 1)], None, avoid=False, forbid=True)
 
     def test_no_class_left(self):
         """A machine with the default class alone has none for tenants."""
-        with self.assertRaisesRegex(LayoutError, "leave none to tenants"):
+        with raises(self, LayoutError, "leave none to tenants"):
             layout.plan(build.domain(classes=1), 2, [want("a", 1)], None, avoid=True)
 
     def test_tenant_named_twice(self):
         """The same tenant twice is an error of the caller."""
-        with self.assertRaisesRegex(LayoutError, "named twice"):
+        with raises(self, LayoutError, "named twice"):
             layout.plan(SKYLAKE, 2, [want("a", 1), want("a", 2)], None, avoid=True)
 
     def test_reserved_top(self):

@@ -27,6 +27,7 @@ from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import exporter, metric_values, metrics
 from iat_nova.report.observed import Observer
 from iat_nova.store.records import Placement, Shadow, ShadowDomain
+from tests.said import raises
 from tests.unit import pages, stories
 
 SERVED = unittest.skipIf(
@@ -318,7 +319,7 @@ class MetricsTest(unittest.TestCase):
         with socket.create_server(("127.0.0.1", 0)) as other:
             _, port = other.getsockname()
             with (
-                self.assertRaisesRegex(ConfigError, f"metrics_port {port}: cannot listen there"),
+                raises(self, ConfigError, f"metrics_port {port}: cannot listen there"),
                 exporter.serving("127.0.0.1", port, Observer()),
             ):
                 self.fail("it listens twice")
