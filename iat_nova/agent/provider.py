@@ -14,8 +14,6 @@ from iat_nova.model.message import as_message
 from iat_nova.policy import Policy, guarantee
 from iat_nova.store.records import Placement
 
-OBSERVING = "mode = observe: no ways are kept for anyone, so none are offered (reserved = total)"
-
 
 def offer(settings: Settings, policy: Policy, facts: Facts) -> Offer:
     """Return what a host can offer under a policy: nothing to new guests while it only observes."""
@@ -30,10 +28,11 @@ def offer(settings: Settings, policy: Policy, facts: Facts) -> Offer:
         total=sum(known.left for known in guarantees),
         max_unit=max((known.left for known in guarantees), default=0),
         ddio=bool(domains) and all(domain.ddio_resizable for domain in domains),
-        reasons=tuple(map(str, guarantees)) or ("this host has no cache domain",),
+        reasons=tuple(one.message for one in guarantees) or (message("offer-no-domain"),),
     )
     if settings.mode == "observe":
-        return dataclasses.replace(found, withdrawn=True, reasons=(OBSERVING, *found.reasons))
+        reasons = (message("offer-observing"), *found.reasons)
+        return dataclasses.replace(found, withdrawn=True, reasons=reasons)
     return found
 
 
@@ -79,7 +78,7 @@ def _difference(path: pathlib.Path, said: Offer, able: Offer) -> Message:
     return message(
         "placement-differs" if some else "placement-withdraw",
         path=str(path),
-        offered=str(said),
-        able=str(able) if some else "nothing",
+        offered=said.message,
+        able=able.message if some else message("offer-nothing"),
         reasons=able.reasons,
     )

@@ -21,6 +21,8 @@ import jinja2
 from iat_nova.common.owned_folder import write_named
 from iat_nova.common.readers import PROVIDER
 from iat_nova.common.untrusted import Unreadable, bounded_int, parse_yaml_texts
+from iat_nova.model import Message, message, verbatim
+from iat_nova.model.message import as_message
 from iat_nova.nova import extra_specs
 
 TRAIT = "CUSTOM_IAT"
@@ -34,7 +36,11 @@ _UUID = re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 class ProviderConfigError(Exception):
-    """The file cannot be written; the text says why and what to do."""
+    """The file cannot be written; `message` says why and what to do."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said)
+        self.message = said
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,13 +49,13 @@ class Offer:
 
     `total` counts guaranteed LLC ways over all cache domains, `max_unit` is the most that one
     guest can have: those of the best domain. `withdrawn`: guests that have ways keep them, no other
-    gets any, and no trait is set. `reasons` are lines of text for who reads the file.
+    gets any, and no trait is set. `reasons` explain both to who reads the file.
     """
 
     total: int
     max_unit: int
     ddio: bool  # its ways can be sized
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Message, ...] = ()
     withdrawn: bool = False
 
     @property
@@ -59,14 +65,18 @@ class Offer:
             return ()
         return (TRAIT, TRAIT_DDIO) if self.ddio else (TRAIT,)
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> Message:
+        """Ways and traits."""
         if self.withdrawn:
-            return "nothing"
-        return f"{self.total} ways, at most {self.max_unit} a guest, with {', '.join(self.traits)}"
+            return message("offer-nothing")
+        return message("offer", ways=self.total, most=self.max_unit, traits=self.traits)
 
 
-def render(offer: Offer, node: str = COMPUTE_NODE) -> str:
+def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) -> str:
     """Return the text of provider.yaml. `node`: a compute node's UUID, its name, or all.
+
+    `reasons`: a comment each.
 
     Raises `ProviderConfigError` when there is nothing to offer.
     """
@@ -74,11 +84,7 @@ def render(offer: Offer, node: str = COMPUTE_NODE) -> str:
     if offer.withdrawn:
         total = max(1, total)  # Placement takes no inventory of nothing
     elif total < 1:
-        why = "; ".join(offer.reasons)
-        raise ProviderConfigError(
-            f"no LLC way is left to be guaranteed: {why}; where some were offered before, withdraw "
-            "them: iat-nova provider-config --withdraw"
-        )
+        raise ProviderConfigError(message("offer-empty", reasons=offer.reasons))
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("iat_nova.agent", "."),
         undefined=jinja2.StrictUndefined,
@@ -93,7 +99,7 @@ def render(offer: Offer, node: str = COMPUTE_NODE) -> str:
         reserved=total if offer.withdrawn else 0,
         max_unit=max(1, offer.max_unit),
         traits=offer.traits,
-        reasons=[" ".join(reason.split()) for reason in offer.reasons],
+        reasons=[" ".join(reason.splitlines()) for reason in reasons],
     )
 
 
@@ -115,16 +121,12 @@ def _refuse_conflict(other: pathlib.Path, text: str) -> None:
     try:
         theirs = set(_nodes(parse_yaml_texts(PROVIDER.read(other))))
     except Unreadable as error:
-        raise ProviderConfigError(
-            f"{other} is not YAML, so nova-compute would not start: {error}"
-        ) from error
+        said = message("provider-not-yaml", path=str(other), error=as_message(error))
+        raise ProviderConfigError(said) from error
     common = theirs & set(_nodes(parse_yaml_texts(text.encode())))
     if common:
-        raise ProviderConfigError(
-            f"{other} describes {', '.join(sorted(common))} too, and nova-compute does not start "
-            "with two descriptions of one node; move what it says elsewhere, or name the node "
-            "with --node"
-        )
+        nodes = tuple(sorted(common))
+        raise ProviderConfigError(message("provider-twice", path=str(other), nodes=nodes))
 
 
 def offered(path: str | pathlib.Path) -> Offer | None:
@@ -137,11 +139,12 @@ def offered(path: str | pathlib.Path) -> Offer | None:
         document = parse_yaml_texts(PROVIDER.read(path))
         return next(filter(None, map(_offer, _providers(document))), None)
     except (OSError, Unreadable) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ProviderConfigError(f"{path} cannot be understood: {why}") from error
+        why = verbatim(error.strerror or "") if isinstance(error, OSError) else as_message(error)
+        said = message("provider-not-understood", path=str(path), error=why)
+        raise ProviderConfigError(said) from error
     except _OTHER_SHAPES as error:
-        text = f"{path} cannot be understood: it has another form than Nova's ({error!r})"
-        raise ProviderConfigError(text) from error
+        said = message("provider-of-another-form", path=str(path), error=repr(error))
+        raise ProviderConfigError(said) from error
 
 
 # What a document that is not a provider.yaml makes Python raise.

@@ -14,13 +14,13 @@ from iat_nova.agent.provider_config import Offer
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
-from iat_nova.model import Facts
+from iat_nova.model import Facts, message
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, sentences, times
 from iat_nova.store.database import HistoryError
 from iat_nova.store.records import Inventory
 
-WITHDRAWN = "withdrawn: guests that have ways keep them, no other gets any (reserved = total)"
+WITHDRAWN = message("offer-withdrawn")
 REMOVAL = (
     "Remove it only when no guest has ways of this host any more: "
     "openstack resource provider usage show UUID"
@@ -75,7 +75,8 @@ examples:
         settings = self.settings(parsed_args)
         try:
             made = self._offer(parsed_args, settings)
-            text = provider_config.render(made, parsed_args.node)
+            reasons = list(map(sentences.text, made.reasons))
+            text = provider_config.render(made, parsed_args.node, reasons)
             if parsed_args.output is None:
                 self.app.stdout.write(text)
                 return
@@ -84,7 +85,8 @@ examples:
             unchanged = ""
             if parsed_args.output and os.path.exists(parsed_args.output):
                 unchanged = f"; {parsed_args.output} stays as it was"
-            raise Failure(escape.lines(f"{error}{unchanged}")) from error
+            told = sentences.text(error.message)
+            raise Failure(escape.lines(f"{told}{unchanged}")) from error
         except PolicyError as error:
             told = sentences.text(error.message)
             raise Failure(escape.lines(f"the policy cannot be used: {told}")) from error
@@ -92,7 +94,7 @@ examples:
             raise Failure(escape.lines(str(error))) from error
         self.note(escape.plain(f"{parsed_args.output} is written; restart nova-compute to use it"))
         if made.withdrawn:
-            self.note(f"it offers nothing: {made.reasons[0]}. {REMOVAL}")
+            self.note(f"it offers nothing: {reasons[0]}. {REMOVAL}")
 
     def _offer(self, parsed_args: argparse.Namespace, settings: Settings) -> Offer:
         """Return the offer to write; a withdrawn offer comes from the present file if possible."""

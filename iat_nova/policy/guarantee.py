@@ -47,20 +47,20 @@ class Guarantee:
         taken = self.reserved + self.ddio + self.stack + self.pool + self.host
         return max(0, self.ways - taken)
 
-    def __str__(self) -> str:
-        parts = [
-            f"{count} {what}"
-            for count, what in (
-                (self.reserved, "reserved"),
-                (self.ddio, "that DDIO may take"),
-                (self.stack, "of the stack"),
-                (self.pool, "of the pool"),
-                (self.host, "of the host"),
-            )
-            if count
-        ]
-        less = "".join(f" - {part}" for part in parts)
-        return f"cache domain {self.domain}: {self.ways} ways{less} leave {self.left}"
+    @property
+    def message(self) -> Message:
+        """How the count of ways that can be promised comes about."""
+        parts = (
+            ("less-reserved", self.reserved),
+            ("less-ddio", self.ddio),
+            ("less-stack", self.stack),
+            ("less-pool", self.pool),
+            ("less-host", self.host),
+        )
+        less = tuple(message(code, count=count) for code, count in parts if count)
+        return message(
+            "ways-promisable", domain=self.domain, ways=self.ways, less=less, left=self.left
+        )
 
 
 def of_domain(
@@ -227,7 +227,7 @@ def _overcommitted(
         uncounted = sorted(
             promises[key].name for key in promised[known.domain] if promises[key].resources is None
         )
-        facts = [message("promised", guarantee=str(known), ways=total(known.domain))]
+        facts = [message("promised", guarantee=known.message, ways=total(known.domain))]
         if len(guarantees) > 1:
             facts.append(message("spare-elsewhere" if spare else "no-spare-elsewhere", ways=spare))
         if uncounted:

@@ -19,7 +19,9 @@ class ProviderConfigTest(NovaCase):
 
     def test_loaded(self):
         """Trait and inventory arrive as they were meant, and are custom ones as Nova demands."""
-        write(self.folder / "iat.yaml", render(Offer(6, 3, True, ("a reason: with a colon",))))
+        write(
+            self.folder / "iat.yaml", render(Offer(6, 3, True), reasons=("a reason: with a colon",))
+        )
         (provider,) = self.load().values()
         self.assertEqual({"uuid": "$COMPUTE_NODE"}, provider["identification"])
         self.assertEqual(["CUSTOM_IAT", "CUSTOM_IAT_DDIO"], provider["traits"]["additional"])

@@ -97,7 +97,7 @@ READERS = {
 OUTSIDE = {
     "agent/doctor.py": 6,
     "agent/hand_over.py": 10,
-    "agent/provider_config.py": 5,
+    "agent/provider_config.py": 1,
     "agent/restoring.py": 4,
     "agent/wiring.py": 1,
     "enforcement/enforcer.py": 3,

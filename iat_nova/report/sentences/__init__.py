@@ -5,7 +5,7 @@ A sentence names the values of its message in braces. Behind a colon stands how 
 
 * ``name``, ``names``, ``all``: tenants' ids as their names; ``names`` shows four at most
 * ``also``: a message or a text, or several, as sentences; ``and``: sources, between "and of";
-  ``lines``: a line each; ``or``: between "or"
+  ``lines``: a line each; ``or``: between "or"; ``parts``: one behind the other
 * ``moment``: seconds since 1970 as local date and time; ``utc``: the same in UTC
 * ``rate``: events a second; ``gbps``: bytes a second; ``ways``, ``last``: a count of ways
 * ``share``, ``share1``: a fraction in percent
@@ -98,6 +98,7 @@ _BETWEEN: Mapping[str, str] = {
     "list": ", ",
     "lines": "\n",
     "or": " or ",
+    "parts": "",
 }
 """What stands between several messages or texts."""
 

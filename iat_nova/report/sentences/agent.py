@@ -131,12 +131,27 @@ SENTENCES: Mapping[str, str] = {
     "config-unread": "the configuration is not what runs ({options:also}); restart iat-nova-agent",
     "option-differs": "{option} is {now}, {running} runs",
     "placement-unreadable": "{error:also}: nova-compute may not start with it",
-    "placement-differs": "{path} offers Placement {offered}; this host can offer {able} "
+    "placement-differs": "{path} offers Placement {offered:also}; this host can offer {able:also} "
     "({reasons:also}): run iat-nova provider-config -o {path}, then restart nova-compute",
-    "placement-withdraw": "{path} offers Placement {offered}; this host can offer {able} "
+    "placement-withdraw": "{path} offers Placement {offered:also}; this host can offer {able:also} "
     "({reasons:also}): run iat-nova provider-config --withdraw -o {path}, then restart "
     "nova-compute",
     "placement-agrees": "provider.yaml agrees with this host",
+    "offer": "{ways} ways, at most {most} a guest, with {traits:list}",
+    "offer-nothing": "nothing",
+    "offer-observing": "mode = observe: no ways are kept for anyone, so none are offered (reserved "
+    "= total)",
+    "offer-withdrawn": "withdrawn: guests that have ways keep them, no other gets any (reserved = "
+    "total)",
+    "offer-no-domain": "this host has no cache domain",
+    "offer-empty": "no LLC way is left to be guaranteed: {reasons:also}; where some were offered "
+    "before, withdraw them: iat-nova provider-config --withdraw",
+    "provider-not-yaml": "{path} is not YAML, so nova-compute would not start: {error:also}",
+    "provider-twice": "{path} describes {nodes:list} too, and nova-compute does not start with two "
+    "descriptions of one node; move what it says elsewhere, or name the node with --node",
+    "provider-not-understood": "{path} cannot be understood: {error:also}",
+    "provider-of-another-form": "{path} cannot be understood: it has another form than Nova's "
+    "({error})",
     # from one agent to the next
     "handed-over": "handed over: masks and decisions are left to the next agent",
     "not-handed-over": "not handed over to the next agent: {error:also}",

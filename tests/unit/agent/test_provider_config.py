@@ -18,18 +18,22 @@ from iat_nova import conf, policy
 from iat_nova.agent import provider
 from iat_nova.agent.provider_config import Offer, ProviderConfigError, offered, render, write
 from iat_nova.cmd.main import main
+from iat_nova.model import message, verbatim
 from iat_nova.store.records import Placement
 from iat_nova.store.writer import History
+from tests.said import raises
 from tests.unit import stories
 from tools import demo_host
 
-OFFER = Offer(6, 3, True, ("cache domain 0: all sorts\nof things",))
+OFFER = Offer(6, 3, True)
 
 
 class RenderTest(unittest.TestCase):
     def test_content(self):
         """Placement sees the total, and as most for one guest what one socket has."""
-        (provider,) = yaml.safe_load(render(OFFER))["providers"]
+        text = render(OFFER, reasons=("cache domain 0: all sorts\nof things",))
+        self.assertIn("# cache domain 0: all sorts of things\n", text)
+        (provider,) = yaml.safe_load(text)["providers"]
         self.assertEqual({"uuid": "$COMPUTE_NODE"}, provider["identification"])
         self.assertEqual(
             [{"CUSTOM_IAT_LLC_WAY": {
@@ -63,8 +67,8 @@ class RenderTest(unittest.TestCase):
 
     def test_nothing_left(self):
         """Placement takes no inventory of nothing; the reason says where the ways are."""
-        with self.assertRaisesRegex(ProviderConfigError, "no LLC way is left.*11 ways - 11"):
-            render(Offer(0, 0, True, ("11 ways - 11",)))
+        with raises(self, ProviderConfigError, "no LLC way is left.*11 ways - 11"):
+            render(Offer(0, 0, True, (verbatim("11 ways - 11"),)))
 
 
 class WriteTest(unittest.TestCase):
@@ -82,7 +86,7 @@ class WriteTest(unittest.TestCase):
 
     def test_never_half_to_nova(self):
         """A reader of *.yaml sees one of the two texts, never a part or a third file."""
-        texts = {render(Offer(n, n, True, ("x" * 4000 * n,))) for n in (1, 9)}
+        texts = {render(Offer(n, n, True), reasons=("x" * 4000 * n,)) for n in (1, 9)}
         write(self.path, min(texts))
         done = threading.Event()
 
@@ -112,7 +116,7 @@ class WriteTest(unittest.TestCase):
         """nova-compute would not start with both, so the second is not written."""
         other = self.folder / "gpu.yaml"
         other.write_text(render(OFFER))
-        with self.assertRaisesRegex(ProviderConfigError, r"gpu.yaml describes \$COMPUTE_NODE too"):
+        with raises(self, ProviderConfigError, r"gpu.yaml describes \$COMPUTE_NODE too"):
             write(self.path, render(OFFER))
         self.assertFalse(self.path.exists())
         write(self.path, render(OFFER, "compute-7"))
@@ -121,7 +125,7 @@ class WriteTest(unittest.TestCase):
     def test_a_broken_neighbour(self):
         """A file that already keeps nova-compute from starting is named."""
         (self.folder / "broken.yaml").write_text("a: [")
-        with self.assertRaisesRegex(ProviderConfigError, "broken.yaml is not YAML"):
+        with raises(self, ProviderConfigError, "broken.yaml is not YAML"):
             write(self.path, render(OFFER))
 
 
@@ -163,7 +167,7 @@ class OfferedTest(unittest.TestCase):
         for text in ("[" * 5000, "[]", "providers: 3", "providers: [3]", "a: [", "x" * (1 << 17),
                      "providers: [{inventories: {additional: [{CUSTOM_IAT_LLC_WAY: {}}]}}]",
                      "providers: [{traits: {additional: [[1]]}}]"):  # fmt: skip
-            refused = self.assertRaisesRegex(ProviderConfigError, "some.yaml cannot be understood")
+            refused = raises(self, ProviderConfigError, "some.yaml cannot be understood")
             with self.subTest(text[:60]), refused:
                 self.read(text)
         self.path.write_bytes(b"\xff\xfe\xfa")
@@ -209,7 +213,7 @@ class DisagreementTest(unittest.TestCase):
                 write(self.path, render(written))
                 said = self.said(mode)
                 differs = said and (said.code, said.values["offered"], said.values["able"])
-                wanted = able and ("placement-differs", str(written), str(able))
+                wanted = able and ("placement-differs", written.message, able.message)
                 self.assertEqual(wanted, differs)
 
     def test_both_sides_are_shown(self):
@@ -235,7 +239,8 @@ class DisagreementTest(unittest.TestCase):
         self.policy = policy.parse(text, self.facts.host)
         said = self.said()
         self.assertEqual("placement-withdraw", said.code)
-        self.assertIn("10 that DDIO may take", str(said.values["reasons"]))
+        (reason,) = said.values["reasons"]
+        self.assertIn(message("less-ddio", count=10), reason.values["less"])
 
     def test_a_file_that_nova_cannot_read(self):
         """It is told before nova-compute meets it."""
