@@ -82,6 +82,7 @@ READERS = {
     "inventory/ovs.py": "files of ovs-vswitchd",
     "inventory/ovsdb.py": "OVSDB",
     "inventory/pmd.py": "CPU masks of Open vSwitch",
+    "nova/spool.py": "what nova-compute loads needs nothing of this package",
     "store/database.py": "SQLite's files",
     "store/heartbeat.py": "agent.lock of another process",
     "store/reader.py": "records of any version",
@@ -95,7 +96,7 @@ READERS = {
 """The lowest readers of foreign formats, whose errors say what is wrong with these."""
 
 OUTSIDE = {
-    "agent/doctor.py": 6,
+    "agent/doctor.py": 20,
     "agent/hand_over.py": 10,
     "agent/provider_config.py": 1,
     "agent/restoring.py": 4,
@@ -115,7 +116,7 @@ OUTSIDE = {
     "hardware/perf_event.py": 2,
     "hardware/pqos.py": 9,
     "hardware/pqos_lib.py": 13,
-    "hardware/probe.py": 15,
+    "hardware/probe.py": 41,
     "hardware/resctrl.py": 5,
     "hardware/resctrl_fs.py": 8,
     "hardware/rollback.py": 2,
@@ -369,11 +370,29 @@ class Scan:
 
 
 def built(source: str) -> Iterator[str]:
-    """Yield the words of each sentence that is given to an error or a message."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and carries(last_name(node.func)):
-            for given in (*node.args, *(one.value for one in node.keywords)):
-                yield from filter(is_sentence, map(words_of, literals(given)))
+    """Yield the words of each sentence that is given to an error or a message.
+
+    Also by a name: one to which the function has assigned a sentence.
+    """
+    for _, function in functions(ast.parse(source)):
+        named: dict[str, list[str]] = {}
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.expr() as value):
+                    if isinstance(value, (ast.Constant, ast.JoinedStr, ast.IfExp, ast.BinOp)):
+                        named.setdefault(name, []).extend(worded(value))
+        found: list[str] = []
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and carries(last_name(node.func)):
+                for given in (*node.args, *(one.value for one in node.keywords)):
+                    found += worded(given)
+                    found += named.get(given.id, ()) if isinstance(given, ast.Name) else ()
+        yield from dict.fromkeys(found)
+
+
+def worded(node: ast.AST) -> list[str]:
+    """Return the sentences in an expression."""
+    return [words for one in literals(node) if is_sentence(words := words_of(one))]
 
 
 def literals(node: ast.AST) -> Iterator[ast.AST]:
@@ -616,6 +635,7 @@ class TestSentences(unittest.TestCase):
             'raise Refusal(f"{path}: it is not a file")',
             'message("not-adopted", error="its strategy was another one")',
             'verbatim("the file is damaged" if old else "")',
+            'def f(path):\n    why = f"{path}: no file is there"\n    raise HardwareError(why)',
         ):
             with self.subTest(source):
                 self.assertEqual(1, len(list(built(source))))
