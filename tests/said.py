@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as their codes, and as their sentences for tests that look at words."""
+"""Messages as codes, as sentences and with other sentences, for tests that look at words."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from unittest import TestCase
+import random
+import string
+from collections.abc import Iterable, Iterator, Mapping
+from unittest import TestCase, mock
 
 from iat_nova.model import Message
 from iat_nova.model.message import as_message
 from iat_nova.model.reasons import Reason
+from iat_nova.report import sentences
 from iat_nova.report.sentences import text
 
 
@@ -24,6 +27,17 @@ def codes(said: Message | Reason) -> tuple[str, ...]:
 def sentence(said: str | Message | Exception) -> str:
     """Return the sentence of a message or of an error."""
     return text(as_message(said))
+
+
+@contextlib.contextmanager
+def reworded(seed: int = 7) -> Iterator[Mapping[str, str]]:
+    """Have nonsense without a word and a value in the place of each sentence; gives the table."""
+    chance = random.Random(seed)
+    table = {
+        code: "".join(chance.choices(string.ascii_letters, k=12)) for code in sentences.SENTENCES
+    }
+    with mock.patch.object(sentences, "SENTENCES", table):
+        yield table
 
 
 def texts(said: Iterable[Message | Reason]) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import astuple
 
 from iat_nova import policy
 from iat_nova.agent import policy_file, restoring, rights, wiring
@@ -29,14 +28,11 @@ from iat_nova.hardware.probe import Finding, Host, Level
 from iat_nova.inventory.host import read_host
 from iat_nova.model import CacheDomain, Facts, Message, message
 from iat_nova.model.message import as_message
-from iat_nova.report import sentences
+from iat_nova.store import records
 from iat_nova.strategies import registry as strategies
 
-_LIBVIRT = ("libvirt", "systemctl start libvirtd (or virtqemud); [iat] libvirt_uri")
-_SWITCH = (
-    "Open vSwitch",
-    "systemctl start openvswitch-switch; without one: [iat] ovsdb_connection = none",
-)
+_LIBVIRT = ("libvirt", message("start-libvirt"))
+_SWITCH = ("Open vSwitch", message("start-switch"))
 _SOURCES = {  # the code of a source's warning -> the source's name, and what mends it
     **dict.fromkeys(("libvirt-problem", "libvirt-problem-since", "libvirt-unanswered"), _LIBVIRT),
     **dict.fromkeys(
@@ -66,13 +62,14 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
     service = rights.service()
     who = service.existing()
     try:
-        rows = rights.run_as(who, lambda: [list(astuple(one)) for one in examine(settings, host)])
+        rows = rights.run_as(who, lambda: records.unstructure(examine(settings, host)))
     except rights.NotPossible as reason:
-        state = f"of the current user ({reason}); the service has others: {service}"
+        state = message("rights-of-user", cause=reason.message, account=service.described())
         asked = Finding("rights", Level.NOTE, state, reason.remedy)
         return [asked, *examine(settings, host)]
-    found = [Finding(row[0], Level(row[1]), *row[2:]) for row in rows]
-    return [Finding("rights", Level.OK, f"of the service: {who}"), *found]
+    state = message("rights-of-service", account=who.described())
+    found = records.structure(rows, list[Finding])
+    return [Finding("rights", Level.OK, state), *found]
 
 
 def examine(settings: Settings, host: Host) -> list[Finding]:
@@ -86,7 +83,12 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
     found += interfaces
     if machine is not None:
         found += [
-            Finding(one.role, Level.CHOSEN, f"{one.chosen}: {one.why}") for one in machine.choices
+            Finding(
+                one.role,
+                Level.CHOSEN,
+                message("interface-chosen", chosen=one.chosen, cause=as_message(one.why)),
+            )
+            for one in machine.choices
         ]
     return [*found, _verdict(found, settings)]
 
@@ -105,9 +107,9 @@ def _choose(settings: Settings, host: Host) -> tuple[Machine | None, list[Findin
     try:
         machine = wiring.host_machine(settings, host)
         if machine.ports is not None:
-            found.append(Finding("root ports", Level.OK, str(machine.ports)))
-        if machine.monitor is not None:
-            found.append(Finding("monitoring", Level.OK, str(offered(host.fs))))
+            found.append(Finding("root ports", Level.OK, machine.ports.described()))
+        if machine.monitor is not None and (offer := offered(host.fs)) is not None:
+            found.append(Finding("monitoring", Level.OK, offer.described()))
     except HardwareError as error:
         return None, [probe.refusal("interfaces", error, Level.IMPOSSIBLE)]
     return machine, found
@@ -117,35 +119,33 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
     """Tell whether an agent runs, and whether one ended without restoring the hardware."""
     left = restoring.hand_over_files(settings)
     if agent is not None:
-        more = "; its next end hands over" if left.asked else ""
-        if why := left.unreadable:
-            more = f"; {why}"
-        return [Finding("agent", Level.OK, f"runs as process {agent}{more}")]
+        if cause := left.unreadable:
+            state = message("agent-asked-unreadably", pid=agent, cause=as_message(cause))
+        else:
+            state = message("agent-hands-over" if left.asked else "agent-runs", pid=agent)
+        return [Finding("agent", Level.OK, state)]
     try:
         keeper = restoring.snapshot(settings, host)
         pending, away = keeper.pending, keeper.out_of_reach()
     except HardwareError as error:
         return [probe.refusal("snapshot", error, Level.IMPOSSIBLE)]
     if away:
-        state = f"not restored yet, out of reach: {'; '.join(away)}"
-        remedy = "chcpu -e CPU, or for a root port: echo 1 >/sys/bus/pci/rescan; iat-nova restore"
-        return [Finding("snapshot", Level.NOTE, state, remedy)]
+        state = message("settings-out-of-reach", settings=away)
+        return [Finding("snapshot", Level.NOTE, state, message("bring-back"))]
     if pending:
         return [_not_restored(left)]
     if groups := host.resctrl.own_groups():
-        state = f"groups of an earlier agent, without its snapshot: {', '.join(groups)}"
-        return [Finding("left behind", Level.NOTE, state, "iat-nova restore")]
+        state = message("groups-left-behind", groups=tuple(groups))
+        return [Finding("left behind", Level.NOTE, state, message("restore-host"))]
     return []
 
 
 def _not_restored(left: HandOverFiles) -> Finding:
     """Tell why the host may have been left as an agent had it."""
     if left.lately:
-        state = f"the last agent handed over: within {left.within_s:g} s the next one may adopt it"
-        remedy = "systemctl start iat-nova-agent; or iat-nova restore"
-        return Finding("hand-over", Level.NOTE, state, remedy)
-    state = "an agent ended without restoring the original hardware settings"
-    return Finding("snapshot", Level.NOTE, state, "iat-nova restore")
+        state = message("handed-over-lately", within_s=left.within_s)
+        return Finding("hand-over", Level.NOTE, state, message("adopt-or-restore"))
+    return Finding("snapshot", Level.NOTE, message("ended-unrestored"), message("restore-host"))
 
 
 def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
@@ -158,17 +158,20 @@ def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
 
 def _configuration(settings: Settings) -> list[Finding]:
     """Tell what was read, and what the configuration keeps from being driven."""
-    read = ", ".join(settings.read_files) or "none was read: every option has its default"
+    files = tuple(settings.read_files)
+    read = message("files-read", files=files) if files else message("no-file-read")
     found = [Finding("configuration files", Level.OK, read)]
-    if denied := [name for name in settings.read_files if not may_read(name)]:
-        state = f"the service may not read {', '.join(denied)}"
-        found = [Finding("configuration files", Level.IMPOSSIBLE, state, f"ls -l {denied[0]}")]
+    if denied := tuple(name for name in files if not may_read(name)):
+        state = message("files-denied", files=denied)
+        remedy = message("list-file", path=denied[0])
+        found = [Finding("configuration files", Level.IMPOSSIBLE, state, remedy)]
     if settings.hardware == "emulated":
-        state = "hardware = emulated: an emulated server is driven, nothing of this host"
-        found.append(Finding("configuration", Level.NOTE, state, "[iat] hardware = auto"))
+        remedy = message("set-option", option="hardware", value="auto")
+        state = message("hardware-emulated")
+        found.append(Finding("configuration", Level.NOTE, state, remedy))
     if settings.mode == "observe":
-        state = "mode = observe: decides and records, writes nothing"
-        found.append(Finding("configuration", Level.NOTE, state, "[iat] mode = enforce"))
+        remedy = message("set-option", option="mode", value="enforce")
+        found.append(Finding("configuration", Level.NOTE, message("mode-observe"), remedy))
     return found
 
 
@@ -192,15 +195,14 @@ def _tenants(settings: Settings, host: Host, machine: Machine | None) -> list[Fi
     try:
         facts = _facts(settings, domains)
     except (OSError, ValueError, ConfigError) as error:
-        state = sentences.text(as_message(error))
-        return [*found, Finding("inventory", Level.IMPOSSIBLE, state)]
+        return [*found, Finding("inventory", Level.IMPOSSIBLE, as_message(error))]
     found += _sources(settings, facts)
     found += [
         Finding(
             "cachetune",
             Level.OBSERVE,
-            f"{guest.name}: libvirt allocates cache to it",
-            f"virsh edit {guest.name}: remove <cachetune>; then virsh shutdown and start it",
+            message("cache-tuned", guest=guest.name),
+            message("remove-cachetune", guest=guest.name),
         )
         for guest in facts.guests
         if guest.cachetune
@@ -214,15 +216,13 @@ def _bandwidth(settings: Settings, domains: tuple[CacheDomain, ...]) -> list[Fin
     subject, gbps = "bandwidth limits", settings.memory_bandwidth_gbps
     absolute = [one.bandwidth for one in domains if one.bandwidth and not one.bandwidth.percent]
     if absolute and gbps is None:
-        state = "none is set: how many GB/s a cache domain can move (100 %) is not known"
-        remedy = "set [iat] memory_bandwidth_gbps; iat-nova qualify --only bandwidth measures it"
+        state, remedy = message("bandwidth-unmeasured"), message("measure-bandwidth")
         return [Finding(subject, Level.NOTE, state, remedy)]
     if absolute:
-        state = f"100 % is {gbps:g} GB/s of a cache domain ([iat] memory_bandwidth_gbps)"
-        return [Finding(subject, Level.OK, state)]
+        return [Finding(subject, Level.OK, message("bandwidth-measured", gbps=gbps))]
     if domains and gbps is not None:
-        state = "[iat] memory_bandwidth_gbps is not used: this CPU does not limit in GB/s"
-        return [Finding(subject, Level.NOTE, state, "remove the option")]
+        state, remedy = message("bandwidth-unused"), message("remove-option")
+        return [Finding(subject, Level.NOTE, state, remedy)]
     return []
 
 
@@ -267,38 +267,42 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
             said = Message("libvirt-problem-alone", one.values)
         silent.add(name)
         level = Level.OBSERVE if name in waiting else Level.MISSING
-        found.append(Finding(name, level, sentences.text(said), remedy))
+        found.append(Finding(name, level, said, remedy))
     if "libvirt" not in silent:
-        state = f"{len(facts.guests)} guests at {settings.libvirt_uri}"
+        state = message("guests-seen", count=len(facts.guests), uri=settings.libvirt_uri)
         found.append(Finding("libvirt", Level.OK, state))
     if facts.switch is not None and "Open vSwitch" not in silent:
-        cpus = format_cpus(facts.switch.pmd_cpus)
-        state = f"{len(facts.switch.bridges)} bridges, " + (
-            f"PMD threads on CPUs {cpus}" if cpus else "no PMD threads"
+        cpus, bridges = format_cpus(facts.switch.pmd_cpus), len(facts.switch.bridges)
+        state = (
+            message("switch-with-pmd", bridges=bridges, cpus=cpus)
+            if cpus
+            else message("switch-without-pmd", bridges=bridges)
         )
         found.append(Finding("Open vSwitch", Level.OK, state))
     warnings = facts.switch.warnings if facts.switch is not None else ()
-    told = [sentences.text(one) for one in warnings if one not in facts.warnings]
-    return found + [Finding("virtual switch", Level.NOTE, text) for text in told]
+    told = [one for one in warnings if one not in facts.warnings]
+    return found + [Finding("virtual switch", Level.NOTE, one) for one in told]
 
 
-def _source(warning: Message) -> tuple[str, str | None]:
+def _source(warning: Message) -> tuple[str, Message | None]:
     """Return which source a warning is of, and what mends it."""
     return _SOURCES.get(warning.code, ("inventory", None))
 
 
 def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
     """Check policy and strategy, and look for cores shared by tenants they make."""
-    check = f"iat-nova policy check {settings.policy_file or ''}".strip()
+    file = settings.policy_file
+    check = message("check-policy", path=str(file)) if file else message("check-default-policy")
     try:
-        loaded = policy_file.load(settings.policy_file, facts.host)
+        loaded = policy_file.load(file, facts.host)
         strategies.make(settings.strategy, loaded.parameters)
     except policy.PolicyError as error:
-        state = sentences.text(message("several", causes=error.located))
+        state = message("several", causes=error.located)
         return [Finding("policy", Level.IMPOSSIBLE, state, check)]
     except strategies.StrategyError as error:
-        return [Finding("strategy", Level.IMPOSSIBLE, str(error), "[iat] strategy")]
-    found = [Finding("policy", Level.OK, loaded.source)]
+        remedy = message("see-option", option="strategy")
+        return [Finding("strategy", Level.IMPOSSIBLE, as_message(error), remedy)]
+    found = [Finding("policy", Level.OK, message("policy-usable", source=loaded.source))]
     classified = loaded.classify(facts, {})
     owner = {
         cpu: tenant.name
@@ -310,12 +314,17 @@ def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
 
 
 def _verdict(found: list[Finding], settings: Settings) -> Finding:
-    on_this = "with hardware = auto " if settings.hardware == "emulated" else ""
-    for level, says in (
-        (Level.IMPOSSIBLE, "the agent cannot start"),
-        (Level.OBSERVE, "the agent would only observe"),
-    ):
-        if reasons := probe.reasons(found, level):
-            return Finding("verdict", level, f"{on_this}{says}: {'; '.join(reasons)}")
-    once = "" if settings.mode == "enforce" else ", once [iat] mode = enforce is set"
-    return Finding("verdict", Level.OK, f"{on_this}the agent can enforce here{once}")
+    level, verdict = _of_levels(found, settings)
+    if settings.hardware == "emulated":
+        verdict = message("with-real-hardware", verdict=verdict)
+    return Finding("verdict", level, verdict)
+
+
+def _of_levels(found: list[Finding], settings: Settings) -> tuple[Level, Message]:
+    """Return the worst level that keeps an agent from enforcing, and what the agent would do."""
+    if reasons := probe.reasons(found, Level.IMPOSSIBLE):
+        return Level.IMPOSSIBLE, message("would-not-start", reasons=reasons)
+    if reasons := probe.reasons(found, Level.OBSERVE):
+        return Level.OBSERVE, message("would-observe", reasons=reasons)
+    enforces = settings.mode == "enforce"
+    return Level.OK, message("would-enforce" if enforces else "would-enforce-once-set")

@@ -2,7 +2,7 @@
 """Whether the agent may write, and if not, why: other owners, conflicting changes, refusals.
 
 For each of these reasons the original settings are restored: masks that no longer follow the
-guests fit them by chance only. While somebody else allocates cache, resctrl is not mounted, or a
+guests fit them by chance only. While another program allocates cache, resctrl is not mounted, or a
 source has never answered since the start, nothing is written; that ends by itself. A refused write
 is tried again after growing pauses, as most of what refuses goes away: RMIDs that are all in use, a
 group that is busy. After a conflicting change of what is ours the agent only observes until its

@@ -23,6 +23,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cpu_watch import settled
 from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.model import Message
 
 LOG = logging.getLogger("iat_nova")
 
@@ -88,7 +89,7 @@ class Ownership:
             guard=self._guard,
         )
 
-    def owners(self) -> tuple[str, ...]:
+    def owners(self) -> tuple[Message, ...]:
         """Return the other programs that allocate cache now. Raises `HardwareError`."""
         host = self.machine.host
         if host is None or self.snapshot is None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from iat_nova.hardware.capabilities import NUMBERS, held
+from iat_nova.model import Message, message
 
 UNITS = ("iat-nova-agent.service", "devstack@iat-nova-agent.service")
 """As we ship it, and as DevStack makes it, for which it is root's."""
@@ -30,26 +31,33 @@ _CAPABILITY_VERSION_3 = 0x20080522  # include/uapi/linux/capability.h: two words
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """Who a unit of systemd runs as; capabilities beyond those we know of are left out.
+    """The account of a systemd unit; capabilities beyond those we know of are left out.
 
-    `why` says what is not as the unit has it.
+    `absent`: the unit's user where that does not exist yet and `user` stands in; else None.
     """
 
     user: str
     capabilities: frozenset[str]
-    why: str = ""
+    absent: str | None = None
 
-    def __str__(self) -> str:
-        """Return user and capabilities in words."""
-        names = " ".join(sorted(self.capabilities)) or "no capability"
-        return f"user {self.user} with {names}{self.why and f' ({self.why})'}"
+    def described(self) -> Message:
+        """Return user and capabilities."""
+        names = tuple(sorted(self.capabilities))
+        account = (
+            message("account-capable", user=self.user, capabilities=names)
+            if names
+            else message("account-bare", user=self.user)
+        )
+        if self.absent is None:
+            return account
+        return message("account-stands-in", account=account, absent=self.absent)
 
     def existing(self) -> Service:
         """Return the service itself, or one of user nobody where its user is not there yet."""
         try:
             pwd.getpwnam(self.user)
         except KeyError:
-            return Service(_NOBODY, self.capabilities, f"there is no user {self.user} yet")
+            return Service(_NOBODY, self.capabilities, self.user)
         return self
 
 
@@ -57,11 +65,11 @@ SHIPPED = Service("iat-nova", frozenset({"CAP_DAC_OVERRIDE", "CAP_PERFMON", "CAP
 
 
 class NotPossible(Exception):
-    """This process cannot take on the service's rights: why, and `remedy`, what to do."""
+    """This process cannot take on the service's rights: `message` says why."""
 
-    def __init__(self, why: str, remedy: str | None = None) -> None:
-        super().__init__(why)
-        self.remedy = remedy
+    def __init__(self, why: Message, remedy: Message | None = None) -> None:
+        super().__init__(str(why))
+        self.message, self.remedy = why, remedy
 
 
 def service(run: Callable[..., Any] = subprocess.run) -> Service:
@@ -108,9 +116,9 @@ def run_as(who: Service, what: Callable[[], Any]) -> Any:
 
 def _user(who: Service) -> pwd.struct_passwd:
     if os.geteuid() != 0:
-        raise NotPossible("not root", "sudo iat-nova doctor")
+        raise NotPossible(message("not-root"), message("ask-as-root"))
     if missing := who.capabilities - held("CapPrm"):
-        raise NotPossible(f"this process itself has no {' '.join(sorted(missing))}")
+        raise NotPossible(message("capabilities-lacking", capabilities=tuple(sorted(missing))))
     return pwd.getpwnam(who.user)
 
 

@@ -52,6 +52,7 @@ from iat_nova.model import (
     DomainInventory,
     Parameters,
 )
+from iat_nova.report import sentences
 from iat_nova.report.log import LogLanguage
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
@@ -129,7 +130,7 @@ def real_machine(settings: conf.Settings) -> Ownership:
         raise HardwareError("the bench reads perf's counters: unset [iat] counters_interface")
     owners = owned.owners()
     if owners:
-        raise HardwareError("; ".join(owners))
+        raise HardwareError("; ".join(map(sentences.text, owners)))
     return owned
 
 

@@ -227,6 +227,8 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
             return value
         if isinstance(value, list):
             return ", ".join(escape.plain(str(item)) for item in value)
+        if isinstance(value, dict):
+            return json.dumps(value)
         if value is None:
             return ""
         return escape.plain(value) if isinstance(value, str) else value

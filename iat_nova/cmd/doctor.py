@@ -10,10 +10,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from iat_nova.agent import doctor
-from iat_nova.cmd.base import EXIT_FAILURE, Lister, add_text_format
+from iat_nova.cmd.base import EXIT_FAILURE, MACHINE_FORMATS, Lister, add_text_format
 from iat_nova.hardware import probe
+from iat_nova.hardware.probe import Finding
+from iat_nova.report import sentences
+from iat_nova.store import records
 
 COLUMNS = ("subject", "level", "state", "remedy")
+"""What people read: the texts."""
+
+ALL_COLUMNS = (*COLUMNS, "code", "values", "remedy_code", "remedy_values")
+"""What programs read besides: of state and remedy the code and the values."""
+
 LEAST_WIDTH, DEFAULT_WIDTH = 60, 100
 
 
@@ -34,11 +42,15 @@ levels:
   impossible  the agent does not start
   chosen      the interface the agent would take for a role, and why
 
+-f json and -f yaml add code, values, remedy_code and remedy_values to each finding: codes stay
+where texts are reworded. Values have their units in their names.
+
 exit status: 0 the agent can enforce here; 1 it cannot, or may only observe
 
 examples:
   iat-nova doctor
   iat-nova doctor -f json | jq '.[] | select(.remedy)'
+  iat-nova doctor -f json | jq '.[] | select(.code == "msr-not-loaded")'
 """
 
     formatter_default = "text"
@@ -53,8 +65,29 @@ examples:
         found = doctor.as_service(self.settings(parsed_args), probe.Host())
         if not doctor.can_enforce(found):
             self._status = EXIT_FAILURE
-        rows = [(one.subject, one.level.value, one.state, one.remedy) for one in found]
-        return COLUMNS, [tuple(self.cell(parsed_args, value) for value in row) for row in rows]
+        everything = parsed_args.formatter in MACHINE_FORMATS or parsed_args.columns
+        columns = ALL_COLUMNS if everything else COLUMNS
+        rows = map(row, found)
+        return columns, [
+            tuple(self.cell(parsed_args, one[column]) for column in columns) for one in rows
+        ]
+
+
+def row(finding: Finding) -> dict[str, object]:
+    """Return a finding as plain values under `ALL_COLUMNS`."""
+    state, remedy = finding.state, finding.remedy
+    plain = records.unstructure(state)
+    plain_remedy = {"code": None, "values": {}} if remedy is None else records.unstructure(remedy)
+    return {
+        "subject": finding.subject,
+        "level": finding.level.value,
+        "state": sentences.text(state),
+        "remedy": None if remedy is None else sentences.text(remedy),
+        "code": plain["code"],
+        "values": plain["values"],
+        "remedy_code": plain_remedy["code"],
+        "remedy_values": plain_remedy["values"],
+    }
 
 
 class _Text:

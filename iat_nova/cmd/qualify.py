@@ -43,7 +43,7 @@ from iat_nova.qualify.resources import (
 )
 from iat_nova.qualify.run import none, run
 from iat_nova.qualify.walker import Chase
-from iat_nova.report import times
+from iat_nova.report import sentences, times
 
 _LOOK_S = 1.0  # in which CPUs are seen to be idle
 _ENDED_BY = 128  # and the signal's number: the status of a shell
@@ -57,7 +57,7 @@ class Qualify(Page):
     bandwidth throttle, how long does a write take. It asks before it starts, takes a class of
     service that nobody uses and a few idle CPUs for some two minutes, and leaves everything as it
     was found, also when it is interrupted; after kill -9 run iat-nova restore. It refuses while an
-    agent runs (a paused one, too: it owns the masks) and where somebody else allocates cache.
+    agent runs (a paused one, too: it owns the masks) and where another program allocates cache.
 
     It writes qualify.html and qualify.json, which name no host, guest or disk: send them along with
     a bug report, or to tell the project of a CPU.
@@ -188,8 +188,8 @@ examples:
             )
         if others := owned.owners():
             raise Failure(
-                "somebody else allocates cache here: "
-                + "; ".join(others)
+                "another program allocates cache here: "
+                + "; ".join(map(sentences.text, others))
                 + "; iat-nova doctor says what ends that"
             )
         if domain.classes < 2:

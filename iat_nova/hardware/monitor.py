@@ -32,7 +32,7 @@ from iat_nova.hardware.resctrl_fs import (
     parse_limits,
 )
 from iat_nova.hardware.topology import Topology
-from iat_nova.model import DomainInventory
+from iat_nova.model import DomainInventory, Message, message
 
 _INFO = "info/L3_MON"
 LIMBO_S = 300.0  # after which an RMID is taken to be free again; the kernel alone knows
@@ -54,14 +54,21 @@ class Monitoring:
     rmids: int
     counters: int | None
 
-    def __str__(self) -> str:
+    def described(self) -> Message:
         """Say what is monitored."""
-        what = {OCCUPANCY: "occupancy", BANDWIDTH: "memory traffic"}
-        events = " and ".join(text for name, text in what.items() if name in self.events)
-        few = ""
-        if self.counters is not None:
-            few = f"; {self.counters} counters of traffic in a cache domain, which may run out"
-        return f"{events or 'nothing'} of each tenant, {self.rmids} RMIDs{few}"
+        occupancy = (message("monitored-occupancy"),) if OCCUPANCY in self.events else ()
+        traffic = (message("monitored-traffic"),) if BANDWIDTH in self.events else ()
+        events = (*occupancy, *traffic)
+        if not events:
+            return message("tenants-unmonitored")
+        if self.counters is None:
+            return message("tenants-monitored", events=events, rmids=self.rmids)
+        return message(
+            "tenants-monitored-by-counters",
+            events=events,
+            rmids=self.rmids,
+            counters=self.counters,
+        )
 
 
 def offered(fs: ResctrlFs) -> Monitoring | None:

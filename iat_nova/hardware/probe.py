@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this host offers, as data: findings with the command that mends what is missing.
+"""What this host offers, as data: findings with the remedy for what is missing.
 
 Looking changes nothing: no group is made, no register written; perf events are opened and closed.
 """
@@ -26,7 +26,11 @@ from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.resctrl_fs import PREFIX, Limits, ResctrlFs
 from iat_nova.hardware.sockets import TABLE, Sockets
 from iat_nova.hardware.topology import Topology
-from iat_nova.model import CacheDomain
+from iat_nova.model import CacheDomain, Message, message
+from iat_nova.model.message import as_message
+
+_OF_GROUPS = ("group-of-libvirt", "group-of-other")
+"""Codes of findings about a control group, named by their value `group`."""
 
 
 class Level(enum.StrEnum):
@@ -42,16 +46,15 @@ class Level(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: what it is, how it stands, and what to type to mend it.
+    """A part of the host, its state, and the remedy; None where nothing needs one or none is known.
 
-    `group`: the resctrl group that another owner made, None where the finding is of none.
+    `subject` names the part, in `iat-nova doctor -f json` as well.
     """
 
     subject: str
     level: Level
-    state: str
-    remedy: str | None = None
-    group: str | None = None
+    state: Message
+    remedy: Message | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,8 +114,8 @@ def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) 
     return _not_ours([*found, *_pqos_library(), *_pqos(host, agent)], ours)
 
 
-def owners(host: Host, *, ours: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return who else allocates cache now, one sentence each; cheap enough for every reconcile.
+def owners(host: Host, *, ours: Iterable[str] = ()) -> tuple[Message, ...]:
+    """Return who else allocates cache now, a message each; cheap enough for every reconcile.
 
     `ours` are the groups libpqos made for us.
     """
@@ -124,79 +127,98 @@ def _not_ours(found: list[Finding], ours: Iterable[str]) -> list[Finding]:
     made = frozenset(ours)
     if not made:
         return found
-    return [one for one in found if one.subject != "classes" and one.group not in made]
+    return [
+        one
+        for one in found
+        if one.state.code != "no-class-left"
+        and not (one.state.code in _OF_GROUPS and one.state.values["group"] in made)
+    ]
 
 
-def reasons(found: Iterable[Finding], level: Level) -> tuple[str, ...]:
-    """Return the findings of a level, one sentence each."""
-    return tuple(f"{one.subject}: {one.state}" for one in found if one.level is level)
+def reasons(found: Iterable[Finding], level: Level) -> tuple[Message, ...]:
+    """Return the findings of a level, a message each."""
+    return tuple(
+        message("of-subject", subject=one.subject, state=one.state)
+        for one in found
+        if one.level is level
+    )
 
 
 def refusal(subject: str, error: HardwareError, level: Level = Level.MISSING) -> Finding:
     """Return a finding from an error."""
-    return Finding(subject, level, error.state, error.remedy)
+    remedy = None if error.remedy is None else as_message(error.remedy)
+    return Finding(subject, level, as_message(error.state), remedy)
 
 
 def _cpu(host: Host) -> list[Finding]:
-    name = host.cpu_model.name or host.cpu_model.vendor or "unknown"
+    cpu = host.cpu_model
+    name = cpu.name or cpu.vendor or "unknown"
     if host.model is not None:
-        return [Finding("CPU", Level.OK, f"{name} ({host.model.name})")]
-    which = f"{host.cpu_model.vendor} family {host.cpu_model.family} model {host.cpu_model.model}"
-    state = (
-        f"{name}: no event table for {which}: masks could be written, but the agent could not see "
-        "what they do, and does not start"
+        known = message("cpu-known", name=name, tables=host.model.name)
+        return [Finding("CPU", Level.OK, known)]
+    unknown = message(
+        "cpu-unknown", name=name, vendor=cpu.vendor, family=cpu.family, model=cpu.model
     )
-    return [Finding("CPU", Level.MISSING, state, "report the CPU to the project")]
+    return [Finding("CPU", Level.MISSING, unknown, message("report-cpu"))]
 
 
 def _resctrl(host: Host) -> list[Finding]:
     root = host.roots.resctrl
     if not (root / "schemata").exists():
-        if "resctrl" in text_of(host.roots.proc / "filesystems").split():
-            remedy = f"mount -t resctrl resctrl {root}"
-            return [Finding("resctrl", Level.MISSING, "not mounted", remedy)]
-        if "cat_l3" in text_of(host.roots.proc / "cpuinfo").split():
-            state = "this kernel has none, though the CPU can allocate cache"
-            return [Finding("resctrl", Level.MISSING, state, "boot with rdt=l3cat")]
-        state = "the kernel sees no cache allocation here (no cat_l3 in /proc/cpuinfo)"
-        remedy = "another CPU; virtual machines have none; Haswell: boot with rdt=l3cat"
-        return [Finding("resctrl", Level.MISSING, state, remedy)]
+        return [_no_resctrl(host)]
+    again = message("remount-resctrl", path=str(root))
     domains = host.resctrl.domains()
     foreign = host.resctrl.foreign_groups()
-    each = ", ".join(f"domain {d.id}: {d.ways} ways" for d in domains)
-    found = [Finding("resctrl", Level.OK, f"{each}; {domains[0].classes} classes for us")]
+    classes = domains[0].classes
+    each = tuple(message("domain-ways", domain=one.id, ways=one.ways) for one in domains)
+    offer = message("resctrl-offers", domains=each, classes=classes)
+    found = [Finding("resctrl", Level.OK, offer)]
     found += _in_no_domain(host, domains)
-    if domains[0].classes < 2:
-        state = "no class of service is left for us"
-        found.append(Finding("classes", Level.OBSERVE, state, f"rmdir {root}/GROUP, one of theirs"))
+    if classes < 2:
+        remedy = message("remove-a-group", path=str(root))
+        found.append(Finding("classes", Level.OBSERVE, message("no-class-left"), remedy))
     if len(host.fs.info().resources) > 1:
-        state = "mounted with cdp: code and data get the same mask, of half as many classes"
-        remedy = f"umount {root}; mount -t resctrl resctrl {root}"
-        found.append(Finding("cdp", Level.NOTE, state, remedy))
-    _, words, limits = host.fs.bandwidth_control()
-    if limits is Limits.POSSIBLE:
-        found.append(Finding("memory bandwidth", Level.OK, f"can be limited by class: {words}"))
+        found.append(Finding("cdp", Level.NOTE, message("cdp-mounted"), again))
+    bandwidth = host.fs.bandwidth_control()
+    if bandwidth.limits is Limits.POSSIBLE:
+        limits = message("bandwidth-limits", limits=bandwidth.how)
+        found.append(Finding("memory bandwidth", Level.OK, limits))
     else:
-        level = Level.OK if limits is Limits.ABSENT else Level.NOTE
-        steered = limits is Limits.STEERED
-        again = f"umount {root}; mount -t resctrl resctrl {root}" if steered else None
-        found.append(Finding("memory bandwidth", level, f"not limited: {words}", again))
+        level = Level.OK if bandwidth.limits is Limits.ABSENT else Level.NOTE
+        none = message("bandwidth-no-limits", cause=bandwidth.how)
+        steered = bandwidth.limits is Limits.STEERED
+        found.append(Finding("memory bandwidth", level, none, again if steered else None))
     found += [_foreign(host, name) for name in foreign]
-    held = {d.id: d.reserved_ways for d in domains if d.reserved_ways}
+    held = tuple(
+        message("domain-mask", domain=one.id, mask=str(one.reserved_ways))
+        for one in domains
+        if one.reserved_ways
+    )
     if held:
-        each = ", ".join(f"domain {number}: {mask}" for number, mask in held.items())
-        state = f"exclusive or pseudo-locked, never touched: {each}"
-        found.append(Finding("reserved ways", Level.NOTE, state))
-    monitored = {
-        name: cpus
+        reserved = message("ways-reserved", domains=held)
+        found.append(Finding("reserved ways", Level.NOTE, reserved))
+    groups = tuple(
+        message("group-cpus", group=name, cpus=format_cpus(cpus))
         for name, cpus in host.fs.monitors().items()
         if cpus and not name.startswith(PREFIX)
-    }
-    if monitored:
-        each = ", ".join(f"{name}: CPUs {format_cpus(cpus)}" for name, cpus in monitored.items())
-        state = f"{each}; a CPU that the agent gives a class is not counted there until its end"
-        found.append(Finding("monitoring groups", Level.NOTE, state))
+    )
+    if groups:
+        monitored = message("groups-monitor", groups=groups)
+        found.append(Finding("monitoring groups", Level.NOTE, monitored))
     return found
+
+
+def _no_resctrl(host: Host) -> Finding:
+    """Tell why resctrl is not there: mount, kernel or CPU."""
+    if "resctrl" in text_of(host.roots.proc / "filesystems").split():
+        state = message("resctrl-not-mounted")
+        remedy = message("mount-resctrl", path=str(host.roots.resctrl))
+    elif "cat_l3" in text_of(host.roots.proc / "cpuinfo").split():
+        state = message("resctrl-not-in-kernel")
+        remedy = message("boot-with", parameter="rdt=l3cat")
+    else:
+        state, remedy = message("no-cat"), message("use-other-cpu")
+    return Finding("resctrl", Level.MISSING, state, remedy)
 
 
 def _in_no_domain(host: Host, domains: Iterable[CacheDomain]) -> list[Finding]:
@@ -204,125 +226,121 @@ def _in_no_domain(host: Host, domains: Iterable[CacheDomain]) -> list[Finding]:
     lost = host.topology.online().difference(*(one.cpus for one in domains))
     if not lost:
         return []
-    state = (
-        f"{format_cpus(lost)}: sysfs shows no L3 cache of theirs that resctrl has; the agent "
-        "manages nothing on them"
-    )
-    remedy = f"compare {host.roots.cpus}/cpu{min(lost)}/cache/index*/id with schemata"
+    state = message("cpus-in-no-domain", cpus=format_cpus(lost))
+    path = f"{host.roots.cpus}/cpu{min(lost)}/cache/index*/id"
+    remedy = message("compare-cache-ids", path=path)
     return [Finding("CPUs in no cache domain", Level.NOTE, state, remedy)]
 
 
 def _foreign(host: Host, name: str) -> Finding:
-    path = host.roots.resctrl / name
     if name.startswith("qemu-"):
         guest = name.removeprefix("qemu-").partition("-vcpus")[0].partition("-")[2] or "GUEST"
-        remedy = f"virsh edit {guest}: remove <cachetune>; then virsh shutdown and start it"
-        return Finding(
-            "foreign group", Level.OBSERVE, f"{name}: libvirt allocates cache", remedy, name
-        )
-    state = f"{name}: somebody else allocates cache"
-    remedy = f"rmdir {path}, if nobody needs it"
-    return Finding("foreign group", Level.OBSERVE, state, remedy, name)
+        state = message("group-of-libvirt", group=name)
+        remedy = message("remove-cachetune", guest=guest)
+    else:
+        state = message("group-of-other", group=name)
+        remedy = message("remove-group", path=str(host.roots.resctrl / name))
+    return Finding("foreign group", Level.OBSERVE, state, remedy)
 
 
 def _msr(host: Host) -> list[Finding]:
     if host.model is None or not host.model.core_registers:
-        state = "of no use: no registers are known on this CPU"
-        return [Finding("msr driver", Level.MISSING, state)]
+        return [Finding("msr driver", Level.MISSING, message("registers-unknown"))]
     if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
-        found = [Finding("msr driver", Level.OK, "loaded")]
+        found = [Finding("msr driver", Level.OK, message("msr-loaded"))]
     else:
-        found = [Finding("msr driver", Level.MISSING, "not loaded", "modprobe msr")]
+        remedy = message("load-module", module="msr")
+        found = [Finding("msr driver", Level.MISSING, message("msr-not-loaded"), remedy)]
     writes = host.roots.msr_parameters / "allow_writes"
     if text_of(writes) == "off":
-        remedy = f"echo on > {writes}, or boot with msr.allow_writes=on"
-        found.append(Finding("msr writes", Level.MISSING, "switched off", remedy))
+        remedy = message("allow-msr-writes", path=str(writes))
+        found.append(Finding("msr writes", Level.MISSING, message("msr-writes-off"), remedy))
     locked = text_of(host.roots.lockdown)
     if locked and "[none]" not in locked:
-        remedy = "boot without lockdown= (and without secure boot where it implies it)"
-        found.append(Finding("lockdown", Level.MISSING, f"{locked}: no register writes", remedy))
+        state = message("kernel-locked-down", setting=locked)
+        found.append(Finding("lockdown", Level.MISSING, state, message("unlock-kernel")))
     return found
 
 
 def _ddio_register(host: Host) -> list[Finding]:
     subject = "DDIO register 0xc8b"
     if host.model is None or not host.model.ddio_msr:
-        return [Finding(subject, Level.MISSING, "not known on this CPU")]
+        return [Finding(subject, Level.MISSING, message("ddio-register-unknown"))]
     try:
-        caches = host.topology.caches()
-        masks = {cache.id: host.msr.read(cache.cpus[0], IIO_LLC_WAYS) for cache in caches}
+        masks = tuple(
+            message(
+                "domain-mask",
+                domain=cache.id,
+                mask=f"{host.msr.read(cache.cpus[0], IIO_LLC_WAYS):#x}",
+            )
+            for cache in host.topology.caches()
+        )
     except HardwareError as error:
         return [refusal(subject, error)]
-    each = ", ".join(f"domain {number}: {mask:#x}" for number, mask in masks.items())
-    return [Finding(subject, Level.OK, each or "no cache domain")]
+    state = message("ddio-masks", domains=masks) if masks else message("no-cache-domain")
+    return [Finding(subject, Level.OK, state)]
 
 
 def _io_alloc(host: Host) -> list[Finding]:
-    state = IoAllocDdio(host.fs, host.resctrl.domains).state()
-    if state == "not supported":
-        return [Finding("io_alloc", Level.MISSING, "not offered (AMD's way, Linux 6.19)")]
-    state += "; devices take the highest class of service" + (
-        " once a strategy confines them" if state == "disabled" else ""
-    )
-    return [Finding("io_alloc", Level.OK, f"{state}; only those that use PCIe TPH are steered")]
+    setting = IoAllocDdio(host.fs, host.resctrl.domains).state()
+    if setting == "not supported":
+        return [Finding("io_alloc", Level.MISSING, message("io-alloc-absent"))]
+    state = message("io-alloc-off" if setting == "disabled" else "io-alloc-on", setting=setting)
+    return [Finding("io_alloc", Level.OK, state)]
 
 
 def _perf(host: Host) -> list[Finding]:
     if host.model is None:
-        return [Finding("perf", Level.MISSING, "no event table for this CPU")]
+        return [Finding("perf", Level.MISSING, message("no-event-table"))]
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is None:
-        return [Finding("perf", Level.OK, f"{host.model.core.name} events open")]
+        opens = message("perf-opens", events=host.model.core.name)
+        return [Finding("perf", Level.OK, opens)]
     return [refusal("perf", refused)]
 
 
 def _clusters(host: Host) -> list[Finding]:
     """Tell of sub-NUMA clustering: several NUMA nodes in one LLC."""
-    nodes = {cache.id: cache.nodes for cache in host.topology.caches()}
-    several = {domain: found for domain, found in nodes.items() if len(found) > 1}
+    several = [cache for cache in host.topology.caches() if len(cache.nodes) > 1]
     if not several:
         return []
-    each = ", ".join(
-        f"domain {number}: nodes {format_cpus(found)}" for number, found in several.items()
+    each = tuple(
+        message("domain-nodes", domain=one.id, nodes=format_cpus(one.nodes)) for one in several
     )
-    most = max(map(len, several.values()))
-    state = (
-        f"{each}; a node's memory is cached in its own slices alone: for a guest in one node a way "
-        f"holds 1/{most} of its size; masks and DDIO's ways hold for all of them"
-    )
+    most = max(len(one.nodes) for one in several)
+    state = message("nodes-in-one-cache", domains=each, nodes=most)
     return [Finding("sub-NUMA clusters", Level.NOTE, state)]
 
 
 def _cha(host: Host) -> list[Finding]:
     intel = host.cpu_model.vendor == "GenuineIntel"
     if intel and host.model is not None and host.model.cha is None:
-        state = "none: this CPU's events for DDIO's hits and misses are not known"
-        return [Finding("CHA PMUs", Level.MISSING, state)]
+        return [Finding("CHA PMUs", Level.MISSING, message("cha-events-unknown"))]
     pmus = cha_pmus(host.roots.pmus)
     if pmus:
         cpus = format_cpus(pmus[0].cpumask)
-        return [Finding("CHA PMUs", Level.OK, f"{len(pmus)} slices, counted on CPUs {cpus}")]
+        state = message("cha-counted", slices=len(pmus), cpus=cpus)
+        return [Finding("CHA PMUs", Level.OK, state)]
     if not intel:
         return _fabric(host)
-    state = "none: DDIO's hits and misses cannot be counted through the kernel"
-    return [Finding("CHA PMUs", Level.MISSING, state, "modprobe intel_uncore")]
+    remedy = message("load-module", module="intel_uncore")
+    return [Finding("CHA PMUs", Level.MISSING, message("cha-absent"), remedy)]
 
 
 def _fabric(host: Host) -> list[Finding]:
     """Tell what is known of inbound I/O on a CPU of another maker than Intel."""
-    state = "none: only Intel's CPUs count DDIO's hits and misses"
-    found = [Finding("CHA PMUs", Level.MISSING, state)]
+    found = [Finding("CHA PMUs", Level.MISSING, message("cha-of-intel-only"))]
     if host.model is None:
         return found
+    subject = "amd_df PMU"
     if not host.model.fabric:
-        state = "no event of what devices write is known on this CPU"
-        return [*found, Finding("amd_df PMU", Level.MISSING, state)]
+        return [*found, Finding(subject, Level.MISSING, message("fabric-events-unknown"))]
     pmu = fabric_pmu(host.roots.pmus)
     if pmu is None:
-        state = "none: what devices write cannot be counted"
-        return [*found, Finding("amd_df PMU", Level.MISSING, state, "modprobe amd_uncore")]
-    state = f"lines that devices write, by socket, counted on CPUs {format_cpus(pmu.cpumask)}"
-    return [*found, Finding("amd_df PMU", Level.OK, state)]
+        remedy = message("load-module", module="amd_uncore")
+        return [*found, Finding(subject, Level.MISSING, message("fabric-absent"), remedy)]
+    state = message("fabric-counted", cpus=format_cpus(pmu.cpumask))
+    return [*found, Finding(subject, Level.OK, state)]
 
 
 def _pqos_library() -> list[Finding]:
@@ -330,15 +348,16 @@ def _pqos_library() -> list[Finding]:
         name = load()._name
     except HardwareError as error:
         return [refusal("libpqos", error)]
-    return [Finding("libpqos", Level.OK, f"{name}, for cat_interface = pqos-msr and pqos-os")]
+    return [Finding("libpqos", Level.OK, message("libpqos-usable", library=name))]
 
 
 def _pqos(host: Host, agent: int | None = None) -> list[Finding]:
     owner = lock_holder(host.roots.pqos_lock, host.roots.proc)
     if owner in (None, os.getpid(), agent):  # the agent itself may work through libpqos
         return []
-    state = f"process {owner} holds {host.roots.pqos_lock}: it allocates cache, or is about to"
-    return [Finding("libpqos's lock", Level.OBSERVE, state, f"ps -p {owner}; kill {owner}")]
+    state = message("libpqos-in-use", pid=owner, path=str(host.roots.pqos_lock))
+    remedy = message("end-process", pid=owner)
+    return [Finding("libpqos's lock", Level.OBSERVE, state, remedy)]
 
 
 def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding]:
@@ -357,11 +376,8 @@ def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding
         Finding(
             "hyper-threads",
             Level.NOTE,
-            f"{' and '.join(owners)} share cores: CPUs "
-            + ", ".join(format_cpus(core) for core in cores),
-            "openstack --os-compute-api-version 2.86 flavor set "
-            "--property hw:cpu_thread_policy=require (or isolate) FLAVOR; "
-            "choose whole cores in cpu_dedicated_set and pmd-cpu-mask",
+            message("cores-shared", owners=owners, cores=tuple(map(format_cpus, cores))),
+            message("use-whole-cores"),
         )
         for owners, cores in split.items()
     ]

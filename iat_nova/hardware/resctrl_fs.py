@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError
-from iat_nova.model import BandwidthControl, WayMask
+from iat_nova.model import BandwidthControl, Message, WayMask, message
+from iat_nova.model.message import as_message
 
 DEFAULT_ROOT = Path("/sys/fs/resctrl")
 DEFAULT_GROUP = ""
@@ -62,11 +63,11 @@ class Limits(enum.Enum):
 class Bandwidth(NamedTuple):
     """How memory bandwidth can be limited; `control` is None where it cannot.
 
-    `words` say how, or why not, for people.
+    `how` says how, or why not.
     """
 
     control: BandwidthControl | None
-    words: str
+    how: Message
     limits: Limits
 
 
@@ -198,28 +199,29 @@ class ResctrlFs:
         are limits set where the kernel shows too little of them: masks need none of this.
         """
         if not (self.root / "info" / _BANDWIDTH).is_dir():
-            words = "this CPU, or its kernel, has no memory bandwidth allocation (info/MB)"
-            return Bandwidth(None, words, Limits.ABSENT)
+            return Bandwidth(None, message("mba-absent"), Limits.ABSENT)
         if "mba_MBps" in self._mount_options():
-            words = "resctrl is mounted with mba_MBps: the kernel steers memory bandwidth itself"
-            return Bandwidth(None, words, Limits.STEERED)
+            return Bandwidth(None, message("mba-steered"), Limits.STEERED)
         try:
             least, step, linear = (
                 int(self._get(f"info/{_BANDWIDTH}/{name}"))
                 for name in ("min_bandwidth", "bandwidth_gran", "delay_linear")
             )
         except (ResctrlError, ValueError) as error:
-            return Bandwidth(None, f"the limits cannot be read: {error}", Limits.UNREADABLE)
+            how = message("mba-unreadable", error=as_message(error))
+            return Bandwidth(None, how, Limits.UNREADABLE)
         if step <= 0:
-            words = f"info/{_BANDWIDTH}/bandwidth_gran is {step}"
-            return Bandwidth(None, words, Limits.UNREADABLE)
+            path = f"info/{_BANDWIDTH}/bandwidth_gran"
+            how = message("mba-step-invalid", path=path, step=step)
+            return Bandwidth(None, how, Limits.UNREADABLE)
         if linear:
             control = BandwidthControl(least, step, 100, percent=True)
-            return Bandwidth(control, f"{least} to 100 %, in steps of {step} %", Limits.POSSIBLE)
+            how = message("mba-percent", least_percent=least, step_percent=step)
+            return Bandwidth(control, how, Limits.POSSIBLE)
         most = max(_UNLIMITED_AMD, *self.bandwidth(DEFAULT_GROUP).values())
         control = BandwidthControl(max(least, step), step, most, percent=False)
-        words = f"absolute, in eighths of a GB/s, up to {most}, which limits nothing"
-        return Bandwidth(control, words, Limits.POSSIBLE)
+        how = message("mba-absolute", most_eighths=most)
+        return Bandwidth(control, how, Limits.POSSIBLE)
 
     def _mount_options(self) -> frozenset[str]:
         try:

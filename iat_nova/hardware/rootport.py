@@ -22,7 +22,7 @@ from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError, LastingRefusal
 from iat_nova.hardware.rollback import Reach, put_all_back
 from iat_nova.hardware.shape import mapping, one_of, text
-from iat_nova.model import CacheDomain, DcaPort
+from iat_nova.model import CacheDomain, DcaPort, Message, message
 
 DEVICES = Path("/sys/bus/pci/devices")
 PERFCTRLSTS_0 = 0x180
@@ -63,17 +63,14 @@ class RootPorts:
         self._of: dict[int, tuple[str, ...]] = {}  # switchable ones, by cache domain
         self._saved: frozenset[str] = frozenset()
 
-    def __str__(self) -> str:
+    def described(self) -> Message:
         """Say what becomes of which port."""
-        said = [
-            f"{words} {', '.join(ports)}"
-            for words, ports in (
-                ("DDIO off while the agent enforces:", self._ports),
-                ("a strategy may switch it off:", self._switchable),
-            )
-            if ports
-        ]
-        return "; ".join(said) or "none is named: dca_off_ports, dca_ports"
+        off = (message("ports-off", ports=self._ports),) if self._ports else ()
+        switchable = (
+            (message("ports-switchable", ports=self._switchable),) if self._switchable else ()
+        )
+        ports = (*off, *switchable)
+        return message("several", causes=ports) if ports else message("ports-unnamed")
 
     def check(self) -> None:
         """Raise `HardwareError` unless every port is a root port whose register can be read."""

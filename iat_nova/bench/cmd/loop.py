@@ -23,7 +23,7 @@ class BenchLoop(Lister):
     the bare reads of the CPUs' counters (floor) nor a write. Without --hardware, software
     events are counted and masks are written to hardware in memory. With --hardware auto, the
     counters are those the agent would take here, and masks and DDIO's ways are really changed while
-    it runs: it is refused beside a running agent and on a host whose cache somebody else allocates,
+    it runs: it is refused beside a running agent and where another program allocates cache,
     ends with everything as it was found, and after a kill `iat-nova restore` sees to that.
     """
 

@@ -22,7 +22,7 @@ from typing import Any
 from iat_nova.common import amounts
 from iat_nova.model import DDIO, VERBATIM, Message
 from iat_nova.report import times
-from iat_nova.report.sentences import agent, configuration, policy, strategies, tenants
+from iat_nova.report.sentences import agent, configuration, host, policy, strategies, tenants
 
 SENTENCES: Mapping[str, str] = {
     VERBATIM: "{text}",
@@ -32,6 +32,7 @@ SENTENCES: Mapping[str, str] = {
     **configuration.SENTENCES,
     **policy.SENTENCES,
     **tenants.SENTENCES,
+    **host.SENTENCES,
 }
 """One sentence a code, by subject: to add or to reword a message, change one table alone."""
 

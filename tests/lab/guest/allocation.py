@@ -123,7 +123,7 @@ class Cdp(Mounted, unittest.TestCase):
         """Its price, and how to do without."""
         found = {one.subject: one for one in probe.findings(probe.Host())}
         self.assertEqual(probe.Level.NOTE, found["cdp"].level)
-        self.assertIn("half as many classes", found["cdp"].state)
+        self.assertEqual("cdp-mounted", found["cdp"].state.code)
 
     def test_masks_of_an_operator(self):
         """Code's and data's of the default class differ; both are restored."""
@@ -364,4 +364,4 @@ class SteeredByTheKernel(Mounted, unittest.TestCase):
         )
         (one,) = (one for one in probe.findings(probe.Host()) if one.subject == "memory bandwidth")
         self.assertEqual(probe.Level.NOTE, one.level)
-        self.assertIn("mba_MBps", one.state)
+        self.assertEqual("mba-steered", one.state.values["cause"].code)

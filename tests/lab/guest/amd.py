@@ -210,9 +210,9 @@ class Doctor(unittest.TestCase):
         found = {one.subject: one for one in probe.findings(Host())}
         bad = {subject for subject, one in found.items() if one.level is not Level.OK}
         self.assertEqual({"msr driver", "DDIO register 0xc8b", "CHA PMUs"}, bad)
-        self.assertIn("EPYC, Zen 5", found["CPU"].state)
-        self.assertIn("only those that use PCIe TPH are steered", found["io_alloc"].state)
-        self.assertIn("by socket", found["amd_df PMU"].state)
+        self.assertIn("EPYC, Zen 5", found["CPU"].state.values["tables"])
+        self.assertEqual("io-alloc-off", found["io_alloc"].state.code)
+        self.assertEqual("fabric-counted", found["amd_df PMU"].state.code)
 
     def test_choices(self):
         """resctrl, io_alloc, perf on the cores and on the data fabric."""

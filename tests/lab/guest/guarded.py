@@ -15,7 +15,7 @@ from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
 from iat_nova.hardware.backends import Preferences, choose
 from iat_nova.hardware.probe import Host, Level
 from iat_nova.hardware.resctrl_fs import ResctrlFs
-from iat_nova.model import WayMask
+from iat_nova.model import WayMask, message
 from tests.lab.guest.machine import Registers, mount
 from tests.proofs import proves
 
@@ -208,7 +208,8 @@ class Doctor(unittest.TestCase):
         setting.write_text("off")
         try:
             (one,) = (one for one in probe.findings(Host()) if one.subject == "msr writes")
-            self.assertIn("echo on > /sys/module/msr/parameters/allow_writes", one.remedy)
+            remedy = message("allow-msr-writes", path=str(setting))
+            self.assertEqual(remedy, one.remedy)
             backends, _ = make()
             self.assertFalse(backends.allocator.domains()[0].ddio_resizable)
         finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.resctrl import PREFIX
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT, ResctrlFs
+from iat_nova.model import message
 from tests.lab.guest.agents import BE, PC_CPU, AgentCase
 from tests.lab.guest.host import REGISTERS, found
 from tests.lab.guest.machine import TOPOLOGY, mount, plug, unmount
@@ -30,6 +31,23 @@ class Others(AgentCase, unittest.TestCase):
         self.addCleanup(lambda: folder.exists() and folder.rmdir())
         return folder
 
+    def messages(self):
+        """Return why the agent only observes."""
+        return [one.message for one in self.status("reasons") or ()]
+
+    def finds_owner(self, state):
+        """Wait until the agent only observes because of another owner of cache."""
+
+        def found():
+            return any(
+                owner.values["state"] == state
+                for said in self.messages()
+                if said.code == "other-owners"
+                for owner in said.values["owners"]
+            )
+
+        self.until(found, f"{state} in the status", 0.2)
+
     def let_alone(self):
         """Nobody writes a mask while the loop goes round and round."""
         sockets = {cache.package for cache in TOPOLOGY.caches()}
@@ -42,7 +60,7 @@ class Others(AgentCase, unittest.TestCase):
         pid = self.working()
         foreign = self.group("foreign")
         self.in_class(PC_CPU, yes=False)
-        self.observes("foreign: somebody else allocates cache")
+        self.finds_owner(message("group-of-other", group="foreign"))
         self.assertEqual({**self.found, "groups": ("foreign",)}, found())
         self.let_alone()
         foreign.rmdir()
@@ -61,8 +79,9 @@ class Others(AgentCase, unittest.TestCase):
         ResctrlFs().write(f"{theirs.name}/tasks", f"{os.getpid()}\n")
         domain.create()
         self.in_class(PC_CPU, yes=False)
-        self.observes("libvirt allocates cache to instance-00000009 (cachetune)")
-        self.observes(f"{theirs.name}: libvirt allocates cache")
+        tuned = message("guests-tuned", guests=("instance-00000009",))
+        self.until(lambda: tuned in self.messages(), f"{tuned} in the status", 0.2)
+        self.finds_owner(message("group-of-libvirt", group=theirs.name))
         self.let_alone()
         self.assertIn(f"L3:{ways.replace('f', '00f')}", ResctrlFs().read(f"{theirs.name}/schemata"))
         self.assertIn(str(os.getpid()), (theirs / "tasks").read_text().split())

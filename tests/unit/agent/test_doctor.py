@@ -9,7 +9,11 @@ from unittest import mock
 
 from iat_nova.agent import doctor, restoring, rights, wiring
 from iat_nova.agent.hand_over import Left
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.probe import Level
 from iat_nova.model import Facts, HostFacts, VirtualSwitch, message
+from iat_nova.report.sentences import text
+from tests.said import reworded
 from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
 from tests.unit.hardware.test_rootport import config_space
@@ -61,19 +65,36 @@ class DoctorCase(test_restore.MachineCase):
         ]
         (self.folder / "node.xml").write_text(NODE.format("".join(domains)))
 
-    def rows(self):
+    def everything(self):
+        """Return the exit status and all findings, as `-f json` has them."""
         status, out, err = self.run_it("doctor", "-f", "json")
         self.assertNotIn("trying again", err)
-        return status, {row["subject"]: row for row in json.loads(out)}
+        return status, json.loads(out)
 
-    def check(self, subject, level, state, remedy="", status=0):
-        """Check one finding and the exit status; return the verdict."""
+    def rows(self):
+        status, rows = self.everything()
+        for row in rows:  # not shown as code and values for want of a sentence
+            self.assertNotIn(f"{row['code']}(", row["state"])
+            self.assertNotIn(f"{row['remedy_code']}(", row["remedy"] or "")
+        return status, {row["subject"]: row for row in rows}
+
+    def check(self, subject, level, code, remedy=None, status=0, **values):
+        """Check one finding by codes and values, and the exit status; return all findings."""
+        found, rows = self.rows()
+        row = rows[subject]
+        self.assertEqual((level, status), (row["level"], found), row)
+        self.assertEqual((code, remedy), (row["code"], row["remedy_code"]), row)
+        self.assertEqual(values, {name: row["values"].get(name) for name in values})
+        return rows
+
+    def check_refused(self, subject, level, state, remedy, status=1):
+        """Check a finding that an error became, by its text."""
         found, rows = self.rows()
         row = rows[subject]
         self.assertEqual((level, status), (row["level"], found), row)
         self.assertRegex(row["state"], state)
         self.assertRegex(row["remedy"] or "", remedy or "^$")
-        return rows["verdict"]
+        return rows
 
 
 class Host(DoctorCase):
@@ -85,21 +106,28 @@ class Host(DoctorCase):
         self.assertEqual((0, "ok"), (status, rows["verdict"]["level"]))
         self.assertEqual("ok", rows["resctrl"]["level"])
         self.assertEqual("chosen", rows["cat"]["level"])
-        self.assertRegex(rows["ddio"]["state"], "^msr: ")
+        self.assertEqual("msr", rows["ddio"]["values"]["chosen"])
         self.assertEqual((self.found, []), (self.tree.state(), self.msr.writes))
         self.assertFalse((self.folder / "state").exists())
 
     def test_somebody_else_allocates(self):
         """Status 1 with the command that mends it, and a verdict."""
         self.tree.mkdir("theirs")
-        verdict = self.check("foreign group", "observe", "theirs", "rmdir .*theirs", status=1)
-        self.assertRegex(verdict["state"], "would only observe: foreign group: theirs")
+        rows = self.check(
+            "foreign group", "observe", "group-of-other", "remove-group", status=1, group="theirs"
+        )
+        row, verdict = rows["foreign group"], rows["verdict"]
+        self.assertEqual({"path": f"{self.roots.resctrl}/theirs"}, row["remedy_values"])
+        self.assertEqual("would-observe", verdict["code"])
+        state = {"code": row["code"], "values": row["values"]}
+        (reason,) = verdict["values"]["reasons"]
+        self.assertEqual({"subject": "foreign group", "state": state}, reason["values"])
 
     def test_no_agent_could_start(self):
         """Status 1 with the reason."""
         self.be("strange")
-        verdict = self.check("interfaces", "impossible", "no event table", "report", status=1)
-        self.assertIn("cannot start", verdict["state"])
+        rows = self.check_refused("interfaces", "impossible", "no event table", "report")
+        self.assertEqual("would-not-start", rows["verdict"]["code"])
 
     def test_groups_that_libpqos_makes(self):
         """COS groups are ours when an agent's snapshot tells that they came after it."""
@@ -117,44 +145,48 @@ class Host(DoctorCase):
 
     def test_what_was_read(self):
         """The configuration files, in their order; and one that the service may not read."""
-        self.check("configuration files", "ok", f"^{self.config}$")
+        subject = "configuration files"
+        self.check(subject, "ok", "files-read", files=[str(self.config)])
         denied = mock.patch("iat_nova.agent.doctor.may_read", return_value=False)
         with denied:
-            state = f"^the service may not read {self.config}$"
-            self.check("configuration files", "impossible", state, "ls -l", status=1)
+            self.check(subject, "impossible", "files-denied", "list-file", 1,
+                       files=[str(self.config)])  # fmt: skip
 
     def test_whose_rights(self):
         """Those of the service, which the first finding names; else it says that they are not."""
-        self.check("rights", "ok", "^of the service: user .* with .*CAP_PERFMON")
-        remedy = "sudo iat-nova doctor"
-        self.run_as.side_effect = rights.NotPossible("not root", remedy)
-        state = r"^of the current user \(not root\); the service has others: user .* with "
-        self.check("rights", "note", state, f"^{remedy}$")
-        self.run_as.side_effect = rights.NotPossible("no CAP_PERFMON")
-        self.check("rights", "note", "no CAP_PERFMON")
+        row = self.check("rights", "ok", "rights-of-service")["rights"]
+        self.assertRegex(row["state"], "user .* with .*CAP_PERFMON")
+        remedy = message("ask-as-root")
+        self.run_as.side_effect = rights.NotPossible(message("not-root"), remedy)
+        cause = {"code": "not-root", "values": {}}
+        self.check("rights", "note", "rights-of-user", "ask-as-root", cause=cause)
+        lacking = message("capabilities-lacking", capabilities=("CAP_PERFMON",))
+        self.run_as.side_effect = rights.NotPossible(lacking)
+        self.check("rights", "note", "rights-of-user")
 
     def test_root_ports(self):
         """Ports that the agent could not switch are found before it starts."""
         self.configure(port_dca="true", dca_off_ports="0000:3a:00.0")
-        self.check("interfaces", "impossible", "0000:3a:00.0", status=1)
+        self.check_refused("interfaces", "impossible", "0000:3a:00.0", None)
 
     def test_monitoring(self):
         """What would be monitored, or that nothing can be."""
         self.configure(monitor_tenants="true")
-        self.check("interfaces", "impossible", "monitors no cache", "= false$", status=1)
+        self.check_refused("interfaces", "impossible", "monitors no cache", "= false$")
         self.tree.monitoring(144, "llc_occupancy")
-        self.check("monitoring", "ok", "^occupancy of each tenant, 144 RMIDs$")
+        events = [{"code": "monitored-occupancy", "values": {}}]
+        self.check("monitoring", "ok", "tenants-monitored", events=events, rmids=144)
 
     def test_what_all_memory_bandwidth_is(self):
         """Where the CPU limits it in GB/s it must be said; elsewhere that is of no use."""
         subject, option = "bandwidth limits", "memory_bandwidth_gbps"
         self.assertNotIn(subject, self.rows()[1])
         self.configure(**{option: 47.5})
-        self.check(subject, "note", f"{option} is not used: this CPU does not", "^remove the opt")
+        self.check(subject, "note", "bandwidth-unused", "remove-option")
         self.tree.be_amd()
-        self.check(subject, "ok", f"^100 % is 47.5 GB/s of a cache domain .*{option}")
+        self.check(subject, "ok", "bandwidth-measured", gbps=47.5)
         self.configure()
-        self.check(subject, "note", "^none is set: ", f"{option}; iat-nova qualify --only bandw")
+        self.check(subject, "note", "bandwidth-unmeasured", "measure-bandwidth")
         for bad in ("0", "257", "much"):
             self.configure(**{option: bad})
             status, _, err = self.run_it("doctor")
@@ -167,8 +199,11 @@ class Host(DoctorCase):
             self.put(self.roots.pci / port / "config", "")
             (self.roots.pci / port / "config").write_bytes(config_space())
         self.configure(port_dca="true", dca_off_ports="0000:3a:00.0", dca_ports="0000:3a:02.0")
-        state = "while the agent enforces: 0000:3a:00.0; a strategy may switch it off: 0000:3a:02.0"
-        self.check("root ports", "ok", state)
+        causes = [
+            {"code": "ports-off", "values": {"ports": ["0000:3a:00.0"]}},
+            {"code": "ports-switchable", "values": {"ports": ["0000:3a:02.0"]}},
+        ]
+        self.check("root ports", "ok", "several", causes=causes)
 
     def test_people_read_text(self):
         """A paragraph a finding, the remedy in one piece behind an arrow, the verdict last."""
@@ -177,7 +212,8 @@ class Host(DoctorCase):
         self.assertEqual(1, status)
         lines = out.splitlines()
         self.assertTrue(any(line.startswith("observe     foreign group ") for line in lines), out)
-        self.assertIn(f"--> rmdir {self.roots.resctrl}/theirs, if nobody needs it", out)
+        remedy = text(message("remove-group", path=f"{self.roots.resctrl}/theirs"))
+        self.assertIn(f"--> {remedy}\n", out)
         self.assertLessEqual(max(len(line) for line in lines if "/" not in line), 70)
         self.assertIn("verdict", out[out.index("theirs") :])
         status, out, _ = self.run_it("doctor", "-f", "value", "-c", "level")
@@ -190,28 +226,31 @@ class Around(DoctorCase):
     def test_cachetune(self):
         """A guest to which libvirt allocates cache is named with what to edit."""
         self.guests([1], more=TUNED)
-        verdict = self.check(
-            "cachetune", "observe", "^instance-00000001: ", "^virsh edit instance-00000001: ", 1
-        )
-        self.assertIn("cachetune", verdict["state"])
+        guest = "instance-00000001"
+        rows = self.check("cachetune", "observe", "cache-tuned", "remove-cachetune", 1, guest=guest)
+        self.assertEqual({"guest": guest}, rows["cachetune"]["remedy_values"])
+        (reason,) = rows["verdict"]["values"]["reasons"]
+        self.assertEqual("cachetune", reason["values"]["subject"])
 
     def test_hyper_threads(self):
         """Guests on one core are told, and that alone keeps nobody from enforcing."""
         for cpu, siblings in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
             self.put(self.roots.cpus / f"cpu{cpu}/topology/thread_siblings_list", siblings)
         self.guests([0, 1], [2], [3])
-        pair = "instance-00000002 and instance-00000003 share cores: CPUs 2-3$"
-        self.check("hyper-threads", "note", pair, "cpu_thread_policy")
+        pair = ["instance-00000002", "instance-00000003"]
+        self.check("hyper-threads", "note", "cores-shared", "use-whole-cores", owners=pair,
+                   cores=["2-3"])  # fmt: skip
 
     def test_no_libvirt(self):
         """Without libvirt nothing is known of the guests: the agent would only observe."""
-        self.configure(libvirt_uri=f"qemu+unix:///system?socket={self.folder}/none")
-        self.check("libvirt", "observe", "No such file", "^systemctl start libvirtd", 1)
+        uri = f"qemu+unix:///system?socket={self.folder}/none"
+        self.configure(libvirt_uri=uri)
+        self.check("libvirt", "observe", "libvirt-problem-alone", "start-libvirt", 1, uri=uri)
 
     def test_no_open_vswitch(self):
         """So is an absent Open vSwitch."""
         self.configure(ovsdb_connection=f"unix:{self.folder}/none")
-        self.check("Open vSwitch", "observe", "OVSDB at unix:", "ovsdb_connection = none", 1)
+        self.check("Open vSwitch", "observe", "ovsdb-unavailable", "start-switch", 1)
 
     def test_what_open_vswitch_does_not_tell(self):
         """Its warnings are told, beside what it shows; that of a source only once."""
@@ -228,33 +267,31 @@ class Around(DoctorCase):
         self.put(self.folder / "policy.yaml", "parameters: 3\n")
         self.configure(policy_file=self.folder / "policy.yaml")
         remedy = f"^iat-nova policy check {self.folder}/policy.yaml$"
-        self.check("policy", "impossible", "policy.yaml", remedy, 1)
+        self.check_refused("policy", "impossible", "policy.yaml", remedy)
         self.configure(strategy="magic")
-        self.check("strategy", "impossible", "magic", "strategy", 1)
+        self.check_refused("strategy", "impossible", "magic", "strategy")
 
     def test_modes(self):
         """What the configuration keeps from being driven is noted; the host itself is well."""
         self.configure(mode="observe")
-        verdict = self.check("configuration", "note", "mode = observe", "mode = enforce")
-        says = "the agent can enforce here, once [iat] mode = enforce is set"
-        self.assertEqual(says, verdict["state"])
+        rows = self.check("configuration", "note", "mode-observe", "set-option")
+        self.assertEqual("would-enforce-once-set", rows["verdict"]["code"])
         self.configure(hardware="emulated", emulated_scenario="x")
-        self.check("configuration", "note", "hardware = emulated", "hardware = auto")
+        rows = self.check("configuration", "note", "hardware-emulated", "set-option")
+        option = {"option": "hardware", "value": "auto"}
+        self.assertEqual(option, rows["configuration"]["remedy_values"])
+        self.assertEqual("with-real-hardware", rows["verdict"]["code"])
 
     def test_after_a_crash(self):
         """A snapshot that nobody restored is found, and left there."""
         self.crash()
-        self.check(
-            "snapshot",
-            "note",
-            "without restoring the original hardware settings",
-            "^iat-nova restore$",
-        )
+        self.check("snapshot", "note", "ended-unrestored", "restore-host")
         self.assertTrue(self.settings().snapshot_path.exists())
         self.settings().snapshot_path.write_text("{}")
-        self.check("snapshot", "impossible", "not a snapshot", "remove it", 1)
+        self.check_refused("snapshot", "impossible", "not a snapshot", "remove it")
         self.settings().snapshot_path.unlink()
-        self.check("left behind", "note", r"iat-nova\.1", "^iat-nova restore$")
+        self.check("left behind", "note", "groups-left-behind", "restore-host",
+                   groups=["iat-nova.1"])  # fmt: skip
         self.assertEqual(1, self.run_it("restore")[0])
         self.assertNotIn("left behind", self.rows()[1])
 
@@ -267,12 +304,12 @@ class Around(DoctorCase):
         owned = self.owned()
         memory = (wiring.enforcer(owned).memory, owned.machine.allocator.memory)
         files.write(Left(time.monotonic(), "1", "iat", (), {}, (), *memory))
-        self.check("hand-over", "note", "within 60 s the next one may adopt it", "iat-nova restore")
+        self.check("hand-over", "note", "handed-over-lately", "adopt-or-restore", within_s=60)
         with mock.patch.object(restoring, "writer", return_value=7):
-            self.check("agent", "ok", "^runs as process 7; its next end hands over$")
+            self.check("agent", "ok", "agent-hands-over", pid=7)
         files.remove()
         self.assertNotIn("hand-over", self.rows()[1])
-        self.check("snapshot", "note", "without restoring", "iat-nova restore")
+        self.check("snapshot", "note", "ended-unrestored", "restore-host")
 
     def test_libpqos_is_let_alone(self):
         """It takes a lock to tell the domains: they are read from CPUID, agent or not."""
@@ -282,13 +319,14 @@ class Around(DoctorCase):
             mock.patch("iat_nova.hardware.backends.load"),
             mock.patch("iat_nova.hardware.pqos.Pqos", side_effect=AssertionError),
         ):
-            self.check("cache domains", "missing", "cpuid: No such file", "^modprobe cpuid$")
+            self.check_refused("cache domains", "missing", "cpuid: No such file",
+                               "^modprobe cpuid$", status=0)  # fmt: skip
             for cpu in range(4):
                 trees.put_cpuid(self.roots.msr, cpu)
-            self.check("policy", "ok", "policy")
+            self.check("policy", "ok", "policy-usable")
             for cpu in range(4):
                 trees.put_cpuid(self.roots.msr, cpu, amd=True)
-            self.check("bandwidth limits", "note", "^none is set: ", "memory_bandwidth_gbps")
+            self.check("bandwidth limits", "note", "bandwidth-unmeasured", "measure-bandwidth")
 
     def test_an_agent_runs(self):
         """It is named, and what it holds is nobody else's."""
@@ -307,6 +345,58 @@ class Around(DoctorCase):
             with open("/proc/locks", encoding="ascii") as locks:
                 self.put(self.roots.proc / "locks", locks.read())
             self.assertEqual(agent.pid, restoring.writer(self.host()))
-            self.check("agent", "ok", f"^runs as process {agent.pid}$")
+            self.check("agent", "ok", "agent-runs", pid=agent.pid)
             self.assertNotIn("snapshot", self.rows()[1])
             agent.stdin.close()
+
+
+class Rewording(DoctorCase):
+    """Findings, their order and the exit status depend on no sentence."""
+
+    def troubles(self):
+        """Break the host and its configuration more and more; yield after each step."""
+        yield "all is well"
+        for name in ("theirs", "qemu-3-instance-0000001a-vcpus_0-1"):
+            self.tree.mkdir(name)
+        self.tree.add_monitor("watcher", "2-3")
+        self.tree.mounted_with("relatime,mba_MBps")
+        yield "other owners of cache"
+        self.guests([0, 1], [2], [3], more=TUNED)
+        self.put(self.roots.cpus / "cpu2/topology/thread_siblings_list", "2-3")
+        yield "guests that share cores and have cachetune"
+        self.configure(ovsdb_connection=f"unix:{self.folder}/none", mode="observe")
+        yield "a source that does not answer"
+        self.put(self.folder / "policy.yaml", "parameters: 3\n")
+        self.configure(policy_file=self.folder / "policy.yaml", memory_bandwidth_gbps=47.5)
+        yield "a policy that cannot be used"
+        self.crash()
+        self.put(self.roots.msr_parameters / "allow_writes", "off\n")
+        yield "a crash, and registers that are not to be written"
+        self.perf = HardwareError("denied", "sysctl it")
+        self.pqos = None
+        yield "no counters, no libpqos"
+        self.be("strange")
+        self.run_as.side_effect = rights.NotPossible(message("not-root"), message("ask-as-root"))
+        yield "an unknown CPU, and not as root"
+        (self.roots.resctrl / "schemata").unlink()
+        yield "no resctrl"
+
+    def without_texts(self):
+        status, rows = self.everything()
+        return status, [
+            {name: value for name, value in row.items() if name not in ("state", "remedy")}
+            for row in rows
+        ]
+
+    def test_only_texts_change(self):
+        """JSON without its texts is equal on each host, with nonsense for each sentence."""
+        levels = set()
+        for trouble in self.troubles():
+            with self.subTest(trouble):
+                before = self.without_texts()
+                with reworded() as nonsense:
+                    self.assertEqual(before, self.without_texts())
+                    _, rows = self.everything()
+                    self.assertLessEqual({row["state"] for row in rows}, set(nonsense.values()))
+                levels |= {row["level"] for row in before[1]}
+        self.assertEqual(set(Level), levels)

@@ -790,10 +790,11 @@ class AgentTest(unittest.TestCase):
 
     def test_an_owner_who_comes_and_goes(self) -> None:
         """Our classes are given back, we only observe; then we enforce again."""
-        owners: list[str] = []
+        theirs = message("group-of-other", group="theirs")
+        owners: list[Message] = []
 
         def come() -> None:
-            owners.append("theirs: somebody else allocates cache")
+            owners.append(theirs)
             self.inventory.changed.set()
 
         def look() -> None:
@@ -808,7 +809,7 @@ class AgentTest(unittest.TestCase):
 
         planned = [lambda: None, come, look, look_again]
         self.run_for(6.0, *planned, outside=Outside(lambda: tuple(owners)))
-        others = message("other-owners", owners=("theirs: somebody else allocates cache",))
+        others = message("other-owners", owners=(theirs,))
         self.assertEqual(({}, {"other-owner": others}), (self.seen, self.reasons))
         self.assertIn("first", self.later)
         self.assertEqual({}, self.later_reasons)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from iat_nova.agent import rights
 from iat_nova.hardware.capabilities import NUMBERS, held
+from iat_nova.model import message
 
 NOBODY = rights.Service("nobody", frozenset({"CAP_DAC_OVERRIDE"}))
 
@@ -32,7 +33,8 @@ class Service(unittest.TestCase):
         text = "LoadState=loaded\nUser=iat\nAmbientCapabilities=cap_sys_admin cap_net_raw\n"
         found = rights.service(says(text))
         self.assertEqual(rights.Service("iat", frozenset({"CAP_SYS_ADMIN"})), found)
-        self.assertEqual("user iat with CAP_SYS_ADMIN", str(found))
+        account = message("account-capable", user="iat", capabilities=("CAP_SYS_ADMIN",))
+        self.assertEqual(account, found.described())
         text = "LoadState=loaded\nUser=\nAmbientCapabilities=\n"
         root = rights.service(says(text, "devstack@iat-nova-agent.service"))
         self.assertEqual(rights.Service("root", frozenset(NUMBERS)), root)
@@ -50,8 +52,12 @@ class Service(unittest.TestCase):
         """nobody stands in, with the service's capabilities, and that is said."""
         found = rights.Service("no-such-user", frozenset({"CAP_PERFMON"})).existing()
         self.assertEqual(("nobody", {"CAP_PERFMON"}), (found.user, found.capabilities))
-        self.assertTrue(str(found).endswith("(there is no user no-such-user yet)"), found)
+        account = message("account-capable", user="nobody", capabilities=("CAP_PERFMON",))
+        stands_in = message("account-stands-in", account=account, absent="no-such-user")
+        self.assertEqual(stands_in, found.described())
         self.assertEqual(NOBODY, NOBODY.existing())
+        bare = rights.Service("iat", frozenset())
+        self.assertEqual(message("account-bare", user="iat"), bare.described())
 
 
 class BeIt(unittest.TestCase):
@@ -86,11 +92,11 @@ class BeIt(unittest.TestCase):
     def test_not_root(self):
         """Said, and nothing is called."""
         said = rights.run_as(NOBODY, self._ask_as_nobody)
-        self.assertEqual("not root", said)
+        self.assertEqual("not-root", said)
 
     @staticmethod
     def _ask_as_nobody():
         try:
             return rights.run_as(NOBODY, os.getpid)
         except rights.NotPossible as reason:
-            return str(reason)
+            return reason.message.code

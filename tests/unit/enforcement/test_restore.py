@@ -30,6 +30,7 @@ from iat_nova.model import (
     HostFacts,
     Layout,
     WayMask,
+    message,
 )
 from iat_nova.report import times
 from iat_nova.report.sentences import text
@@ -183,7 +184,8 @@ class Ours(MachineCase):
             self.change_all(owned)
             self.assertEqual(((), ()), (owned.owners(), owned.machine.inspect()))
             self.tree.mkdir("theirs")
-            self.assertIn("theirs", owned.owners()[0])
+            (owner,) = owned.owners()
+            self.assertEqual(message("group-of-other", group="theirs"), owner.values["state"])
             self.tree.rmdir("theirs")
 
 
@@ -445,7 +447,8 @@ class SocketOffline(MachineCase):
         self.assertTrue(self.settings().snapshot_path.exists())
         found = doctor.examine(self.settings(), self.host())
         (one,) = (one for one in found if one.subject == "snapshot")
-        self.assertRegex(one.state, "^not restored yet, out of reach: .*domain 1: its CPUs are off")
+        self.assertEqual("settings-out-of-reach", one.state.code)
+        self.assertRegex("; ".join(one.state.values["settings"]), "domain 1: its CPUs are offline")
 
     def test_restored_when_it_is_back(self):
         """By the command, with the counters' registers."""

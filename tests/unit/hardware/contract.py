@@ -367,7 +367,7 @@ class AssignedContract:
         """How many there are, as they are fewer than RMIDs."""
         offer = offered(self.fs)
         self.assertEqual(self.COUNTERS, offer.counters)
-        self.assertIn(f"; {self.COUNTERS} counters of traffic in a cache domain", str(offer))
+        self.assertEqual("tenants-monitored-by-counters", offer.described().code)
 
     def test_one_for_each_tenant(self):
         """In its own domain, for all its traffic; a class has none; nothing is done twice."""

@@ -16,7 +16,8 @@ from iat_nova.hardware.backends import Preferences
 from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.pqos_lib import PqosError
 from iat_nova.hardware.probe import Level, Roots
-from iat_nova.model import WayMask
+from iat_nova.model import Message, WayMask, message
+from iat_nova.report.sentences import text
 from tests.proofs import ANY, proves
 from tests.unit.hardware import trees
 from tests.unit.hardware.registers import FakeMsr
@@ -105,10 +106,20 @@ class Findings(HostCase):
     """What doctor shows: each fault by its state and the command that mends it."""
 
     def check(self, subject, level, state, remedy=None):
+        """Check a finding: a message, or a code alone, and so the remedy."""
         one = self.findings()[subject]
         self.assertEqual(level, one.level, one)
-        self.assertRegex(one.state, state)
-        self.assertRegex(one.remedy or "", remedy or "^$")
+        self.assertEqual(state, one.state if isinstance(state, Message) else one.state.code)
+        found = one.remedy and one.remedy.code
+        self.assertEqual(remedy, one.remedy if isinstance(remedy, Message) else found)
+        return one.state.values
+
+    def check_refused(self, subject, state, remedy):
+        """Check a finding that an error of the hardware became."""
+        one = self.findings()[subject]
+        self.assertEqual(Level.MISSING, one.level, one)
+        self.assertRegex(text(one.state), state)
+        self.assertRegex(text(one.remedy), remedy)
 
     def test_all_is_well(self):
         """On a host that has everything nothing is missing but the other maker's knob."""
@@ -122,63 +133,74 @@ class Findings(HostCase):
     def test_strange_processor(self):
         """A CPU without event tables is named with family and model."""
         self.be("strange")
-        self.check("CPU", Level.MISSING, "E5-2650: .*family 6 model 45: masks could", "report")
+        self.check("CPU", Level.MISSING, message("cpu-unknown", name="Xeon E5-2650",
+                   vendor="GenuineIntel", family=6, model=45), "report-cpu")  # fmt: skip
         self.assertEqual(Level.MISSING, self.findings()["perf"].level)
 
     def test_resctrl_not_mounted(self):
         """What to mount is told."""
         (self.roots.resctrl / "schemata").unlink()
-        self.check("resctrl", Level.MISSING, "not mounted", "^mount -t resctrl resctrl ")
+        remedy = message("mount-resctrl", path=str(self.roots.resctrl))
+        self.check("resctrl", Level.MISSING, "resctrl-not-mounted", remedy)
 
     def test_no_resctrl(self):
         """A kernel or CPU without resctrl is told from one where it is not mounted."""
         (self.roots.resctrl / "schemata").unlink()
         self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
-        self.check("resctrl", Level.MISSING, "no cat_l3", "virtual machines have none")
+        self.check("resctrl", Level.MISSING, "no-cat", "use-other-cpu")
         cpuinfo = self.roots.proc / "cpuinfo"
         flags = "\nflags\t\t: rdt_a cat_l3 cdp_l3\n\n"
         cpuinfo.write_text(cpuinfo.read_text().replace("\n\n", flags))
-        self.check("resctrl", Level.MISSING, "this kernel has none", "rdt=l3cat")
+        remedy = message("boot-with", parameter="rdt=l3cat")
+        self.check("resctrl", Level.MISSING, "resctrl-not-in-kernel", remedy)
 
     def test_foreign_groups(self):
         """Somebody's group, and libvirt's, force observing; a monitoring group does not."""
         (self.tree.root / "mon_groups/watcher").mkdir()
         self.assertNotIn("foreign group", self.findings())
         self.tree.mkdir("theirs")
-        self.check("foreign group", Level.OBSERVE, "theirs: somebody", "^rmdir .*/theirs")
+        state = message("group-of-other", group="theirs")
+        remedy = message("remove-group", path=str(self.roots.resctrl / "theirs"))
+        self.check("foreign group", Level.OBSERVE, state, remedy)
         self.tree.rmdir("theirs")
         self.tree.mkdir("qemu-3-instance-0000001a-vcpus_0-1")
-        remedy = "^virsh edit instance-0000001a: .*<cachetune>"
-        self.check("foreign group", Level.OBSERVE, "libvirt", remedy)
+        remedy = message("remove-cachetune", guest="instance-0000001a")
+        self.check("foreign group", Level.OBSERVE, "group-of-libvirt", remedy)
 
     def test_monitoring_groups(self):
         """Who counts CPUs by groups is told that some will be missing there."""
         self.tree.add_monitor("watcher", "2-3")
-        text = "^watcher: CPUs 2-3; a CPU that the agent gives a class is not counted there"
-        self.check("monitoring groups", Level.NOTE, text)
+        group = message("group-cpus", group="watcher", cpus="2-3")
+        self.check("monitoring groups", Level.NOTE, message("groups-monitor", groups=(group,)))
 
     def test_no_class_left(self):
         """When others hold all classes that is told."""
         for n in range(7):
             self.tree.mkdir(f"theirs{n}")
-        self.check("classes", Level.OBSERVE, "no class", "rmdir")
+        self.check("classes", Level.OBSERVE, "no-class-left", "remove-a-group")
 
     def test_reserved_ways(self):
         """Ways held exclusively are told by domain."""
         self.tree.mkdir("theirs")
         self.tree.write("theirs/schemata", "L3:0=3\n")
         self.tree.write("theirs/mode", "pseudo-locked")
-        self.check("reserved ways", Level.NOTE, "domain 0: 0x3")
+        held = message("domain-mask", domain=0, mask="0x3")
+        values = self.check("reserved ways", Level.NOTE, "ways-reserved")
+        self.assertEqual(held, values["domains"][0])
 
     def test_msr_driver(self):
         """A missing driver, writes switched off and lockdown have a command each."""
         self.put(self.roots.msr_parameters / "allow_writes", "off\n")
-        self.check("msr writes", Level.MISSING, "switched off", "^echo on > .*allow_writes")
+        path = str(self.roots.msr_parameters / "allow_writes")
+        remedy = message("allow-msr-writes", path=path)
+        self.check("msr writes", Level.MISSING, "msr-writes-off", remedy)
         self.put(self.roots.lockdown, "none [integrity] confidentiality\n")
-        self.check("lockdown", Level.MISSING, "integrity", "boot without")
+        locked = message("kernel-locked-down", setting="none [integrity] confidentiality")
+        self.check("lockdown", Level.MISSING, locked, "unlock-kernel")
         (self.roots.msr / "0/msr").unlink()
-        self.check("msr driver", Level.MISSING, "not loaded", "^modprobe msr$")
-        self.check("lockdown", Level.MISSING, "integrity", "boot without")
+        remedy = message("load-module", module="msr")
+        self.check("msr driver", Level.MISSING, "msr-not-loaded", remedy)
+        self.check("lockdown", Level.MISSING, locked, "unlock-kernel")
 
     def test_no_registers(self):
         """Where no registers are known no driver is advised, nor rights to use it."""
@@ -186,57 +208,60 @@ class Findings(HostCase):
         self.put(self.roots.msr_parameters / "allow_writes", "off\n")
         for who in ("strange", "amd"):
             self.be(who)
-            self.check("msr driver", Level.MISSING, "no registers are known")
+            self.check("msr driver", Level.MISSING, "registers-unknown")
             self.assertNotIn("msr writes", self.findings())
 
     def test_a_register_that_refuses(self):
-        """What the register says is split into state and remedy."""
+        """State and remedy are those of the error."""
         self.msr.off = {2}
-        state = "0xc8b: read: No such device or address"
-        self.check("DDIO register 0xc8b", Level.MISSING, state, "offline, or .*modprobe msr")
+        state = "0xc8b: read: No such device or address$"
+        self.check_refused("DDIO register 0xc8b", state, "offline, or .*modprobe msr")
 
     def test_no_sysfs(self):
         """What cannot be looked at is a finding of its own, and the rest is looked at."""
         (self.roots.cpus / "online").unlink()
         found = self.findings()
-        self.assertEqual("is sysfs mounted?", found["msr"].remedy)
+        self.assertEqual("is sysfs mounted?", text(found["msr"].remedy))
         self.assertIn("libpqos", found)
 
     def test_perf_refused(self):
         """The kernel's refusal is shown with the setting and what to change."""
         state = "CPU 0, perf event: denied (kernel.perf_event_paranoid = 3)"
         self.perf = HardwareError(state, "sysctl it")
-        self.check("perf", Level.MISSING, r"denied \(kernel.perf_event_paranoid = 3\)", "sysctl")
+        self.check_refused("perf", r"denied \(kernel.perf_event_paranoid = 3\)$", "^sysctl it$")
 
     def test_no_cha(self):
         """Without CHA PMUs the module is named."""
         for pmu in self.roots.pmus.iterdir():
             pmu.rename(self.folder / pmu.name)
-        self.check("CHA PMUs", Level.MISSING, "none", "^modprobe intel_uncore$")
+        remedy = message("load-module", module="intel_uncore")
+        self.check("CHA PMUs", Level.MISSING, "cha-absent", remedy)
         self.be("amd")
-        self.check("CHA PMUs", Level.MISSING, "only Intel's CPUs")
-        self.check("amd_df PMU", Level.MISSING, "cannot be counted", "^modprobe amd_uncore$")
+        self.check("CHA PMUs", Level.MISSING, "cha-of-intel-only")
+        remedy = message("load-module", module="amd_uncore")
+        self.check("amd_df PMU", Level.MISSING, "fabric-absent", remedy)
         self.put_fabric()
-        self.check("amd_df PMU", Level.OK, "by socket, counted on CPUs 0,2")
+        self.check("amd_df PMU", Level.OK, message("fabric-counted", cpus="0,2"))
 
     def test_cpus_alone_are_counted(self):
         """What is not counted on older CPUs is told, without a remedy: there is none."""
         self.be("broadwell")
-        self.check("CHA PMUs", Level.MISSING, "events for DDIO's hits and misses are not known")
-        self.check("DDIO register 0xc8b", Level.MISSING, "not known on this CPU")
+        self.check("CHA PMUs", Level.MISSING, "cha-events-unknown")
+        self.check("DDIO register 0xc8b", Level.MISSING, "ddio-register-unknown")
         self.be("milan")
         for pmu in self.roots.pmus.iterdir():
             pmu.rename(self.folder / pmu.name)
-        self.check("CHA PMUs", Level.MISSING, "only Intel's CPUs")
-        self.check("amd_df PMU", Level.MISSING, "no event .* is known")
+        self.check("CHA PMUs", Level.MISSING, "cha-of-intel-only")
+        self.check("amd_df PMU", Level.MISSING, "fabric-events-unknown")
         self.assertEqual(Level.OK, self.findings()["perf"].level)
 
     @proves("sub-NUMA clusters", on=(ANY,))
     def test_clusters(self):
         """Sub-NUMA clustering is told: two nodes in one cache; a node a socket is none."""
         self.cpus.put_nodes([0, 1], [2], [], [3])
-        state = "domain 1: nodes 1,3; .* in one node a way holds 1/2 of its size"
-        self.check("sub-NUMA clusters", Level.NOTE, f"^{state}")
+        each = (message("domain-nodes", domain=1, nodes="1,3"),)
+        state = message("nodes-in-one-cache", domains=each, nodes=2)
+        self.check("sub-NUMA clusters", Level.NOTE, state)
         (self.roots.cpus / "cpu3/node3").rename(self.roots.cpus / "cpu3/node1")
         self.assertNotIn("sub-NUMA clusters", self.findings())
 
@@ -246,39 +271,45 @@ class Findings(HostCase):
         (self.roots.cpus / "cpu1/cache/index3/shared_cpu_list").write_text("1\n")
         (self.roots.cpus / "cpu0/cache/index3/shared_cpu_list").write_text("0\n")
         (self.roots.cpus / "cpu1/cache/index3/id").unlink()
-        state = "^1: sysfs shows no L3 cache of theirs that resctrl has; the agent manages nothing"
-        self.check("CPUs in no cache domain", Level.NOTE, state, "cpu1/cache/index")
+        path = f"{self.roots.cpus}/cpu1/cache/index*/id"
+        self.check("CPUs in no cache domain", Level.NOTE, message("cpus-in-no-domain", cpus="1"),
+                   message("compare-cache-ids", path=path))  # fmt: skip
 
     def test_cdp(self):
         """What code and data prioritisation costs is told, with how to do without."""
         self.assertNotIn("cdp", self.findings())
         self.tree = trees.KernelTree(self.folder / "cdp", self.cpus, cdp=True)
-        self.check("cdp", Level.NOTE, "same mask, of half as many", "^umount .*; mount -t resctrl")
+        self.check("cdp", Level.NOTE, "cdp-mounted", "remount-resctrl")
 
     def test_memory_bandwidth(self):
         """How it can be limited, or why not: the kernel steers it itself, there is none, AMD."""
         subject = "memory bandwidth"
-        self.check(subject, Level.OK, "can be limited by class: 10 to 100 %, in steps of 10 %$")
+        limits = message("mba-percent", least_percent=10, step_percent=10)
+        self.check(subject, Level.OK, message("bandwidth-limits", limits=limits))
         self.tree.mounted_with("relatime,mba_MBps")
-        again = "^umount .*; mount -t resctrl"
-        self.check(subject, Level.NOTE, "not limited: resctrl is mounted with mba_MBps", again)
+        none = message("bandwidth-no-limits", cause=message("mba-steered"))
+        self.check(subject, Level.NOTE, none, "remount-resctrl")
         self.tree.mounted_with("relatime")
         self.tree.be_amd()
-        self.check(subject, Level.OK, "by class: absolute, in eighths of a GB/s, up to 2048")
+        limits = message("mba-absolute", most_eighths=2048)
+        self.check(subject, Level.OK, message("bandwidth-limits", limits=limits))
         self.tree = trees.KernelTree(self.folder / "none/resctrl", self.cpus, mba_closids=None)
-        self.check(subject, Level.OK, "not limited: this CPU, or its kernel, has no memory bandw")
+        none = message("bandwidth-no-limits", cause=message("mba-absent"))
+        self.check(subject, Level.OK, none)
 
     def test_no_limits_of_memory_bandwidth(self):
         """A kernel that tells too little of them has no remedy; masks are as they were."""
         (self.roots.resctrl / "info/MB/delay_linear").unlink()
-        self.check("memory bandwidth", Level.NOTE, "limits cannot be read: .*linear")
+        none = self.check("memory bandwidth", Level.NOTE, "bandwidth-no-limits")
+        self.assertEqual("mba-unreadable", none["cause"].code)
+        self.assertRegex(text(none["cause"].values["error"]), "linear")
         self.assertEqual(Level.OK, self.findings()["resctrl"].level)
 
     def test_a_remedy_depends_on_no_words(self):
         """The name of the mount option in an unreadable file is no such mount."""
         (self.roots.resctrl / "info/MB/min_bandwidth").write_text("mba_MBps\n")
         found = self.findings()["memory bandwidth"]
-        self.assertIn("'mba_MBps'", found.state)
+        self.assertIn("'mba_MBps'", text(found.state))
         self.assertEqual((Level.NOTE, None), (found.level, found.remedy))
 
     def test_lock_of_libpqos(self):
@@ -300,7 +331,8 @@ class Findings(HostCase):
             self.assertEqual(owner.pid, lock_holder(self.roots.pqos_lock))
             self.put(self.roots.proc / "locks", Path("/proc/locks").read_text())
             subject = "libpqos's lock"
-            self.check(subject, Level.OBSERVE, f"process {owner.pid} holds", f"kill {owner.pid}")
+            state = message("libpqos-in-use", pid=owner.pid, path=str(self.roots.pqos_lock))
+            self.check(subject, Level.OBSERVE, state, message("end-process", pid=owner.pid))
             found = probe.findings(self.host(), agent=owner.pid)
             self.assertNotIn(subject, [one.subject for one in found])  # our agent holds it
             owner.stdin.close()
@@ -308,7 +340,7 @@ class Findings(HostCase):
     def test_no_libpqos(self):
         """The package that brings it is named; nothing else depends on it."""
         self.pqos = None
-        self.check("libpqos", Level.MISSING, "no libpqos", "^apt install intel-cmt-cat$")
+        self.check_refused("libpqos", "no libpqos", "^apt install intel-cmt-cat$")
 
     def test_own_lock_of_libpqos(self):
         """The agent that works through libpqos is not another owner."""
@@ -327,11 +359,10 @@ class Findings(HostCase):
             self.tree.mkdir(f"COS{number}")
         made = [f"COS{number}" for number in range(2, 8)]
         self.assertEqual((), probe.owners(self.host(), ours=made))
-        self.assertIn("COS2", " ".join(probe.owners(self.host())))
-        self.assertEqual(
-            ("foreign group: COS2: somebody else allocates cache",),
-            probe.owners(self.host(), ours=made[1:]),
-        )
+        group = message("group-of-other", group="COS2")
+        owner = message("of-subject", subject="foreign group", state=group)
+        self.assertIn(owner, probe.owners(self.host()))
+        self.assertEqual((owner,), probe.owners(self.host(), ours=made[1:]))
 
     def test_split_siblings(self):
         """Hyper-threads of one core in different classes are told, whole cores are not."""
@@ -339,8 +370,8 @@ class Findings(HostCase):
             self.put(self.roots.cpus / f"cpu{cpu}/topology/thread_siblings_list", siblings)
         owner = {0: "a", 1: "b", 2: "b", 3: "b"}
         (one,) = probe.split_siblings(self.cpus.topology, owner)
-        self.assertEqual("a and b share cores: CPUs 0-1", one.state)
-        self.assertIn("cpu_thread_policy", one.remedy)
+        self.assertEqual(message("cores-shared", owners=("a", "b"), cores=("0-1",)), one.state)
+        self.assertEqual("use-whole-cores", one.remedy.code)
 
 
 class Choosing(HostCase):

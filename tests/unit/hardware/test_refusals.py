@@ -89,8 +89,8 @@ class Files(Case):
                 path.unlink() if text is None else path.write_text(text)
                 (domain,) = made.domains()
                 self.assertEqual((11, None), (domain.ways, domain.bandwidth))
-                self.assertIn("cannot be read" if text != "0" else "bandwidth_gran is 0",
-                              self.tree.bandwidth_control().words)  # fmt: skip
+                code = "mba-unreadable" if text != "0" else "mba-step-invalid"
+                self.assertEqual(code, self.tree.bandwidth_control().how.code)
                 path.write_text(before)
 
     def test_size_unknown(self):

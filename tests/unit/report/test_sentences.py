@@ -2,14 +2,15 @@
 """One sentence a message code; sentences change no decision."""
 
 import ast
+import collections
 import contextlib
 import dataclasses
+import functools
+import importlib
 import json
 import pathlib
-import random
 import string
 import unittest
-from unittest import mock
 
 import iat_nova
 from iat_nova.model import Message, message, verbatim
@@ -22,6 +23,7 @@ from iat_nova.store.records import Inventory
 from iat_nova.strategies import registry
 from iat_nova.strategies.a4 import zones
 from iat_nova.strategies.iat import controller, fsm
+from tests.said import reworded
 from tests.unit import stories
 from tests.unit.strategies.test_pollute_buffer import BE, FITS, PC, STREAM, Run, host
 
@@ -40,17 +42,39 @@ def sources():
     return [path for path in package.rglob("*.py") if tables not in path.parents]
 
 
-def written():
-    """Return the codes in calls of `message`, and texts that may be codes."""
-    calls, texts = set(), set()
-    for path in sources():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                texts.add(node.value)
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "message":
-                (code, *_) = node.args
-                calls |= {one.value for one in ast.walk(code) if isinstance(one, ast.Constant)}
-    return calls, texts
+@functools.cache
+def nodes():
+    """Return the package's syntax, without the tables of sentences."""
+    return [
+        (f"{path.name}:{getattr(node, 'lineno', 0)}", node)
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text()))
+    ]
+
+
+def calls():
+    """Return the calls of `message` with a code in them: where, code, names of the values.
+
+    The names are None where they are known at run time alone.
+    """
+    for where, node in nodes():
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "message":
+            names = {keyword.arg for keyword in node.keywords}
+            for code in codes(node.args[0]):
+                yield where, code, None if None in names else names
+
+
+def codes(node):
+    """Return the codes that an expression may have."""
+    if isinstance(node, ast.IfExp):
+        return codes(node.body) | codes(node.orelse)
+    return {node.value} if isinstance(node, ast.Constant) else set()
+
+
+def named(sentence):
+    """Return the names of the values in a sentence."""
+    fields = (field for _, field, _, _ in string.Formatter().parse(sentence) if field)
+    return {field.split(".")[0].split("[")[0] for field in fields}
 
 
 class TestTable(unittest.TestCase):
@@ -58,13 +82,39 @@ class TestTable(unittest.TestCase):
 
     def test_every_code_has_its_sentence(self):
         """No call of `message` names a code without a sentence."""
-        calls, _ = written()
-        self.assertLess(100, len(calls | TABLES))
-        self.assertEqual(set(), (calls | TABLES) - SENTENCES.keys())
+        known = {code for _, code, _ in calls()} | TABLES
+        self.assertLess(100, len(known))
+        self.assertEqual(set(), known - SENTENCES.keys())
+
+    def test_every_value_of_a_sentence_is_given(self):
+        """No sentence names a value that a call of `message` with its code does not give."""
+        wrong = [
+            f"{where}: {code} has no {', '.join(missing)}"
+            for where, code, names in calls()
+            if names is not None and code in SENTENCES
+            for missing in (sorted(named(SENTENCES[code]) - names),)
+            if missing
+        ]
+        self.assertEqual([], wrong)
+
+    def test_one_sentence_a_code(self):
+        """No code is in two tables: one sentence would hide the other."""
+        package = pathlib.Path(sentences.__file__).parent
+        tables = [
+            importlib.import_module(f"{sentences.__name__}.{path.stem}").SENTENCES
+            for path in package.glob("[!_]*.py")
+        ]
+        found = collections.Counter(code for table in tables for code in table)
+        self.assertEqual([], [code for code, count in found.items() if count > 1])
+        self.assertLessEqual(found.keys(), SENTENCES.keys())
 
     def test_every_sentence_is_used(self):
         """No sentence is left of a code that nothing uses."""
-        _, texts = written()
+        texts = {
+            node.value
+            for _, node in nodes()
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
         self.assertEqual(set(), SENTENCES.keys() - texts)
 
     def test_a_message_that_does_not_fit_is_shown_as_it_is(self):
@@ -157,13 +207,6 @@ class TestRecords(unittest.TestCase):
 class TestRewording(unittest.TestCase):
     """A random sentence for each code: decisions and stored states stay equal."""
 
-    def setUp(self):
-        """Make a table of nonsense that keeps no word and no value."""
-        chance = random.Random(7)
-        self.nonsense = {
-            code: "".join(chance.choices(string.ascii_letters, k=12)) for code in SENTENCES
-        }
-
     def test_decisions_and_states(self):
         """Two runs over trials that are kept and undone, one with nonsense."""
 
@@ -174,8 +217,8 @@ class TestRewording(unittest.TestCase):
             return [records.unstructure(one) for one in told.decisions], states
 
         before = run()
-        with mock.patch.object(sentences, "SENTENCES", self.nonsense):
-            self.assertEqual(self.nonsense["confine"], text(message("confine")))
+        with reworded() as nonsense:
+            self.assertEqual(nonsense["confine"], text(message("confine")))
             self.assertEqual(before, run())
         self.assertGreater(sum(len(decision["steps"]) for decision in before[0]), 4)
 

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sentences of `iat-nova doctor`: what a host offers an agent, and what to type to mend it."""
+
+from collections.abc import Mapping
+
+_FINDINGS: Mapping[str, str] = {
+    "of-subject": "{subject}: {state:also}",
+    # CPU and cache domains
+    "cpu-known": "{name} ({tables})",
+    "cpu-unknown": "{name}: no event table for {vendor} family {family} model {model}: masks could "
+    "be written, but the agent could not see what they do, and does not start",
+    "nodes-in-one-cache": "{domains:list}; a node's memory is cached in its own slices alone: for "
+    "a guest in one node a way holds 1/{nodes} of its size; masks and DDIO's ways hold for all of "
+    "them",
+    "domain-nodes": "domain {domain}: nodes {nodes}",
+    "domain-ways": "domain {domain}: {ways:ways}",
+    "domain-mask": "domain {domain}: {mask}",
+    "cores-shared": "cores shared by {owners:list}: CPUs {cores:list}",
+    # resctrl
+    "resctrl-not-mounted": "not mounted",
+    "resctrl-not-in-kernel": "this kernel has none, though the CPU can allocate cache",
+    "no-cat": "the kernel sees no cache allocation here (no cat_l3 in /proc/cpuinfo)",
+    "resctrl-offers": "{domains:list}; {classes} classes of service for the agent",
+    "cpus-in-no-domain": "{cpus}: sysfs shows no L3 cache of these CPUs that resctrl has; the "
+    "agent manages nothing on them",
+    "no-class-left": "no class of service is left for the agent",
+    "cdp-mounted": "mounted with cdp: code and data get the same mask, of half as many classes",
+    "bandwidth-limits": "can be limited by class: {limits:also}",
+    "bandwidth-no-limits": "not limited: {cause:also}",
+    "mba-percent": "{least_percent} to 100 %, in steps of {step_percent} %",
+    "mba-absolute": "absolute, in eighths of a GB/s, up to {most_eighths}, which limits nothing",
+    "mba-absent": "this CPU, or its kernel, has no memory bandwidth allocation (info/MB)",
+    "mba-steered": "resctrl is mounted with mba_MBps: the kernel steers memory bandwidth itself",
+    "mba-unreadable": "the limits cannot be read: {error:also}",
+    "mba-step-invalid": "{path} is {step}",
+    "group-of-libvirt": "{group}: libvirt allocates cache",
+    "group-of-other": "{group}: another program allocates cache",
+    "ways-reserved": "exclusive or pseudo-locked, never touched: {domains:list}",
+    "groups-monitor": "{groups:list}; a CPU that the agent gives a class is not counted there "
+    "until its end",
+    "group-cpus": "{group}: CPUs {cpus}",
+    # registers, DDIO, I/O allocation
+    "registers-unknown": "not needed: no registers are known on this CPU",
+    "msr-loaded": "loaded",
+    "msr-not-loaded": "not loaded",
+    "msr-writes-off": "switched off",
+    "kernel-locked-down": "{setting}: no register writes",
+    "ddio-register-unknown": "not known on this CPU",
+    "ddio-masks": "{domains:list}",
+    "no-cache-domain": "no cache domain",
+    "io-alloc-absent": "not offered (AMD's way, Linux 6.19)",
+    "io-alloc-on": "{setting}; devices take the highest class of service; only those that use PCIe "
+    "TPH are steered",
+    "io-alloc-off": "{setting}; devices take the highest class of service once a strategy confines "
+    "them; only those that use PCIe TPH are steered",
+    "ports-unnamed": "none is named: dca_off_ports, dca_ports",
+    "ports-off": "DDIO off while the agent enforces: {ports:list}",
+    "ports-switchable": "a strategy may switch it off: {ports:list}",
+    # counters
+    "no-event-table": "no event table for this CPU",
+    "perf-opens": "{events} events open",
+    "cha-events-unknown": "none: this CPU's events for DDIO's hits and misses are not known",
+    "cha-absent": "none: DDIO's hits and misses cannot be counted through the kernel",
+    "cha-of-intel-only": "none: only Intel's CPUs count DDIO's hits and misses",
+    "cha-counted": "{slices} slices, counted on CPUs {cpus}",
+    "fabric-events-unknown": "no event of what devices write is known on this CPU",
+    "fabric-absent": "none: what devices write cannot be counted",
+    "fabric-counted": "lines that devices write, by socket, counted on CPUs {cpus}",
+    "tenants-monitored": "{events:list} of each tenant, {rmids} RMIDs",
+    "tenants-monitored-by-counters": "{events:list} of each tenant, {rmids} RMIDs; {counters} "
+    "counters of traffic in a cache domain, which may run out",
+    "tenants-unmonitored": "nothing of each tenant",
+    "monitored-occupancy": "occupancy",
+    "monitored-traffic": "memory traffic",
+    # libpqos
+    "libpqos-usable": "{library}, for cat_interface = pqos-msr and pqos-os",
+    "libpqos-in-use": "process {pid} holds {path}: it allocates cache, or is about to",
+    # whose rights
+    "rights-of-service": "of the service: {account:also}",
+    "rights-of-user": "of the current user ({cause:also}); the service has others: {account:also}",
+    "account-capable": "user {user} with {capabilities:list}",
+    "account-bare": "user {user} with no capability",
+    "account-stands-in": "{account:also} (there is no user {absent} yet)",
+    "not-root": "not root",
+    "capabilities-lacking": "this process itself has no {capabilities:list}",
+    # agents that run, and what others left
+    "agent-runs": "runs as process {pid}",
+    "agent-hands-over": "runs as process {pid}; its next end hands over",
+    "agent-asked-unreadably": "runs as process {pid}; {cause:also}",
+    "settings-out-of-reach": "not restored yet, out of reach: {settings:also}",
+    "groups-left-behind": "groups of an earlier agent, without its snapshot: {groups:list}",
+    "handed-over-lately": "the last agent handed over: within {within_s:g} s the next one may "
+    "adopt it",
+    "ended-unrestored": "an agent ended without restoring the original hardware settings",
+    # configuration, policy, sources
+    "files-read": "{files:list}",
+    "no-file-read": "none was read: every option has its default",
+    "files-denied": "the service may not read {files:list}",
+    "hardware-emulated": "hardware = emulated: an emulated server is driven, nothing of this host",
+    "mode-observe": "mode = observe: decides and records, writes nothing",
+    "policy-usable": "{source}",
+    "cache-tuned": "{guest}: libvirt allocates cache to it",
+    "bandwidth-unmeasured": "none is set: how many GB/s a cache domain can move (100 %) is not "
+    "known",
+    "bandwidth-measured": "100 % is {gbps:g} GB/s of a cache domain ([iat] memory_bandwidth_gbps)",
+    "bandwidth-unused": "[iat] memory_bandwidth_gbps is not used: this CPU does not limit in GB/s",
+    "guests-seen": "{count} guests at {uri}",
+    "switch-with-pmd": "{bridges} bridges, PMD threads on CPUs {cpus}",
+    "switch-without-pmd": "{bridges} bridges, no PMD threads",
+    # what an agent would do
+    "interface-chosen": "{chosen}: {cause:also}",
+    "would-not-start": "the agent cannot start: {reasons:also}",
+    "would-observe": "the agent would only observe: {reasons:also}",
+    "would-enforce": "the agent can enforce here",
+    "would-enforce-once-set": "the agent can enforce here, once [iat] mode = enforce is set",
+    "with-real-hardware": "with hardware = auto {verdict:also}",
+}
+
+_REMEDIES: Mapping[str, str] = {
+    "report-cpu": "report the CPU to the project",
+    "mount-resctrl": "mount -t resctrl resctrl {path}",
+    "remount-resctrl": "umount {path}; mount -t resctrl resctrl {path}",
+    "boot-with": "boot with {parameter}",
+    "use-other-cpu": "another CPU; virtual machines have none; Haswell: boot with rdt=l3cat",
+    "compare-cache-ids": "compare {path} with schemata",
+    "remove-a-group": "rmdir {path}/GROUP, a group of another program",
+    "remove-group": "rmdir {path}, if no program needs it",
+    "remove-cachetune": "virsh edit {guest}: remove <cachetune>; then virsh shutdown and start it",
+    "load-module": "modprobe {module}",
+    "allow-msr-writes": "echo on > {path}, or boot with msr.allow_writes=on",
+    "unlock-kernel": "boot without lockdown= (and without secure boot where it implies it)",
+    "end-process": "ps -p {pid}; kill {pid}",
+    "use-whole-cores": "openstack --os-compute-api-version 2.86 flavor set "
+    "--property hw:cpu_thread_policy=require (or isolate) FLAVOR; choose whole cores in "
+    "cpu_dedicated_set and pmd-cpu-mask",
+    "ask-as-root": "sudo iat-nova doctor",
+    "bring-back": "chcpu -e CPU, or for a root port: echo 1 >/sys/bus/pci/rescan; iat-nova restore",
+    "restore-host": "iat-nova restore",
+    "adopt-or-restore": "systemctl start iat-nova-agent; or iat-nova restore",
+    "list-file": "ls -l {path}",
+    "set-option": "[iat] {option} = {value}",
+    "see-option": "[iat] {option}",
+    "remove-option": "remove the option",
+    "measure-bandwidth": "set [iat] memory_bandwidth_gbps; iat-nova qualify --only bandwidth "
+    "measures it",
+    "check-policy": "iat-nova policy check {path}",
+    "check-default-policy": "iat-nova policy check",
+    "start-libvirt": "systemctl start libvirtd (or virtqemud); [iat] libvirt_uri",
+    "start-switch": "systemctl start openvswitch-switch; without one: [iat] ovsdb_connection = "
+    "none",
+}
+
+SENTENCES: Mapping[str, str] = {**_FINDINGS, **_REMEDIES}
