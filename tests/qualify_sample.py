@@ -2,7 +2,7 @@
 """Rows as measured, made up for pages and tests: what good hardware shows, and what bad shows."""
 
 from iat_nova.hardware.machine import Choice
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import CacheDomain, WayMask, message
 from iat_nova.qualify import bandwidth, ddio, mask, record, slices, write_time
 from iat_nova.qualify.api import Judgement, Outcome, Verdict
 from iat_nova.qualify.registry import TESTS
@@ -78,8 +78,8 @@ def sample(rows, missing=()):
     """Return the record of these rows, and of tests that could not be made."""
     outcomes = [outcome(TESTS[name], rows[name], TESTS[name].about_s) for name in rows]
     why = Judgement(
-        Verdict.UNAVAILABLE, "stress-ng is not installed", "Nothing is known about this.",
-        "apt install stress-ng (dnf install stress-ng)",
+        Verdict.UNAVAILABLE, message("program-not-installed", program="stress-ng"),
+        message("nothing-known"), message("install-program", program="stress-ng"),
     )  # fmt: skip
     outcomes = [
         Outcome(one.name, one.question, why, 0.0) if one.name in missing else one

@@ -31,6 +31,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.probe import Host
 from iat_nova.model import CacheDomain
+from iat_nova.model.message import as_message
 from iat_nova.qualify import record
 from iat_nova.qualify.api import Bench, Outcome, Test
 from iat_nova.qualify.programs import DiskReads, PresentTraffic, stream
@@ -177,7 +178,7 @@ examples:
         try:
             return choose_cpus(parsed_args.cpus, domains, before, after, taken)
         except NoCpus as error:
-            raise Failure(str(error)) from error
+            raise Failure(sentences.text(error.message)) from error
 
     def _check(self, owned: Ownership, host: Host, domain: CacheDomain) -> None:
         """Raise `Failure` where the cache is somebody else's."""
@@ -232,7 +233,7 @@ examples:
             counters=machine.counters,
             allocator=machine.allocator,
             ddio=machine.ddio,
-            ddio_refused=chosen["ddio"].why if fixed else None,
+            ddio_refused=as_message(chosen["ddio"].why) if fixed else None,
             clock=machine.clock,
             walker=Chase(),
             inbound=DiskReads(disk, machine.clock) if disk else PresentTraffic(),

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import CacheAllocator, ClassMask, Counters, DdioWays
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import CacheDomain, Message, WayMask, message
 
 CLASS = "qualify"
 """The name of the class of service in which tests run."""
@@ -33,9 +33,9 @@ class Unavailable(Exception):
     `remedy`: how to make the test possible, or None.
     """
 
-    def __init__(self, why: str, remedy: str | None = None) -> None:
-        super().__init__(why)
-        self.remedy = remedy
+    def __init__(self, why: Message, remedy: Message | None = None) -> None:
+        super().__init__(str(why))
+        self.message, self.remedy = why, remedy
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Judgement:
     """A verdict: the observation, its meaning for the agent, and the remedy."""
 
     verdict: Verdict
-    says: str
-    means: str
-    remedy: str | None = None
+    says: Message
+    means: Message
+    remedy: Message | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Bench:
     counters: Counters
     allocator: CacheAllocator
     ddio: DdioWays
-    ddio_refused: str | None
+    ddio_refused: Message | None
     clock: Clock
     walker: Walker
     inbound: Inbound
@@ -171,7 +171,7 @@ def lowest_free(domain: CacheDomain, count: int) -> WayMask:
         mask = WayMask.span(lowest, count)
         if not mask.overlaps(domain.reserved_ways):
             return mask
-    raise Unavailable(f"no {count} adjoining ways are free of exclusive groups")
+    raise Unavailable(message("no-adjoining-ways-free", ways=count))
 
 
 Row = TypeVar("Row")

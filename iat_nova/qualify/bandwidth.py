@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from iat_nova.model import EIGHTHS, BandwidthControl
+from iat_nova.model import EIGHTHS, BandwidthControl, Message, message
 from iat_nova.qualify.api import (
     CLASS,
     Bench,
@@ -20,6 +20,7 @@ from iat_nova.qualify.api import (
     Unavailable,
     Verdict,
 )
+from iat_nova.report import sentences
 
 FELL = 0.20  # the lowest limit must cost at least this share of the unlimited stream
 SAME = 0.05  # a smaller change is no difference
@@ -39,17 +40,18 @@ class Row:
     cpus: int = 1
     every: bool = False
 
-    def __str__(self) -> str:
-        return f"{self.limit} %" if self.percent else f"{self.limit / EIGHTHS:g} GB/s"
+    def amount(self) -> Message:
+        """Return the limit in its unit."""
+        if self.percent:
+            return message("limit-in-percent", limit_percent=self.limit)
+        return message("limit-in-gbps", limit_gbps=self.limit / EIGHTHS)
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
     """Stream under falling limits. The first and last streams have no limit, to show drift."""
     control = bench.domain.bandwidth
     if control is None:
-        raise Unavailable(
-            "memory bandwidth cannot be limited here", "iat-nova doctor; a CPU with MBA"
-        )
+        raise Unavailable(message("no-limits-here"), message("use-cpu-with-mba"))
     rows = []
     with bench.in_class() as have:
         for limit in (control.most, *_falling(control), control.most):
@@ -58,8 +60,8 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
             kept = bench.allocator.bandwidth(bench.domain.id).get(CLASS)
             if kept != limit:
                 raise Unavailable(
-                    f"asked for a limit of {limit}, {kept} is read back",
-                    "another program limits the default class: its limit holds for all classes",
+                    message("limit-not-kept", asked=limit, kept=kept),
+                    message("remove-default-limit"),
                 )
             rows.append(Row(limit, control.percent, bench.streams(bench.cpus[:1])))
         if not control.percent and len(bench.cpus) > 1:
@@ -85,32 +87,33 @@ def judge(rows: Sequence[Row]) -> Judgement:
     lowest = min(alone, key=lambda row: row.limit)
     free = min(first, last)
     fell = 1 - lowest.bytes_per_s / free if free else 0.0
-    says = (
-        f"one CPU streams {free / 1e9:.1f} GB/s without a limit and "
-        f"{lowest.bytes_per_s / 1e9:.1f} GB/s at a limit of {lowest}"
+    says = message(
+        "stream-limited",
+        free_bytes_per_s=free,
+        limited_bytes_per_s=lowest.bytes_per_s,
+        limit=lowest.amount(),
     )
     if not free or abs(first - last) > FELL * max(first, last):
         return Judgement(
             Verdict.INCONCLUSIVE,
-            f"{says}; unlimited it went from {first / 1e9:.1f} to {last / 1e9:.1f} GB/s by itself",
-            "Whether limits of bandwidth work is not known yet.",
-            "repeat it while the host is idle",
+            message("stream-drifts", measured=says, first_bytes_per_s=first, last_bytes_per_s=last),
+            message("limits-undecided"),
+            message("repeat-while-idle"),
         )
     if fell >= FELL:
-        means = "A limit of memory bandwidth slows a class down: it can be used."
-        return Judgement(Verdict.PASS, says, means + "".join(map(_together, rows[len(alone) :])))
+        return Judgement(Verdict.PASS, says, _throttles(rows[len(alone) :]))
     if abs(fell) < SAME:
         return Judgement(
             Verdict.FAIL,
-            f"{says}: the limit changes nothing",
-            "Limits of memory bandwidth would have no effect; masks and DDIO do not depend on it.",
-            "send this report with a bug report",
+            message("stream-unchanged", measured=says),
+            message("limits-without-effect"),
+            message("send-report"),
         )
     return Judgement(
         Verdict.INCONCLUSIVE,
-        f"{says}, which one CPU's stream does not tell from noise",
-        "Whether limits of bandwidth work is not known yet.",
-        "repeat it while the host is idle",
+        message("stream-noise", measured=says),
+        message("limits-undecided"),
+        message("repeat-while-idle"),
     )
 
 
@@ -118,14 +121,15 @@ def _alone(rows: Sequence[Row]) -> Sequence[Row]:
     return [row for row in rows if row.cpus == 1]
 
 
-def _together(row: Row) -> str:
-    """Return the traffic of the CPUs together, and the option to set."""
-    moved = f"{row.cpus} CPUs move {row.bytes_per_s / 1e9:.1f} GB/s together"
-    if row.every:
-        return f" All {moved}: [iat] memory_bandwidth_gbps = {row.bytes_per_s / 1e9:.1f}."
-    return (
-        f" {moved}; what all CPUs of a cache domain do (--cpus, while the host is empty) is "
-        "[iat] memory_bandwidth_gbps."
+def _throttles(together: Sequence[Row]) -> Message:
+    """Return that limits work, and what several CPUs moved together where that was measured."""
+    if not together:
+        return message("limits-throttle")
+    row = together[-1]
+    return message(
+        "limits-throttle-whole" if row.every else "limits-throttle-part",
+        cpus=row.cpus,
+        gbps=row.bytes_per_s / 1e9,
     )
 
 
@@ -137,7 +141,7 @@ def chart(rows: Sequence[Row]) -> Chart:
         "limit",
         "bytes_per_s",
         [("stream", [(float(row.limit), row.bytes_per_s) for row in falling])],
-        [(float(row.limit), str(row)) for row in falling],
+        [(float(row.limit), sentences.text(row.amount())) for row in falling],
     )
 
 

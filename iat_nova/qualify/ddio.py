@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from iat_nova.common import amounts
 from iat_nova.enforcement.ddio_check import MOVED, STEADY, STILL
 from iat_nova.hardware.api import DomainCounts
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import CacheDomain, Message, WayMask, message
 from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 
 FEW, MANY = 2, 6  # the fewest that other publications call safe; the shipped policy's maximum
@@ -48,9 +48,9 @@ class Row:
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
     """Count while DDIO's ways alternate, in the cache domain with most writes of devices."""
     if bench.ddio_refused is not None:
-        raise Unavailable(f"DDIO's ways cannot be moved: {bench.ddio_refused}")
+        raise Unavailable(message("ddio-not-movable", cause=bench.ddio_refused))
     if not any(domain.ddio_counters for domain in bench.domains):
-        raise Unavailable("hits and misses of devices are not counted on this CPU or kernel")
+        raise Unavailable(message("ddio-not-counted"))
     way_bytes = (bench.domain.way_bytes or 0) // bench.clusters
     bench.counters.watch(bench.cpus)
     with bench.inbound.flowing(bench.cpus[-1], FITS * way_bytes):
@@ -58,7 +58,7 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
         domain = busiest(bench)
         found = bench.ddio.read(domain.id)
         if not found:
-            raise Unavailable("devices have no ways of their own here")
+            raise Unavailable(message("ddio-has-no-ways"))
         try:
             return [
                 _row(bench, domain, ways, tell)
@@ -77,12 +77,10 @@ def busiest(bench: Bench) -> CacheDomain:
     rates = counted(bench, COUNT_S)
     most = max(rates, key=lambda one: sum(rates[one]), default=None)
     if most is None or sum(rates[most]) < LEAST_PER_S:
-        seen = amounts.rate(sum(rates[most]) if most is not None else 0.0)
+        seen = sum(rates[most]) if most is not None else 0.0
         raise Unavailable(
-            f"devices write {seen} lines: fewer than {amounts.rate(LEAST_PER_S)} prove nothing",
-            "name an NVMe disk to read from (--disk /dev/nvme0n1), or send traffic to this host"
-            if not bench.inbound.ours
-            else "name a faster disk, or send traffic to this host and leave out --disk",
+            message("ddio-little-written", lines_per_s=seen, least_per_s=LEAST_PER_S),
+            message("name-faster-disk" if bench.inbound.ours else "name-nvme-or-send-traffic"),
         )
     return next(domain for domain in bench.domains if domain.id == most)
 
@@ -118,7 +116,7 @@ def _row(bench: Bench, domain: CacheDomain, ways: int, tell: Callable[[str], Non
     bench.pause(WARM_S)
     rates = counted(bench, COUNT_S).get(domain.id)
     if rates is None:
-        raise Unavailable("DDIO's counters stopped; another program may use them (perf, pcm)")
+        raise Unavailable(message("ddio-counters-stopped"))
     return Row(now.count, ways, *rates, ours=bench.inbound.ours)
 
 
@@ -128,9 +126,9 @@ def judge(rows: Sequence[Row]) -> Judgement:
         kept = next(row for row in rows if row.ways != row.asked)
         return Judgement(
             Verdict.FAIL,
-            f"asked for {kept.asked} ways, DDIO's register reads back {kept.ways}",
-            "The agent cannot resize DDIO here.",
-            "[iat] ddio_interface = none; send this report with a bug report",
+            message("ddio-register-keeps", asked=kept.asked, ways=kept.ways),
+            message("ddio-not-resizable"),
+            message("leave-ddio-alone"),
         )
     return _by_effect(rows)
 
@@ -140,46 +138,50 @@ def _by_effect(rows: Sequence[Row]) -> Judgement:
     at_few = [row.missed for row in rows if row.ways == few]
     at_many = [row.missed for row in rows if row.ways == many]
     gain = statistics.fmean(at_few) - statistics.fmean(at_many)
-    says = (
-        f"of lines that devices wrote {statistics.fmean(at_few):.1%} missed with {few} ways of "
-        f"DDIO and {statistics.fmean(at_many):.1%} with {many}"
+    says = message(
+        "ddio-misses-by-ways",
+        few=few,
+        many=many,
+        few_missed_share=statistics.fmean(at_few),
+        many_missed_share=statistics.fmean(at_many),
     )
     lines = [row.lines_per_s for row in rows]
     if max(lines) > (1 + STEADY) * min(lines):
         return _undecided(
-            f"{says}; but the traffic went from {amounts.rate(min(lines))} to "
-            f"{amounts.rate(max(lines))} meanwhile",
-            "repeat it under steady traffic, or with --disk",
+            message(
+                "ddio-traffic-changed",
+                measured=says,
+                least_per_s=min(lines),
+                most_per_s=max(lines),
+            ),
+            message("repeat-under-steady-traffic"),
         )
     if min(at_few) > max(at_many) and gain >= MOVED:
-        return Judgement(
-            Verdict.PASS, says, "DDIO's ways follow: the agent can give I/O room, and take it."
-        )
+        return Judgement(Verdict.PASS, says, message("ddio-follows"))
     if statistics.fmean(at_few) < HITTING:
         return _undecided(
-            f"{says}: what devices write to fits in {few} ways already",
-            "name a faster disk (--disk), or send more traffic",
+            message("ddio-buffers-fit", measured=says, few=few),
+            message("use-faster-disk-or-traffic"),
         )
     if statistics.fmean(at_many) > 1 - HITTING:
         return _undecided(
-            f"{says}: nearly every line misses with few ways and with many",
-            "see that DDIO is on in the BIOS; buffers that are never used twice show this, too",
+            message("ddio-always-misses", measured=says),
+            message("see-ddio-in-bios"),
         )
     if abs(gain) < STILL:
         return Judgement(
             Verdict.FAIL,
-            f"{says}: the ways change nothing",
-            "The agent would set ways aside that do nothing for I/O; it finds out by itself, puts "
-            "them back and leaves DDIO alone.",
-            "[iat] ddio_interface = none; send this report with a bug report",
+            message("ddio-changes-nothing", measured=says),
+            message("ddio-without-effect"),
+            message("leave-ddio-alone"),
         )
-    return _undecided(f"{says}, which noise explains", "repeat it under steadier traffic")
-
-
-def _undecided(says: str, remedy: str) -> Judgement:
-    return Judgement(
-        Verdict.INCONCLUSIVE, says, "Whether DDIO follows its ways is not known yet.", remedy
+    return _undecided(
+        message("ddio-noise", measured=says), message("repeat-under-steadier-traffic")
     )
+
+
+def _undecided(says: Message, remedy: Message) -> Judgement:
+    return Judgement(Verdict.INCONCLUSIVE, says, message("ddio-undecided"), remedy)
 
 
 def chart(rows: Sequence[Row]) -> Chart:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from iat_nova.common import amounts
 from iat_nova.hardware.api import CoreCounts
+from iat_nova.model import Message, message
 from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 
 ACCESSES = 4_000_000  # of a row: 0.1 s out of the cache, 0.5 s out of memory
@@ -39,11 +40,11 @@ class Row:
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
     """Walk over arrays of up to one and a half times the largest class."""
     if not bench.domain.way_bytes:
-        raise Unavailable("the size of the LLC is not known (sysfs shows none)")
+        raise Unavailable(message("llc-size-unknown"))
     way_bytes = bench.domain.way_bytes // bench.clusters
     cpu, ways = bench.cpus[0], bench.ways
     if len(ways) < 2:
-        raise Unavailable("too few ways are free to compare a small class with a large one")
+        raise Unavailable(message("too-few-ways-free"))
     sizes = [size for size in SIZES if size <= 1.5 * ways[-1]]
     bench.counters.watch(bench.cpus)
     rows = []
@@ -71,10 +72,7 @@ def _counted(bench: Bench, cpu: int, walk: Callable[[], float]) -> tuple[float, 
 def _core(bench: Bench, cpu: int) -> CoreCounts:
     counts = bench.counters.read().cores.get(cpu)
     if counts is None:
-        raise Unavailable(
-            f"CPU {cpu}: its counters could not be read; another program may use them "
-            "(perf, a guest with a virtual PMU)"
-        )
+        raise Unavailable(message("core-not-counted", cpu=cpu))
     return counts
 
 
@@ -89,33 +87,31 @@ def judge(rows: Sequence[Row]) -> Judgement:
     if not gains:
         return Judgement(
             Verdict.INCONCLUSIVE,
-            f"no array lies well between {few} and {many} ways",
-            "With so few ways nothing can be said of masks.",
+            message("mask-no-array-between", few=few, many=many),
+            message("masks-untestable"),
         )
     gain = statistics.median(gains)
-    says = (
-        f"arrays too large for {few} ways and not for {many} miss in "
-        f"{statistics.median(at[few, row.in_ways].misses for row in apart):.0%} of accesses with "
-        f"{few} ways and in {statistics.median(row.misses for row in apart):.0%} with {many}"
+    says = message(
+        "mask-misses",
+        few=few,
+        many=many,
+        few_missed_share=statistics.median(at[few, row.in_ways].misses for row in apart),
+        many_missed_share=statistics.median(row.misses for row in apart),
     )
     if abs(gain) < SAME:
         if min(row.misses for row in apart) > QUIET:
             return _disturbed(says)
         return Judgement(
             Verdict.FAIL,
-            f"{says}: the mask changes nothing",
-            "The agent's masks would have no effect here: do not enforce.",
-            "look at the BIOS (RDT, CAT) and the microcode; send this report with a bug report",
+            message("mask-changes-nothing", measured=says),
+            message("masks-without-effect"),
+            message("see-bios-and-report"),
         )
     if noise > QUIET:
-        return _disturbed(f"{says}; but arrays of half their ways miss in up to {noise:.0%}")
+        return _disturbed(message("mask-noise", measured=says, missed_share=noise))
     if gain < CLEAR or not _ordered(rows):
         return _disturbed(says)
-    return Judgement(
-        Verdict.PASS,
-        says,
-        "A tenant keeps to the ways it is given: the agent can protect one from another.",
-    )
+    return Judgement(Verdict.PASS, says, message("masks-isolate"))
 
 
 def _ordered(rows: Sequence[Row]) -> bool:
@@ -130,12 +126,9 @@ def _ordered(rows: Sequence[Row]) -> bool:
     )
 
 
-def _disturbed(says: str) -> Judgement:
+def _disturbed(says: Message) -> Judgement:
     return Judgement(
-        Verdict.INCONCLUSIVE,
-        says,
-        "Others fill the cache meanwhile, or memory beyond the LLC answers: nothing is proven.",
-        "repeat it while the host is idle, on other --cpus",
+        Verdict.INCONCLUSIVE, says, message("masks-disturbed"), message("repeat-on-idle-cpus")
     )
 
 

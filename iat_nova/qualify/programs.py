@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 
 from iat_nova.common.clock import Clock
+from iat_nova.model import Message, message
 from iat_nova.qualify.api import Unavailable
 
 BLOCK = 128 << 10  # bytes of one read
@@ -54,11 +55,9 @@ class DiskReads:
                 process.wait(START_S)
             if process.poll() is not None:
                 _, said = process.communicate()
-                words = said.strip().replace(str(self._disk), "the disk").splitlines()
-                raise Unavailable(
-                    f"fio ended with status {process.returncode}: {words[-1] if words else ''}",
-                    "name a block device or a large file on a disk that takes O_DIRECT: --disk",
-                )
+                words = said.replace(str(self._disk), "the disk")
+                failed = _failed("fio", process.returncode, words)
+                raise Unavailable(failed, message("name-direct-disk"))
             yield
 
     def _check(self, least: int) -> None:
@@ -67,13 +66,13 @@ class DiskReads:
             mode = self._disk.stat().st_mode
             size = self._disk.stat().st_size
         except OSError as error:
-            raise Unavailable(f"--disk: {error.strerror}", "name one that is there") from error
+            unreadable = message("disk-unreadable", reason=error.strerror)
+            raise Unavailable(unreadable, message("name-present-disk")) from error
         if stat.S_ISBLK(mode):
             return
         if not stat.S_ISREG(mode) or size < 4 * least:
             raise Unavailable(
-                f"--disk is neither a block device nor a file of at least {4 * least >> 20} MiB",
-                "fallocate does not do: dd if=/dev/urandom of=FILE bs=1M count=1024",
+                message("disk-unfit", least_mib=4 * least >> 20), message("write-large-file")
             )
 
 
@@ -111,9 +110,9 @@ def _wait(process: subprocess.Popen[str]) -> None:
     try:
         _, said = process.communicate(timeout=10 * STREAM_S)
     except subprocess.TimeoutExpired:
-        raise Unavailable("stress-ng did not end") from None
+        raise Unavailable(message("program-hangs", program="stress-ng")) from None
     if process.returncode:
-        raise Unavailable(f"stress-ng ended with status {process.returncode}: {_last(said)}")
+        raise Unavailable(_failed("stress-ng", process.returncode, said))
 
 
 def rate_of(metrics: str) -> float:
@@ -123,16 +122,15 @@ def rate_of(metrics: str) -> float:
         rates = [stressor.get(f"memory-{way}-rate-mb-per-sec") for way in ("read", "write")]
         if all(isinstance(rate, int | float) for rate in rates):
             return float(sum(rates)) * 1e6
-    raise Unavailable(
-        "stress-ng gave no memory rate", "an idle CPU (--cpus), or a newer stress-ng (0.15 does)"
-    )
+    raise Unavailable(message("no-memory-rate"), message("use-newer-stress-ng"))
 
 
 def program(name: str) -> str:
     """Return the path of a program. Raises `Unavailable` with the package to install."""
     found = shutil.which(name)
     if found is None:
-        raise Unavailable(f"{name} is not installed", f"apt install {name} (dnf install {name})")
+        missing = message("program-not-installed", program=name)
+        raise Unavailable(missing, message("install-program", program=name))
     return found
 
 
@@ -145,7 +143,8 @@ def running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
             text=True, cwd="/",
         )  # fmt: skip
     except OSError as error:
-        raise Unavailable(f"{command[0]}: {error.strerror}") from error
+        refused = message("program-not-started", path=command[0], reason=error.strerror)
+        raise Unavailable(refused) from error
     try:
         yield process
     finally:
@@ -158,5 +157,8 @@ def running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
             process.communicate()
 
 
-def _last(said: str) -> str:
-    return said.strip().splitlines()[-1] if said.strip() else "it said nothing"
+def _failed(program: str, status: int, said: str) -> Message:
+    """Return that a program failed, with the last line of its output."""
+    if not (lines := said.strip().splitlines()):
+        return message("program-failed-silently", program=program, status=status)
+    return message("program-failed", program=program, status=status, said=lines[-1])

@@ -13,10 +13,13 @@ from typing import Any
 import yaml
 
 from iat_nova.hardware.machine import Choice
-from iat_nova.model import CacheDomain
+from iat_nova.model import CacheDomain, Message
+from iat_nova.model.message import as_message
 from iat_nova.qualify.api import Outcome, Verdict
+from iat_nova.report import sentences
+from iat_nova.store import records
 
-FORMAT = 1
+FORMAT = 2
 _CPUINFO = {  # /proc/cpuinfo -> field of the record
     "vendor_id": "vendor",
     "cpu family": "family",
@@ -66,7 +69,10 @@ def as_data(
         "taken_at_s": round(at_s),
         "kernel": kernel,
         "cpu": dict(cpu),
-        "interfaces": [{"role": one.role, "chosen": one.chosen, "why": one.why} for one in choices],
+        "interfaces": [
+            {"role": one.role, "chosen": one.chosen, **_said("why", as_message(one.why))}
+            for one in choices
+        ],
         "cache": None
         if domain is None
         else {
@@ -81,15 +87,25 @@ def as_data(
             {
                 "name": one.name,
                 "verdict": one.judgement.verdict.value,
-                "says": one.judgement.says,
-                "means": one.judgement.means,
-                "remedy": one.judgement.remedy,
+                **_said("says", one.judgement.says),
+                **_said("means", one.judgement.means, "means_"),
+                **_said("remedy", one.judgement.remedy, "remedy_"),
                 "seconds": round(one.seconds, 1),
                 "rows": [dict(row) for row in one.rows],
                 "chart": None if one.chart is None else dataclasses.asdict(one.chart),
             }
             for one in outcomes
         ],
+    }
+
+
+def _said(name: str, message: Message | None, prefix: str = "") -> dict[str, Any]:
+    """Return a statement as plain values: its text under a name, code and values with a prefix."""
+    plain = {"code": None, "values": {}} if message is None else records.unstructure(message)
+    return {
+        name: None if message is None else sentences.text(message),
+        f"{prefix}code": plain["code"],
+        f"{prefix}values": plain["values"],
     }
 
 

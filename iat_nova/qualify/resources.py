@@ -11,14 +11,18 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha import ChaPerf, Pmu, cha_pmus
 from iat_nova.hardware.events import ChaEvents
 from iat_nova.hardware.probe import Host
-from iat_nova.model import CacheDomain
+from iat_nova.model import CacheDomain, Message, message
 from iat_nova.qualify.api import Unavailable
 
 IDLE = 0.05  # an idle CPU is busy for less of the time
 
 
 class NoCpus(Exception):
-    """There are no CPUs for the tests; the text says what to do."""
+    """There are no CPUs for the tests; `message` says what to do."""
+
+    def __init__(self, why: Message) -> None:
+        super().__init__(str(why))
+        self.message = why
 
 
 def busy_times(proc: Path) -> Mapping[int, tuple[int, int]]:
@@ -47,21 +51,17 @@ def choose_cpus(
     if asked:
         domain = next((one for one in domains if asked <= set(one.cpus)), None)
         if domain is None:
-            raise NoCpus(
-                f"--cpus {format_cpus(asked)}: these are not CPUs of one cache domain; there are: "
-                + "; ".join(format_cpus(one.cpus) for one in domains)
-            )
+            there = tuple(format_cpus(one.cpus) for one in domains)
+            raise NoCpus(message("cpus-of-several-domains", cpus=format_cpus(asked), domains=there))
         busy = {cpu for cpu in asked if not _idle(cpu, before, after)}
         if busy:
-            raise NoCpus(
-                f"--cpus {format_cpus(asked)}: {format_cpus(busy)} are busy; name idle ones"
-            )
+            raise NoCpus(message("cpus-busy", cpus=format_cpus(asked), busy=format_cpus(busy)))
         return domain, tuple(sorted(asked))
     for domain in domains:
         idle = [cpu for cpu in domain.cpus if cpu not in taken and _idle(cpu, before, after)]
         if len(idle) >= 2:
             return domain, tuple(idle[-2:])
-    raise NoCpus("no cache domain has two idle CPUs that no guest may be pinned to; --cpus LIST")
+    raise NoCpus(message("no-idle-cpus"))
 
 
 def _idle(
@@ -78,10 +78,11 @@ class SlicePmus:
 
     def __init__(self, host: Host) -> None:
         if host.model is None or host.model.cha is None:
-            raise Unavailable("no slice counts what devices write on this CPU")
+            raise Unavailable(message("slices-not-counted"))
         pmus = cha_pmus(host.roots.pmus)
         if not pmus:
-            raise Unavailable("the kernel shows no uncore_cha PMU", "modprobe intel_uncore")
+            remedy = message("load-module", module="intel_uncore")
+            raise Unavailable(message("cha-pmus-not-shown"), remedy)
         domains = {cpu: cache.id for cache in host.topology.caches() for cpu in cache.cpus}
         self._readers = [_only(pmu, host.model.cha, domains) for pmu in pmus]
         try:

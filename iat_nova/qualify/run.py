@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from iat_nova.hardware.api import HardwareError
+from iat_nova.model import message
+from iat_nova.model.message import as_message
 from iat_nova.qualify.api import Bench, Judgement, Outcome, Test, Unavailable, Verdict
 
-_NOTHING = "Nothing is known about this."
+_NOTHING = message("nothing-known")
 
 
 def run(
@@ -31,7 +33,7 @@ def _one(test: Test[Any], bench: Bench, tell: Callable[[str], None]) -> Outcome:
     try:
         rows = test.measure(bench, lambda step: tell(f"{test.name}: {step}"))
     except Unavailable as error:
-        why = Judgement(Verdict.UNAVAILABLE, str(error), _NOTHING, error.remedy)
+        why = Judgement(Verdict.UNAVAILABLE, error.message, _NOTHING, error.remedy)
         return Outcome(test.name, test.question, why, bench.clock.now() - begin_s)
     except HardwareError as error:
         took_s = bench.clock.now() - begin_s
@@ -52,4 +54,5 @@ def outcome(test: Test[Any], rows: Sequence[Any], seconds: float) -> Outcome:
 
 
 def _refused(error: HardwareError) -> Judgement:
-    return Judgement(Verdict.UNAVAILABLE, error.state, _NOTHING, error.remedy)
+    remedy = None if error.remedy is None else as_message(error.remedy)
+    return Judgement(Verdict.UNAVAILABLE, as_message(error.state), _NOTHING, remedy)

@@ -9,6 +9,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Sequence
 
+from iat_nova.model import message
 from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 from iat_nova.qualify.ddio import COUNT_S, FITS
 
@@ -41,7 +42,7 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
         bench.pause(COUNT_S)
         after = slices.read()
     if not after:
-        raise Unavailable("no slice could be read; another program may use their counters")
+        raise Unavailable(message("slices-not-read"))
     totals = {
         domain: [now - then for now, then in zip(found, before[domain], strict=True)]
         for domain, found in after.items()
@@ -63,23 +64,16 @@ def judge(rows: Sequence[Row]) -> Judgement:
     if not busy:
         return Judgement(
             Verdict.INCONCLUSIVE,
-            f"devices wrote {max(means):.0f} lines to a slice while it was watched: too few",
-            "Whether one slice stands for all is not known yet.",
-            "name a disk to read from (--disk), or send traffic to this host",
+            message("slices-little-written", lines=max(means)),
+            message("slices-undecided"),
+            message("name-disk-or-send-traffic"),
         )
     off = {row.slice: row.lines / mean - 1 for run, mean in busy for row in run}
     worst = max(off, key=lambda number: abs(off[number]))
-    says = f"of {count} slices number {worst} is farthest from the mean: {off[worst]:+.1%}"
+    says = message("slice-farthest", slices=count, slice=worst, change_share=off[worst])
     if abs(off[worst]) <= AGREE:
-        return Judgement(
-            Verdict.PASS, says, "One slice stands for all: [iat] cha_slices = 1 will do."
-        )
-    return Judgement(
-        Verdict.FAIL,
-        says,
-        "Hits and misses counted on one slice would be off by that much.",
-        "[iat] cha_slices = 0, which counts all of them",
-    )
+        return Judgement(Verdict.PASS, says, message("one-slice-stands"))
+    return Judgement(Verdict.FAIL, says, message("one-slice-misleads"), message("count-all-slices"))
 
 
 def chart(rows: Sequence[Row]) -> Chart:

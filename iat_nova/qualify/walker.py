@@ -17,6 +17,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
+from iat_nova.model import message
 from iat_nova.qualify.api import Unavailable
 
 LINE = 64  # bytes
@@ -59,13 +60,12 @@ class Chase:
 def _code() -> mmap.mmap:
     """Return executable memory with the loop. Raises `Unavailable`."""
     if platform.machine() != "x86_64":
-        raise Unavailable(f"the walk is written for x86_64, this is {platform.machine()}")
+        raise Unavailable(message("walk-not-written-for", machine=platform.machine()))
     try:
         page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     except OSError as error:
         raise Unavailable(
-            f"no memory to run code in: {error.strerror}",
-            "SELinux: setsebool -P selinuxuser_execheap 1, or run it unconfined",
+            message("no-memory-for-code", reason=error.strerror), message("allow-code-in-memory")
         ) from error
     page.write(_CHASE)
     return page
@@ -77,7 +77,8 @@ def _array(size: int, dice: random.Random) -> mmap.mmap:
     try:
         array = mmap.mmap(-1, count * LINE)
     except OSError as error:
-        raise Unavailable(f"no memory for an array of {size} bytes: {error.strerror}") from error
+        full = message("no-memory-for-array", size_bytes=size, reason=error.strerror)
+        raise Unavailable(full) from error
     with contextlib.suppress(OSError):  # without huge pages, page walks add accesses
         array.madvise(mmap.MADV_HUGEPAGE)
     begin = ctypes.addressof(ctypes.c_char.from_buffer(array))
@@ -99,7 +100,7 @@ def _on(cpu: int) -> Iterator[None]:
         os.sched_setaffinity(0, {cpu})
     except OSError as error:
         raise Unavailable(
-            f"CPU {cpu} cannot be used: {error.strerror}", "name CPUs that are online: --cpus"
+            message("cpu-unusable", cpu=cpu, reason=error.strerror), message("name-online-cpus")
         ) from error
     try:
         yield

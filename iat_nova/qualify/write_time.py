@@ -8,6 +8,7 @@ import functools
 import statistics
 from collections.abc import Callable, Sequence
 
+from iat_nova.model import message
 from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Verdict
 
 WRITES = 20
@@ -56,26 +57,27 @@ def judge(rows: Sequence[Row]) -> Judgement:
         what: statistics.median(row.seconds for row in rows if row.what == what)
         for what in dict.fromkeys(row.what for row in rows)
     }
-    slowest = max(row.seconds for row in rows)
-    each = ", ".join(f"{what} {median * 1e3:.2f} ms" for what, median in medians.items())
-    says = (
-        f"a write and its read-back take (median) {each}; the slowest took {slowest * 1e3:.1f} ms"
+    slowest_s = max(row.seconds for row in rows)
+    each = tuple(
+        message("write-median", what=what, median_ms=median * 1e3)
+        for what, median in medians.items()
     )
+    says = message("write-times", medians=each, slowest_ms=slowest_s * 1e3)
     if max(medians.values()) > SLOW_S:
         return Judgement(
             Verdict.FAIL,
             says,
-            "Changing the ways of a few tenants would take longer than the loop's interval.",
-            "see what holds the CPUs up (SMIs, frozen or overcommitted CPUs)",
+            message("writes-too-slow"),
+            message("see-what-holds-cpus"),
         )
     if max(medians.values()) > QUICK_S:
         return Judgement(
             Verdict.INCONCLUSIVE,
             says,
-            "The agent works, but is slow to change many tenants' ways.",
-            "repeat it while the host is idle",
+            message("writes-slow"),
+            message("repeat-while-idle"),
         )
-    return Judgement(Verdict.PASS, says, "Writes are lost in the loop's interval of a second.")
+    return Judgement(Verdict.PASS, says, message("writes-quick"))
 
 
 def chart(rows: Sequence[Row]) -> Chart:

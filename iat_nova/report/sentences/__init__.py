@@ -22,7 +22,15 @@ from typing import Any
 from iat_nova.common import amounts
 from iat_nova.model import DDIO, VERBATIM, Message
 from iat_nova.report import times
-from iat_nova.report.sentences import agent, configuration, host, policy, strategies, tenants
+from iat_nova.report.sentences import (
+    agent,
+    configuration,
+    host,
+    policy,
+    qualify,
+    strategies,
+    tenants,
+)
 
 SENTENCES: Mapping[str, str] = {
     VERBATIM: "{text}",
@@ -33,6 +41,7 @@ SENTENCES: Mapping[str, str] = {
     **policy.SENTENCES,
     **tenants.SENTENCES,
     **host.SENTENCES,
+    **qualify.SENTENCES,
 }
 """One sentence a code, by subject: to add or to reword a message, change one table alone."""
 

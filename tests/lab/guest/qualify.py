@@ -24,7 +24,9 @@ from iat_nova.cmd import qualify
 from iat_nova.conf import WRITER_LOCK
 from iat_nova.hardware import locks
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
+from iat_nova.model import message
 from iat_nova.qualify import mask, resources, walker
+from iat_nova.report.sentences import text
 from tests.lab.guest.guarded import state
 from tests.lab.guest.machine import Registers, mount
 from tests.proofs import proves
@@ -227,7 +229,7 @@ class Qualify(unittest.TestCase):
         self.addCleanup(theirs.rmdir)
         status, said = self.qualify()
         self.assertEqual(1, status)
-        self.assertIn("theirs: somebody else allocates cache", said)
+        self.assertIn(text(message("group-of-other", group="theirs")), said)
         self.assertFalse((self.folder / "qualify.json").exists())
 
     def test_interrupted(self):

@@ -7,6 +7,7 @@ from iat_nova.hardware import probe
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.msr import MsrError
 from iat_nova.hardware.resctrl_fs import ResctrlError
+from iat_nova.model import verbatim
 
 
 class TestErrors(unittest.TestCase):
@@ -22,10 +23,10 @@ class TestErrors(unittest.TestCase):
         ):
             with self.subTest(error=error):
                 found = probe.refusal("x", error)
-                self.assertEqual((state, remedy), (found.state, found.remedy))
+                self.assertEqual((verbatim(state), verbatim(remedy)), (found.state, found.remedy))
                 self.assertEqual("a; b: c; d; e", str(error))
 
     def test_no_remedy(self):
         """A semicolon within the state does not make a remedy."""
         found = probe.refusal("x", HardwareError("undo failed: a; b"))
-        self.assertEqual(("undo failed: a; b", None), (found.state, found.remedy))
+        self.assertEqual((verbatim("undo failed: a; b"), None), (found.state, found.remedy))

@@ -6,13 +6,18 @@ import random
 import unittest
 
 from iat_nova.bench import fake
-from iat_nova.model import BandwidthControl
+from iat_nova.model import BandwidthControl, message
 from iat_nova.qualify import bandwidth, ddio, mask, slices, write_time
 from iat_nova.qualify.api import Bench, Verdict
 from iat_nova.qualify.registry import TESTS
 from tests.qualify_sample import counted, obeys, streams, stretches, walks
 
 PASS, FAIL, INCONCLUSIVE = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
+
+
+def codes(judged):
+    """Return the codes of a judgement: of what was seen, what it means, and the remedy."""
+    return judged.says.code, judged.means.code, judged.remedy and judged.remedy.code
 
 
 class Mask(unittest.TestCase):
@@ -22,7 +27,8 @@ class Mask(unittest.TestCase):
         """Arrays miss where they outgrow their class."""
         judged = mask.judge(walks(obeys))
         self.assertEqual(PASS, judged.verdict, judged)
-        self.assertIn("the agent can protect", judged.means)
+        self.assertEqual(("mask-misses", "masks-isolate", None), codes(judged))
+        self.assertEqual((2, 11), (judged.says.values["few"], judged.says.values["many"]))
 
     def test_good_with_some_noise(self):
         """Some misses more or less change nothing."""
@@ -34,8 +40,9 @@ class Mask(unittest.TestCase):
         """Every class hits as if it had all ways."""
         judged = mask.judge(walks(lambda w, s: obeys(11, s)))
         self.assertEqual(FAIL, judged.verdict, judged)
-        self.assertIn("do not enforce", judged.means)
-        self.assertIn("bug report", judged.remedy)
+        self.assertEqual(
+            ("mask-changes-nothing", "masks-without-effect", "see-bios-and-report"), codes(judged)
+        )
 
     def test_a_neighbour_that_fills_the_cache(self):
         """Even what fits misses: no judgement, whether the classes differ or not."""
@@ -69,19 +76,23 @@ class Ddio(unittest.TestCase):
         """The same misses whatever the register says."""
         judged = ddio.judge(stretches(0.5, 0.5, 0.505, 0.495, 0.5, 0.502))
         self.assertEqual(FAIL, judged.verdict, judged)
-        self.assertIn("ddio_interface = none", judged.remedy)
+        self.assertEqual(
+            ("ddio-changes-nothing", "ddio-without-effect", "leave-ddio-alone"), codes(judged)
+        )
 
     def test_a_register_that_keeps_its_value(self):
         """What is read back is not what was asked for."""
         judged = ddio.judge(stretches(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, reads=lambda asked: 2))
         self.assertEqual(FAIL, judged.verdict)
-        self.assertIn("asked for 6 ways, DDIO's register reads back 2", judged.says)
+        self.assertEqual(message("ddio-register-keeps", asked=6, ways=2), judged.says)
 
     def test_traffic_that_changes(self):
         """Other traffic explains other misses."""
         judged = ddio.judge(stretches(0.5, 0.05, 0.5, 0.05, lines=[10e6, 4e6, 10e6, 4e6]))
         self.assertEqual(INCONCLUSIVE, judged.verdict)
-        self.assertIn("from 4.0 M/s to 10.0 M/s", judged.says)
+        self.assertEqual("ddio-traffic-changed", judged.says.code)
+        self.assertAlmostEqual(4e6, judged.says.values["least_per_s"])
+        self.assertAlmostEqual(10e6, judged.says.values["most_per_s"])
 
     def test_nothing_to_gain(self):
         """Buffers that fit already, and those that are never met again."""
@@ -111,8 +122,10 @@ class Slices(unittest.TestCase):
         """One slice would mislead; the remedy counts all."""
         judged = slices.judge(counted(*[1_000_000] * 17, 700_000))
         self.assertEqual(FAIL, judged.verdict)
-        self.assertIn("of 18 slices number 17", judged.says)
-        self.assertIn("cha_slices = 0", judged.remedy)
+        self.assertEqual(
+            ("slice-farthest", "one-slice-misleads", "count-all-slices"), codes(judged)
+        )
+        self.assertEqual((18, 17), (judged.says.values["slices"], judged.says.values["slice"]))
 
     def test_clusters(self):
         """With sub-NUMA clustering slices agree with those of their cluster; one may be idle."""
@@ -147,19 +160,18 @@ class Bandwidth(unittest.TestCase):
             bandwidth.Row(limit, False, rate * 1e9)
             for limit, rate in ((2048, 20), (8, 1), (4, 0.5), (2048, 20))
         ]
-        for more, ends in (
-            ((), "it can be used."),
-            (
-                (16, True),
-                "All 16 CPUs move 47.6 GB/s together: [iat] memory_bandwidth_gbps = 47.6.",
-            ),
-            ((2, False), "(--cpus, while the host is empty) is [iat] memory_bandwidth_gbps."),
+        for more, means in (
+            ((), message("limits-throttle")),
+            ((16, True), message("limits-throttle-whole", cpus=16, gbps=47.56)),
+            ((2, False), message("limits-throttle-part", cpus=2, gbps=47.56)),
         ):
             rows = alone + ([bandwidth.Row(2048, False, 47.56e9, *more)] if more else [])
             judged = bandwidth.judge(rows)
             self.assertEqual(PASS, judged.verdict)
-            self.assertTrue(judged.means.endswith(ends), judged.means)
-            self.assertIn("0.5 GB/s at a limit of 0.5 GB/s", judged.says)
+            self.assertEqual(means, judged.means)
+            said = judged.says.values
+            self.assertEqual(message("limit-in-gbps", limit_gbps=0.5), said["limit"])
+            self.assertEqual(0.5e9, said["limited_bytes_per_s"])
             self.assertEqual(bandwidth.chart(alone), bandwidth.chart(rows))
 
     def test_what_is_measured(self):
@@ -209,7 +221,7 @@ class WriteTime(unittest.TestCase):
         rows = [write_time.Row("mask", 0.0002)] * 20 + [write_time.Row("mask", 0.5)]
         judged = write_time.judge(rows)
         self.assertEqual(PASS, judged.verdict)
-        self.assertIn("500.0 ms", judged.says)
+        self.assertEqual(500.0, judged.says.values["slowest_ms"])
 
 
 class Charts(unittest.TestCase):

@@ -14,6 +14,7 @@ from iat_nova.qualify import html, record
 from iat_nova.qualify.registry import TESTS
 from iat_nova.qualify.run import none
 from tests.qualify_sample import BAD, GOOD, sample
+from tests.said import reworded
 
 SHOWN = pathlib.Path(__file__).parents[3] / "doc/source/operator/output"
 
@@ -28,6 +29,19 @@ class Tags(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
         self.links += [value for name, value in attrs if name in ("src", "href")]
+
+
+TEXTS = ("says", "means", "remedy", "why", "chart")  # a chart's ticks are texts, too
+
+
+def without_texts(data):
+    """Return a record without its texts."""
+    return {
+        name: [{key: value for key, value in one.items() if key not in TEXTS} for one in value]
+        if name in ("tests", "interfaces")
+        else value
+        for name, value in data.items()
+    }
 
 
 class Report(unittest.TestCase):
@@ -53,6 +67,27 @@ class Report(unittest.TestCase):
         """Only where every test passed."""
         found = {name: data["passed"] for name, data in self.records().items()}
         self.assertEqual({"good": True, "bad": False, "none": False}, found)
+
+    def test_only_texts_change(self):
+        """Records without their texts are equal with nonsense for each sentence."""
+        before = self.records()
+        with reworded() as nonsense:
+            after = self.records()
+            for name, data in after.items():
+                with self.subTest(name):
+                    self.assertEqual(without_texts(before[name]), without_texts(data))
+                    said = {one[text] for one in data["tests"] for text in ("says", "means")}
+                    self.assertLessEqual(said, set(nonsense.values()))
+                    html.write(data)
+                    summary(data, 100)
+
+    def test_every_code_has_its_sentence(self):
+        """No statement is shown as its code and its values for want of a sentence."""
+        for name, data in self.records().items():
+            for one in data["tests"]:
+                with self.subTest(name, test=one["name"]):
+                    for text, prefix in (("says", ""), ("means", "means_"), ("remedy", "remedy_")):
+                        self.assertNotIn(f"{one[f'{prefix}code']}(", one[text] or "")
 
     def test_page(self):
         """It tells every verdict and draws what was measured, without script or network."""

@@ -9,7 +9,7 @@ import unittest
 from unittest import mock
 
 from iat_nova.common.clock import SystemClock
-from iat_nova.model import CacheDomain
+from iat_nova.model import CacheDomain, message
 from iat_nova.qualify.api import Unavailable, lowest_free
 from iat_nova.qualify.programs import DiskReads, rate_of, running
 from iat_nova.qualify.resources import NoCpus, busy_times, choose_cpus
@@ -56,11 +56,11 @@ class Walk(unittest.TestCase):
 
     def test_what_cannot_be(self):
         """A CPU that is not there, and another machine."""
-        with self.assertRaisesRegex(Unavailable, "CPU 9999 cannot be used"):
+        with self.assertRaisesRegex(Unavailable, "cpu-unusable.cpu=9999"):
             Chase()(9999, 1 << 16, 1)
         with (
             mock.patch.object(platform, "machine", lambda: "aarch64"),
-            self.assertRaisesRegex(Unavailable, "this is aarch64"),
+            self.assertRaisesRegex(Unavailable, "walk-not-written-for.machine=aarch64"),
         ):
             Chase()(CPU, 1 << 16, 1)
 
@@ -72,7 +72,7 @@ class Programs(unittest.TestCase):
         """What stress-ng reads and writes; nothing where it had too little time."""
         self.assertAlmostEqual(10_038.333e6, rate_of(METRICS), delta=1e4)
         for text in ("metrics:\n  - stressor: stream\n", "", "metrics:\n"):
-            with self.subTest(text), self.assertRaisesRegex(Unavailable, "no memory rate"):
+            with self.subTest(text), self.assertRaisesRegex(Unavailable, "no-memory-rate"):
                 rate_of(text)
 
     def test_nothing_is_left_running(self):
@@ -80,7 +80,8 @@ class Programs(unittest.TestCase):
         with self.assertRaises(KeyError), running(["sleep", "1000"]) as process:
             raise KeyError
         self.assertIsNotNone(process.poll())
-        with self.assertRaisesRegex(Unavailable, "No such file"), running(["/nowhere"]):
+        refused = r"program-not-started.path=/nowhere, reason=No such file"
+        with self.assertRaisesRegex(Unavailable, refused), running(["/nowhere"]):
             self.fail("it ran")
 
     def test_disk(self):
@@ -90,8 +91,8 @@ class Programs(unittest.TestCase):
         small.write_bytes(b"x")
         with mock.patch("shutil.which", lambda name: f"/usr/bin/{name}"):
             for path, why in (
-                (folder / "none", "No such file"), (small, "neither a block device"),
-                (folder, "neither a block device"), (pathlib.Path("/dev/null"), "neither"),
+                (folder / "none", "disk-unreadable.reason=No such file"), (small, "disk-unfit"),
+                (folder, "disk-unfit"), (pathlib.Path("/dev/null"), "disk-unfit"),
             ):  # fmt: skip
                 with (
                     self.subTest(path),
@@ -102,11 +103,11 @@ class Programs(unittest.TestCase):
                 self.assertNotIn(str(folder), str(refused.exception))
         with (
             mock.patch("shutil.which", lambda name: None),
-            self.assertRaisesRegex(Unavailable, "fio is not installed") as refused,
+            self.assertRaisesRegex(Unavailable, "program-not-installed.program=fio") as refused,
             DiskReads(small, SystemClock()).flowing(0, 1 << 20),
         ):
             self.fail("it was read")
-        self.assertIn("apt install fio", refused.exception.remedy)
+        self.assertEqual(message("install-program", program="fio"), refused.exception.remedy)
 
 
 class Cpus(unittest.TestCase):
@@ -127,10 +128,10 @@ class Cpus(unittest.TestCase):
         before, after = self.idle
         busy = {**after, 2: (50, 100)}
         for asked, now, why in (
-            ({2, 3}, busy, "2 are busy"),
-            ({3, 4}, after, "not CPUs of one cache domain; there are: 0-3; 4-7"),
-            ((), dict.fromkeys(range(8), (90, 100)), "--cpus LIST"),
-            ((), {}, "--cpus LIST"),
+            ({2, 3}, busy, "cpus-busy.cpus=2-3, busy=2"),
+            ({3, 4}, after, r"cpus-of-several-domains.cpus=3-4, domains=.0-3, 4-7"),
+            ((), dict.fromkeys(range(8), (90, 100)), "no-idle-cpus"),
+            ((), {}, "no-idle-cpus"),
         ):
             with self.subTest(asked), self.assertRaisesRegex(NoCpus, why):
                 choose_cpus(frozenset(asked), DOMAINS, before, now)
@@ -145,5 +146,5 @@ class Cpus(unittest.TestCase):
         """The lowest run that nobody reserved, none where there is none."""
         held = CacheDomain(0, (0,), 11, 8, reserved_ways=0x6)
         self.assertEqual((0x1, 0x78), (lowest_free(held, 1), lowest_free(held, 4)))
-        with self.assertRaisesRegex(Unavailable, "no 9 adjoining ways"):
+        with self.assertRaisesRegex(Unavailable, "no-adjoining-ways-free.ways=9"):
             lowest_free(held, 9)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sentences of `iat-nova qualify`: what was measured, what it means, and what to do."""
+
+from collections.abc import Mapping
+
+_MEASURED: Mapping[str, str] = {
+    # masks
+    "mask-misses": "arrays too large for {few} ways and not for {many} miss in "
+    "{few_missed_share:share} of accesses with {few} ways and in {many_missed_share:share} with "
+    "{many}",
+    "mask-changes-nothing": "{measured:also}: the mask changes nothing",
+    "mask-noise": "{measured:also}; but arrays of half their ways miss in up to "
+    "{missed_share:share}",
+    "mask-no-array-between": "no array lies well between {few} and {many} ways",
+    # DDIO's ways
+    "ddio-misses-by-ways": "of lines that devices wrote {few_missed_share:share1} missed with "
+    "{few} ways of DDIO and {many_missed_share:share1} with {many}",
+    "ddio-register-keeps": "asked for {asked} ways, DDIO's register reads back {ways}",
+    "ddio-traffic-changed": "{measured:also}; but the traffic went from {least_per_s:rate} to "
+    "{most_per_s:rate} meanwhile",
+    "ddio-buffers-fit": "{measured:also}: what devices write to fits in {few} ways already",
+    "ddio-always-misses": "{measured:also}: nearly every line misses with few ways and with many",
+    "ddio-changes-nothing": "{measured:also}: the ways change nothing",
+    "ddio-noise": "{measured:also}, which noise explains",
+    # slices
+    "slice-farthest": "of {slices} slices number {slice} is farthest from the mean: "
+    "{change_share:gain1}",
+    "slices-little-written": "devices wrote {lines:.0f} lines to a slice while it was watched: too "
+    "few",
+    # memory bandwidth
+    "stream-limited": "one CPU streams {free_bytes_per_s:gbps} without a limit and "
+    "{limited_bytes_per_s:gbps} at a limit of {limit:also}",
+    "stream-drifts": "{measured:also}; unlimited it went from {first_bytes_per_s:gbps} to "
+    "{last_bytes_per_s:gbps} by itself",
+    "stream-unchanged": "{measured:also}: the limit changes nothing",
+    "stream-noise": "{measured:also}, which one CPU's stream does not tell from noise",
+    "limit-in-percent": "{limit_percent} %",
+    "limit-in-gbps": "{limit_gbps:g} GB/s",
+    # time of a write
+    "write-times": "a write and its read-back take (median) {medians:list}; the slowest took "
+    "{slowest_ms:.1f} ms",
+    "write-median": "{what} {median_ms:.2f} ms",
+}
+
+_MEANINGS: Mapping[str, str] = {
+    "nothing-known": "Nothing is known about this.",
+    "masks-isolate": "A tenant keeps to the ways it is given: the agent can protect one from "
+    "another.",
+    "masks-without-effect": "The agent's masks would have no effect here: do not enforce.",
+    "masks-disturbed": "Other programs fill the cache meanwhile, or memory beyond the LLC answers: "
+    "nothing is proven.",
+    "masks-untestable": "With so few ways nothing can be said of masks.",
+    "ddio-follows": "DDIO's ways follow: the agent can give I/O room, and take it.",
+    "ddio-not-resizable": "The agent cannot resize DDIO here.",
+    "ddio-without-effect": "The agent would set ways aside that do nothing for I/O; it finds out "
+    "by itself, puts them back and leaves DDIO alone.",
+    "ddio-undecided": "Whether DDIO follows its ways is not known yet.",
+    "one-slice-stands": "One slice stands for all: [iat] cha_slices = 1 will do.",
+    "one-slice-misleads": "Hits and misses counted on one slice would be off by that much.",
+    "slices-undecided": "Whether one slice stands for all is not known yet.",
+    "limits-throttle": "A limit of memory bandwidth slows a class down: it can be used.",
+    "limits-throttle-whole": "A limit of memory bandwidth slows a class down: it can be used. All "
+    "{cpus} CPUs move {gbps:.1f} GB/s together: [iat] memory_bandwidth_gbps = {gbps:.1f}.",
+    "limits-throttle-part": "A limit of memory bandwidth slows a class down: it can be used. "
+    "{cpus} CPUs move {gbps:.1f} GB/s together; what all CPUs of a cache domain do (--cpus, while "
+    "the host is empty) is [iat] memory_bandwidth_gbps.",
+    "limits-without-effect": "Limits of memory bandwidth would have no effect; masks and DDIO do "
+    "not depend on it.",
+    "limits-undecided": "Whether limits of bandwidth work is not known yet.",
+    "writes-quick": "Writes are lost in the loop's interval of a second.",
+    "writes-slow": "The agent works, but is slow to change many tenants' ways.",
+    "writes-too-slow": "Changing the ways of a few tenants would take longer than the loop's "
+    "interval.",
+}
+
+_UNAVAILABLE: Mapping[str, str] = {
+    "llc-size-unknown": "the size of the LLC is not known (sysfs shows none)",
+    "too-few-ways-free": "too few ways are free to compare a small class with a large one",
+    "no-adjoining-ways-free": "no {ways} adjoining ways are free of exclusive groups",
+    "core-not-counted": "CPU {cpu}: its counters could not be read; another program may use them "
+    "(perf, a guest with a virtual PMU)",
+    "ddio-not-movable": "DDIO's ways cannot be moved: {cause:also}",
+    "ddio-not-counted": "hits and misses of devices are not counted on this CPU or kernel",
+    "ddio-has-no-ways": "devices have no ways of their own here",
+    "ddio-little-written": "devices write {lines_per_s:rate} lines: fewer than {least_per_s:rate} "
+    "prove nothing",
+    "ddio-counters-stopped": "DDIO's counters stopped; another program may use them (perf, pcm)",
+    "slices-not-counted": "no slice counts what devices write on this CPU",
+    "slices-not-read": "no slice could be read; another program may use their counters",
+    "cha-pmus-not-shown": "the kernel shows no uncore_cha PMU",
+    "no-limits-here": "memory bandwidth cannot be limited here",
+    "limit-not-kept": "asked for a limit of {asked}, {kept} is read back",
+    "walk-not-written-for": "the walk is written for x86_64, this is {machine}",
+    "no-memory-for-code": "no memory to run code in: {reason}",
+    "no-memory-for-array": "no memory for an array of {size_bytes} bytes: {reason}",
+    "cpu-unusable": "CPU {cpu} cannot be used: {reason}",
+    "disk-unreadable": "--disk: {reason}",
+    "disk-unfit": "--disk is neither a block device nor a file of at least {least_mib} MiB",
+    "program-not-installed": "{program} is not installed",
+    "program-not-started": "{path}: {reason}",
+    "program-failed": "{program} ended with status {status}: {said}",
+    "program-failed-silently": "{program} ended with status {status}",
+    "program-hangs": "{program} did not end",
+    "no-memory-rate": "stress-ng gave no memory rate",
+    "cpus-of-several-domains": "--cpus {cpus}: these are not CPUs of one cache domain; there are: "
+    "{domains:also}",
+    "cpus-busy": "--cpus {cpus}: {busy} are busy; name idle ones",
+    "no-idle-cpus": "no cache domain has two idle CPUs that no guest may be pinned to; --cpus LIST",
+}
+
+_REMEDIES: Mapping[str, str] = {
+    "see-bios-and-report": "look at the BIOS (RDT, CAT) and the microcode; send this report with a "
+    "bug report",
+    "send-report": "send this report with a bug report",
+    "repeat-while-idle": "repeat it while the host is idle",
+    "repeat-on-idle-cpus": "repeat it while the host is idle, on other --cpus",
+    "repeat-under-steady-traffic": "repeat it under steady traffic, or with --disk",
+    "repeat-under-steadier-traffic": "repeat it under steadier traffic",
+    "leave-ddio-alone": "[iat] ddio_interface = none; send this report with a bug report",
+    "use-faster-disk-or-traffic": "name a faster disk (--disk), or send more traffic",
+    "see-ddio-in-bios": "see that DDIO is on in the BIOS; buffers that are never used twice show "
+    "this, too",
+    "name-disk-or-send-traffic": "name a disk to read from (--disk), or send traffic to this host",
+    "name-nvme-or-send-traffic": "name an NVMe disk to read from (--disk /dev/nvme0n1), or send "
+    "traffic to this host",
+    "name-faster-disk": "name a faster disk, or send traffic to this host and leave out --disk",
+    "count-all-slices": "[iat] cha_slices = 0, which counts all of them",
+    "see-what-holds-cpus": "see what holds the CPUs up (SMIs, frozen or overcommitted CPUs)",
+    "use-cpu-with-mba": "iat-nova doctor; a CPU with MBA",
+    "remove-default-limit": "another program limits the default class: its limit holds for all "
+    "classes",
+    "allow-code-in-memory": "SELinux: setsebool -P selinuxuser_execheap 1, or run it unconfined",
+    "name-online-cpus": "name CPUs that are online: --cpus",
+    "name-direct-disk": "name a block device or a large file on a disk that takes O_DIRECT: --disk",
+    "name-present-disk": "name one that is there",
+    "write-large-file": "fallocate does not do: dd if=/dev/urandom of=FILE bs=1M count=1024",
+    "use-newer-stress-ng": "an idle CPU (--cpus), or a newer stress-ng (0.15 does)",
+    "install-program": "apt install {program} (dnf install {program})",
+}
+
+SENTENCES: Mapping[str, str] = {**_MEASURED, **_MEANINGS, **_UNAVAILABLE, **_REMEDIES}
