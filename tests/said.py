@@ -5,6 +5,7 @@ import contextlib
 import random
 import string
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 from unittest import TestCase, mock
 
 from iat_nova.model import Message
@@ -46,8 +47,8 @@ def texts(said: Iterable[Message | Reason]) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def raises(case: TestCase, kind: type[Exception], words: str) -> Iterator[None]:
+def raises(case: TestCase, kind: type[Exception], words: str) -> Iterator[Any]:
     """Expect an error in whose sentence a regular expression is found."""
     with case.assertRaises(kind) as caught:
-        yield
+        yield caught
     case.assertRegex(sentence(caught.exception), words)

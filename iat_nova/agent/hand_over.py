@@ -28,7 +28,7 @@ from iat_nova.enforcement.snapshot import Snapshot
 from iat_nova.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
 from iat_nova.hardware import resctrl
 from iat_nova.hardware.api import DdioWays, DomainOffline, HardwareError
-from iat_nova.model import CacheDomain
+from iat_nova.model import CacheDomain, message
 from iat_nova.store import records
 from iat_nova.strategies import registry
 
@@ -279,7 +279,8 @@ class Succession:
         if others:
             raise HardwareError(f"{', '.join(others)} cannot be handed over, resctrl can")
         if self._snapshot.unreached:
-            raise HardwareError(f"not yet restored: {'; '.join(self._snapshot.unreached)}")
+            settings = self._snapshot.unreached
+            raise HardwareError(message("not-put-back-yet", settings=settings))
         if registry.state_type(self._strategy) is None:
             raise HardwareError(f"strategy {self._strategy} has no state_type")
 

@@ -133,8 +133,8 @@ class Interlock:
             if Code.REFUSED not in self._reasons:
                 self.refused(error)
             return
-        if lost:
-            problem = message("snapshot-rewritten", error=as_message(lost))
+        if lost is not None:
+            problem = message("snapshot-rewritten", error=lost)
             self._journal.problem(Code.SNAPSHOT_LOST, problem)
         else:
             self._journal.solved(Code.SNAPSHOT_LOST, message("snapshot-kept"))
@@ -271,8 +271,7 @@ class Interlock:
             problem = message("not-restored", error=as_message(error))
             self._journal.problem(Code.NOT_RESTORED, problem)
             return False
-        stale = as_message(restored.stale) if restored.stale else None
-        self._journal.note(Code.NOT_RESTORED, stale, message("restorable"))
+        self._journal.note(Code.NOT_RESTORED, restored.stale, message("restorable"))
         self._tell_unrestored()
         if wrote and restored.agreed and not restored.left:
             self._journal.tell(message("restored", parts=restored.agreed))

@@ -17,14 +17,14 @@ from iat_nova.common.retry import Retry
 from iat_nova.hardware.api import Counters, Counts, HardwareError, TenantCounts
 from iat_nova.hardware.cpu_watch import FIXED, Cpus
 from iat_nova.model import DomainInventory
-from iat_nova.model.message import as_message, message
+from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Code
 
 
 class TenantMonitor(Protocol):
     """What counts tenants, such as `hardware.monitor.Monitor`."""
 
-    full: str | None
+    full: Message | None
 
     def watch(self, inventories: Mapping[int, DomainInventory]) -> None:
         """Count exactly these tenants. Raises `HardwareError`; nobody is counted then."""
@@ -91,11 +91,11 @@ class Following:
             self._tell(error)
         else:
             self._seen = now
-            if self._monitor.full:
+            if self._monitor.full is not None:
                 self._seen = ()
                 self._retry.failed(self._clock.now())
             self._tell(self._monitor.full)
 
-    def _tell(self, error: str | HardwareError | None) -> None:
-        problem = message("not-monitored", error=as_message(error)) if error else None
+    def _tell(self, error: Message | HardwareError | None) -> None:
+        problem = None if error is None else message("not-monitored", error=as_message(error))
         self._journal.note(Code.NOT_MONITORED, problem, message("monitored"))

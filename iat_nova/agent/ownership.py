@@ -23,7 +23,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cpu_watch import settled
 from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.model import Message
+from iat_nova.model import Message, message
 
 LOG = logging.getLogger("iat_nova")
 
@@ -101,7 +101,7 @@ class Ownership:
         if self.snapshot is not None:
             self.snapshot.keep_lock()
 
-    def _unrestored(self) -> tuple[str, ...]:
+    def _unrestored(self) -> tuple[Message, ...]:
         """Return settings that no restore could reach yet, because their CPUs are offline."""
         return () if self.snapshot is None else restoring.out_of_reach(self.snapshot.unreached)
 
@@ -111,7 +111,7 @@ class Ownership:
             LOG.warning("an earlier agent had not restored the host; now: %s", line)
         host = self.machine.host
         if host is not None and (groups := host.resctrl.remove_left_over()):
-            LOG.warning("%s; %s", "; ".join(groups), restoring.NO_SNAPSHOT)
+            LOG.warning("%s", message("several", causes=(*groups, restoring.NO_SNAPSHOT)))
         if self.left_files is not None and self.left_files.there:
             self.left_files.remove()
             LOG.warning("%s: this agent cannot take over; removed", self.left_files.path)

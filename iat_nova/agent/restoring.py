@@ -27,13 +27,12 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.rollback import Restorable
+from iat_nova.model import Message, message
+from iat_nova.model.message import as_message
 
 LOG = logging.getLogger("iat_nova")
 
-NO_SNAPSHOT = (
-    "no snapshot has the other original settings: the default group's masks and DDIO's ways may "
-    "still be an agent's; a reboot resets them"
-)
+NO_SNAPSHOT = message("no-snapshot")
 
 
 def hand_over_files(settings: Settings) -> HandOverFiles:
@@ -76,19 +75,16 @@ def all_back(keeper: Snapshot) -> Restored:
     """
     restored = keeper.restore()
     if restored.failed or restored.stale:
-        not_restored = (*restored.failed, *out_of_reach(restored.left))
-        told = ("not restored: " + "; ".join(not_restored)) if not_restored else "restored"
-        raise RestoreError("; ".join(filter(None, (told, restored.stale))))
+        settings = (*restored.failed, *out_of_reach(restored.left))
+        told = message("not-put-back", settings=settings) if settings else message("put-back")
+        stale = () if restored.stale is None else (restored.stale,)
+        raise RestoreError(message("several", causes=(told, *stale)))
     return restored
 
 
-def out_of_reach(left: Iterable[str]) -> tuple[str, ...]:
+def out_of_reach(left: Iterable[Message]) -> tuple[Message, ...]:
     """Return settings that a restore could not reach, each with what becomes of it."""
-    return tuple(
-        f"{one}; it stays in the snapshot and is restored when it is back: by an agent that runs, "
-        "the next start, or iat-nova restore"
-        for one in left
-    )
+    return tuple(message("stays-in-snapshot", setting=one) for one in left)
 
 
 def places(settings: Settings) -> tuple[Settings, ...]:
@@ -105,13 +101,13 @@ def places(settings: Settings) -> tuple[Settings, ...]:
     ) or (settings,)
 
 
-def restore_earlier(settings: Settings) -> tuple[str, ...]:
+def restore_earlier(settings: Settings) -> tuple[Message, ...]:
     """Restore what agents with other state directories left; return what was done.
 
     Call it before anything of the hardware is read or saved: else their masks count as original.
     Raises `HostTaken` while another agent runs, and `RestoreError` where a setting stays changed.
     """
-    done: list[str] = []
+    done: list[Message] = []
     own = os.path.abspath(settings.state_dir)
     for folder in state_pointer.read():
         if os.fspath(folder) == own or not state_pointer.holds_snapshot(folder):
@@ -122,16 +118,15 @@ def restore_earlier(settings: Settings) -> tuple[str, ...]:
             raise
         except HardwareError as error:
             raise RestoreError(
-                f"an earlier agent left the host changed, with the state directory {folder}: "
-                f"{error}",
-                f"the agent starts after: iat-nova restore --state-dir {folder}",
+                message("earlier-agent-left", path=str(folder), error=error.message),
+                message("restore-state-dir", path=str(folder)),
             ) from error
     return tuple(done)
 
 
 def restore(
     settings: Settings, *, unless_handed_over: bool = False, unless_taken: bool = False
-) -> tuple[str, ...]:
+) -> tuple[Message, ...]:
     """Restore a host that an agent could not restore; return what was done.
 
     The state directory alone counts of the settings, and `hand_over_s`. Without a snapshot only
@@ -147,31 +142,34 @@ def restore(
     host = probe.Host()
     left = hand_over_files(settings)
     if unless_handed_over and left.let_pass():
-        return (f"handed over: the next agent has {settings.hand_over_s:g} s to adopt it",)
+        return (message("left-to-next-agent", within_s=settings.hand_over_s),)
     if unless_taken and left.lately:  # a timer of an earlier restart
-        raise HardwareError("handed over just now, and may be adopted yet", "restore it later")
+        raise HardwareError(message("handed-over-just-now"), message("restore-later"))
     keeper = snapshot(settings, host)
     if not keeper.on_disk and not host.resctrl.own_groups() and not left.there:
         return ()
     try:
         with keeper.only_writer():
             recovered = _recovered(left, keeper)
-            problem = _removed(left) if recovered else ""
+            problem = _removed(left) if recovered else None
             known = keeper.pending
             restored = settled(CpuWatch(host.topology), lambda: all_back(keeper))
             waits = out_of_reach(restored.left)
             if waits and not (unless_handed_over or unless_taken):
-                raise RestoreError("not restored: " + "; ".join(waits))
+                raise RestoreError(message("not-put-back", settings=waits))
             groups = host.resctrl.remove_left_over()
             problem = problem if recovered else _removed(left)
     except HostTaken:
         if unless_taken and not left.pending:  # else that writer is about to end without restoring
-            return left.discard()
+            return tuple(map(as_message, left.discard()))
         raise
-    done = (*restored.done, *groups, *(f"not restored yet: {one}" for one in waits))
-    unknown = NO_SNAPSHOT if groups and not known else ""
-    if problems := "; ".join(filter(None, (unknown, problem))):
-        raise RestoreError(f"{'; '.join(done) or 'nothing to restore'}; but {problems}")
+    later = tuple(message("not-restored-yet", setting=one) for one in waits)
+    done = (*restored.done, *groups, *later)
+    problems = [NO_SNAPSHOT] if groups and not known else []
+    problems += [] if problem is None else [problem]
+    if problems:
+        told = done or (message("nothing-to-restore"),)
+        raise RestoreError(message("restored-with-problems", done=told, problems=tuple(problems)))
     return done
 
 
@@ -188,10 +186,10 @@ def _recovered(left: HandOverFiles, keeper: Snapshot) -> bool:
     return True
 
 
-def _removed(left: HandOverFiles) -> str:
-    """Remove what was handed over; return what stands against it, or ""."""
+def _removed(left: HandOverFiles) -> Message | None:
+    """Remove what was handed over; return why that failed, or None."""
     try:
         left.remove()
     except SnapshotError as error:
-        return str(error)
-    return ""
+        return error.message
+    return None

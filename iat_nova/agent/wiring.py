@@ -268,7 +268,7 @@ def host_reader(
             domains = settled(cpus, allocator.domains)
             domains = domains if ports is None else ports.assign(domains)
         except HardwareError as error:
-            raise OSError(str(error)) from error
+            raise OSError(sentences.text(error.message)) from error
         as_found = (  # the emulated server gives DDIO's ways as they are now
             dataclasses.replace(one, ddio_found=found.setdefault(one.id, one.ddio_found))
             for one in domains

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from iat_nova.hardware import limits
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
-from iat_nova.model import BandwidthControl, CacheDomain, WayMask
+from iat_nova.model import BandwidthControl, CacheDomain, WayMask, message
 
 SKYLAKE = CacheDomain(
     id=0,
@@ -63,7 +63,7 @@ class FakeAllocator:
         limits.check_classes(found, classes)
         if any(item.name == self.refuse for item in classes):
             name, self.refuse = self.refuse, None
-            raise HardwareError(f"cache domain {domain}, class {name!r}: refused for a test")
+            raise HardwareError(message("refused-for-test", domain=domain, name=name))
         old = self._classes[domain]
         new = {
             item.name: dataclasses.replace(item, mask=limits.effective(found, item.mask))
@@ -126,7 +126,7 @@ class FakeDdio:
         limits.check_ddio(found, mask)
         before = self._masks[domain]
         if self.refuse or before is None:
-            raise HardwareError(f"cache domain {domain}: DDIO's ways cannot be written here")
+            raise HardwareError(message("ddio-unwritable", domain=domain))
         now = before if self.stuck else mask
         self._masks[domain] = now
         self.writes.append(Write(domain, "ddio", mask, now))

@@ -51,8 +51,8 @@ from iat_nova.model import (
     CacheDomain,
     DomainInventory,
     Parameters,
+    message,
 )
-from iat_nova.report import sentences
 from iat_nova.report.log import LogLanguage
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
@@ -127,10 +127,10 @@ def real_machine(settings: conf.Settings) -> Ownership:
     settings = dataclasses.replace(settings, hardware="auto")
     owned = ownership(settings, wiring.machine(settings))
     if not isinstance(owned.machine.counters, PerfCounters):
-        raise HardwareError("the bench reads perf's counters: unset [iat] counters_interface")
+        raise HardwareError(message("bench-needs-perf"), message("unset-counters-interface"))
     owners = owned.owners()
     if owners:
-        raise HardwareError("; ".join(map(sentences.text, owners)))
+        raise HardwareError(message("other-owners", owners=owners))
     return owned
 
 

@@ -26,7 +26,7 @@ from iat_nova.enforcement.snapshot import HostTaken, RestoreError
 from iat_nova.hardware.api import HardwareError
 from iat_nova.model.message import as_message
 from iat_nova.policy import PolicyError
-from iat_nova.report import exporter, sentences
+from iat_nova.report import exporter, log, sentences
 from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import AlreadyRunning, Heartbeat, StateError, only_agent
 from iat_nova.strategies.registry import StrategyError
@@ -55,6 +55,7 @@ strategy: no later start would do better.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent until a signal ends it."""
     arguments = _parser().parse_args(argv)
+    log.speak()
 
     def named() -> list[str]:
         return config_files.expanded(arguments.config_file or config_files.by_default())

@@ -15,6 +15,7 @@ from cliff import app, commandmanager
 
 from iat_nova.cmd.base import EXIT_USAGE, Failure, add_state_options
 from iat_nova.common import plugins
+from iat_nova.report import log
 
 DESCRIPTION = "See and steer what iat-nova does with the last-level cache of this host."
 
@@ -146,6 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # the terminal may lack characters of a name
             stream.reconfigure(errors="backslashreplace")
+    log.speak()
     try:
         status: int = Application().run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()

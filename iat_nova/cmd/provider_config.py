@@ -91,7 +91,7 @@ examples:
             told = sentences.text(error.message)
             raise Failure(escape.lines(f"the policy cannot be used: {told}")) from error
         except HardwareError as error:
-            raise Failure(escape.lines(str(error))) from error
+            raise Failure(escape.lines(sentences.text(error.message))) from error
         self.note(escape.plain(f"{parsed_args.output} is written; restart nova-compute to use it"))
         if made.withdrawn:
             self.note(f"it offers nothing: {reasons[0]}. {REMOVAL}")

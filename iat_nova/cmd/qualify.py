@@ -31,7 +31,6 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.probe import Host
 from iat_nova.model import CacheDomain
-from iat_nova.model.message import as_message
 from iat_nova.qualify import record
 from iat_nova.qualify.api import Bench, Outcome, Test
 from iat_nova.qualify.programs import DiskReads, PresentTraffic, stream
@@ -160,7 +159,7 @@ examples:
                 with ending.at_once():
                     outcomes = run(parsed_args.only, bench, self.note)
         except HardwareError as error:
-            raise Failure(str(error)) from error
+            raise Failure(sentences.text(error.message)) from error
         return self._described(host, outcomes, machine, domain)
 
     def _place(
@@ -233,7 +232,7 @@ examples:
             counters=machine.counters,
             allocator=machine.allocator,
             ddio=machine.ddio,
-            ddio_refused=as_message(chosen["ddio"].why) if fixed else None,
+            ddio_refused=chosen["ddio"].why if fixed else None,
             clock=machine.clock,
             walker=Chase(),
             inbound=DiskReads(disk, machine.clock) if disk else PresentTraffic(),

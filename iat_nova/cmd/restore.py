@@ -8,6 +8,7 @@ import argparse
 from iat_nova import conf
 from iat_nova.agent import state_pointer
 from iat_nova.cmd.base import Command, Failure
+from iat_nova.model import Message
 from iat_nova.report import sentences
 
 
@@ -61,7 +62,7 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
 
         settings, unusable = self._settings(parsed_args)
         alone = self.names_state(parsed_args)
-        done: list[str] = []
+        done: list[Message] = []
         failed: list[str] = []
         for place in (settings,) if alone else restoring.places(settings):
             try:
@@ -71,9 +72,9 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
                     unless_taken=parsed_args.unless_taken,
                 )
             except HardwareError as error:
-                failed.append(str(error))
-        for line in done:
-            self.app.stdout.write(f"{line}\n")
+                failed.append(sentences.text(error.message))
+        for one in done:
+            self.app.stdout.write(f"{sentences.text(one)}\n")
         if unusable is not None:
             why = sentences.text(unusable.message)
             self.note(f"done without the configuration, which cannot be used: {why}")

@@ -19,7 +19,7 @@ from iat_nova.hardware.api import (
     HardwareError,
     PortDca,
 )
-from iat_nova.model import DomainInventory, Layout, TenantKind, WayMask
+from iat_nova.model import DomainInventory, Layout, Message, TenantKind, WayMask, message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Keeper(Protocol):
     def extend(self) -> None:
         """Add a further domain or CPU to the snapshot, before the first write to it."""
 
-    def keep_file(self) -> str:
-        """Write the snapshot's file again if lost; return the reason, or "".
+    def keep_file(self) -> Message | None:
+        """Write the snapshot's file again if lost; return the reason, or None.
 
         Raises `HardwareError` where the file cannot be written.
         """
@@ -154,12 +154,12 @@ class Enforcer:
         """Force a write of the next layout of a domain: the kernel may have reset its masks."""
         self._written.pop(domain, None)
 
-    def keep_snapshot(self) -> str:
-        """Write the snapshot's file again if lost; return the reason, or "".
+    def keep_snapshot(self) -> Message | None:
+        """Write the snapshot's file again if lost; return the reason, or None.
 
         Raises `HardwareError` where the file cannot be written.
         """
-        return "" if self._snapshot is None else self._snapshot.keep_file()
+        return None if self._snapshot is None else self._snapshot.keep_file()
 
     def restore(self) -> Restored:
         """Restore the original settings, and read them back. May be repeated.
@@ -171,7 +171,7 @@ class Enforcer:
             restored = self._snapshot.restore()
             self._written.clear()  # even after a failure: the last layout is gone
             if restored.failed:
-                raise HardwareError("; ".join(restored.not_done))
+                raise HardwareError(message("several", causes=restored.not_done))
             self._found.clear()
             return restored
         agreed = []
@@ -179,7 +179,7 @@ class Enforcer:
             self._give_up(domain)
             self._written.pop(domain, None)
             del self._found[domain]
-            agreed.append(f"cache domain {domain}")
+            agreed.append(message("cache-domain", domain=domain))
         return Restored(agreed=tuple(agreed))
 
     @property
@@ -197,7 +197,7 @@ class Enforcer:
             now = self._set_ddio(domain, self._ddio.read(domain), found)
             if now != found:
                 raise HardwareError(
-                    f"domain {domain}: DDIO was restored to {found} and is at {now}"
+                    message("ddio-not-restored", domain=domain, found=found, now=now)
                 )
 
     def _undo(self, domain: int, last: Written | None, error: HardwareError) -> None:
@@ -210,19 +210,19 @@ class Enforcer:
                 del self._found[domain]
         except HardwareError as second:
             raise HardwareError(
-                f"{error}; and the previous settings could not be restored: {second}",
-                "run `iat-nova restore` when the agent has ended",
+                message("layout-not-undone", error=error.message, second=second.message),
+                message("restore-after-agent"),
             ) from error
 
-    def foreign_ddio(self) -> tuple[str, ...]:
+    def foreign_ddio(self) -> tuple[Message, ...]:
         """List the domains in which another program changed the DDIO ways after our write."""
         told = []
         for domain in self._written:
             with contextlib.suppress(DomainOffline):
                 told.append(self._moved(domain))
-        return tuple(filter(None, told))
+        return tuple(one for one in told if one is not None)
 
-    def _moved(self, domain: int) -> str | None:
+    def _moved(self, domain: int) -> Message | None:
         """Describe how the DDIO ways differ from the agent's last write, or return None."""
         last = self._written.get(domain)
         if last is None:
@@ -269,8 +269,8 @@ def _cpus(inventory: DomainInventory) -> frozenset[int]:
     return frozenset(cpu for tenant in inventory.tenants for cpu in tenant.cpus)
 
 
-def _difference(domain: int, left: WayMask | None, now: WayMask | None) -> str | None:
-    return None if now == left else f"domain {domain}: DDIO was left at {left} and is at {now}"
+def _difference(domain: int, left: WayMask | None, now: WayMask | None) -> Message | None:
+    return None if now == left else message("ddio-changed", domain=domain, left=left, now=now)
 
 
 def _class_names(inventory: DomainInventory, layout: Layout) -> dict[str, str]:

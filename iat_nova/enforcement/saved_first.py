@@ -9,6 +9,7 @@ from iat_nova.enforcement.snapshot import Restored, Snapshot
 from iat_nova.hardware import backends
 from iat_nova.hardware.api import Counters
 from iat_nova.hardware.rootport import RootPorts
+from iat_nova.model import Message
 
 
 class PortsOff:
@@ -28,8 +29,8 @@ class PortsOff:
         """Add CPUs and sockets that appeared since to the snapshot."""
         self._snapshot.extend()
 
-    def keep_file(self) -> str:
-        """Write the snapshot's file again if lost; return the reason, or ""."""
+    def keep_file(self) -> Message | None:
+        """Write the snapshot's file again if lost; return the reason, or None."""
         return self._snapshot.keep_file()
 
     def restore(self) -> Restored:

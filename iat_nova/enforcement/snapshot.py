@@ -20,8 +20,9 @@ from typing import Any
 
 from iat_nova.enforcement.snapshot_file import BOOT_ID, BOOTLOADER, SnapshotError, SnapshotFile
 from iat_nova.hardware import locks
-from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.rollback import Restorable
+from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.hardware.rollback import Reach, Restorable
+from iat_nova.model import Message, message
 
 __all__ = ["HostTaken", "RestoreError", "Restored", "Snapshot", "SnapshotError"]
 
@@ -36,24 +37,24 @@ class HostTaken(SnapshotError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restored:
-    """Result of a restore, in words.
+    """Result of a restore.
 
     `done`: settings that were changed back. `failed`: settings that are not restored, with the
     reason. `left`: settings that are out of reach now; the snapshot keeps them. `agreed`: parts of
     the hardware whose settings were read back and equal the original settings. `stale`: why the
-    snapshot's file holds more than the left settings, or "".
+    snapshot's file holds more than the left settings, or None.
     """
 
-    done: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    agreed: tuple[str, ...] = ()
-    stale: str = ""
+    done: tuple[Message, ...] = ()
+    failed: tuple[Message, ...] = ()
+    left: tuple[Message, ...] = ()
+    agreed: tuple[str | Message, ...] = ()
+    stale: Message | None = None
 
     @property
-    def not_done(self) -> tuple[str, ...]:
+    def not_done(self) -> tuple[Message, ...]:
         """All failures; settings out of reach are not failures."""
-        return (*self.failed, self.stale) if self.stale else self.failed
+        return self.failed if self.stale is None else (*self.failed, self.stale)
 
 
 class Snapshot:
@@ -91,7 +92,7 @@ class Snapshot:
         self._memory: dict[str, Any] = {}
         self._left: dict[str, Any] = {}
         self._begun = False  # memory and left are known: the file was read, or adopted
-        self._unreached: tuple[str, ...] = ()
+        self._unreached: tuple[Message, ...] = ()
         self._handed_over = False
         self._held: locks.FileLock | None = None
         self._taken: HostTaken | None = None
@@ -160,16 +161,16 @@ class Snapshot:
         if saved != self._memory:
             self._save(saved)
 
-    def keep_file(self) -> str:
-        """Write the file again if missing, damaged or changed; return the reason, or "".
+    def keep_file(self) -> Message | None:
+        """Write the file again if missing, damaged or changed; return the reason, or None.
 
         Only for the writer. Cheap while no program touches the file. Raises `SnapshotError` if the
         file cannot be written: the host would not be restored after a crash.
         """
         self._check_sole()
         saved = self._all()
-        why = self._file.difference(saved) if self._begun and saved else ""
-        if why:
+        why = self._file.difference(saved) if self._begun and saved else None
+        if why is not None:
             self._file.write(saved)
         return why
 
@@ -181,9 +182,7 @@ class Snapshot:
         """
         restored = self.restore()
         if restored.not_done:
-            raise RestoreError(
-                "could not restore the original hardware settings: " + "; ".join(restored.not_done)
-            )
+            raise RestoreError(message("settings-not-restored", causes=restored.not_done))
         return restored
 
     def restore(self) -> Restored:
@@ -195,7 +194,7 @@ class Snapshot:
         Raises `SnapshotError` for a refused file: then nothing was done.
         """
         self._check_sole()
-        lost = ""
+        lost = None
         if not self._begun:
             self._left = self._file.read() or {}
             self._begun = True
@@ -205,7 +204,8 @@ class Snapshot:
         restored = self._put_back_left()
         return dataclasses.replace(
             restored,
-            done=((f"{lost}: restored from memory",) if lost else ()) + restored.done,
+            done=(() if lost is None else (message("restored-from-memory", reason=lost),))
+            + restored.done,
             stale=self._updated_file(),
         )
 
@@ -225,7 +225,7 @@ class Snapshot:
         return restored
 
     @property
-    def unreached(self) -> tuple[str, ...]:
+    def unreached(self) -> tuple[Message, ...]:
         """Settings that the last restore or `finish` could not reach."""
         return self._unreached
 
@@ -242,31 +242,35 @@ class Snapshot:
         """
         saved = self._file.read() or {}
         if not saved or not saved.keys() <= self._parts.keys():
-            have = ", ".join(sorted(saved)) or "nothing"
-            raise SnapshotError(f"the snapshot is of {have}, we use {', '.join(self._parts)}")
+            raise SnapshotError(
+                message(
+                    "snapshot-of-other-parts", saved=tuple(sorted(saved)), used=tuple(self._parts)
+                )
+            )
         self._memory, self._left, self._begun = saved, {}, True
 
-    def recover(self, copy: Mapping[str, Any]) -> str:
-        """Write a lost or damaged file again from another process's copy; return why, or "".
+    def recover(self, copy: Mapping[str, Any]) -> Message | None:
+        """Write a lost or damaged file again from another process's copy; return why, or None.
 
         Only for the writer, before the file is read. Raises `SnapshotError` for a damaged copy, and
         where the file cannot be written: a restore then uses the copy in memory.
         """
         if not copy or self._begun:
-            return ""
+            return None
         try:
             if self._file.read() is not None:
-                return ""
-            why = "the snapshot is gone"
+                return None
+            why = message("snapshot-gone")
         except SnapshotError as error:
-            why = str(error)
+            why = error.message
         try:
             self._file.check_parts(copy)
         except (ValueError, RecursionError) as error:
-            raise SnapshotError(f"{why}; the copy of it is damaged: {error}") from error
+            damaged = message("snapshot-copy-damaged", reason=why, error=str(error))
+            raise SnapshotError(damaged) from error
         self._left, self._begun = dict(copy), True
         self._file.write(copy)
-        return f"{why}: written again from what was handed over"
+        return message("snapshot-recovered", reason=why)
 
     @property
     def copy(self) -> dict[str, Any]:
@@ -284,12 +288,12 @@ class Snapshot:
 
     def _put_back_left(self) -> Restored:
         """Restore left settings, read them back, and keep settings that could not be restored."""
-        done: list[str] = []
-        failed: list[str] = []
-        places: list[str] = []
+        done: list[Message] = []
+        failed: list[Message] = []
+        places: list[Message] = []
         agreed: list[str] = []
         left = {name: saved for name, saved in self._left.items() if name not in self._restorers}
-        failed += [f"{name}: no such part here" for name in left]
+        failed += [message("part-absent", part=name) for name in left]
         for name in (name for name in self._restorers if name in self._left):
             part, saved = self._restorers[name], self._left[name]
             try:
@@ -299,10 +303,10 @@ class Snapshot:
                     _check_read_back(part, reach.now)
                     agreed.append(name)
             except HardwareError as error:
-                failed.append(f"{name}: {error}")
+                failed.append(message("of-part", part=name, what=error.message))
                 left[name] = saved
             else:
-                places += [f"{name}: {place}" for place in reach.places]
+                places += _of_part(name, reach)
                 left |= {} if reach.later is None else {name: reach.later}
         self._left, self._unreached = left, tuple(places)
         return Restored(tuple(done), tuple(failed), tuple(places), tuple(agreed))
@@ -328,7 +332,7 @@ class Snapshot:
         """Whether there is a file, readable or not. Raises `SnapshotError`."""
         return self._file.exists
 
-    def out_of_reach(self) -> tuple[str, ...] | None:
+    def out_of_reach(self) -> tuple[Message, ...] | None:
         """Return the places of all saved settings, if none of them can be restored now.
 
         None if a part can be restored, or without a snapshot. Raises `SnapshotError`.
@@ -339,7 +343,7 @@ class Snapshot:
         reaches = {name: self._restorers[name].reachable(one) for name, one in saved.items()}
         if any(reach.now is not None for reach in reaches.values()):
             return None
-        return tuple(f"{name}: {place}" for name, one in reaches.items() for place in one.places)
+        return tuple(place for name, one in reaches.items() for place in _of_part(name, one))
 
     def _known(self) -> dict[str, Any]:
         """Return all saved settings: memory and left, or before these are known the file's."""
@@ -363,8 +367,8 @@ class Snapshot:
         self._file.write(_merged(self._left, memory))
         self._memory = memory
 
-    def _updated_file(self) -> str:
-        """Write the left settings to the file, or remove the file; return the failure, or ""."""
+    def _updated_file(self) -> Message | None:
+        """Write the left settings to the file, or remove the file; return the failure, or None."""
         saved = self._all()
         try:
             if not saved:
@@ -372,8 +376,13 @@ class Snapshot:
             elif self._file.difference(saved):
                 self._file.write(saved)
         except SnapshotError as error:
-            return f"the snapshot's file could not be updated: {error}"
-        return ""
+            return message("snapshot-not-updated", error=error.message)
+        return None
+
+
+def _of_part(name: str, reach: Reach) -> tuple[Message, ...]:
+    """Return a part's settings that are out of reach, with the part's name."""
+    return tuple(message("of-part", part=name, what=place) for place in reach.places)
 
 
 def _check_read_back(part: Restorable, saved: Any) -> None:
@@ -382,7 +391,7 @@ def _check_read_back(part: Restorable, saved: Any) -> None:
     The check is a second restore, which must find nothing to change.
     """
     if differs := part.restore(saved):
-        raise HardwareError(f"did not keep its original settings: {'; '.join(differs)}")
+        raise HardwareError(message("settings-not-kept", settings=differs))
 
 
 def _merged(left: Mapping[str, Any], memory: Mapping[str, Any]) -> dict[str, Any]:
@@ -402,11 +411,10 @@ def _worded(lock: Path) -> Iterator[None]:
         yield
     except locks.LockHeld as held:
         raise HostTaken(
-            f"process {held.owner} writes this host's cache masks ({lock})",
-            "end it first (systemctl stop iat-nova-agent)",
+            message("host-taken", process=held.owner, path=str(lock)), message("end-writer-first")
         ) from None
     except OSError as error:
-        raise SnapshotError(f"{lock}: {error.strerror}") from error
+        raise SnapshotError(unusable(lock, error)) from error
 
 
 def _extended(had: Any, now: Any) -> Any:

@@ -20,8 +20,9 @@ from typing import Any
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import SNAPSHOT, FileKind
 from iat_nova.common.untrusted import Unreadable, shortened
-from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.api import HardwareError, unusable
 from iat_nova.hardware.shape import Shape, check, record, text, whole
+from iat_nova.model import Message, message
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 BOOTLOADER = Path("/proc/sys/kernel/bootloader_type")
@@ -30,7 +31,7 @@ _KEXEC = (
 )
 _FORMAT, _WITHOUT_CHECKSUM = 2, 1
 _MODE = 0o640  # root, and the service's group
-_ADVICE = "look at it, and remove it when the host is as it should be"
+_ADVICE = message("look-and-remove-snapshot")
 
 
 _FIELDS: Mapping[str, Shape] = {
@@ -90,26 +91,26 @@ class SnapshotFile:
         try:
             return self._folder.status(self._path.name) is not None
         except OSError as error:
-            raise SnapshotError(f"{self._path}: {error.strerror}", "run as root") from error
+            raise SnapshotError(unusable(self._path, error), message("run-as-root")) from error
 
-    def difference(self, parts: dict[str, Any]) -> str:
-        """Return why the file does not hold these parts, "" when it does.
+    def difference(self, parts: dict[str, Any]) -> Message | None:
+        """Return why the file does not hold these parts, None when it does.
 
         The file is read only if it was touched since the last successful comparison.
         """
         identity = self._identity()
         if identity and self._seen == (identity, parts):
-            return ""
+            return None
         try:
             found = self.read()
         except SnapshotError as error:
-            return str(error)
+            return error.message
         if found is None:
-            return f"{self._path} is gone"
+            return message("snapshot-file-gone", path=str(self._path))
         if found != parts:
-            return f"{self._path} was changed by another program"
+            return message("snapshot-file-changed", path=str(self._path))
         self._seen = (identity, parts)
-        return ""
+        return None
 
     def _identity(self) -> tuple[int, ...]:
         """Return values that change whenever another program replaces or writes the file."""
@@ -130,17 +131,17 @@ class SnapshotFile:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise SnapshotError(f"{self._path}: {error.strerror}") from error
+            raise SnapshotError(unusable(self._path, error)) from error
         except Unreadable as error:
             # The file is renamed into place when complete, so another program damaged it.
             raise self._refusal(str(error)) from error
         if content.get("format", _FORMAT) not in (_WITHOUT_CHECKSUM, _FORMAT):
             if self._was_reset(content):
                 return None
+            found = shortened(repr(content["format"]))
             raise SnapshotError(
-                f"{self._path}: format {shortened(repr(content['format']))}, this version knows "
-                f"{_FORMAT}",
-                "restore with the version that wrote it",
+                message("snapshot-format", path=str(self._path), found=found, known=_FORMAT),
+                message("restore-with-its-version"),
             )
         return content
 
@@ -157,7 +158,7 @@ class SnapshotFile:
         check({"properties": self._shapes}, parts)
 
     def _refusal(self, why: str) -> SnapshotError:
-        return SnapshotError(f"{self._path}: not a snapshot, or a damaged one ({why})", _ADVICE)
+        return SnapshotError(message("snapshot-damaged", path=str(self._path), why=why), _ADVICE)
 
     def write(self, parts: Mapping[str, Any]) -> None:
         """Write the snapshot to disk, whole or not at all, and wait until it is there.
@@ -172,7 +173,7 @@ class SnapshotFile:
             self._folder.replace(self._path.name, text, _MODE, durable=True)
         except OSError as error:
             raise SnapshotError(
-                f"{error.filename}: {error.strerror}; without a snapshot nothing is written"
+                message("snapshot-unwritten", path=str(error.filename), reason=error.strerror)
             ) from error
 
     def remove(self) -> None:
@@ -180,13 +181,13 @@ class SnapshotFile:
         try:
             self._folder.remove(self._path.name, durable=True)
         except OSError as error:
-            raise SnapshotError(f"{self._path}: {error.strerror}") from error
+            raise SnapshotError(unusable(self._path, error)) from error
 
     def _boot(self) -> str:
         try:
             return self._boot_id.read_text().strip()
         except OSError as error:
-            raise SnapshotError(f"{self._boot_id}: {error.strerror}") from error
+            raise SnapshotError(unusable(self._boot_id, error)) from error
 
     def _was_reset(self, content: Mapping[str, Any]) -> bool:
         """Whether a reboot has reset the hardware since `content` was written."""

@@ -8,18 +8,34 @@ never writes. All calls come from one thread, the loop's.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import CacheDomain, Message, WayMask, message
+from iat_nova.model.message import as_message
 
 
 class HardwareError(Exception):
-    """The machine refused: `state` says what and where, `remedy` what to do, None: unknown."""
+    """The machine refused: `state` says what and where, `remedy` what to do, None: unknown.
 
-    def __init__(self, state: str, remedy: str | None = None) -> None:
-        super().__init__(state if remedy is None else f"{state}; {remedy}")
-        self.state, self.remedy = state, remedy
+    `message` is both. A text in the place of a message is a sentence of a part outside the package.
+    """
+
+    def __init__(self, state: Message | str, remedy: Message | str | None = None) -> None:
+        advice = None if remedy is None else as_message(remedy)
+        self.state, self.remedy = as_message(state), advice
+        super().__init__(self.state, advice)
+
+    @property
+    def message(self) -> Message:
+        """What happened, with its remedy where one is known."""
+        if self.remedy is None:
+            return self.state
+        return message("with-remedy", state=self.state, remedy=self.remedy)
+
+    def __str__(self) -> str:
+        return str(self.message)
 
 
 class LastingRefusal(HardwareError):
@@ -30,7 +46,27 @@ class DomainOffline(HardwareError):
     """Nothing of a cache domain can be reached: its CPUs are all offline."""
 
     def __init__(self, domain: int) -> None:
-        super().__init__(f"cache domain {domain}: none of its CPUs is online")
+        super().__init__(message("domain-all-offline", domain=domain))
+
+
+def joined(errors: Sequence[HardwareError]) -> HardwareError:
+    """Return one error of several: what happened in each, then each remedy once."""
+    if len(errors) == 1:
+        return HardwareError(errors[0].state, errors[0].remedy)
+    remedies: list[Message] = []
+    for error in errors:
+        if error.remedy is not None and error.remedy not in remedies:
+            remedies.append(error.remedy)
+    return HardwareError(
+        message("several", causes=tuple(error.state for error in errors)),
+        message("several", causes=tuple(remedies)) if remedies else None,
+    )
+
+
+def unusable(path: Path, error: OSError | ValueError) -> Message:
+    """Return that a file could not be used, with the kernel's word for the reason."""
+    reason = error.strerror if isinstance(error, OSError) else None
+    return message("file-unusable", path=str(path), reason=reason or str(error))
 
 
 class CoreCounts(NamedTuple):

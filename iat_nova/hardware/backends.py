@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.hardware import events, perf_event
-from iat_nova.hardware.api import Counters, HardwareError
+from iat_nova.hardware.api import Counters, HardwareError, joined
 from iat_nova.hardware.cha import ChaPerf, cha_pmus
 from iat_nova.hardware.cha_msr import ChaMsr
 from iat_nova.hardware.cpu_watch import TRIES, CpuWatch
@@ -26,7 +26,7 @@ from iat_nova.hardware.probe import Host, text_of
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.rollback import Restorable
 from iat_nova.hardware.rootport import RootPorts
-from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, WayMask
+from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
 
 PORT_DCA = "port dca"
 CORE_COUNTERS, CHA_COUNTERS = COUNTING = "counters", "cha"
@@ -113,7 +113,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
     if wanted.port_dca:
         ports = parts[PORT_DCA] = root_ports(host, wanted.dca_off_ports, wanted.dca_ports)
 
-    def inspect() -> tuple[str, ...]:
+    def inspect() -> tuple[Message, ...]:
         return (*allocator.inspect().foreign, *(ports.inspect() if ports else ()))
 
     return Machine(
@@ -137,8 +137,8 @@ def _monitor(host: Host, cat: Choice) -> Monitor:
     offer = offered(host.fs) if cat.chosen == "resctrl" else None
     if offer is None or not offer.events:
         raise HardwareError(
-            "monitor_tenants: this CPU or kernel monitors no cache, or resctrl is not used",
-            "[iat] monitor_tenants = false",
+            message("monitoring-absent"),
+            message("set-option", option="monitor_tenants", value="false"),
         )
     return Monitor(host.fs, host.topology)
 
@@ -153,9 +153,7 @@ def _of_the_whole(control: BandwidthControl | None, gbps: float | None) -> Bandw
 def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> RootPorts:
     """Return an operator's root ports, looked at but unchanged. Raises `HardwareError`."""
     if not _has_port_dca(host):
-        raise HardwareError(
-            f"port_dca: {host.cpu_model.name} has no such switch; Skylake and Cascade Lake have it",
-        )
+        raise HardwareError(message("port-dca-absent", cpu=host.cpu_model.name))
     made = RootPorts(ports, host.roots.pci, switchable)
     made.check()
     return made
@@ -187,6 +185,7 @@ def restorers(host: Host) -> dict[str, Restorable]:
     return parts
 
 
+_ASKED = message("asked-for")
 _INTERFACES = {"pqos-msr": Interface.MSR, "pqos-os": Interface.OS}
 
 
@@ -194,7 +193,7 @@ def _cat(host: Host, wanted: str) -> Choice:
     """Choose who allocates: resctrl wherever the kernel has it."""
     if wanted in _INTERFACES:
         load()  # raises with what to install
-        return Choice("cat", wanted, "asked for")
+        return Choice("cat", wanted, _ASKED)
     try:
         host.fs.info()
     except HardwareError as error:
@@ -202,8 +201,8 @@ def _cat(host: Host, wanted: str) -> Choice:
         if wanted != "auto" or kernel_has_it:
             raise
         load()
-        return Choice("cat", "pqos-msr", f"libpqos is there, and {error}")
-    return Choice("cat", "resctrl", "mounted, and the kernel arbitrates")
+        return Choice("cat", "pqos-msr", message("pqos-instead", error=error.message))
+    return Choice("cat", "resctrl", message("resctrl-arbitrates"))
 
 
 def _allocator(
@@ -241,28 +240,34 @@ def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
 def _ddio(
     host: Host, wanted: str, domains: Domains
 ) -> tuple[MsrDdio | IoAllocDdio | FixedDdio, Choice]:
-    reasons = []
+    refusals: list[HardwareError] = []
     if wanted in ("auto", "msr"):
         refused = _no_ddio_register(host)
         if refused is None:
             knob = MsrDdio(host.msr, domains, host.topology)
-            return knob, Choice("ddio", "msr", "IIO_LLC_WAYS (0xc8b) can be read and written")
-        reasons.append(f"msr: {refused}")
+            return knob, Choice("ddio", "msr", message("ddio-register-usable"))
+        state = message("ddio-not-by-msr", reason=refused.state)
+        refusals.append(HardwareError(state, refused.remedy))
     if wanted in ("auto", "io_alloc"):
         alloc = IoAllocDdio(host.fs, domains)
         try:
             shut = alloc.shut()
         except HardwareError as error:
-            reasons.append(f"io_alloc: {error}")
+            state = message("ddio-not-by-io-alloc", reason=error.state)
+            refusals.append(HardwareError(state, error.remedy))
         else:
             if not shut and alloc.state() != "not supported":
-                return alloc, Choice("ddio", "io_alloc", f"resctrl offers it ({alloc.state()})")
-            each = ", ".join(map(str, shut))
-            closed = f"devices are kept out of cache domain {each} (io_alloc_cbm)"
-            reasons.append(f"io_alloc: {closed if shut else 'this kernel or CPU has none'}")
-    why = "; ".join(reasons) or "asked for"
-    if wanted not in ("auto", "none"):
-        raise HardwareError(f"ddio_interface = {wanted} cannot be had: {why}")
+                offered_as = message("io-alloc-offered", state=alloc.state())
+                return alloc, Choice("ddio", "io_alloc", offered_as)
+            reason = message("io-alloc-not-offered")
+            if shut:
+                reason = message("io-alloc-shut", domains=tuple(map(str, shut)))
+            refusals.append(HardwareError(message("ddio-not-by-io-alloc", reason=reason)))
+    refused = joined(refusals) if refusals else None
+    if wanted not in ("auto", "none") and refused is not None:
+        state = message("ddio-interface-refused", wanted=wanted, reason=refused.state)
+        raise HardwareError(state, refused.remedy)
+    why = _ASKED if refused is None else refused.message
     denied = wanted == "auto" and _has_ddio_register(host)
     return FixedDdio(lambda: _static_ddio(host), why), Choice("ddio", "none", why, denied)
 
@@ -292,24 +297,25 @@ def _static_ddio(host: Host) -> dict[int, WayMask]:
     return {cache.id: shareable for cache in host.topology.caches()} if shareable else {}
 
 
-def _no_ddio_register(host: Host) -> str | None:
+def _no_ddio_register(host: Host) -> HardwareError | None:
     """Return why IIO_LLC_WAYS cannot be used, None when it can.
 
     Whether it can be written is not tried: the settings that forbid it are looked at.
     """
     if not _has_ddio_register(host):
-        return "not known on this CPU"
+        return HardwareError(message("ddio-register-unknown"))
     parameter = host.roots.msr_parameters / "allow_writes"
     if text_of(parameter) == "off":
-        return f"the msr driver refuses writes (echo on > {parameter})"
+        remedy = message("allow-msr-writes", path=str(parameter))
+        return HardwareError(message("msr-writes-refused"), remedy)
     locked = text_of(host.roots.lockdown)
     if locked and "[none]" not in locked:
-        return "the kernel is locked down"
+        return HardwareError(message("kernel-in-lockdown"))
     try:
         for cache in host.topology.caches():
             host.msr.read(cache.cpus[0], IIO_LLC_WAYS)
     except HardwareError as error:
-        return str(error)
+        return error
     return None
 
 
@@ -317,24 +323,24 @@ def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None
     role = "ddio counters"
     model = host.model
     if wanted.counters == "software" or model is None:
-        return None, Choice(role, "none", "no event table for this CPU")
+        return None, Choice(role, "none", message("cpu-without-events"))
     try:
         if model.cha is None:
             return _fabric_counters(host, model)
         pmus = cha_pmus(host.roots.pmus)
     except HardwareError as error:
-        return None, Choice(role, "none", str(error))
+        return None, Choice(role, "none", error.message)
     if wanted.counters == "msr":
         return _cha_by_registers(host, model, len(pmus), _slices(host, wanted))
     if not pmus:
-        return None, Choice(role, "none", "no uncore_cha PMU (modprobe intel_uncore)")
+        return None, Choice(role, "none", message("cha-pmus-absent"))
     reader = ChaPerf(
         model.cha,
         lambda: {cpu: one.id for one in host.topology.caches() for cpu in one.cpus},
         slices=_slices(host, wanted),
         find=lambda: cha_pmus(host.roots.pmus),
     )
-    return reader, Choice(role, "perf", f"the kernel's {len(pmus)} CHA PMUs")
+    return reader, Choice(role, "perf", message("cha-pmus-counted", pmus=len(pmus)))
 
 
 def _slices(host: Host, wanted: Preferences) -> int | None:
@@ -350,25 +356,24 @@ def _cha_by_registers(
 ) -> tuple[DomainReader | None, Choice]:
     role = "ddio counters"
     if model.cha_registers is None:
-        why = f"no table of CHA registers for {model.name} (counters_interface = perf)"
+        why = message("cha-registers-unknown", cpu=model.name)
         return None, Choice(role, "none", why)
     if not slices:
-        why = "only uncore_cha PMUs give the number of slices (modprobe intel_uncore)"
-        return None, Choice(role, "none", why)
-    return _cha_registers(host, model, slices, counted), Choice(role, "msr", "asked for")
+        return None, Choice(role, "none", message("slices-unknown"))
+    return _cha_registers(host, model, slices, counted), Choice(role, "msr", _ASKED)
 
 
 def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, Choice]:
     """Count what devices write on a CPU that does not tell hits from misses."""
-    role, without = "ddio counters", "this CPU does not count hits and misses of devices"
+    role = "ddio counters"
     if not model.fabric:
-        return None, Choice(role, "none", f"no event of this CPU is known; {without}")
+        return None, Choice(role, "none", message("fabric-event-unknown"))
     if fabric_pmu(host.roots.pmus) is None:
-        return None, Choice(role, "none", f"no amd_df PMU (modprobe amd_uncore); {without}")
+        return None, Choice(role, "none", message("fabric-pmu-absent"))
     reader = FabricPerf(
         model.fabric, host.topology.caches, find=lambda: fabric_pmu(host.roots.pmus)
     )
-    return reader, Choice(role, "perf", f"amd_df: lines that devices write, by socket; {without}")
+    return reader, Choice(role, "perf", message("fabric-chosen"))
 
 
 def _cha_registers(host: Host, model: Model, slices: int, counted: int | None) -> ChaMsr:
@@ -388,27 +393,27 @@ def _counters(
     host: Host, clock: Clock, wanted: str, reader: DomainReader | None
 ) -> tuple[Counters, Choice]:
     if wanted == "software":
-        return PerfCounters(SOFTWARE, clock), Choice("counters", "software", "asked for")
+        return PerfCounters(SOFTWARE, clock), Choice("counters", "software", _ASKED)
     if host.model is None:
         raise HardwareError(
-            f"counters_interface = {wanted}: no event table for this CPU "
-            f"({host.cpu_model.name}): the agent could not see what its decisions do",
-            "report the CPU to the project",
+            message("counters-without-events", wanted=wanted, cpu=host.cpu_model.name),
+            message("report-cpu"),
         )
     if wanted == "msr":
         if not host.model.core_registers:
             raise HardwareError(
-                f"counters_interface = msr: {host.model.name} is counted through the kernel only",
-                "[iat] counters_interface = perf",
+                message("counters-by-kernel-only", cpu=host.model.name),
+                message("set-option", option="counters_interface", value="perf"),
             )
         counters = MsrCounters(host.msr, host.model.core, host.topology, clock, reader)
-        return counters, Choice("counters", "msr", "asked for")
+        return counters, Choice("counters", "msr", _ASKED)
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is not None:
         remedy = refused.remedy
         if host.model.core_registers:
-            other = "or set it to msr, which takes counters the kernel does not know of"
-            remedy = other if remedy is None else f"{remedy}; {other}"
-        raise HardwareError(f"counters_interface = {wanted}: perf: {refused.state}", remedy)
+            other = message("or-counters-by-msr")
+            remedy = other if remedy is None else message("several", causes=(remedy, other))
+        state = message("counters-refused", wanted=wanted, reason=refused.state)
+        raise HardwareError(state, remedy)
     perf = PerfCounters(host.model.core, clock, domains=reader)
-    return perf, Choice("counters", "perf", "one group and one system call a CPU")
+    return perf, Choice("counters", "perf", message("perf-group-each-cpu"))

@@ -21,10 +21,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.hardware.api import DomainCounts, HardwareError
+from iat_nova.hardware.api import DomainCounts, HardwareError, unusable
 from iat_nova.hardware.events import ChaEvents
 from iat_nova.hardware.perf import OpenGroup
 from iat_nova.hardware.perf_event import CpuOffline, EventGroup, PerfEvent, allow_descriptors
+from iat_nova.model import message
 
 DEVICES = Path("/sys/bus/event_source/devices")
 
@@ -46,9 +47,9 @@ class Pmu:
         words = {"config": 0, "config1": 0, "config2": 0}
         for term, value in terms.items():
             if term not in self.formats:
+                there = tuple(sorted(self.formats))
                 raise HardwareError(
-                    f"{self.name}: this kernel's PMU has no term {term!r} (it has: "
-                    f"{', '.join(sorted(self.formats))})"
+                    message("pmu-term-absent", pmu=self.name, term=term, there=there)
                 )
             word, _, places = self.formats[term].partition(":")
             words[word] |= _spread(value, places)
@@ -64,7 +65,7 @@ def _spread(value: int, places: str) -> int:
         word |= (value & ((1 << width) - 1)) << int(first)
         value >>= width
     if value:
-        raise HardwareError(f"a value is too wide for the bits {places} of its term")
+        raise HardwareError(message("pmu-value-too-wide", bits=places))
     return word
 
 
@@ -84,7 +85,7 @@ def read_pmu(folder: Path) -> Pmu:
         number, formats = _lasting(folder, folder.stat().st_ino)
         cpumask = tuple(sorted(parse_cpus((folder / "cpumask").read_text())))
     except OSError as error:
-        raise HardwareError(f"{folder}: {error.strerror}") from error
+        raise HardwareError(unusable(folder, error)) from error
     return Pmu(folder.name, number, cpumask, formats)
 
 
@@ -142,7 +143,8 @@ class ChaPerf:
         pmus = tuple(self._find())
         if not pmus:
             raise HardwareError(
-                f"{DEVICES}: no uncore_cha PMU", "load the driver: modprobe intel_uncore"
+                message("uncore-cha-absent", path=str(DEVICES)),
+                message("load-intel-uncore"),
             )
         chosen = [pmus[number] for number in spread(len(pmus), self._slices)]
         self._factor = (len(pmus), len(chosen))

@@ -25,6 +25,7 @@ from iat_nova.hardware.msr import (
     save_registers,
 )
 from iat_nova.hardware.rollback import Reach
+from iat_nova.model import Message, message
 
 _WHOLE = (1 << 64) - 1
 
@@ -50,9 +51,8 @@ class ChaMsr:
         counted: int | None = 1,
     ) -> None:
         if not 0 < slices <= registers.slices_max:
-            raise HardwareError(
-                f"{slices} LLC slices a package: this CPU has at most {registers.slices_max}"
-            )
+            most = registers.slices_max
+            raise HardwareError(message("slices-too-many", slices=slices, most=most))
         self._msr = msr
         self._registers = registers
         self._terms = (*events.hits, *events.misses)
@@ -103,9 +103,15 @@ class ChaMsr:
             counts_there = found & self._registers.enable if self._registers.enable else found
             if counts_there and found != selections.get(n):
                 raise HardwareError(
-                    f"CPU {cpu}: CHA {box} counter {n} (register {register:#x} = {found:#x}) "
-                    "is in use",
-                    "end what counts there, or use the kernel's PMUs (counters_interface = perf)",
+                    message(
+                        "cha-counter-in-use",
+                        cpu=cpu,
+                        slice=box,
+                        counter=n,
+                        register=register,
+                        value=found,
+                    ),
+                    message("end-counting-or-use-pmus"),
                 )
         control = self._at(box, self._registers.control)
         found = self._msr.read(cpu, control)
@@ -172,9 +178,13 @@ class ChaMsr:
 
     def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
         """A socket keeps its registers while it is offline, and nobody can reach them then."""
-        return reachable_registers(saved, self._domains().get, "cache domains")
+        return reachable_registers(
+            saved,
+            self._domains().get,
+            lambda domains: message("domain-registers-offline", domains=domains),
+        )
 
-    def restore(self, saved: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    def restore(self, saved: Sequence[Sequence[int]]) -> tuple[Message, ...]:
         """Put the registers back; return what was done. May be repeated.
 
         Nothing is counted in these cache domains then until the next `watch`.

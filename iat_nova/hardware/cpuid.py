@@ -13,8 +13,8 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from iat_nova.hardware.api import HardwareError
-from iat_nova.model import BandwidthControl
+from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.model import BandwidthControl, message
 
 _ALLOCATION, _L3, _MEMORY = 0x10, 1, 3  # the leaf; subleaves of CAT and MBA, bits in its EBX
 _LINEAR = 1 << 2  # in ECX of MBA: the delay is a share of the time
@@ -46,9 +46,9 @@ def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
         finally:
             os.close(fd)
     except OSError as error:
-        raise HardwareError(f"{path}: {error.strerror}", "modprobe cpuid") from error
+        raise HardwareError(unusable(path, error), message("load-cpuid")) from error
     if not most:
-        raise HardwareError("CPUID: this CPU has no L3 cache allocation")
+        raise HardwareError(message("cpuid-without-l3"))
     return L3Allocation((eax & 0x1F) + 1, min(most, most_of_mba or most) + 1, ebx, bandwidth)
 
 

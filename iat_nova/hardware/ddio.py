@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from iat_nova.hardware import limits
-from iat_nova.hardware.api import DomainOffline, HardwareError
+from iat_nova.hardware.api import DomainOffline, HardwareError, unusable
 from iat_nova.hardware.msr import IIO_LLC_WAYS, Msr, with_bits
 from iat_nova.hardware.resctrl_fs import ResctrlFs, parse_masks
-from iat_nova.hardware.rollback import OFFLINE, AllReachable, Reach, put_all_back
+from iat_nova.hardware.rollback import AllReachable, Reach, put_all_back
 from iat_nova.hardware.shape import HEX, NUMBER, mapping, record, text
 from iat_nova.hardware.topology import Cache, Topology
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import CacheDomain, Message, WayMask, message
 
 Domains = Callable[[], tuple[CacheDomain, ...]]
 """What gives the cache domains, such as a `CacheAllocator`'s method of that name."""
@@ -96,19 +96,19 @@ class MsrDdio:
         return Reach(
             {domain: text for domain, text in saved.items() if domain in there} or None,
             later or None,
-            tuple(f"IIO_LLC_WAYS of cache domain {domain}: {OFFLINE}" for domain in later),
+            tuple(message("ddio-register-offline", domain=domain) for domain in later),
         )
 
-    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Put the registers back; return what was done. May be repeated."""
 
-        def put_back(cache: Cache) -> str | None:
+        def put_back(cache: Cache) -> Message | None:
             now = self._msr.read(cache.cpus[0], IIO_LLC_WAYS)
             value = with_bits(now, int(saved[str(cache.id)], 16), _ANY_WAYS)
             if now == value:
                 return None
             self._msr.write(cache.cpus[0], IIO_LLC_WAYS, value)
-            return f"domain {cache.id}: IIO_LLC_WAYS = {value:#x}"
+            return message("ddio-register-restored", domain=cache.id, value=value)
 
         there = (cache for cache in self._topology.caches() if str(cache.id) in saved)
         return put_all_back(there, put_back)
@@ -190,7 +190,7 @@ class IoAllocDdio(AllReachable):
             return parse_masks(self._fs.read(self._name("io_alloc_cbm")).strip())
         except OSError as error:
             path = self._fs.root / self._name("io_alloc_cbm")
-            raise HardwareError(f"{path}: {error.strerror}") from error
+            raise HardwareError(unusable(path, error)) from error
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, what `restore` needs."""
@@ -201,7 +201,7 @@ class IoAllocDdio(AllReachable):
             "masks": {str(domain): f"{mask:x}" for domain, mask in masks.items()},
         }
 
-    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Put masks and state back; return what was done. May be repeated."""
         now = self.state()
         if now == "not supported" or saved["state"] == "not supported":
@@ -211,17 +211,17 @@ class IoAllocDdio(AllReachable):
                 if now == "disabled":
                     return ()
                 self._fs.put(self._name("io_alloc"), "0")
-                return ("io_alloc disabled",)
+                return (message("io-alloc-disabled"),)
             if now == "disabled":
                 self._fs.put(self._name("io_alloc"), "1")
             have = self._masks()
 
-            def put_back(one: tuple[str, str]) -> str | None:
+            def put_back(one: tuple[str, str]) -> Message | None:
                 number, mask = int(one[0]), int(one[1], 16)
                 if have.get(number, mask) == mask:
                     return None
                 self._fs.put(self._name("io_alloc_cbm"), f"{number}={mask:x}")
-                return f"io_alloc_cbm {number}={mask:x}"
+                return message("io-alloc-restored", domain=number, mask=mask)
 
             return put_all_back(saved["masks"].items(), put_back)
 
@@ -233,7 +233,7 @@ class FixedDdio:
     is asked once, by the first reading: an agent has restored by then what one before it left.
     """
 
-    def __init__(self, find: Callable[[], Mapping[int, WayMask]], reason: str) -> None:
+    def __init__(self, find: Callable[[], Mapping[int, WayMask]], reason: Message) -> None:
         self._find = functools.cache(find)
         self._reason = reason
 
@@ -247,4 +247,4 @@ class FixedDdio:
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Refuse, with the reason."""
-        raise HardwareError(f"cache domain {domain}: DDIO's ways are fixed here: {self._reason}")
+        raise HardwareError(message("ddio-ways-fixed", domain=domain, reason=self._reason))

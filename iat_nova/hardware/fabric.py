@@ -16,6 +16,7 @@ from iat_nova.hardware.cha import DEVICES, Box, Pmu, read_pmu
 from iat_nova.hardware.perf import OpenGroup
 from iat_nova.hardware.perf_event import CpuOffline, EventGroup, PerfEvent, allow_descriptors
 from iat_nova.hardware.topology import Cache
+from iat_nova.model import message
 
 
 def fabric_pmu(root: Path = DEVICES) -> Pmu | None:
@@ -54,7 +55,10 @@ class FabricPerf:
                 del self._boxes[package]
         pmu = self._find()
         if pmu is None:
-            raise HardwareError(f"{DEVICES}: no amd_df PMU", "load the driver: modprobe amd_uncore")
+            raise HardwareError(
+                message("amd-df-absent", path=str(DEVICES)),
+                message("load-amd-uncore"),
+            )
         caches = self._caches()
         self._domains = {cache.id: cache.package for cache in caches}
         package_of = {cpu: cache.package for cache in caches for cpu in cache.cpus}

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
-from iat_nova.model import UNLIMITED, CacheDomain, WayMask
+from iat_nova.model import UNLIMITED, CacheDomain, WayMask, message
 
 
 def effective(domain: CacheDomain, mask: int) -> WayMask:
@@ -24,25 +24,24 @@ def find(domains: Iterable[CacheDomain], number: int) -> CacheDomain:
     for domain in known:
         if domain.id == number:
             return domain
-    have = ", ".join(str(domain.id) for domain in known) or "none"
-    raise HardwareError(f"there is no cache domain {number} on this machine (there are: {have})")
+    there = tuple(str(domain.id) for domain in known)
+    raise HardwareError(message("domain-absent", domain=number, there=there))
 
 
-def check_mask(domain: CacheDomain, mask: WayMask, what: str) -> None:
-    """Raise `HardwareError` when the hardware would refuse `mask` for `what`."""
-    where = f"cache domain {domain.id}, {what}: mask {mask}"
+def check_mask(domain: CacheDomain, mask: WayMask, name: str) -> None:
+    """Raise `HardwareError` when the hardware would refuse `mask` for the class of this name."""
+    what = message("class-mask", domain=domain.id, name=name, mask=mask)
     if mask <= 0:
-        raise HardwareError(f"{where} holds no way", f"give it at least {domain.min_ways}")
+        remedy = message("give-ways", ways=domain.min_ways)
+        raise HardwareError(message("mask-empty", what=what), remedy)
     if mask >> domain.ways:
-        raise HardwareError(f"{where} goes beyond the {domain.ways} ways of this cache")
+        raise HardwareError(message("mask-too-high", what=what, ways=domain.ways))
     if not mask.is_contiguous and not domain.sparse_masks:
-        raise HardwareError(f"{where} has a gap; this CPU wants contiguous masks")
+        raise HardwareError(message("mask-with-gap", what=what))
     if mask.count < domain.min_ways:
-        raise HardwareError(f"{where} has fewer than the {domain.min_ways} ways required")
+        raise HardwareError(message("mask-too-small", what=what, ways=domain.min_ways))
     if mask & domain.reserved_ways:
-        raise HardwareError(
-            f"{where} takes reserved ways {domain.reserved_ways}; another owner holds them"
-        )
+        raise HardwareError(message("mask-reserved", what=what, reserved=domain.reserved_ways))
 
 
 def bandwidth(domain: CacheDomain, percent: int, members: int) -> int | None:
@@ -60,9 +59,8 @@ def bandwidth(domain: CacheDomain, percent: int, members: int) -> int | None:
         return None if percent * members >= UNLIMITED else control.limit(percent * members)
     except ValueError as error:
         raise HardwareError(
-            f"cache domain {domain.id}: {percent} % of memory bandwidth: how many GB/s are 100 % "
-            "is not known",
-            "set [iat] memory_bandwidth_gbps",
+            message("bandwidth-whole-unknown", domain=domain.id, percent=percent),
+            message("set-bandwidth-gbps"),
         ) from error
 
 
@@ -71,18 +69,25 @@ def check_bandwidth(domain: CacheDomain, item: ClassMask) -> None:
     limit, control = item.bandwidth, domain.bandwidth
     if limit is None:
         return
-    where = f"cache domain {domain.id}, class {item.name!r}: memory bandwidth"
+    what = message("class-bandwidth", domain=domain.id, name=item.name)
     if control is None:
-        raise HardwareError(f"{where} cannot be limited here", "iat-nova doctor says why")
+        raise HardwareError(message("bandwidth-unlimitable", what=what), message("doctor-says-why"))
     if item.name == DEFAULT_CLASS:
-        raise HardwareError(f"{where} of the default class is never limited", "name another class")
+        remedy = message("name-another-class")
+        raise HardwareError(message("bandwidth-of-default", what=what), remedy)
     if not control.least <= limit <= control.most or (
         limit % control.step and limit < control.most
     ):
         raise HardwareError(
-            f"{where} {limit} is not between {control.least} and {control.most} in steps of "
-            f"{control.step}",
-            "give another limit",
+            message(
+                "bandwidth-out-of-range",
+                what=what,
+                limit=limit,
+                least=control.least,
+                most=control.most,
+                step=control.step,
+            ),
+            message("give-another-limit"),
         )
 
 
@@ -91,28 +96,34 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
 
     The default class is there already; its CPUs are nobody's business here.
     """
-    where = f"cache domain {domain.id}"
     ours = sum(1 for item in classes if item.name != DEFAULT_CLASS)
     if ours > domain.classes - 1:
         raise HardwareError(
-            f"{where}: {ours} classes wanted, {domain.classes - 1} can be had beside the "
-            "default one",
-            "group tenants",
+            message("classes-too-many", domain=domain.id, wanted=ours, free=domain.classes - 1),
+            message("group-tenants"),
         )
     names: set[str] = set()
     owner: dict[int, str] = {}
     for item in classes:
         if item.name in names:
-            raise HardwareError(f"{where}: two classes are named {item.name!r}")
+            raise HardwareError(message("class-twice", domain=domain.id, name=item.name))
         names.add(item.name)
-        check_mask(domain, item.mask, f"class {item.name!r}")
+        check_mask(domain, item.mask, item.name)
         check_bandwidth(domain, item)
         for cpu in item.cpus if item.name != DEFAULT_CLASS else ():
             if cpu not in domain.cpus:
-                raise HardwareError(f"{where}, class {item.name!r}: CPU {cpu} is not in it")
+                raise HardwareError(
+                    message("cpu-outside-domain", domain=domain.id, name=item.name, cpu=cpu)
+                )
             if cpu in owner:
                 raise HardwareError(
-                    f"{where}: CPU {cpu} is in class {owner[cpu]!r} and in {item.name!r}"
+                    message(
+                        "cpu-in-two-classes",
+                        domain=domain.id,
+                        cpu=cpu,
+                        first=owner[cpu],
+                        second=item.name,
+                    )
                 )
             owner[cpu] = item.name
 
@@ -140,8 +151,9 @@ def check_ddio(domain: CacheDomain, mask: WayMask) -> None:
     The register has no documented rules (it takes anything); an unbroken run of existing ways is
     what firmware and others use.
     """
-    where = f"cache domain {domain.id}: DDIO mask {mask}"
     if mask <= 0 or mask >> domain.ways:
-        raise HardwareError(f"{where} is not within the {domain.ways} ways of this cache")
+        raise HardwareError(
+            message("ddio-mask-outside", domain=domain.id, mask=mask, ways=domain.ways)
+        )
     if not mask.is_contiguous:
-        raise HardwareError(f"{where} has a gap")
+        raise HardwareError(message("ddio-mask-with-gap", domain=domain.id, mask=mask))

@@ -14,7 +14,7 @@ from iat_nova.hardware.monitor import Monitor
 from iat_nova.hardware.probe import Host
 from iat_nova.hardware.rollback import Restorable
 from iat_nova.hardware.rootport import RootPorts
-from iat_nova.model import CacheDomain
+from iat_nova.model import CacheDomain, Message, message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Choice:
 
     role: str
     chosen: str
-    why: str
+    why: Message
     denied: bool = False
 
 
@@ -52,17 +52,16 @@ class Machine:
     host: Host | None = None
     choices: tuple[Choice, ...] = ()
     parts: Mapping[str, Restorable] = dataclasses.field(default_factory=dict)
-    inspect: Callable[[], tuple[str, ...]] = tuple
+    inspect: Callable[[], tuple[Message, ...]] = tuple
     forget: Callable[[], None] = lambda: None
     ports: RootPorts | None = None
     monitor: Monitor | None = None
 
-    def missing(self) -> tuple[str, ...]:
+    def missing(self) -> tuple[Message, ...]:
         """Return what is needed to write masks and is not there, with the remedy."""
         if self.host is None or "pqos-msr" in self.parts or self.host.resctrl.mounted():
             return ()
-        root = self.host.fs.root
-        return (f"resctrl is not mounted; mount -t resctrl resctrl {root}",)
+        return (message("resctrl-unmounted", path=str(self.host.fs.root)),)
 
     def watch(self) -> Cpus:
         """Return a new watch for CPUs that go offline or come online."""

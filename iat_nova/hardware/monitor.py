@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from iat_nova.common.cpulist import format_cpus, parse_cpus
-from iat_nova.hardware.api import HardwareError, TenantCounts
+from iat_nova.hardware.api import HardwareError, TenantCounts, unusable
 from iat_nova.hardware.resctrl_fs import (
     DEFAULT_GROUP,
     PREFIX,
@@ -82,7 +82,7 @@ def offered(fs: ResctrlFs) -> Monitoring | None:
         rmids = min(int(fs.read(str(path.relative_to(fs.root)))) for path in paths)
         counters = _counters(fs)
     except (OSError, ValueError) as error:
-        raise HardwareError(f"{fs.root / _INFO}: {error}") from error
+        raise HardwareError(unusable(fs.root / _INFO, error)) from error
     return Monitoring(events & {OCCUPANCY, BANDWIDTH}, rmids, counters)
 
 
@@ -113,7 +113,7 @@ class Monitor:
         self._given_back_s: list[float] = []  # when each RMID was
         self._groups: dict[Key, str] = {}  # paths
         self._files: dict[Key, dict[str, str]] = {}
-        self.full: str | None = None
+        self.full: Message | None = None
 
     def watch(self, inventories: Mapping[int, DomainInventory]) -> None:
         """Count exactly these tenants from now on, wherever their CPUs are.
@@ -153,8 +153,8 @@ class Monitor:
         room = offer.rmids - self._fs.info().closids - len(others)
         if len(places) > room:
             self.close()
-            self.full = (
-                f"{len(places)} tenants want an RMID each, {max(0, room)} of {offer.rmids} are left"
+            self.full = message(
+                "rmids-too-few", tenants=len(places), free=max(0, room), rmids=offer.rmids
             )
             return
         for key in list(self._groups):
@@ -165,9 +165,8 @@ class Monitor:
         room -= len(self._groups) + len(self._given_back_s)
         without = [key for key in places if key not in self._groups][max(0, room) :]
         if without:
-            self.full = (
-                f"{len(without)} of {len(places)} tenants wait for an RMID: those given back in "
-                f"the last {LIMBO_S:.0f} s may be in use yet"
+            self.full = message(
+                "rmids-in-limbo", waiting=len(without), tenants=len(places), limbo_s=LIMBO_S
             )
         uncounted = [
             key
@@ -175,11 +174,12 @@ class Monitor:
             if key not in without and not self._place(key, parent, here, offer)
         ]
         if uncounted and not self.full:
-            domains = ", ".join(str(number) for number in sorted({key[0] for key in uncounted}))
-            self.full = (
-                f"{len(uncounted)} of {len(places)} tenants have no counter of memory traffic: all "
-                f"{offer.counters} of cache domain {domains} are assigned; unassign what nobody "
-                f"reads (mbm_L3_assignments)"
+            self.full = message(
+                "traffic-counters-too-few",
+                uncounted=len(uncounted),
+                tenants=len(places),
+                counters=offer.counters,
+                domains=tuple(str(number) for number in sorted({key[0] for key in uncounted})),
             )
 
     def _parent(self, key: Key) -> str:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.rollback import OFFLINE, Reach, put_all_back
+from iat_nova.hardware.rollback import Reach, put_all_back
 from iat_nova.hardware.shape import INDEX, VALUE, Shape, listing, row
+from iat_nova.model import Message, message
 
 IIO_LLC_WAYS = 0xC8B  # package: one bit a way that inbound I/O may fill
 PQR_ASSOC = 0xC8F  # thread: class of service in bits 63..32
@@ -47,7 +48,9 @@ _VALUE = struct.Struct("<Q")
 class MsrError(HardwareError):
     """A register could not be reached; `code` is the errno."""
 
-    def __init__(self, state: str, code: int, remedy: str | None = None) -> None:
+    def __init__(
+        self, state: Message | str, code: int, remedy: Message | str | None = None
+    ) -> None:
         super().__init__(state, remedy)
         self.code = code
 
@@ -111,33 +114,26 @@ class Msr:
     ) -> MsrError:
         """Return why a register could not be read, or set to a value."""
         code = error.errno or 0
-        what = "read" if written is None else f"write {written:#x}"
-        where = f"{self._root}/{cpu}/msr: register {register:#x}: {what}: {os.strerror(code)}"
-        return MsrError(where, code, self._advice(code, writing=written is not None))
-
-    def _advice(self, code: int, *, writing: bool) -> str:
-        if writing and code in (errno.EPERM, errno.EACCES):
+        path, reason = f"{self._root}/{cpu}", os.strerror(code)
+        state = message("register-unread", path=path, register=register, reason=reason)
+        if written is not None:
+            state = message(
+                "register-unwritten", path=path, register=register, value=written, reason=reason
+            )
             setting = self._parameters / "allow_writes"
-            if _text(setting) == "off":
-                return (
-                    f"the msr driver refuses writes: echo on > {setting}, or boot with "
-                    "msr.allow_writes=on"
-                )
-        return _ADVICE.get(code, "see the kernel's log (dmesg)")
+            if code in (errno.EPERM, errno.EACCES) and _text(setting) == "off":
+                why = message("register-writes-off", refusal=state)
+                return MsrError(why, code, message("allow-msr-writes", path=str(setting)))
+        return MsrError(state, code, _ADVICE.get(code, message("see-kernel-log")))
 
 
-_NO_RIGHT = (
-    "give the agent CAP_SYS_RAWIO and the right to the file (CAP_DAC_OVERRIDE), restart its unit "
-    "if the msr driver was loaded after it started (systemd then ignored DeviceAllow=), and look "
-    "at /sys/kernel/security/lockdown: a kernel in lockdown refuses everybody"
-)
 _ADVICE = {
-    errno.ENOENT: "load the driver: modprobe msr",
-    errno.EPERM: _NO_RIGHT,
-    errno.EACCES: _NO_RIGHT,
-    errno.EIO: "this CPU (or virtual machine) has no such register, or refuses the value",
-    errno.ENXIO: "the CPU is offline, or the driver is not loaded: modprobe msr",
-    errno.EMFILE: "raise the limit of open files (LimitNOFILE= in the unit)",
+    errno.ENOENT: message("load-msr"),
+    errno.EPERM: message("give-msr-right"),
+    errno.EACCES: message("give-msr-right"),
+    errno.EIO: message("register-absent"),
+    errno.ENXIO: message("cpu-online-or-load-msr"),
+    errno.EMFILE: message("raise-unit-open-files"),
 }
 
 
@@ -168,7 +164,7 @@ def _text(path: Path) -> str:
 
 
 def _owner_offline(register: int) -> MsrError:
-    return MsrError(f"register {register:#x}: its owner is offline", errno.ENXIO)
+    return MsrError(message("register-owner-offline", register=register), errno.ENXIO)
 
 
 class SavedRegisters:
@@ -231,14 +227,19 @@ def save_registers(
 
 
 def reachable_registers(
-    saved: Sequence[Sequence[int]], cpu_of: Callable[[int], int | None], owner: str
+    saved: Sequence[Sequence[int]],
+    cpu_of: Callable[[int], int | None],
+    offline: Callable[[str], Message],
 ) -> Reach:
-    """Part what was saved by whether a CPU that is online reaches it; `owner` names a key."""
+    """Part what was saved by whether a CPU that is online reaches it.
+
+    `offline` makes the message of the keys that none reaches, which are listed as CPUs are.
+    """
     away = {key for key in {one[0] for one in saved} if cpu_of(key) is None}
     return Reach(
         [one for one in saved if one[0] not in away] or None,
         [one for one in saved if one[0] in away] or None,
-        (f"registers of {owner} {format_cpus(away)}: {OFFLINE}",) if away else (),
+        (offline(format_cpus(away)),) if away else (),
     )
 
 
@@ -252,14 +253,14 @@ def restore_registers(
     saved: Iterable[Sequence[int]],
     cpu_of: Callable[[int], int | None],
     bits_of: Callable[[int], int],
-) -> tuple[str, ...]:
+) -> tuple[Message, ...]:
     """Write back the registers that differ from what was saved, and tell which.
 
     `bits_of` gives the bits of a register that the agent sets. The other bits stay as they are: the
     service's account could have forged the snapshot.
     """
 
-    def put_back(one: Sequence[int]) -> str | None:
+    def put_back(one: Sequence[int]) -> Message | None:
         key, register, value = one
         cpu = cpu_of(key)
         if cpu is None:  # it went this very moment
@@ -269,7 +270,7 @@ def restore_registers(
         if now == value:
             return None
         msr.write(cpu, register, value)
-        return f"CPU {cpu}: register {register:#x} = {value:#x}"
+        return message("register-restored", cpu=cpu, register=register, value=value)
 
     return put_all_back(saved, put_back)
 

@@ -29,6 +29,7 @@ from iat_nova.hardware.msr import (
 from iat_nova.hardware.perf import DomainReader
 from iat_nova.hardware.rollback import Reach
 from iat_nova.hardware.topology import Topology
+from iat_nova.model import Message, message
 
 _USER, _KERNEL, _ENABLE = 1 << 16, 1 << 17, 1 << 22
 _COUNTERS = range(4)
@@ -98,8 +99,14 @@ class MsrCounters:
             found = self._msr.read(cpu, PERFEVTSEL + n)
             if found & _ENABLE and found not in ours:
                 raise HardwareError(
-                    f"CPU {cpu}: counter {n} (register {PERFEVTSEL + n:#x} = {found:#x}) is in use",
-                    "end what counts there, or use the perf back end",
+                    message(
+                        "counter-in-use",
+                        cpu=cpu,
+                        counter=n,
+                        register=PERFEVTSEL + n,
+                        value=found,
+                    ),
+                    message("end-counting-or-use-perf"),
                 )
         enabled = self._msr.read(cpu, PERF_GLOBAL_CTRL)
         if enabled & _ENABLES != _ENABLES:
@@ -139,9 +146,11 @@ class MsrCounters:
 
     def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
         """A CPU keeps its registers while it is offline, and nobody can reach them then."""
-        return reachable_registers(saved, self._reach, "CPUs")
+        return reachable_registers(
+            saved, self._reach, lambda cpus: message("cpu-registers-offline", cpus=cpus)
+        )
 
-    def restore(self, saved: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    def restore(self, saved: Sequence[Sequence[int]]) -> tuple[Message, ...]:
         """Put the registers back; return what was done. May be repeated.
 
         Nothing is counted on these CPUs then until the next `watch`.

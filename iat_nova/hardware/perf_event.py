@@ -25,6 +25,7 @@ from pathlib import Path
 
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.capabilities import held
+from iat_nova.model import Message, message
 
 PERF_TYPE_HARDWARE = 0
 PERF_TYPE_SOFTWARE = 1
@@ -113,31 +114,36 @@ def _number() -> int:
     try:
         return _SYSCALL[machine]
     except KeyError:
-        raise HardwareError(f"perf_event_open is not known on {machine}") from None
+        raise HardwareError(message("perf-unknown-machine", machine=machine)) from None
 
 
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _STRICTEST = 2  # the strictest value at which CAP_PERFMON is enough, everywhere
 _ADVICE = {
-    errno.EMFILE: "raise the limit of open files (LimitNOFILE= in the unit, ulimit -n)",
-    errno.ENFILE: "raise fs.file-max",
-    errno.ENOENT: "this CPU or virtual machine does not offer the event",
-    errno.EOPNOTSUPP: "this CPU or virtual machine does not offer the event",
-    errno.EINVAL: "this kernel does not know the event, or the group needs too many counters",
-    errno.EBUSY: "another program holds the counters exclusively",
-    errno.ENOSYS: "the kernel was built without perf events",
+    errno.EMFILE: message("raise-open-files"),
+    errno.ENFILE: message("raise-file-max"),
+    errno.ENOENT: message("event-absent"),
+    errno.EOPNOTSUPP: message("event-absent"),
+    errno.EINVAL: message("event-unknown"),
+    errno.EBUSY: message("counters-held"),
+    errno.ENOSYS: message("kernel-without-perf"),
 }
 
 
 def _refusal(code: int, event: PerfEvent, cpu: int) -> HardwareError:
-    where = f"CPU {cpu}, perf event type {event.type} config {event.config:#x}"
-    text = f"{where}: {os.strerror(code)}"
+    refused = message(
+        "perf-refused",
+        cpu=cpu,
+        type=event.type,
+        config=event.config,
+        reason=os.strerror(code),
+    )
     if code in (errno.ENODEV, errno.ENXIO):
-        return CpuOffline(f"{text}; the CPU is offline")
+        return CpuOffline(message("perf-cpu-offline", refusal=refused))
     if code in (errno.EACCES, errno.EPERM):
         why, remedy = no_right(_paranoid(), held("CapEff"))
-        return HardwareError(f"{text} {why}", remedy)
-    return HardwareError(text, _ADVICE.get(code, "see perf_event_open(2)"))
+        return HardwareError(message("perf-no-right", refusal=refused, why=why), remedy)
+    return HardwareError(refused, _ADVICE.get(code, message("see-perf-event-open")))
 
 
 def _paranoid() -> int | None:
@@ -148,7 +154,7 @@ def _paranoid() -> int | None:
         return None
 
 
-def no_right(paranoid: int | None, capabilities: frozenset[str]) -> tuple[str, str]:
+def no_right(paranoid: int | None, capabilities: frozenset[str]) -> tuple[Message, Message]:
     """Return why a process with these capabilities may not count, and the remedy.
 
     `paranoid` is kernel.perf_event_paranoid, None when unknown. From 3 on Debian's kernels ask for
@@ -156,21 +162,16 @@ def no_right(paranoid: int | None, capabilities: frozenset[str]) -> tuple[str, s
     perf_event_open", a patch of theirs); all ask for CAP_PERFMON from 1 on.
     """
     if paranoid is None:
-        return "(kernel.perf_event_paranoid is unknown)", "give the agent CAP_PERFMON"
-    here = f"kernel.perf_event_paranoid = {paranoid}"
+        return message("paranoid-unknown"), message("give-perfmon")
     if paranoid > _STRICTEST and "CAP_SYS_ADMIN" not in capabilities:
-        return (
-            f"({here}: CAP_PERFMON is not enough there)",
-            f"sysctl kernel.perf_event_paranoid={_STRICTEST}, and for good: "
-            "iat-nova.sysctl as /etc/sysctl.d/60-iat-nova.conf",
-        )
-    if not capabilities & {"CAP_PERFMON", "CAP_SYS_ADMIN"}:
-        return f"({here}, without CAP_PERFMON)", "give the agent CAP_PERFMON, as its unit does"
-    return (
-        f"({here}, with {' and '.join(sorted(capabilities & {'CAP_PERFMON', 'CAP_SYS_ADMIN'}))})",
-        "something else refuses: SELinux, a kernel in lockdown (/sys/kernel/security/lockdown), or "
-        "a seccomp filter of the unit or container",
-    )
+        why = message("paranoid-too-strict", paranoid=paranoid)
+        return why, message("lower-paranoid", paranoid=_STRICTEST)
+    have = tuple(sorted(capabilities & {"CAP_PERFMON", "CAP_SYS_ADMIN"}))
+    if not have:
+        why = message("paranoid-without-perfmon", paranoid=paranoid)
+        return why, message("give-perfmon-as-unit")
+    why = message("paranoid-with-right", paranoid=paranoid, capabilities=have)
+    return why, message("other-refuses-perf")
 
 
 def available(events: Iterable[PerfEvent], cpu: int = 0) -> HardwareError | None:

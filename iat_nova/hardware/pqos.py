@@ -24,7 +24,7 @@ from iat_nova.hardware.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.pqos_lib import Core, Interface, Pqos
 from iat_nova.hardware.resctrl import Inspection, Resctrl
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs
-from iat_nova.hardware.rollback import OFFLINE, Reach, Step, put_all_back, undoing
+from iat_nova.hardware.rollback import Reach, Step, put_all_back, undoing
 from iat_nova.hardware.shape import (
     INDEX,
     NUMBER,
@@ -37,7 +37,7 @@ from iat_nova.hardware.shape import (
     whole,
 )
 from iat_nova.hardware.topology import Cache, Topology
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import CacheDomain, Message, WayMask, message
 
 _COS_GROUP = re.compile(r"COS\d+")
 _GROUPS = record(
@@ -179,22 +179,21 @@ class PqosAllocator:
         owner = lock_holder(self._lock)
         if owner not in (None, os.getpid()):  # initialising could wait for it for ever
             raise HardwareError(
-                f"process {owner} uses libpqos ({self._lock})", "end it, or use resctrl"
+                message("pqos-in-use", process=owner, path=str(self._lock)),
+                message("end-or-use-resctrl"),
             )
         if self._interface is Interface.MSR and mounted:
             raise HardwareError(
-                f"{self._fs.root} is mounted: libpqos's MSR interface would write behind the "
-                f"kernel's back",
-                f"use resctrl, or umount {self._fs.root}",
+                message("pqos-beside-resctrl", path=str(self._fs.root)),
+                message("use-resctrl-or-umount", path=str(self._fs.root)),
             )
         if self._interface is Interface.OS:
             self._fs.info()  # raises with what to mount
             foreign = [name for name in self._fs.groups() if name not in self._made]
             if foreign:
                 raise HardwareError(
-                    f"{self._fs.root / foreign[0]}: this group is not ours, and libpqos's OS "
-                    "interface wants every class",
-                    "remove the group (rmdir), or use resctrl",
+                    message("pqos-beside-group", path=str(self._fs.root / foreign[0])),
+                    message("remove-group-or-use-resctrl"),
                 )
 
     def _l3cat(self, domain: CacheDomain) -> int:
@@ -207,7 +206,7 @@ class PqosAllocator:
         for core in self._library().cores:
             if core.cpu in domain.cpus:
                 return core
-        raise HardwareError(f"cache domain {domain.id}: libpqos knows none of its CPUs")
+        raise HardwareError(message("pqos-without-cpus", domain=domain.id))
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
         """Read the masks of our classes back; see `api.CacheAllocator`."""
@@ -305,8 +304,8 @@ class PqosAllocator:
         before = self._library().class_of(cpu)
         if before != was and before in self._taken:
             raise HardwareError(
-                f"CPU {cpu} is in class {before}, which is not ours",
-                "leave it alone, or free it: pqos -R",
+                message("cpu-in-foreign-class", cpu=cpu, number=before),
+                message("spare-or-free-class"),
             )
         self._put(cpu, number)
         undo.append(lambda: self._put(cpu, was))
@@ -326,7 +325,7 @@ class PqosAllocator:
         if not self._classes:
             return Inspection()
         self._renew_library()
-        foreign = []
+        foreign: list[Message] = []
         for number, numbers in self._numbers.items():
             found = self._domains[number]
             try:
@@ -337,7 +336,13 @@ class PqosAllocator:
                 now = WayMask(masks[numbers[name]])
                 if now not in (item.mask, limits.effective(found, item.mask)):
                     foreign.append(
-                        f"class {numbers[name]}: L3:{number} is {now}, we wrote {item.mask}"
+                        message(
+                            "class-mask-changed",
+                            number=numbers[name],
+                            domain=number,
+                            mask=now,
+                            wrote=item.mask,
+                        )
                     )
             foreign += self._foreign_bandwidth(found)
         reasserted = []
@@ -348,18 +353,24 @@ class PqosAllocator:
                 self._put(cpu, number)
                 reasserted.append(cpu)
             elif self._library().class_of(cpu) != number:
-                foreign.append(f"CPU {cpu} was moved out of class {number}")
+                foreign.append(message("class-cpu-moved", cpu=cpu, number=number))
         return Inspection(tuple(foreign), tuple(reasserted))
 
-    def _foreign_bandwidth(self, domain: CacheDomain) -> list[str]:
-        """Tell which limits of ours somebody else changed."""
+    def _foreign_bandwidth(self, domain: CacheDomain) -> list[Message]:
+        """Tell which limits of ours another program changed."""
         wrote = {n: one.bandwidth for n, one in self._classes[domain.id].items() if one.bandwidth}
         if not wrote:
             return []
         shown = self._library().bandwidth(self._core(domain).mba_id)
         numbers = {self._numbers[domain.id][name]: limit for name, limit in wrote.items()}
         return [
-            f"class {n}: MB:{domain.id} is {shown[n]}, we wrote {min(limit, shown[0])}"
+            message(
+                "class-limit-changed",
+                number=n,
+                domain=domain.id,
+                limit=shown[n],
+                wrote=min(limit, shown[0]),
+            )
             for n, limit in numbers.items()
             if shown[n] != min(limit, shown[0])
         ]
@@ -425,17 +436,16 @@ class PqosAllocator:
             later[key] = {n: one for n, one in had.items() if n not in names}
         if not any(later.values()):
             return Reach(now)
-        places = [f"class masks of cache {n}" for n in later["masks"]]
-        places += [f"bandwidth limits of cache {n}" for n in later["bandwidth"]]
+        places = [message("class-masks-offline", cache=n) for n in later["masks"]]
+        places += [message("class-limits-offline", cache=n) for n in later["bandwidth"]]
         if later["classes"]:
-            places.append(f"classes of CPUs {format_cpus(map(int, later['classes']))}")
+            cpus = format_cpus(map(int, later["classes"]))
+            places.append(message("classes-of-cpus-offline", cpus=cpus))
         return Reach(
-            now if any(now[key] for key in there) else None,
-            later | {"partial": 1},
-            tuple(f"{place}: {OFFLINE}" for place in places),
+            now if any(now[key] for key in there) else None, later | {"partial": 1}, tuple(places)
         )
 
-    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Put classes and masks back; return what was done. May be repeated."""
         if "partial" not in saved:
             for memory in (
@@ -450,13 +460,13 @@ class PqosAllocator:
             return self._restore_groups(saved)
         return self._restore_registers(saved)
 
-    def _restore_registers(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    def _restore_registers(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         self._renew_library()
         library = self._library()
         found = {int(cpu): number for cpu, number in saved["classes"].items()}
         if "partial" not in saved:  # who was offline when the host was found was in class 0
             found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}
-        steps: list[Callable[[], str | None]] = [
+        steps: list[Callable[[], Message | None]] = [
             functools.partial(self._put_back_class, cpu, number) for cpu, number in found.items()
         ]
         steps += [
@@ -469,31 +479,33 @@ class PqosAllocator:
         ]
         return put_all_back(steps, lambda step: step())
 
-    def _put_back_class(self, cpu: int, number: int) -> str | None:
+    def _put_back_class(self, cpu: int, number: int) -> Message | None:
         if self._library().class_of(cpu) == number:
             return None
         self._library().set_class(cpu, number)
-        return f"CPU {cpu} in class {number}"
+        return message("cpu-class-restored", cpu=cpu, number=number)
 
-    def _put_back_masks(self, l3cat: int, found: Mapping[str, int]) -> str | None:
+    def _put_back_masks(self, l3cat: int, found: Mapping[str, int]) -> Message | None:
         now = self._library().masks(l3cat)
         masks = {int(n): mask for n, mask in found.items() if now.get(int(n)) != mask}
         if not masks:
             return None
         self._library().set_masks(l3cat, masks)
-        each = ", ".join(f"class {n} = {mask:#x}" for n, mask in masks.items())
-        return f"domain {l3cat}: {each}"
+        each = tuple(message("pqos-class-mask", number=n, mask=mask) for n, mask in masks.items())
+        return message("class-masks-restored", domain=l3cat, masks=each)
 
-    def _put_back_bandwidth(self, mba: int, found: Mapping[str, int]) -> str | None:
+    def _put_back_bandwidth(self, mba: int, found: Mapping[str, int]) -> Message | None:
         now = self._library().bandwidth(mba)
         changed = {int(n): limit for n, limit in found.items() if now.get(int(n)) != limit}
         if not changed:
             return None
         self._library().set_bandwidth(mba, changed)
-        each = ", ".join(f"class {n} = {limit}" for n, limit in changed.items())
-        return f"domain {mba}: memory bandwidth of {each}"
+        each = tuple(
+            message("pqos-class-limit", number=n, limit=limit) for n, limit in changed.items()
+        )
+        return message("class-limits-restored", domain=mba, limits=each)
 
-    def _restore_groups(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    def _restore_groups(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         self.close()
         self._made = frozenset()
         if not (self._fs.root / "schemata").exists():

@@ -22,23 +22,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from iat_nova.hardware.api import HardwareError
-from iat_nova.model import BandwidthControl
+from iat_nova.model import BandwidthControl, Message, message
 
 SONAMES = ("libpqos.so.7", "libpqos.so.6", "libpqos.so.5", "libpqos.so.4")
 _MAJORS = range(4, 8)
 _CLASSES_MAX = 128
 _CAP_L3CA, _CAP_MBA = 1, 3
 _RETURN = {
-    1: "error",
-    2: "bad parameter",
-    3: "not offered by this machine",
-    4: "not initialised",
-    5: "register or file refused",
-    6: "performance counters",
-    7: "busy",
-    8: "interface not supported",
-    9: "overflow",
-    10: "unavailable",
+    1: message("pqos-error"),
+    2: message("pqos-bad-parameter"),
+    3: message("pqos-not-offered"),
+    4: message("pqos-not-initialised"),
+    5: message("pqos-register-refused"),
+    6: message("pqos-performance-counters"),
+    7: message("pqos-busy"),
+    8: message("pqos-interface-unsupported"),
+    9: message("pqos-overflow"),
+    10: message("pqos-unavailable"),
 }
 
 
@@ -156,9 +156,7 @@ def load(sonames: tuple[str, ...] = SONAMES) -> ctypes.CDLL:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise PqosError(
-        f"no libpqos on this host (looked for {', '.join(sonames)})", "apt install intel-cmt-cat"
-    )
+    raise PqosError(message("pqos-absent", names=sonames), message("install-pqos"))
 
 
 class Pqos:
@@ -206,8 +204,9 @@ class Pqos:
         table = (self._layout * len(masks))()
         for item, (number, mask) in zip(table, masks.items(), strict=True):
             item.class_id, item.mask = number, mask
-        what = ", ".join(f"class {n} = {mask:#x}" for n, mask in masks.items())
-        self._call("pqos_l3ca_set", l3cat_id, len(masks), table, what=f"domain {l3cat_id} {what}")
+        each = tuple(message("pqos-class-mask", number=n, mask=mask) for n, mask in masks.items())
+        what = message("pqos-masks", domain=l3cat_id, masks=each)
+        self._call("pqos_l3ca_set", l3cat_id, len(masks), table, what=what)
 
     def bandwidth(self, mba_id: int) -> dict[int, int]:
         """Return the memory bandwidth of all classes, by class number, as `capability` has it."""
@@ -221,18 +220,20 @@ class Pqos:
             wanted, made = (ctypes.create_string_buffer(_MBA_ROOM) for _ in range(2))
             item = _Mba.from_buffer(wanted)
             item.class_id, item.mb_max = number, limit
-            what = f"domain {mba_id} class {number} = {limit}"
+            what = message("pqos-limit", domain=mba_id, number=number, limit=limit)
             self._call("pqos_mba_set", mba_id, 1, wanted, made, what=what)
 
     def class_of(self, cpu: int) -> int:
         """Return the class a CPU is in."""
         number = ctypes.c_uint()
-        self._call("pqos_alloc_assoc_get", cpu, ctypes.byref(number), what=f"CPU {cpu}")
+        what = message("pqos-cpu", cpu=cpu)
+        self._call("pqos_alloc_assoc_get", cpu, ctypes.byref(number), what=what)
         return number.value
 
     def set_class(self, cpu: int, number: int) -> None:
         """Put a CPU into a class."""
-        self._call("pqos_alloc_assoc_set", cpu, number, what=f"CPU {cpu} into class {number}")
+        what = message("pqos-cpu-into-class", cpu=cpu, number=number)
+        self._call("pqos_alloc_assoc_set", cpu, number, what=what)
 
     def min_ways(self) -> int:
         """Return the least number of ways a mask may hold."""
@@ -246,7 +247,7 @@ class Pqos:
         cap, table = ctypes.c_void_p(), ctypes.c_void_p()
         self._call("pqos_cap_get", ctypes.byref(cap), ctypes.byref(table))
         if not cap.value or not table.value:
-            raise PqosError("libpqos returned no capabilities")
+            raise PqosError(message("pqos-without-capabilities"))
         return _capability(cap.value), tuple(self._core(table, cpu) for cpu in cpus)
 
     def _core(self, table: ctypes.c_void_p, cpu: int) -> Core:
@@ -254,7 +255,7 @@ class Pqos:
         find.restype = ctypes.POINTER(ctypes.c_uint)
         core = find(table, cpu)
         if not core or core[0] != cpu:
-            raise PqosError(f"libpqos: struct pqos_coreinfo of CPU {cpu} is not as known")
+            raise PqosError(message("pqos-coreinfo-unknown", cpu=cpu))
         return Core(cpu=cpu, l3cat_id=core[4], mba_id=core[5])
 
     def _recognise(self) -> _Layout:
@@ -262,9 +263,8 @@ class Pqos:
         first = min(core.l3cat_id for core in self.cores)
         fitting = [layout for layout in (_L3ca4, _L3ca6) if self._fits(first, layout)]
         if len(fitting) != 1:
-            raise PqosError(
-                "libpqos's struct pqos_l3ca is none of those known (versions 4 to 7)", "use resctrl"
-            )
+            state = message("pqos-l3ca-unknown")
+            raise PqosError(state, message("use-resctrl"))
         return fitting[0]
 
     def _fits(self, l3cat_id: int, layout: _Layout) -> bool:
@@ -294,9 +294,8 @@ class Pqos:
                 for n, item in enumerate(items)  # `ctrl` is -1 where that is not known
             ):
                 return size
-        raise PqosError(
-            "libpqos's struct pqos_mba is none of those known (versions 4 to 7)", "use resctrl"
-        )
+        state = message("pqos-mba-unknown")
+        raise PqosError(state, message("use-resctrl"))
 
     def _get_mba(self, mba_id: int) -> tuple[ctypes.Array[ctypes.c_char], int]:
         # Filled with ones, so that what the library does not write is not a plausible entry.
@@ -306,37 +305,36 @@ class Pqos:
         self._call("pqos_mba_get", mba_id, _CLASSES_MAX, ctypes.byref(count), room)
         return room, count.value
 
-    def _call(self, name: str, *arguments: Any, what: str = "") -> None:
+    def _call(self, name: str, *arguments: Any, what: Message | None = None) -> None:
         code = getattr(self._library, name)(*arguments)
         if code:
-            meaning = _RETURN.get(code, f"code {code}")
-            raise PqosError(
-                f"libpqos: {name}{' (' + what + ')' if what else ''}: {meaning}",
-                "iat-nova doctor shows what is missing, pqos -v -s what libpqos says",
-            )
+            reason = _RETURN.get(code, message("pqos-code", number=code))
+            state = message("pqos-call-failed", call=name, reason=reason)
+            if what is not None:
+                state = message("pqos-change-failed", call=name, what=what, reason=reason)
+            raise PqosError(state, message("ask-doctor-and-pqos"))
 
 
 def _capability(address: int) -> Capability:
     cap = _Cap.from_address(address)
     major = cap.version // 10000
     if major not in _MAJORS:
-        raise PqosError(f"libpqos version {cap.version}: only 4 to 7 are known", "use resctrl")
+        state = message("pqos-version-unknown", version=cap.version)
+        raise PqosError(state, message("use-resctrl"))
     size = ctypes.sizeof(_Cap) + cap.num_cap * ctypes.sizeof(_Capability)
     if not 0 < cap.num_cap <= 16 or cap.mem_size != size:
-        raise PqosError(f"libpqos: struct pqos_cap has {cap.mem_size} bytes, expected {size}")
+        raise PqosError(message("pqos-cap-size", size_bytes=cap.mem_size, known_bytes=size))
     entries = (_Capability * cap.num_cap).from_address(address + ctypes.sizeof(_Cap))
     by_type = {entry.type: entry.pointer for entry in entries}
     if not by_type.get(_CAP_L3CA):
-        raise PqosError("libpqos: this machine has no L3 cache allocation")
+        raise PqosError(message("pqos-without-l3"))
     l3ca = _CapL3ca.from_address(by_type[_CAP_L3CA])
     known = (32,) if major == 4 else (32, 40, 48)
     if l3ca.mem_size not in known or not 0 < l3ca.num_ways <= 64:
-        raise PqosError(f"libpqos: struct pqos_cap_l3ca has {l3ca.mem_size} bytes, not {known}")
+        sizes = tuple(map(str, known))
+        raise PqosError(message("pqos-l3ca-size", size_bytes=l3ca.mem_size, known_bytes=sizes))
     if l3ca.cdp_on:
-        raise PqosError(
-            "code and data prioritisation is on",
-            "use resctrl, or switch it off: pqos --iface=msr -R l3cdp-off",
-        )
+        raise PqosError(message("pqos-cdp-on"), message("use-resctrl-or-cdp-off"))
     classes, bandwidth = l3ca.num_classes, None
     if by_type.get(_CAP_MBA):
         mba = _CapMba.from_address(by_type[_CAP_MBA])

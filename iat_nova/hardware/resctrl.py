@@ -23,7 +23,7 @@ from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, PREFIX, Info, ResctrlFs
 from iat_nova.hardware.resctrl_lines import GroupLines
 from iat_nova.hardware.rollback import AllReachable, Step, undoing
 from iat_nova.hardware.topology import Topology
-from iat_nova.model import CacheDomain, WayMask
+from iat_nova.model import CacheDomain, Message, WayMask, message
 
 ReadClassRegister = Callable[[int, int], WayMask]
 """(CPU, number from 0) -> the word in that mask register of the CPU's package."""
@@ -33,11 +33,11 @@ ReadClassRegister = Callable[[int, int], WayMask]
 class Inspection:
     """What a look at our groups found.
 
-    `foreign`: changes somebody else made, one sentence each. `reasserted`: CPUs that had
-    been offline (the kernel then forgets their group) and were restored.
+    `foreign`: changes by other programs. `reasserted`: CPUs that had been offline (the kernel then
+    forgets their group) and were restored.
     """
 
-    foreign: tuple[str, ...] = ()
+    foreign: tuple[Message, ...] = ()
     reasserted: tuple[int, ...] = ()
 
 
@@ -139,7 +139,7 @@ class Resctrl(AllReachable):
             )
             self._domains[cache.id] = self._complete(domain)
         if not self._domains:
-            raise HardwareError(f"{self._fs.root}: no cache domain with CPUs online")
+            raise HardwareError(message("resctrl-without-domains", path=str(self._fs.root)))
         return tuple(self._domains[number] for number in sorted(self._domains))
 
     def remember(self, domains: Iterable[CacheDomain]) -> None:
@@ -288,10 +288,10 @@ class Resctrl(AllReachable):
         for group in self.foreign_groups():
             taken = wanted & parse_cpus(self._fs.cpus_list(group))
             if taken:
+                path = str(self._fs.root / group)
                 raise HardwareError(
-                    f"{self._fs.root / group}: CPUs {format_cpus(taken)} are in this group, "
-                    "which is not ours",
-                    "remove it (rmdir), or leave its CPUs alone",
+                    message("cpus-in-foreign-group", path=path, cpus=format_cpus(taken)),
+                    message("remove-group-or-spare-cpus"),
                 )
 
     def _add(self, number: int, undo: list[Step]) -> None:
@@ -393,7 +393,8 @@ class Resctrl(AllReachable):
             lost |= returned
             moved = (have ^ (wanted & online)) - returned
             if moved:
-                foreign.append(f"{_group(number)}: CPUs {format_cpus(moved)} were moved")
+                cpus = format_cpus(moved)
+                foreign.append(message("group-cpus-moved", group=_group(number), cpus=cpus))
         latecomers = self._latecomers(online)
         if lost | latecomers:
             self._reassert(lost)
@@ -439,11 +440,11 @@ class Resctrl(AllReachable):
     def _exists(self, number: int) -> bool:
         return number == 0 or _group(number) in self._fs.groups()
 
-    def _foreign_masks(self) -> list[str]:
+    def _foreign_masks(self) -> list[Message]:
         """Tell which of our groups are gone, and which masks somebody else wrote."""
         present = (DEFAULT_GROUP, *self._fs.groups())
         foreign = [
-            f"{_group(number)} was removed"
+            message("group-removed", group=_group(number))
             for number in sorted(self._made)
             if _group(number) not in present
         ]
@@ -452,7 +453,6 @@ class Resctrl(AllReachable):
                 group = _group(self._slots[domain][name])
                 if group not in present:
                     continue
-                where = group or "the default group"
                 try:
                     masks = self._masks(group, domain)
                     effective = self._effective(self._domains[domain], group, masks)
@@ -460,12 +460,26 @@ class Resctrl(AllReachable):
                     continue
                 for resource, now in masks.items():
                     if now != item.mask:
-                        what = f"{resource}:{domain} is {now}, we wrote {item.mask}"
-                        foreign.append(f"{where}: {what}")
+                        foreign.append(
+                            message(
+                                "group-mask-changed",
+                                group=group,
+                                resource=resource,
+                                domain=domain,
+                                mask=now,
+                                wrote=item.mask,
+                            )
+                        )
                 left = self._read_back.get(domain, {}).get(name, effective)
                 if masks == self._alike(item.mask) and effective != left:
                     foreign.append(
-                        f"{where}: the register of domain {domain} is {effective}, we left {left}"
+                        message(
+                            "group-register-changed",
+                            group=group,
+                            domain=domain,
+                            mask=effective,
+                            left=left,
+                        )
                     )
         return foreign + self._lines.foreign(filter(self._exists, sorted(self._made)))
 
@@ -494,11 +508,11 @@ class Resctrl(AllReachable):
         """
         made, have = {_group(number) for number in memory.made}, set(self.own_groups())
         if made != have:
-            left, there = (", ".join(sorted(one)) or "none" for one in (made, have))
-            raise HardwareError(f"the groups left were {left}, and there are {there}")
+            left, there = tuple(sorted(made)), tuple(sorted(have))
+            raise HardwareError(message("groups-not-as-left", left=left, there=there))
         known = {domain.id for domain in self.domains()}
         if not known >= memory.classes.keys() == memory.slots.keys():
-            raise HardwareError("the groups left are of cache domains that are not there")
+            raise HardwareError(message("groups-of-absent-domains"))
         self._classes = {number: dict(named) for number, named in memory.classes.items()}
         self._slots = {number: dict(slots) for number, slots in memory.slots.items()}
         self._made = set(memory.made)
@@ -511,7 +525,7 @@ class Resctrl(AllReachable):
         try:
             foreign = self.inspect().foreign
             if foreign:
-                raise HardwareError(f"changed meanwhile: {'; '.join(foreign)}")
+                raise HardwareError(message("groups-changed-meanwhile", changes=foreign))
         except HardwareError:
             self._forget()
             raise
@@ -520,7 +534,7 @@ class Resctrl(AllReachable):
         """Return, as plain JSON values, what `restore` needs to put everything back."""
         return resctrl_saved.save(self._fs)
 
-    def restore(self, saved: Mapping[str, Any], others: Iterable[str] = ()) -> tuple[str, ...]:
+    def restore(self, saved: Mapping[str, Any], others: Iterable[str] = ()) -> tuple[Message, ...]:
         """Remove our groups, and `others`, and restore what was saved; return what was done.
 
         Works on any instance, also of another process, and may be repeated. Where resctrl is no
@@ -534,7 +548,7 @@ class Resctrl(AllReachable):
         finally:
             self._forget()
 
-    def remove_left_over(self) -> tuple[str, ...]:
+    def remove_left_over(self) -> tuple[Message, ...]:
         """Remove groups of ours that no snapshot names; for the host's writer alone."""
         return self.restore({"default": {}})
 

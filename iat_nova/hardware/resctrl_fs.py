@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.api import HardwareError, unusable
 from iat_nova.model import BandwidthControl, Message, WayMask, message
 from iat_nova.model.message import as_message
 
@@ -36,17 +36,18 @@ _LOCK_PAUSE_S = 0.01
 
 
 _REMEDIES = {
-    "Out of CLOSIDs": "remove control groups that nobody needs (rmdir)",
-    "Out of RMIDs": "remove monitoring groups that nobody needs (rmdir, in mon_groups), or wait: "
-    "the RMID of a removed group is free again when its data has left the cache",
+    "Out of CLOSIDs": message("remove-groups"),
+    "Out of RMIDs": message("remove-monitoring-groups"),
 }
 """What to do about the kernel's words in ``last_cmd_status``."""
 
 
 class ResctrlError(HardwareError):
-    """The kernel refused; `code` is the errno, the text has its ``last_cmd_status``."""
+    """The kernel refused; `code` is the errno, the message has its ``last_cmd_status``."""
 
-    def __init__(self, state: str, code: int | None = None, remedy: str | None = None) -> None:
+    def __init__(
+        self, state: Message | str, code: int | None = None, remedy: Message | str | None = None
+    ) -> None:
         super().__init__(state, remedy)
         self.code = code
 
@@ -152,15 +153,14 @@ class ResctrlFs:
     def _no_allocation(self) -> HardwareError:
         """Return the refusal without L3 allocation: why, and what to do."""
         if (self.root / "info").is_dir():
-            has = ", ".join(name for name in self._folders("info")) or "nothing"
+            has = tuple(self._folders("info"))
             return HardwareError(
-                f"{self.root}: mounted, without L3 cache allocation (its info has {has})",
-                "boot with rdt=l3cat, or use a CPU with cat_l3 in /proc/cpuinfo",
+                message("resctrl-without-l3", path=str(self.root), resources=has),
+                message("boot-with-l3cat"),
             )
         return HardwareError(
-            f"{self.root}: no L3 cache allocation there",
-            "mount it (mount -t resctrl resctrl "
-            f"{self.root}), and boot with rdt=l3cat where the kernel leaves it off",
+            message("resctrl-absent", path=str(self.root)),
+            message("mount-resctrl-l3", path=str(self.root)),
         )
 
     def groups(self) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ class ResctrlFs:
         try:
             return sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
         except OSError as error:
-            raise HardwareError(f"{path}: {error.strerror}") from error
+            raise HardwareError(unusable(path, error)) from error
 
     def masks(self, group: str, resource: str) -> Mapping[int, WayMask]:
         """Return a group's masks by domain, as its ``schemata`` has them."""
@@ -181,7 +181,8 @@ class ResctrlFs:
             name, _, values = line.strip().partition(":")
             if name == resource:
                 return parse_masks(values)
-        raise HardwareError(f"{self.root / group}/schemata has no line {resource}")
+        path = str(self.root / group)
+        raise HardwareError(message("schemata-line-absent", path=path, resource=resource))
 
     def other_lines(self, group: str) -> Mapping[str, str]:
         """Return a group's limits of anything but L3 (MB, SMBA, L2), as ``schemata`` has them."""
@@ -247,7 +248,7 @@ class ResctrlFs:
         except FileNotFoundError:  # the CPU, or the kernel, does not monitor
             return {}
         except OSError as error:
-            raise HardwareError(f"{folder}: {error.strerror}") from error
+            raise HardwareError(unusable(folder, error)) from error
         lists = {name: self._get(_in(self.monitor(name, group), "cpus_list"), "") for name in names}
         return {name: parse_cpus(text) for name, text in lists.items()}  # empty: just removed
 
@@ -301,7 +302,7 @@ class ResctrlFs:
         except OSError as error:
             if default is not None:
                 return default
-            raise ResctrlError(f"{self.root / name}: {error.strerror}", error.errno) from error
+            raise ResctrlError(unusable(self.root / name, error), error.errno) from error
 
     # ------------------------------------------------------------------------- changing
 
@@ -358,12 +359,17 @@ class ResctrlFs:
             action(name)
         except OSError as error:
             says = self._get("info/last_cmd_status", "")
-            kernel = f"; the kernel says: {says}" if says not in ("", "ok") else ""
-            kernel = kernel.replace("\n", ", ")
-            remedy = "; ".join(mends for words, mends in _REMEDIES.items() if words in says)
-            what = what.strip().replace("\n", ", ")
-            text = f"{self.root / name}: {what}: {error.strerror}{kernel}"
-            raise ResctrlError(text, error.errno, remedy or None) from error
+            remedy = next((mends for words, mends in _REMEDIES.items() if words in says), None)
+            state = message(
+                "resctrl-refused",
+                path=str(self.root / name),
+                change=what.strip().replace("\n", ", "),
+                reason=error.strerror,
+            )
+            if says not in ("", "ok"):
+                said = says.replace("\n", ", ")
+                state = message("resctrl-refused-because", refusal=state, said=said)
+            raise ResctrlError(state, error.errno, remedy) from error
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -374,7 +380,8 @@ class ResctrlFs:
         try:
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise HardwareError(f"{self.root}: {error.strerror}", "is resctrl mounted?") from error
+            remedy = message("is-resctrl-mounted")
+            raise HardwareError(unusable(self.root, error), remedy) from error
         try:
             self._take(fd)
             yield
@@ -390,8 +397,8 @@ class ResctrlFs:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise HardwareError(
-                        f"{self.root}: another program holds its lock (lslocks shows which)",
-                        "end it, or let it finish",
+                        message("resctrl-locked", path=str(self.root)),
+                        message("end-or-await-program"),
                     ) from None
                 time.sleep(_LOCK_PAUSE_S)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs, parse_limits
 from iat_nova.hardware.rollback import Step
+from iat_nova.model import Message, message
 
 
 class GroupLines:
@@ -77,15 +78,21 @@ class GroupLines:
                 lines["MB"] = ";".join(f"{domain}={limit}" for domain, limit in merged.items())
             self._fs.set_other_lines(self._name(number), lines)
 
-    def foreign(self, numbers: Iterable[int]) -> list[str]:
-        """Tell which limits of ours somebody else changed."""
-        told = []
+    def foreign(self, numbers: Iterable[int]) -> list[Message]:
+        """Tell which limits of ours another program changed."""
+        told: list[Message] = []
         for number in numbers:
             limits = self._limits.get(number, {})
             now = self._fs.bandwidth(self._name(number)) if limits else {}
             wrote = self._merged(limits)
             told += [
-                f"{self._name(number)}: MB:{domain} is {now[domain]}, we wrote {wrote[domain]}"
+                message(
+                    "group-limit-changed",
+                    group=self._name(number),
+                    domain=domain,
+                    limit=now[domain],
+                    wrote=wrote.get(domain),
+                )
                 for domain in limits
                 if domain in now and now[domain] != wrote.get(domain)
             ]

@@ -17,7 +17,7 @@ from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
 from iat_nova.hardware.rollback import put_all_back
 from iat_nova.hardware.shape import HEX, NUMBER, mapping, record, text
-from iat_nova.model import WayMask
+from iat_nova.model import Message, WayMask, message
 
 _CPUS = text(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", "a list of CPUs")
 SHAPE = record(
@@ -42,14 +42,14 @@ def save(fs: ResctrlFs) -> dict[str, Any]:
     }
 
 
-def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tuple[str, ...]:
+def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tuple[Message, ...]:
     """Remove our groups and restore what was saved; return what was done. May be repeated.
 
     Raises `HardwareError` at the end, with all that could not be restored.
     """
     resources = fs.info().resources
     monitors = (fs.monitor(name) for name in fs.monitors() if name.startswith(PREFIX))
-    steps: list[Callable[[], str | None]] = [
+    steps: list[Callable[[], Message | None]] = [
         functools.partial(_remove, fs, name) for name in (*ours, *monitors)
     ]
     steps += [
@@ -66,20 +66,20 @@ def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tup
         return put_all_back(steps, lambda step: step())
 
 
-def _remove(fs: ResctrlFs, name: str) -> str:
+def _remove(fs: ResctrlFs, name: str) -> Message:
     fs.remove(name)
-    return f"removed {fs.root / name}"
+    return message("removed", path=str(fs.root / name))
 
 
-def _put_back_mask(fs: ResctrlFs, resource: str, domain: int, mask: WayMask) -> str | None:
+def _put_back_mask(fs: ResctrlFs, resource: str, domain: int, mask: WayMask) -> Message | None:
     now = fs.masks(DEFAULT_GROUP, resource)
     if now.get(domain, mask) == mask:  # or it is offline: the kernel begins anew with it
         return None
     fs.set_masks(DEFAULT_GROUP, domain, {resource: mask})
-    return f"default group {resource}:{domain} = {mask}"
+    return message("default-mask-restored", resource=resource, domain=domain, mask=mask)
 
 
-def _put_back_monitor(fs: ResctrlFs, name: str, found: frozenset[int]) -> str | None:
+def _put_back_monitor(fs: ResctrlFs, name: str, found: frozenset[int]) -> Message | None:
     """Give a monitoring group the CPUs it has lost.
 
     Not those that another group monitors by now, and none when its owner added others since.
@@ -93,4 +93,4 @@ def _put_back_monitor(fs: ResctrlFs, name: str, found: frozenset[int]) -> str | 
     if not lost:
         return None
     fs.set_cpus(fs.monitor(name), format_cpus(now | lost))
-    return f"monitoring group {name}: CPUs {format_cpus(lost)} given back"
+    return message("monitored-cpus-restored", group=name, cpus=format_cpus(lost))

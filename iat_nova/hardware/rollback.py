@@ -8,8 +8,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.api import HardwareError, joined
 from iat_nova.hardware.shape import Shape
+from iat_nova.model import Message, message
 
 _Item = TypeVar("_Item")
 
@@ -26,7 +27,7 @@ class Reach:
 
     now: Any
     later: Any = None
-    places: tuple[str, ...] = ()
+    places: tuple[Message, ...] = ()
 
 
 class Restorable(Protocol):
@@ -42,15 +43,12 @@ class Restorable(Protocol):
     def reachable(self, saved: Any) -> Reach:
         """Part what was saved by whether it can be restored now."""
 
-    def restore(self, saved: Any) -> tuple[str, ...]:
+    def restore(self, saved: Any) -> tuple[Message, ...]:
         """Put everything back and tell what was done; nothing when it is back already.
 
         Every setting is read first, and written only if it differs. So a second call reads back
         what the first one wrote, and returns the settings that did not stay.
         """
-
-
-OFFLINE = "its CPUs are offline"
 
 
 class AllReachable:
@@ -76,29 +74,31 @@ def undoing() -> Iterator[list[Step]]:
             try:
                 step()
             except HardwareError as second:
-                failed.append(str(second))
+                failed.append(second.message)
         if not failed:
             raise
         raise HardwareError(
-            f"{error}; and undoing it failed too: {'; '.join(failed)}", "run iat-nova restore"
+            message("undo-failed", error=error.message, failures=tuple(failed)),
+            message("run-restore"),
         ) from error
 
 
 def put_all_back(
-    items: Iterable[_Item], put_back: Callable[[_Item], str | None]
-) -> tuple[str, ...]:
+    items: Iterable[_Item], put_back: Callable[[_Item], Message | None]
+) -> tuple[Message, ...]:
     """Put every item back, also after one was refused; return what `put_back` says it did.
 
     Raises one `HardwareError` with every refusal.
     """
-    done, refused = [], []
+    done: list[Message] = []
+    refused: list[HardwareError] = []
     for item in items:
         try:
             said = put_back(item)
         except HardwareError as error:
-            refused.append(str(error))
+            refused.append(error)
         else:
             done += [said] if said else []
     if refused:
-        raise HardwareError("; ".join(refused))
+        raise joined(refused)
     return tuple(done)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.hardware.api import HardwareError, LastingRefusal
+from iat_nova.hardware.api import HardwareError, LastingRefusal, unusable
 from iat_nova.hardware.rollback import Reach, put_all_back
 from iat_nova.hardware.shape import mapping, one_of, text
 from iat_nova.model import CacheDomain, DcaPort, Message, message
@@ -32,10 +32,7 @@ _SETTINGS = (0, _NO_SNOOP, _ALLOCATING, _BITS)  # what a register may have in th
 _DWORD = struct.Struct("<I")
 _PCI_EXPRESS, _ROOT_PORT = 0x10, 4  # capability; device/port type, bits 7..4 of its flags
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_RIGHT = (
-    "give the agent CAP_SYS_ADMIN, and its unit ProtectKernelTunables=no (systemctl edit "
-    "iat-nova-agent; operator/safety has the lines); a kernel in lockdown refuses anyway"
-)
+_RIGHT = message("give-port-right")
 
 
 class RootPorts:
@@ -77,8 +74,8 @@ class RootPorts:
         for port in (*self._ports, *self._switchable):
             if not self._is_root_port(port):
                 raise HardwareError(
-                    f"{self._devices / port}: no PCIe root port of Intel",
-                    "name the port above the device (lspci -t)",
+                    message("not-a-root-port", path=str(self._devices / port)),
+                    message("name-port-above"),
                 )
             self._read(port)
 
@@ -127,13 +124,12 @@ class RootPorts:
                 self._set(port, bits)
                 self._written[port] = bits
 
-    def inspect(self) -> tuple[str, ...]:
+    def inspect(self) -> tuple[Message, ...]:
         """Tell where another program moved the two bits since we did. Raises `HardwareError`."""
         ours = filter(self._is_there, self._written)
         found = ((port, self._read(port) & _BITS) for port in ours)
         return tuple(
-            f"root port {port}: perfctrlsts_0 bits were left at {self._written[port]:#x} and are "
-            f"{bits:#x}"
+            message("port-bits-changed", port=port, left=self._written[port], bits=bits)
             for port, bits in found
             if bits != self._written[port]
         )
@@ -150,10 +146,10 @@ class RootPorts:
         return Reach(
             {port: bits for port, bits in saved.items() if port not in later} or None,
             later or None,
-            tuple(f"root port {port}: it is not in sysfs" for port in later),
+            tuple(message("port-not-in-sysfs", port=port) for port in later),
         )
 
-    def restore(self, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Put the two bits back; return what was done. May be repeated.
 
         A device that turns out not to be a root port is refused, and not written to.
@@ -163,15 +159,13 @@ class RootPorts:
             self._found.pop(port, None)
             self._written.pop(port, None)
 
-        def put_back(port: str) -> str | None:
+        def put_back(port: str) -> Message | None:
             if not self._is_root_port(port):
-                raise HardwareError(
-                    f"{self._devices / port}: the snapshot names a root port, and this is none; "
-                    "nothing was written to it"
-                )
+                path = str(self._devices / port)
+                raise HardwareError(message("saved-port-is-none", path=path))
             if not self._set(port, saved[port]):
                 return None
-            return f"root port {port}: perfctrlsts_0 bits {saved[port]:#x}"
+            return message("port-bits-restored", port=port, bits=saved[port])
 
         return put_all_back(saved, put_back)
 
@@ -187,7 +181,7 @@ class RootPorts:
         try:
             return frozenset(parse_cpus(path.read_text()))
         except (OSError, ValueError) as error:
-            raise HardwareError(f"{path}: {error}") from error
+            raise HardwareError(unusable(path, error)) from error
 
     def _node(self, name: str) -> int | None:
         """Return a port's NUMA node, None where the kernel knows of none."""
@@ -215,13 +209,13 @@ class RootPorts:
             finally:
                 os.close(fd)
         except OSError as error:
-            raise HardwareError(f"{path}: write: {error.strerror}", _RIGHT) from error
+            unwritten = message("file-unwritten", path=str(path), reason=error.strerror)
+            raise HardwareError(unwritten, _RIGHT) from error
         now = self._read(port)
         if now & _BITS != bits:
             raise LastingRefusal(
-                f"{path}: perfctrlsts_0 was set to {wanted:#x} and reads {now:#x}: this port does "
-                "not take it",
-                "leave it out of dca_off_ports",
+                message("port-ignores-bits", path=str(path), value=wanted, now=now),
+                message("leave-port-out"),
             )
         return True
 
@@ -229,7 +223,8 @@ class RootPorts:
         path = self._devices / port / "config"
         data = self._config(port)[PERFCTRLSTS_0 : PERFCTRLSTS_0 + _DWORD.size]
         if len(data) < _DWORD.size:
-            raise HardwareError(f"{path}: ends before {PERFCTRLSTS_0:#x}", _RIGHT)
+            short = message("configuration-space-short", path=str(path), offset=PERFCTRLSTS_0)
+            raise HardwareError(short, _RIGHT)
         value: int = _DWORD.unpack(data)[0]
         return value
 
@@ -238,7 +233,7 @@ class RootPorts:
         try:
             return path.read_bytes()
         except OSError as error:
-            raise HardwareError(f"{path}: {error.strerror}") from error
+            raise HardwareError(unusable(path, error)) from error
 
     def _is_root_port(self, port: str) -> bool:
         """Look for the PCI Express capability of a root port (PCIe base specification, 7.5.3)."""

@@ -12,7 +12,8 @@ import re
 from pathlib import Path
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.model import message
 
 _NODE = re.compile(r"node(\d+)")  # the link to a CPU's NUMA node
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -157,7 +158,7 @@ class Topology:
         try:
             return path.read_text().strip()
         except OSError as error:
-            raise HardwareError(f"{path}: {error.strerror}", "is sysfs mounted?") from error
+            raise HardwareError(unusable(path, error), message("is-sysfs-mounted")) from error
 
 
 def _setting(path: Path) -> str | None:

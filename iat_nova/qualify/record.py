@@ -14,7 +14,6 @@ import yaml
 
 from iat_nova.hardware.machine import Choice
 from iat_nova.model import CacheDomain, Message
-from iat_nova.model.message import as_message
 from iat_nova.qualify.api import Outcome, Verdict
 from iat_nova.report import sentences
 from iat_nova.store import records
@@ -70,8 +69,7 @@ def as_data(
         "kernel": kernel,
         "cpu": dict(cpu),
         "interfaces": [
-            {"role": one.role, "chosen": one.chosen, **_said("why", as_message(one.why))}
-            for one in choices
+            {"role": one.role, "chosen": one.chosen, **_said("why", one.why)} for one in choices
         ],
         "cache": None
         if domain is None

@@ -9,7 +9,6 @@ from typing import Any
 
 from iat_nova.hardware.api import HardwareError
 from iat_nova.model import message
-from iat_nova.model.message import as_message
 from iat_nova.qualify.api import Bench, Judgement, Outcome, Test, Unavailable, Verdict
 
 _NOTHING = message("nothing-known")
@@ -54,5 +53,4 @@ def outcome(test: Test[Any], rows: Sequence[Any], seconds: float) -> Outcome:
 
 
 def _refused(error: HardwareError) -> Judgement:
-    remedy = None if error.remedy is None else as_message(error.remedy)
-    return Judgement(Verdict.UNAVAILABLE, as_message(error.state), _NOTHING, remedy)
+    return Judgement(Verdict.UNAVAILABLE, error.state, _NOTHING, error.remedy)

@@ -22,7 +22,7 @@ from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.common.clock import Clock
 from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.api import DomainCounts
-from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout
+from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout, Message
 from iat_nova.report.log import LogLanguage
 from iat_nova.sim import nic
 from iat_nova.sim.reader import load_scenario
@@ -124,7 +124,7 @@ class _Tenants:
 class _Enforcer(Enforcer):
     """The agent's, but that a scenario may move DDIO's ways by hand and the agent goes on."""
 
-    def foreign_ddio(self) -> tuple[str, ...]:
+    def foreign_ddio(self) -> tuple[Message, ...]:
         return ()
 
 

@@ -59,7 +59,6 @@ ALLOWED = {
 
 CONVERTED = {
     "hardware/probe.py _io_alloc": "the kernel's word, and then a text with it, have one name",
-    "hardware/resctrl_fs.py ResctrlFs._do": "the kernel's words are shown in one line",
 }
 """As `ALLOWED`; modules in which errors and findings are about to become values."""
 
@@ -96,32 +95,12 @@ READERS = {
 """The lowest readers of foreign formats, whose errors say what is wrong with these."""
 
 OUTSIDE = {
-    "agent/doctor.py": 20,
-    "agent/hand_over.py": 10,
+    "agent/hand_over.py": 9,
     "agent/provider_config.py": 1,
-    "agent/restoring.py": 4,
     "agent/wiring.py": 1,
-    "enforcement/enforcer.py": 3,
-    "enforcement/snapshot.py": 6,
-    "enforcement/snapshot_file.py": 6,
-    "hardware/backends.py": 6,
-    "hardware/cha.py": 3,
-    "hardware/cha_msr.py": 3,
-    "hardware/cpuid.py": 1,
-    "hardware/ddio.py": 1,
-    "hardware/fabric.py": 1,
-    "hardware/limits.py": 20,
-    "hardware/msr.py": 2,
-    "hardware/msr_counters.py": 2,
-    "hardware/perf_event.py": 2,
-    "hardware/pqos.py": 9,
-    "hardware/pqos_lib.py": 13,
-    "hardware/probe.py": 41,
-    "hardware/resctrl.py": 5,
-    "hardware/resctrl_fs.py": 8,
-    "hardware/rollback.py": 2,
-    "hardware/rootport.py": 5,
-    "hardware/topology.py": 1,
+    "enforcement/snapshot_file.py": 1,
+    "hardware/msr.py": 1,
+    "hardware/probe.py": 1,
     "model/facts.py": 1,
 }
 """Sentences that are yet to go into the tables: fewer are welcome, more are not."""

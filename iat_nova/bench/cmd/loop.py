@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import MACHINE_FORMATS, Failure, Lister
 from iat_nova.hardware.api import HardwareError
+from iat_nova.report import sentences
 from iat_nova.strategies.registry import DEFAULT, StrategyError
 
 PHASES = ("stable", "unstable")
@@ -92,9 +93,10 @@ examples:
         except StrategyError as error:
             raise Failure(str(error)) from error
         except HardwareError as error:
+            told = sentences.text(error.message)
             if parsed_args.hardware:
                 raise Failure(
-                    f"this host's hardware cannot be driven now: {error}; `iat-nova doctor` shows "
+                    f"this host's hardware cannot be driven now: {told}; `iat-nova doctor` shows "
                     "more, and without --hardware the loop is measured with software events"
                 ) from error
-            raise Failure(f"the counters cannot be opened: {error}") from error
+            raise Failure(f"the counters cannot be opened: {told}") from error

@@ -10,7 +10,8 @@ A sentence names the values of its message in braces. Behind a colon stands how 
 * ``rate``: events a second; ``gbps``: bytes a second; ``ways``, ``last``: a count of ways
 * ``share``, ``share1``: a fraction in percent
 * ``gain0``, ``gain1``, ``change``: a relative change, signed; None: it was from zero
-* ``list``: texts; anything else as Python formats numbers
+* ``group``: a control group's name; ``mask``: ways
+* ``list``: texts, "none" where there are none; anything else as Python formats numbers
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from iat_nova.report import times
 from iat_nova.report.sentences import (
     agent,
     configuration,
+    hardware,
     host,
     policy,
     qualify,
@@ -42,6 +44,7 @@ SENTENCES: Mapping[str, str] = {
     **tenants.SENTENCES,
     **host.SENTENCES,
     **qualify.SENTENCES,
+    **hardware.SENTENCES,
 }
 """One sentence a code, by subject: to add or to reword a message, change one table alone."""
 
@@ -87,7 +90,8 @@ class _Sentence(string.Formatter):
         if format_spec == "all":
             return ", ".join(map(self._of, value))
         if format_spec in _BETWEEN:
-            return _BETWEEN[format_spec].join(map(self._worded, _several(value)))
+            told = _BETWEEN[format_spec].join(map(self._worded, _several(value)))
+            return told or ("none" if format_spec == "list" else "")
         shown = _SHOWN.get(format_spec)
         return format(value, format_spec) if shown is None else shown(value)
 
@@ -117,7 +121,9 @@ _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "gain0": "{:+.0%}".format,
     "gain1": "{:+.1%}".format,
     "gbps": lambda value: f"{value / 1e9:.1f} GB/s",
+    "group": lambda name: name or "the default group",
     "last": lambda count: "the last way" if count == 1 else f"the last {amounts.ways(count)}",
+    "mask": lambda mask: "unknown" if mask is None else f"{mask:#x}",
     "moment": times.moment,
     "rate": lambda value: "unknown" if value is None else amounts.rate(value),
     "share": "{:.0%}".format,

@@ -9,6 +9,7 @@ from typing import Any
 
 from iat_nova.bench import loop as bench
 from iat_nova.hardware.api import HardwareError
+from iat_nova.report import sentences
 from iat_nova.sim.figures import summary
 from iat_nova.sim.figures.api import NOT_MEASURED, REFUSED, Finding, Point, Row
 from iat_nova.sim.figures.definition import Definition
@@ -26,7 +27,7 @@ def measure(definition: Definition, point: Point) -> Row:
             (tenants,), (cores,), (str(point["phase"]),), ITERATIONS, strategy="iat"
         )
     except HardwareError as error:
-        return {REFUSED: str(error)}
+        return {REFUSED: sentences.text(error.message)}
     return {
         "iteration_us": round(row.overhead_us + row.floor_us + row.write_us, 1),
         "read_us": row.read_us,

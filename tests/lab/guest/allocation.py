@@ -12,9 +12,10 @@ from iat_nova.hardware.ddio import MsrDdio
 from iat_nova.hardware.msr import L3_MASK, Msr
 from iat_nova.hardware.resctrl import PREFIX, Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
-from iat_nova.model import WayMask
+from iat_nova.model import WayMask, message
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount, plug
 from tests.proofs import proves
+from tests.said import raises
 from tests.unit.hardware import contract
 
 REGISTERS = Registers()
@@ -82,7 +83,11 @@ class DebugContract(Mounted, contract.AllocatorContract, unittest.TestCase):
         with open(f"/dev/cpu/{cpu}/msr", "wb", buffering=0) as device:
             os.pwrite(device.fileno(), (0x7FF).to_bytes(8, "little"), L3_MASK + number)
         self.assertEqual(
-            (f"{PREFIX}1: the register of domain 0 is 0x7ff, we left 0x3",),
+            (
+                message(
+                    "group-register-changed", group=f"{PREFIX}1", domain=0, mask=0x7FF, left=0x3
+                ),
+            ),
             self.allocator.inspect().foreign,
         )
 
@@ -241,9 +246,9 @@ class Registered(Mounted, unittest.TestCase):
         """A mask somebody writes into our group is told with both values, and left."""
         self.apply_example()
         ResctrlFs().write(f"{PREFIX}1/schemata", "L3:0=7\n")
-        self.assertEqual(
-            (f"{PREFIX}1: L3:0 is 0x7, we wrote 0x3",), self.allocator.inspect().foreign
-        )
+        (changed,) = self.allocator.inspect().foreign
+        self.assertEqual("group-mask-changed", changed.code)
+        self.assertEqual((0x7, 0x3), (changed.values["mask"], changed.values["wrote"]))
 
     def test_competition_for_classes(self):
         """When others took all classes, ours are refused in the kernel's words and none is left."""
@@ -251,7 +256,7 @@ class Registered(Mounted, unittest.TestCase):
         for name in names:
             os.mkdir(name)
             self.addCleanup(os.rmdir, name)
-        with self.assertRaisesRegex(HardwareError, "mkdir: No space left.*kernel says"):
+        with raises(self, HardwareError, "mkdir: No space left.*kernel says"):
             self.allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
         self.assertEqual({}, dict(self.allocator.effective(0)))
 
@@ -269,7 +274,7 @@ class Registered(Mounted, unittest.TestCase):
         fs.write("theirs/schemata", f"L3:{theirs}\n")
         fs.write("theirs/mode", "exclusive\n")
         self.assertEqual({0x10}, {domain.reserved_ways for domain in self.allocator.domains()})
-        with self.assertRaisesRegex(HardwareError, "reserved ways 0x10"):
+        with raises(self, HardwareError, "reserved ways 0x10"):
             self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x18)),))
         self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0xC)),))
 
@@ -318,7 +323,7 @@ class Registered(Mounted, unittest.TestCase):
             plug(cpu, False)
         try:
             self.assertEqual((), self.allocator.inspect().foreign)
-            with self.assertRaisesRegex(DomainOffline, f"cache domain {domain.id}: none of its"):
+            with raises(self, DomainOffline, f"cache domain {domain.id}: none of its"):
                 self.allocator.apply(domain.id, (ClassMask("a", (), WayMask(0x3)),))
         finally:
             for cpu in domain.cpus:
@@ -355,7 +360,7 @@ class SteeredByTheKernel(Mounted, unittest.TestCase):
         allocator = self.make()
         domain = allocator.domains()[0]
         self.assertIsNone(domain.bandwidth)
-        with self.assertRaisesRegex(HardwareError, "memory bandwidth cannot be limited here"):
+        with raises(self, HardwareError, "memory bandwidth cannot be limited here"):
             allocator.apply(domain.id, (ClassMask("a", (), WayMask(0x3), 50),))
         self.assertEqual((), ResctrlFs().groups())
         allocator.apply(domain.id, (ClassMask("a", domain.cpus[:1], WayMask(0x3)),))

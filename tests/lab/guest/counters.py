@@ -17,6 +17,7 @@ from iat_nova.hardware.perf import PerfCounters
 from iat_nova.hardware.perf_event import PerfEvent
 from tests.lab.guest.machine import TOPOLOGY, Registers, plug
 from tests.proofs import proves
+from tests.said import raises
 
 MODEL = events.cpu_model().known
 REGISTERS = Registers()
@@ -153,7 +154,7 @@ class Perf(CountersContract, unittest.TestCase):
     def test_an_event_that_does_not_exist(self):
         """A PMU that is not there is refused with the event in the text."""
         bad = events.CoreEvents("bad", (PerfEvent(99, 1),) * 4)
-        with self.assertRaisesRegex(HardwareError, "type 99 config 0x1: .*does not offer"):
+        with raises(self, HardwareError, "type 99 config 0x1: .*does not offer"):
             PerfCounters(bad, SystemClock()).watch([0])
 
 
@@ -202,7 +203,7 @@ class MsrRegisters(CountersContract, unittest.TestCase):
         perf = PerfCounters(MODEL.core, SystemClock())
         self.addCleanup(perf.close)
         perf.watch([0])
-        with self.assertRaisesRegex(HardwareError, "CPU 0: counter . .*in use"):
+        with raises(self, HardwareError, "CPU 0: counter . .*in use"):
             self.counters.watch([0])
 
 

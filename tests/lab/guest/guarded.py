@@ -18,6 +18,7 @@ from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.model import WayMask, message
 from tests.lab.guest.machine import Registers, mount
 from tests.proofs import proves
+from tests.said import raises
 
 REGISTERS = Registers()
 SNAPSHOT, LOCK = Path("/run/iat-nova/snapshot.json"), Path("/run/iat-nova/writer.lock")
@@ -128,7 +129,7 @@ class Killed(unittest.TestCase):
         child = Writer(1)
         self.assertTrue(child.wrote)
         _, snapshot = make(counters=COUNTING[-1])
-        with self.assertRaisesRegex(HostTaken, f"process {child.pid}"), snapshot.only_writer():
+        with raises(self, HostTaken, f"process {child.pid}"), snapshot.only_writer():
             self.fail("two writers")
         child.kill()
         with snapshot.only_writer():

@@ -7,7 +7,7 @@ from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.hardware.monitor import OCCUPANCY, Monitor, offered
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
-from iat_nova.model import DomainInventory, WayMask
+from iat_nova.model import DomainInventory, WayMask, message
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount
 from tests.lab.registers import RMID_UNIT
 from tests.proofs import proves
@@ -116,13 +116,13 @@ class RunOut(TwoTenants):
         try:
             self.watch(*self.tenants)
         except HardwareError as error:  # some are in limbo, of which only the kernel knows
-            self.assertIn("Out of RMIDs", str(error))
+            self.assertEqual(message("remove-monitoring-groups"), error.remedy)
             return True
         if self.monitor.full is None:
             self.assertGreaterEqual(left, len(self.tenants))
             return False
         self.assertEqual(
-            f"2 tenants want an RMID each, {max(0, left)} of {rmids} are left", self.monitor.full
+            message("rmids-too-few", tenants=2, free=max(0, left), rmids=rmids), self.monitor.full
         )
         return True
 
@@ -135,4 +135,4 @@ class RunOut(TwoTenants):
                 self.made.append(name)
                 self.addCleanup(self.fs.remove, name)
         except HardwareError as error:
-            self.assertIn("Out of RMIDs", str(error))
+            self.assertEqual(message("remove-monitoring-groups"), error.remedy)

@@ -169,7 +169,7 @@ class Others(AgentCase, unittest.TestCase):
         self.feeding(lambda: REGISTERS.ddio_ways(socket) not in (0, 0x600), "DDIO's growth", socket)
         self.addCleanup(ALLOW_WRITES.write_text, ALLOW_WRITES.read_text())
         ALLOW_WRITES.write_text("off")
-        refused = "the msr driver refuses writes: echo on >"
+        refused = "the msr driver refuses writes; echo on >"
         self.feeding(lambda: refused in self.reasons(), "the reason", socket)
         stays = found()
         self.let_alone()

@@ -13,6 +13,7 @@ from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.model import WayMask
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount, plug, unmount
 from tests.proofs import proves
+from tests.said import raises, sentence
 from tests.unit.hardware import contract
 
 REGISTERS = Registers()
@@ -21,7 +22,7 @@ try:
     load()
     MISSING = None
 except PqosError as error:
-    MISSING = str(error)
+    MISSING = sentence(error)
 
 
 class OnPqos:
@@ -150,7 +151,7 @@ class OsContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
         """Groups that `pqos` made are not taken over."""
         os.mkdir("/sys/fs/resctrl/COS1")
         self.addCleanup(os.rmdir, "/sys/fs/resctrl/COS1")
-        with self.assertRaisesRegex(HardwareError, "COS1: this group is not ours"):
+        with raises(self, HardwareError, "COS1: this group is not ours"):
             self.apply(*self.classes(a=WayMask(0x3)))
         self.assertEqual(("COS1",), ResctrlFs().groups())
 
@@ -168,7 +169,7 @@ class Beside(unittest.TestCase):
     def test_registers_are_the_kernels(self):
         """While resctrl is mounted the MSR interface is refused."""
         allocator = PqosAllocator(Interface.MSR, TOPOLOGY, ResctrlFs())
-        with self.assertRaisesRegex(HardwareError, "is mounted"):
+        with raises(self, HardwareError, "is mounted"):
             allocator.domains()
 
     def test_opened_and_closed(self):

@@ -14,8 +14,10 @@ from iat_nova.hardware import backends
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.probe import Host
 from iat_nova.hardware.rootport import DEVICES, PERFCTRLSTS_0, RootPorts
+from iat_nova.model import message
 from tests.lab.guest.machine import mount
 from tests.proofs import proves
+from tests.said import sentence
 
 ALLOCATING, NO_SNOOP = 0x80, 0x08  # as the lab's ports begin, and DDIO off
 RESCAN = Path("/sys/bus/pci/rescan")
@@ -91,7 +93,8 @@ class Ports(unittest.TestCase):
         self.ports.off()
         self.assertEqual(0x1000_0208, register(self.fixed))
         put(self.fixed, 0x1000_0288)
-        self.assertIn("left at 0x8 and are 0x88", self.ports.inspect()[0])
+        changed = message("port-bits-changed", port=self.fixed, left=0x8, bits=0x88)
+        self.assertEqual((changed,), self.ports.inspect())
         self.ports.restore(saved)
         self.assertEqual(0x1000_0280, register(self.fixed))
 
@@ -120,7 +123,8 @@ class Ports(unittest.TestCase):
             self.addCleanup(RESCAN.write_text, "1")
             restored = keeper.restore()
             self.assertEqual((), restored.failed)
-            self.assertRegex(restored.left[0], f"root port {self.fixed}: it is not in sysfs")
+            away = message("port-not-in-sysfs", port=self.fixed)
+            self.assertEqual(away, restored.left[0].values["what"])
             RESCAN.write_text("1")
             self.assertEqual(NO_SNOOP, register(self.fixed))
             self.assertEqual(1, len(keeper.finish().done))
@@ -134,7 +138,7 @@ class Ports(unittest.TestCase):
             try:
                 backends.root_ports(self.host, [self.fixed], [])
             except HardwareError as error:
-                return str(error)
+                return sentence(error)
             return ""
 
         who = rights.SHIPPED.existing()

@@ -26,6 +26,7 @@ from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
 from tests.lab.guest.machine import Registers, mount, unmount
 from tests.proofs import proves
+from tests.said import sentence
 
 PROJECT = Path(__file__).resolve().parents[3]
 UNIT = PROJECT / "etc/iat-nova/iat-nova-agent.service"
@@ -134,7 +135,7 @@ def install():
 def counting():
     """Return why this process may not count, None when it may."""
     refused = perf_event.available(CPU.core.events)
-    return None if refused is None else str(refused)
+    return None if refused is None else sentence(refused)
 
 
 def unload_msr():

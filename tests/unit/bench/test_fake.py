@@ -5,6 +5,7 @@ import unittest
 from iat_nova.bench.fake import SKYLAKE, FakeAllocator, FakeDdio, Write
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.model import WayMask
+from tests.said import raises
 from tests.unit.hardware import contract
 
 
@@ -69,7 +70,7 @@ class Records(unittest.TestCase):
         allocator.apply(0, (ClassMask("a", (1,), WayMask(0x3)),))
         allocator.refuse = "b"
         classes = (ClassMask("a", (1,), WayMask(0x7)), ClassMask("b", (), WayMask(0x18)))
-        with self.assertRaisesRegex(HardwareError, "'b'"):
+        with raises(self, HardwareError, "'b'"):
             allocator.apply(0, classes)
         self.assertEqual({"a": WayMask(0x3)}, allocator.effective(0))
         allocator.apply(0, classes)
@@ -77,7 +78,7 @@ class Records(unittest.TestCase):
     def test_reserved_ways_are_refused(self):
         """Ways of another owner are never given out."""
         domain = dataclasses.replace(SKYLAKE, reserved_ways=WayMask(0x3))
-        with self.assertRaisesRegex(HardwareError, "reserved ways 0x3"):
+        with raises(self, HardwareError, "reserved ways 0x3"):
             FakeAllocator((domain,)).apply(0, (ClassMask("a", (), WayMask(0x6)),))
 
     def test_ddio_that_is_stuck(self):

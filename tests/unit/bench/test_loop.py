@@ -19,6 +19,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.perf import PerfCounters
 from iat_nova.model import CacheDomain, WayMask
+from tests.said import raises
 
 
 def machine(processors=4):
@@ -62,7 +63,7 @@ class Loop(unittest.TestCase):
     def test_refused_counters(self):
         """What was refused is raised: an iteration that reads no counter is not measured."""
         refusal = mock.patch.object(perf_event, "_open", side_effect=HardwareError("no right"))
-        with refusal, self.assertRaisesRegex(HardwareError, "no right"):
+        with refusal, raises(self, HardwareError, "no right"):
             list(bench.rows((1,), (1,), ("stable",), 3))
         errors = io.StringIO()
         with refusal, redirect_stderr(errors), redirect_stdout(io.StringIO()):
@@ -85,7 +86,7 @@ class Loop(unittest.TestCase):
         with (
             mock.patch.object(wiring, "machine", return_value=machine().machine),
             mock.patch.object(Ownership, "owners", return_value=("group x: theirs",)),
-            self.assertRaisesRegex(HardwareError, "group x: theirs"),
+            raises(self, HardwareError, "group x: theirs"),
         ):
             bench.real_machine(conf.load([]))
 

@@ -17,6 +17,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.machine import Choice
 from iat_nova.model import message, verbatim
 from iat_nova.policy import PolicyError, Problem
+from iat_nova.report import log
 from iat_nova.store import heartbeat
 from iat_nova.strategies.registry import StrategyError
 from tests.said import sentence
@@ -85,9 +86,14 @@ class Start(unittest.TestCase):
     def test_a_knob_that_is_denied_is_a_warning(self) -> None:
         """What else was chosen is for information."""
         machine = mock.Mock(
-            choices=(Choice("cat", "resctrl", "mounted"), Choice("ddio", "none", "msr: no", True)),
+            choices=(
+                Choice("cat", "resctrl", verbatim("mounted")),
+                Choice("ddio", "none", verbatim("msr: no"), True),
+            ),
         )
         further = HardwareError("no further")
+        log.speak()
+        self.addCleanup(logging.setLogRecordFactory, logging.LogRecord)
         with (
             mock.patch("iat_nova.agent.wiring.machine", return_value=machine),
             mock.patch("iat_nova.cmd.agent.ownership", side_effect=further),

@@ -16,6 +16,7 @@ from iat_nova.model import (
     TenantKind,
     WayMask,
 )
+from tests.said import raises
 from tests.unit.build import tenant
 
 UUID = "6c0d3f0e-0000-4000-8000-000000000001"
@@ -126,7 +127,7 @@ class EnforcerTest(unittest.TestCase):
             enforcer = Enforcer(allocator, self.ddio)
             inventory = dataclasses.replace(INVENTORY, domain=domain)
             if whole is None:
-                with self.assertRaisesRegex(HardwareError, "50 % of .* is not known; .*_gbps"):
+                with raises(self, HardwareError, "50 % of .* is not known; .*_gbps"):
                     enforcer.apply(inventory, half)
             else:
                 enforcer.apply(inventory, half)
@@ -152,7 +153,7 @@ class EnforcerTest(unittest.TestCase):
         self.enforcer.apply(INVENTORY, good)
         for limit in (5, 45, 110):
             bad = dataclasses.replace(good, groups=(dataclasses.replace(limited, bandwidth=limit),))
-            with self.assertRaisesRegex(HardwareError, f"bandwidth {limit} is not between 10"):
+            with raises(self, HardwareError, f"bandwidth {limit} is not between 10"):
                 self.enforcer.apply(INVENTORY, bad)
             self.assertEqual({UUID: 40}, self.allocator.bandwidth(0))
 
@@ -179,7 +180,7 @@ class EnforcerTest(unittest.TestCase):
         """Masks and DDIO are what they were, and the caller is told."""
         self.enforcer.apply(INVENTORY, FIRST)
         self.allocator.refuse = "stack"
-        with self.assertRaisesRegex(HardwareError, "stack"):
+        with raises(self, HardwareError, "stack"):
             self.enforcer.apply(INVENTORY, layout(0x400 | 0x200, guest=0x0F0, stack=0x00C))
         self.assertEqual(0x03C, self.allocator.effective(0)[UUID])
         self.assertEqual(0x600, self.ddio.read(0))
@@ -226,7 +227,7 @@ class EnforcerTest(unittest.TestCase):
     def test_a_refused_first_layout_leaves_the_machine_as_found(self) -> None:
         """There is no last good layout: classes are given up, DDIO is where it was."""
         self.ddio.refuse = True
-        with self.assertRaisesRegex(HardwareError, "DDIO"):
+        with raises(self, HardwareError, "DDIO"):
             self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
         self.assertEqual({}, self.allocator.effective(0))
         self.assertFalse(self.enforcer.wrote)
@@ -258,7 +259,7 @@ class EnforcerTest(unittest.TestCase):
                 self.ddio = FakeDdio()
                 allocator = Allocator()
                 enforcer = Enforcer(allocator, self.ddio)
-                with self.assertRaisesRegex(ForeignHand, "is at 0x7e0"):
+                with raises(self, ForeignHand, "is at 0x7e0"):
                     enforcer.apply(INVENTORY, layout(ddio, guest=0x00C))
                 self.assertEqual(0x7E0, self.ddio.read(0))
                 enforcer.restore()
@@ -276,7 +277,7 @@ class EnforcerTest(unittest.TestCase):
         self.ddio.read = offline
         self.assertEqual((), self.enforcer.foreign_ddio())
         self.ddio.read, self.allocator.apply = read, offline
-        with self.assertRaisesRegex(DomainOffline, "^cache domain 0: none of its .*online$"):
+        with raises(self, DomainOffline, "^cache domain 0: none of its .*online$"):
             self.enforcer.apply(INVENTORY, layout(0x400, guest=0x00C))
         self.allocator.apply = apply
         self.enforcer.apply(INVENTORY, FIRST)
@@ -290,7 +291,7 @@ class EnforcerTest(unittest.TestCase):
             raise HardwareError(f"jammed at {len(classes)}")
 
         self.allocator.apply = jammed
-        with self.assertRaisesRegex(HardwareError, "jammed at 1; .*jammed at 3; .*restore"):
+        with raises(self, HardwareError, "jammed at 1; .*jammed at 3; .*restore"):
             self.enforcer.apply(INVENTORY, layout(0x600, guest=0x00C))
 
 
@@ -347,7 +348,7 @@ class GuardedTest(unittest.TestCase):
     def test_without_a_snapshot_nothing_is_written(self) -> None:
         """A snapshot that cannot save stops the write before it begins."""
         self.snapshot.refuse = True
-        with self.assertRaisesRegex(SnapshotError, "nothing is written"):
+        with raises(self, SnapshotError, "nothing is written"):
             self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
         self.assertEqual(([], []), (self.allocator.writes, self.ddio.writes))
 
@@ -363,7 +364,7 @@ class GuardedTest(unittest.TestCase):
         """What lies on the hardware is not forgotten."""
         self.enforcer.apply(INVENTORY, FIRST)
         self.snapshot.failed = ("ddio msr: the register is gone",)
-        with self.assertRaisesRegex(HardwareError, "the register is gone"):
+        with raises(self, HardwareError, "the register is gone"):
             self.enforcer.restore()
         self.assertTrue(self.enforcer.wrote)
         self.allocator.apply(0, ())  # this much of the restore worked
@@ -378,7 +379,7 @@ class GuardedTest(unittest.TestCase):
             raise HardwareError("jammed")
 
         self.allocator.apply = jammed
-        with self.assertRaisesRegex(HardwareError, "jammed; and the previous settings could not"):
+        with raises(self, HardwareError, "jammed; and the previous settings could not"):
             self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
         self.assertTrue(self.enforcer.wrote)
         self.enforcer.restore()

@@ -34,6 +34,7 @@ from iat_nova.model import (
 )
 from iat_nova.report import times
 from iat_nova.report.sentences import text
+from tests.said import raises
 from tests.unit.build import Clock, tenant
 from tests.unit.hardware import test_probe, trees
 
@@ -108,7 +109,7 @@ class Ours(MachineCase):
         """It takes the write and reads otherwise: that is no restore, for nobody."""
         owned = self.owned()
         reason = "not restored: ddio msr: did not keep its .*domain 0: IIO_LLC_WAYS = 0x600"
-        with self.assertRaisesRegex(RestoreError, reason) as caught, owned.held():
+        with raises(self, RestoreError, reason) as caught, owned.held():
             owned.snapshot.protect()
             self.change_all(owned)
             self.msr.stuck.add(0xC8B)
@@ -174,7 +175,7 @@ class Ours(MachineCase):
     def test_a_second_writer_is_refused(self):
         """Named, with the way out."""
         first, second = (self.owned() for _ in range(2))
-        with first.held(), self.assertRaisesRegex(HardwareError, "end it first"), second.held():
+        with first.held(), raises(self, HardwareError, "end it first"), second.held():
             self.fail("two writers")
 
     def test_owners(self):
@@ -220,7 +221,7 @@ class Restore(MachineCase):
         self.assertRegex(err, "(?s)not restored: ddio msr.*allow_writes")
         self.assertTrue(self.settings().snapshot_path.exists())
         with (
-            self.assertRaisesRegex(HardwareError, "could not restore the original"),
+            raises(self, HardwareError, "could not restore the original"),
             self.owned().held(),
         ):
             self.fail("started")
@@ -464,8 +465,9 @@ class SocketOffline(MachineCase):
         self.end_with_a_socket_offline()
         after = self.owned()
         with after.held():
-            (told,) = (one for one in after.outside().unrestored() if "IIO_LLC_WAYS" in one)
-            self.assertIn("cache domain 1: its CPUs are offline", told)
+            told = map(text, after.outside().unrestored())
+            (register,) = (one for one in told if "IIO_LLC_WAYS" in one)
+            self.assertIn("cache domain 1: its CPUs are offline", register)
             read = wiring.host_reader(self.settings(), after.machine, after.finish)
             self.assertEqual([0x600], [one.ddio_found for one in read().domains])
             after.snapshot.protect()

@@ -17,6 +17,17 @@ from iat_nova.enforcement.snapshot_file import SnapshotFile
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rollback import Reach
 from iat_nova.hardware.shape import INDEX, mapping, record, text
+from iat_nova.model import message, verbatim
+from iat_nova.report.sentences import text as sentence
+from tests.said import raises
+
+
+def of_part(name, what):
+    """Return what is said of a part."""
+    return message("of-part", part=name, what=what)
+
+
+SOCKET_1 = of_part("ddio", "socket 1")
 
 
 class Part:
@@ -211,9 +222,9 @@ class Snapshots(Folder):
         self.masks.value, self.ddio.value = 10, 20
         self.masks.broken = True
         restored = self.make().restore()
-        self.assertEqual((("ddio = 2",), ("masks: the register is gone",)),
+        self.assertEqual((("ddio = 2",), (of_part("masks", verbatim("the register is gone")),)),
                          (restored.done, restored.failed))  # fmt: skip
-        with self.assertRaisesRegex(SnapshotError, "could not restore.*the register is gone"):
+        with raises(self, SnapshotError, "could not restore.*the register is gone"):
             self.make().protect()
         self.masks.broken = False
         self.assertEqual(("masks = 1",), self.make().restore().done)
@@ -224,7 +235,7 @@ class Snapshots(Folder):
         self.make().protect()
         other = Snapshot({"ddio": self.ddio}, snapshot=self.snapshot, lock=self.lock,
                       boot_id=self.boot_id)  # fmt: skip
-        self.assertEqual(("masks: no such part here",), other.restore().failed)
+        self.assertEqual((message("part-absent", part="masks"),), other.restore().failed)
         self.assertTrue(self.snapshot.exists())
 
     def test_a_killed_write(self):
@@ -240,7 +251,7 @@ class Snapshots(Folder):
         """Every use of the file is refused, nothing is applied, and the file is left alone."""
         self.snapshot.write_bytes(content)
         for use in (self.writer.restore, lambda: self.writer.pending):
-            with self.assertRaisesRegex(SnapshotError, f"snapshot.json: {why}", msg=content):
+            with raises(self, SnapshotError, f"snapshot.json: {why}"):
                 use()
         self.assertEqual(content, self.snapshot.read_bytes())
         self.assertEqual((10, 20), (self.masks.value, self.ddio.value))
@@ -259,7 +270,7 @@ class Snapshots(Folder):
             self.refused(content)
         self.snapshot.unlink()
         os.mkfifo(self.snapshot)
-        with self.assertRaisesRegex(SnapshotError, "snapshot.json: .*regular"):
+        with raises(self, SnapshotError, "snapshot.json: .*regular"):
             self.make().restore()
 
     def test_cut_anywhere(self):
@@ -303,7 +314,7 @@ class Snapshots(Folder):
         """A snapshot of another version's format is not guessed at."""
         self.snapshot.parent.mkdir()
         self.snapshot.write_text(json.dumps({"format": 7, "boot": "boot-1", "parts": {}}))
-        with self.assertRaisesRegex(SnapshotError, "format 7"):
+        with raises(self, SnapshotError, "format 7"):
             self.make().restore()
         self.boot_id.write_text("boot-2\n")
         self.bootloader.write_text(f"{0xD0}\n")
@@ -315,7 +326,7 @@ class Snapshots(Folder):
     def test_a_folder_that_cannot_be_written(self):
         """Without a snapshot protect refuses, so nothing is written."""
         self.snapshot.parent.write_text("a file in the way")
-        with self.assertRaisesRegex(SnapshotError, "state: is not a folder; without"):
+        with raises(self, SnapshotError, "state: is not a folder; without"):
             self.make().protect()
 
     def test_a_full_disk(self):
@@ -324,9 +335,7 @@ class Snapshots(Folder):
         full = OSError(errno.ENOSPC, "No space left on device")
         with (
             mock.patch("os.fsync", side_effect=full),
-            self.assertRaisesRegex(
-                SnapshotError, "No space.*without a snapshot nothing is written"
-            ),
+            raises(self, SnapshotError, "No space.*without a snapshot nothing is written"),
         ):
             writer.protect()
         self.assertFalse(writer.pending)
@@ -359,11 +368,11 @@ class OutOfReach(Folder):
         """The rest is put back, once; what stays is told, and is no failure."""
         restored = self.writer.restore()
         self.assertEqual(("masks = 1", "socket 0 = 6"), restored.done)
-        self.assertEqual(((), ("ddio: socket 1",)), (restored.failed, restored.left))
+        self.assertEqual(((), (SOCKET_1,)), (restored.failed, restored.left))
         self.assertEqual({"ddio": {"1": 6}}, self.on_disk())
-        self.assertEqual(("ddio: socket 1",), self.make().out_of_reach())
+        self.assertEqual((SOCKET_1,), self.make().out_of_reach())
         self.masks.value = 30  # an operator's, by now
-        self.assertEqual(snapshot.Restored(left=("ddio: socket 1",)), self.make().restore())
+        self.assertEqual(snapshot.Restored(left=(SOCKET_1,)), self.make().restore())
         self.assertEqual(30, self.masks.value)
 
     def test_online_again(self):
@@ -378,10 +387,10 @@ class OutOfReach(Folder):
         """It starts, writes what it can reach, and leaves the old value in its own snapshot."""
         self.writer.restore()
         after = self.make()
-        self.assertEqual(("ddio: socket 1",), after.protect().left)
+        self.assertEqual((SOCKET_1,), after.protect().left)
         self.assertEqual({"masks": {"value": 1}, "ddio": {"0": 6, "1": 6}}, self.on_disk())
         self.sockets.values["s0"] = 9
-        self.assertEqual(("ddio: socket 1",), after.finish().left)
+        self.assertEqual((SOCKET_1,), after.finish().left)
         self.assertEqual(9, self.sockets.values["s0"])
         self.sockets.offline = set()
         self.assertEqual(snapshot.Restored(("socket 1 = 6",), agreed=("ddio",)), after.finish())
@@ -417,7 +426,7 @@ class OutOfReach(Folder):
         """What is out of reach is in memory as well, and is written again."""
         self.writer.restore()
         self.snapshot.unlink()
-        self.assertIn("is gone", self.writer.keep_file())
+        self.assertEqual("snapshot-file-gone", self.writer.keep_file().code)
         self.assertEqual({"ddio": {"1": 6}}, self.on_disk())
         self.snapshot.unlink()
         self.sockets.offline = set()
@@ -431,9 +440,9 @@ class OutOfReach(Folder):
         self.sockets.offline = set()
         after = self.make()
         with mock.patch.object(self.sockets, "restore", side_effect=HardwareError("jammed")):
-            self.assertEqual(("ddio: jammed",), after.restore().failed)
+            self.assertEqual((of_part("ddio", verbatim("jammed")),), after.restore().failed)
             self.assertEqual({"ddio": {"1": 6}}, self.on_disk())
-            self.assertEqual(("ddio: jammed",), after.finish().failed)
+            self.assertEqual((of_part("ddio", verbatim("jammed")),), after.finish().failed)
         self.assertEqual(("socket 1 = 6",), after.finish().done)
         self.assertFalse(self.snapshot.exists())
 
@@ -489,7 +498,7 @@ class LostFile(Folder):
             restored = self.writer.restore()
             self.assertEqual((1, 2), (self.masks.value, self.ddio.value))
             self.assertEqual(("masks = 1", "ddio = 2"), restored.done[1:])
-            self.assertRegex(restored.done[0], "snapshot.json.*: restored from memory$")
+            self.assertRegex(sentence(restored.done[0]), "snapshot.json.*: restored from memory$")
             self.assertEqual(((), ("masks", "ddio")), (restored.failed, restored.agreed))
             self.assertFalse(os.path.lexists(self.snapshot), loss)
 
@@ -498,14 +507,14 @@ class LostFile(Folder):
         for _ in self.each("a_folder"):
             restored = self.writer.restore()
             self.assertEqual((("masks", "ddio"), ()), (restored.agreed, restored.failed))
-            self.assertRegex(restored.stale, "could not be updated: .*Is a directory")
+            self.assertRegex(sentence(restored.stale), "could not be updated: .*Is a directory")
 
     def test_it_is_written_again(self):
         """Once; a crash afterwards is restored from it."""
-        self.assertEqual("", self.writer.keep_file())
+        self.assertIsNone(self.writer.keep_file())
         for _ in self.each():
-            self.assertIn("snapshot.json", self.writer.keep_file())
-            self.assertEqual("", self.writer.keep_file())
+            self.assertIn("snapshot.json", sentence(self.writer.keep_file()))
+            self.assertIsNone(self.writer.keep_file())
             self.assertEqual(self.whole, self.snapshot.read_bytes())
             self.assertEqual(("masks = 1", "ddio = 2"), self.make().restore().done)
 
@@ -513,20 +522,20 @@ class LostFile(Folder):
         """That is an error, each time."""
         for _ in self.each("a_folder"):
             for _ in range(2):
-                with self.assertRaisesRegex(SnapshotError, "without a snapshot nothing is written"):
+                with raises(self, SnapshotError, "without a snapshot nothing is written"):
                     self.writer.keep_file()
 
     def test_nothing_is_read_while_nobody_touches_it(self):
         """Every iteration asks."""
         self.writer.keep_file()
         with mock.patch.object(SnapshotFile, "read", side_effect=AssertionError):
-            self.assertEqual("", self.writer.keep_file())
+            self.assertIsNone(self.writer.keep_file())
 
     def test_who_has_nothing_to_restore_writes_none(self):
         """Neither before the first write nor after a restore."""
-        self.assertEqual("", self.make().keep_file())
+        self.assertIsNone(self.make().keep_file())
         self.writer.restore()
-        self.assertEqual("", self.writer.keep_file())
+        self.assertIsNone(self.writer.keep_file())
         self.assertFalse(self.snapshot.exists())
 
     def test_a_file_put_there_after_a_restore(self):
@@ -549,7 +558,8 @@ class LostFile(Folder):
         with stuck:
             restored = self.writer.restore()
         self.assertEqual(("masks",), restored.agreed)
-        self.assertEqual(("ddio: did not keep its original settings: ddio = 2",), restored.failed)
+        kept = message("settings-not-kept", settings=("ddio = 2",))
+        self.assertEqual((of_part("ddio", kept),), restored.failed)
         self.assertEqual({"ddio": {"value": 2}}, json.loads(self.snapshot.read_text())["parts"])
         self.assertEqual(("ddio = 2",), self.writer.restore().done)
 
@@ -566,7 +576,7 @@ class OneWriter(Folder):
 
     def test_a_second_writer(self):
         """While one writes another is refused with the first one's process number."""
-        taken = self.assertRaisesRegex(HostTaken, f"process {os.getpid()} writes")
+        taken = raises(self, HostTaken, f"process {os.getpid()} writes")
         with self.make().only_writer(), taken, self.make().only_writer():
             self.fail("two writers")
         with self.make().only_writer():
@@ -587,7 +597,7 @@ class OneWriter(Folder):
         self.addCleanup(child.stdin.close)
         self.addCleanup(child.stdout.close)
         self.assertEqual("held\n", child.stdout.readline())
-        with self.assertRaisesRegex(HostTaken, str(child.pid)), self.make().only_writer():
+        with raises(self, HostTaken, str(child.pid)), self.make().only_writer():
             self.fail("two writers")
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -628,7 +638,7 @@ class OneWriter(Folder):
             shutil.rmtree(self.lock.parent)
             self.lock.parent.write_text("a file in the way")
             for _ in range(2):
-                with self.assertRaisesRegex(SnapshotError, "writer.lock"):
+                with raises(self, SnapshotError, "writer.lock"):
                     keeper.keep_lock()
             self.lock.parent.unlink()
             keeper.keep_lock()
@@ -640,16 +650,16 @@ class OneWriter(Folder):
         other.write_text("theirs")
         self.lock.parent.mkdir()
         self.lock.symlink_to(other)
-        with self.assertRaisesRegex(SnapshotError, "writer.lock: .*symbolic links"):
+        with raises(self, SnapshotError, "writer.lock: .*symbolic links"):
             self.enterContext(self.make().only_writer())
         self.assertEqual("theirs", other.read_text())
         self.lock.unlink()
         os.mkfifo(self.lock)
-        with self.assertRaisesRegex(SnapshotError, "writer.lock: is not a regular file"):
+        with raises(self, SnapshotError, "writer.lock: is not a regular file"):
             self.enterContext(self.make().only_writer())
 
     def test_no_place_for_the_lock(self):
         """A lock that cannot be made is an error with its path."""
         self.lock.parent.write_text("a file in the way")
-        with self.assertRaisesRegex(SnapshotError, "writer.lock"), self.make().only_writer():
+        with raises(self, SnapshotError, "writer.lock"), self.make().only_writer():
             self.fail("no lock")

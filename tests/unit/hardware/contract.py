@@ -10,7 +10,8 @@ from iat_nova.hardware import limits
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.hardware.monitor import BANDWIDTH, Monitor, offered
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, parse_limits
-from iat_nova.model import DomainInventory, Priority, WayMask
+from iat_nova.model import DomainInventory, Priority, WayMask, message
+from tests.said import raises
 from tests.unit.build import tenant
 
 
@@ -54,7 +55,7 @@ class AllocatorContract:
     def refused(self, *classes, text=None):
         """Applying these classes raises `HardwareError` and leaves everything as it was."""
         before = dict(self.allocator.effective(self.domain.id))
-        with self.assertRaisesRegex(HardwareError, text or "."):
+        with raises(self, HardwareError, text or "."):
             self.apply(*classes)
         self.check(before)
 
@@ -247,7 +248,7 @@ class AllocatorContract:
 
     def test_no_such_domain(self):
         """A domain that is not there is refused by its number."""
-        with self.assertRaisesRegex(HardwareError, "cache domain 77"):
+        with raises(self, HardwareError, "cache domain 77"):
             self.allocator.apply(77, ())
 
     def test_domains_are_independent(self):
@@ -309,7 +310,7 @@ class DdioContract:
     def test_no_such_domain(self):
         """A domain that is not there is refused by its number."""
         for call in (lambda: self.ddio.read(77), lambda: self.ddio.write(77, WayMask(3))):
-            with self.assertRaisesRegex(HardwareError, "cache domain 77"):
+            with raises(self, HardwareError, "cache domain 77"):
                 call()
 
 
@@ -411,15 +412,20 @@ class AssignedContract:
         self.watch(tenants)
         self.assertEqual([0, self.COUNTERS - 4], self.left())
         self.assertEqual(
-            f"1 of 3 tenants have no counter of memory traffic: all {self.COUNTERS} of cache domain"
-            f" {self.domain.id} are assigned; unassign what nobody reads (mbm_L3_assignments)",
+            message(
+                "traffic-counters-too-few",
+                uncounted=1,
+                tenants=3,
+                counters=self.COUNTERS,
+                domains=(str(self.domain.id),),
+            ),
             self.monitor.full,
         )
         last = tenants[-1].id
         self.assertEqual({last}, {name for name, one in self.traffic().items() if one is None})
         self.assertIsNotNone(self.monitor.read()[self.domain.id, last].occupancy_bytes)
         self.watch(tenants)
-        self.assertIn("1 of 3 tenants", self.monitor.full)
+        self.assertEqual(1, self.monitor.full.values["uncounted"])
         self.fs.put(f"{path}/mbm_L3_assignments", f"mbm_local_bytes:{self.domain.id}=_")
         self.watch(tenants)
         self.assertIsNone(self.monitor.full)

@@ -7,6 +7,7 @@ from iat_nova.hardware import cha, events
 from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.perf_event import CpuOffline, PerfEvent
 from tests.proofs import proves
+from tests.said import raises
 from tests.unit.hardware import trees
 from tests.unit.hardware.test_perf import PipeGroup
 
@@ -92,14 +93,14 @@ class Formats(unittest.TestCase):
         """A term without a format is refused with those there are."""
         self.add(0, ICX_FORMATS)
         (pmu,) = cha.cha_pmus(self.root)
-        with self.assertRaisesRegex(HardwareError, "no term 'filter_rem' .*edge, event, umask"):
+        with raises(self, HardwareError, "no term 'filter_rem' .*edge, event, umask"):
             pmu.event(events.SKYLAKE.cha.hits[0])
 
     def test_a_value_too_wide(self):
         """A value that does not fit is refused, not cut off."""
         self.add(0, {"event": "config:0-7", "umask": "config:8-15"})
         (pmu,) = cha.cha_pmus(self.root)
-        with self.assertRaisesRegex(HardwareError, "too wide"):
+        with raises(self, HardwareError, "too wide"):
             pmu.event(events.ICE_LAKE.cha.hits[0])
 
 
@@ -179,7 +180,7 @@ class Reading(unittest.TestCase):
         """A sum with slices missing is absent until all of them are counted."""
         reader = self.unwatched(slices=2)
         self.kernel.most = 3
-        with self.assertRaisesRegex(HardwareError, "Too many"):
+        with raises(self, HardwareError, "Too many"):
             reader.watch()
         for cpu, n in ((0, 0), (2, 0), (0, 9)):
             self.say(cpu, 100, 100, 10, 1, slice_=n)
@@ -212,5 +213,5 @@ class Reading(unittest.TestCase):
     def test_no_pmus(self):
         """Without PMUs the text says which module has them."""
         self.pmus = []
-        with self.assertRaisesRegex(HardwareError, "modprobe intel_uncore"):
+        with raises(self, HardwareError, "modprobe intel_uncore"):
             self.reader()

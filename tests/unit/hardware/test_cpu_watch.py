@@ -5,6 +5,7 @@ import unittest
 
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cpu_watch import CpuWatch, settled
+from tests.said import raises
 from tests.unit.hardware import trees
 
 
@@ -88,5 +89,5 @@ class Watching(unittest.TestCase):
 
         self.assertEqual("read", settled(self.watch, lambda: operation(True)))
         calls.clear()
-        with self.assertRaisesRegex(HardwareError, "No such file"):
+        with raises(self, HardwareError, "No such file"):
             settled(self.watch, lambda: operation(False))

@@ -9,8 +9,9 @@ from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.msr import IIO_LLC_WAYS
 from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.model import WayMask
+from iat_nova.model import WayMask, message
 from tests.proofs import proves
+from tests.said import raises
 from tests.unit.hardware import contract, trees
 from tests.unit.hardware.registers import FakeMsr
 
@@ -45,7 +46,7 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         self.assertEqual(0x600, self.ddio.read(1))
         self.cpus.unplug(2)
         self.cpus.unplug(3)
-        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its CPUs is online"):
+        with raises(self, DomainOffline, "domain 1: none of its CPUs is online"):
             self.ddio.read(1)
         other = Resctrl(self.tree, self.cpus.topology)  # which has never seen that socket
         ddio = MsrDdio(self.msr, other.domains, self.cpus.topology)
@@ -81,7 +82,7 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
     def test_refused(self):
         """A refusal is an error with advice and changes nothing."""
         self.msr.refuse = errno.EPERM
-        with self.assertRaisesRegex(HardwareError, "CAP_SYS_RAWIO"):
+        with raises(self, HardwareError, "CAP_SYS_RAWIO"):
             self.ddio.write(0, WayMask(0x700))
         self.assertEqual(0x600, self.ddio.read(0))
 
@@ -107,7 +108,7 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         for domain in (0, 1):
             self.ddio.write(domain, WayMask(0x7F0))
         self.msr.refuse, self.msr.refusing = errno.EPERM, {0}
-        with self.assertRaisesRegex(HardwareError, "/0/msr: register 0xc8b: write 0x600"):
+        with raises(self, HardwareError, "/0/msr: register 0xc8b: write 0x600"):
             self.ddio.restore(saved)
         self.assertEqual((0x7F0, 0x600), (self.ddio.read(0), self.ddio.read(1)))
 
@@ -187,7 +188,7 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
         """The kernel leaves it out: that is no mask that somebody moved."""
         del self.tree._masks[1]
         self.tree._show()
-        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its CPUs"):
+        with raises(self, DomainOffline, "domain 1: none of its CPUs"):
             self.ddio.read(1)
 
     def test_masks_restored(self):
@@ -195,7 +196,9 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
         self.ddio.write(1, WayMask(0xF000))
         saved = json.loads(json.dumps(self.ddio.save()))
         self.ddio.write(1, WayMask(0xC000))
-        self.assertEqual(("io_alloc_cbm 1=f000",), self.ddio.restore(saved))
+        self.assertEqual(
+            (message("io-alloc-restored", domain=1, mask=0xF000),), self.ddio.restore(saved)
+        )
         self.assertEqual(0xF000, self.ddio.read(1))
         self.assertEqual((), self.ddio.restore(saved))
 
@@ -203,7 +206,7 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
         """The other one is put back all the same."""
         saved = {"state": "enabled", "masks": {"0": "f000", "1": "f000"}}
         self.tree.fail_at = 1
-        with self.assertRaisesRegex(HardwareError, "Input/output error"):
+        with raises(self, HardwareError, "Input/output error"):
             self.ddio.restore(saved)
         self.assertEqual((0xC000, 0xF000), (self.ddio.read(0), self.ddio.read(1)))
 
@@ -212,7 +215,7 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
         self.tree.write("info/L3/io_alloc", "0")
         for n in range(15):
             self.tree.mkdir(f"theirs{n}")
-        with self.assertRaisesRegex(HardwareError, "the kernel says: CLOSID already in use"):
+        with raises(self, HardwareError, "the kernel says: CLOSID already in use"):
             self.ddio.write(0, WayMask(0xC000))
 
     def test_not_supported(self):
@@ -233,5 +236,5 @@ class Fixed(unittest.TestCase):
         ddio = FixedDdio(lambda: {0: WayMask(0x600)}, "no msr driver")
         self.assertEqual(0x600, ddio.read(0))
         self.assertIsNone(ddio.read(1))
-        with self.assertRaisesRegex(HardwareError, "fixed here: no msr driver"):
+        with raises(self, HardwareError, "fixed here: no msr driver"):
             ddio.write(0, WayMask(0x600))

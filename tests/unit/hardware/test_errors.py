@@ -8,6 +8,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.msr import MsrError
 from iat_nova.hardware.resctrl_fs import ResctrlError
 from iat_nova.model import verbatim
+from iat_nova.report.sentences import text
 
 
 class TestErrors(unittest.TestCase):
@@ -15,7 +16,7 @@ class TestErrors(unittest.TestCase):
 
     def test_a_finding_has_the_values_of_its_error(self):
         """Any punctuation in the state or the remedy stays where it is."""
-        state, remedy = "a; b: c", "d; e"
+        state, remedy = verbatim("a; b: c"), verbatim("d; e")
         for error in (
             HardwareError(state, remedy),
             MsrError(state, 5, remedy),
@@ -23,8 +24,8 @@ class TestErrors(unittest.TestCase):
         ):
             with self.subTest(error=error):
                 found = probe.refusal("x", error)
-                self.assertEqual((verbatim(state), verbatim(remedy)), (found.state, found.remedy))
-                self.assertEqual("a; b: c; d; e", str(error))
+                self.assertEqual((state, remedy), (found.state, found.remedy))
+                self.assertEqual("a; b: c; d; e", text(error.message))
 
     def test_no_remedy(self):
         """A semicolon within the state does not make a remedy."""

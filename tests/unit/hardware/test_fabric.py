@@ -10,6 +10,7 @@ from iat_nova.hardware.cha import Pmu
 from iat_nova.hardware.perf_event import PerfEvent
 from iat_nova.hardware.topology import Cache
 from tests.proofs import proves
+from tests.said import raises
 from tests.unit.hardware import trees
 from tests.unit.hardware.test_cha import Kernel
 
@@ -89,7 +90,7 @@ class Reading(unittest.TestCase):
     def test_no_pmu(self):
         """The driver is named."""
         self.pmu = None
-        with self.assertRaisesRegex(HardwareError, "no amd_df PMU; .*modprobe amd_uncore"):
+        with raises(self, HardwareError, "no amd_df PMU; .*modprobe amd_uncore"):
             self.reader.watch()
 
     def test_found(self):

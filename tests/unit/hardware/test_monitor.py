@@ -5,14 +5,16 @@ import unittest
 
 from iat_nova.hardware import resctrl_saved
 from iat_nova.hardware.api import ClassMask, HardwareError, TenantCounts
-from iat_nova.hardware.monitor import Monitor, offered
+from iat_nova.hardware.monitor import LIMBO_S, Monitor, offered
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP
 from iat_nova.model import (
     CacheDomain,
     DomainInventory,
     WayMask,
+    message,
 )
+from tests.said import raises
 from tests.unit.build import tenant
 from tests.unit.hardware import contract, trees
 
@@ -110,7 +112,7 @@ class MonitorTest(unittest.TestCase):
                 self.tree._put("info/L3_MON/num_rmids", rmids)
                 self.watch(tenant("a", 0), tenant("b", 1))
                 self.assertEqual(counted, len(self.groups()))
-        self.assertEqual("2 tenants want an RMID each, 1 of 9 are left", self.monitor.full)
+        self.assertEqual(message("rmids-too-few", tenants=2, free=1, rmids=9), self.monitor.full)
         self.assertEqual({}, self.monitor.read())
         self.now_s += 301.0
         self.watch(tenant("a", 0))
@@ -128,7 +130,8 @@ class MonitorTest(unittest.TestCase):
         self.apply(("b", (0, 1)))
         self.watch(*tenants)
         self.assertEqual({"iat-nova.1/mon_groups/iat-nova.0.0": "0"}, self.groups())
-        self.assertRegex(self.monitor.full, "1 of 2 tenants wait for an RMID: those given back in")
+        limbo = message("rmids-in-limbo", waiting=1, tenants=2, limbo_s=LIMBO_S)
+        self.assertEqual(limbo, self.monitor.full)
         self.now_s += 301.0
         self.watch(*tenants)
         self.assertEqual((2, None), (len(self.groups()), self.monitor.full))
@@ -136,7 +139,7 @@ class MonitorTest(unittest.TestCase):
     def test_the_kernel_has_none_left(self):
         """RMIDs whose data is in the cache yet are not free: nobody is counted, and it is said."""
         self.tree.rmids = 2
-        with self.assertRaisesRegex(HardwareError, "Out of RMIDs; remove monitoring groups"):
+        with raises(self, HardwareError, "Out of RMIDs; remove monitoring groups"):
             self.watch(tenant("a", 0), tenant("b", 1))
         self.assertEqual(({}, {}), (self.groups(), self.monitor.read()))
 
@@ -179,7 +182,7 @@ class MonitorTest(unittest.TestCase):
         self.assertEqual({(0, "b")}, self.monitor.read().keys())
         self.tree._put("info/L3_MON/num_rmids", 8 + 2)
         self.watch(tenant("b", 2), tenant("c", 3))
-        self.assertEqual("2 tenants want an RMID each, 1 of 10 are left", self.monitor.full)
+        self.assertEqual(message("rmids-too-few", tenants=2, free=1, rmids=10), self.monitor.full)
 
     def test_restored(self):
         """What a dead agent left is removed, and never saved as another program's."""
@@ -190,7 +193,8 @@ class MonitorTest(unittest.TestCase):
         self.assertEqual(saved, resctrl_saved.save(self.tree) | {"default": saved["default"]})
         done = Resctrl(self.tree, self.cpus.topology).restore(saved)
         self.assertEqual({"mon_groups/theirs": "3"}, self.groups())
-        self.assertIn(f"removed {self.tree.root}/mon_groups/iat-nova.0.1", done)
+        path = f"{self.tree.root}/mon_groups/iat-nova.0.1"
+        self.assertIn(message("removed", path=path), done)
 
 
 class Assigned(contract.AssignedContract, unittest.TestCase):

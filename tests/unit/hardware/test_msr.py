@@ -10,6 +10,7 @@ from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
 from iat_nova.hardware.cha_msr import ChaMsr
 from iat_nova.hardware.msr_counters import MsrCounters
 from tests.proofs import proves
+from tests.said import raises, sentence
 from tests.unit.hardware import trees
 from tests.unit.hardware.registers import FakeMsr
 
@@ -35,7 +36,7 @@ class Registers(unittest.TestCase):
 
     def test_a_missing_driver(self):
         """Without the device file the text says which module to load."""
-        with self.assertRaisesRegex(HardwareError, "0xc8b: read: No such file.*modprobe msr"):
+        with raises(self, HardwareError, "0xc8b: read: No such file.*modprobe msr"):
             msr.Msr(self.folder).read(0, msr.IIO_LLC_WAYS)
 
     def test_a_real_file(self):
@@ -69,7 +70,7 @@ class Registers(unittest.TestCase):
         (self.folder / "allow_writes").write_text("off\n")
         fake = FakeMsr({0: 0}, parameters=self.folder)
         fake.refuse = errno.EPERM
-        with self.assertRaisesRegex(HardwareError, r"write 0x700: .*echo on > .*allow_writes"):
+        with raises(self, HardwareError, r"write 0x700: .*echo on > .*allow_writes"):
             fake.write(0, msr.IIO_LLC_WAYS, 0x700)
 
     def test_lockdown(self):
@@ -77,13 +78,13 @@ class Registers(unittest.TestCase):
         (self.folder / "allow_writes").write_text("default\n")
         fake = FakeMsr({0: 0}, parameters=self.folder)
         fake.refuse = errno.EPERM
-        with self.assertRaisesRegex(HardwareError, "CAP_SYS_RAWIO.*DeviceAllow=.*lockdown"):
+        with raises(self, HardwareError, "CAP_SYS_RAWIO.*DeviceAllow=.*lockdown"):
             fake.write(0, msr.IIO_LLC_WAYS, 0x700)
 
     def test_a_register_that_is_not_there(self):
         """A fault says that the CPU has no such register."""
         fake = FakeMsr({0: 0})
-        with self.assertRaisesRegex(HardwareError, "no such register"):
+        with raises(self, HardwareError, "no such register"):
             fake.read(0, 0xE00 + 0x10 * 20)
 
 
@@ -164,7 +165,7 @@ class CoreRegisters(Machine):
     def test_counters_in_use(self):
         """A counter somebody uses is refused and left alone."""
         self.msr.set(1, msr.PERFEVTSEL + 3, 0x4300C4)
-        with self.assertRaisesRegex(HardwareError, "CPU 1: counter 3 .*in use.*perf"):
+        with raises(self, HardwareError, "CPU 1: counter 3 .*in use.*perf"):
             self.counters.watch([1])
         self.assertEqual(0, self.msr.get(1, msr.PERFEVTSEL))
 
@@ -172,7 +173,7 @@ class CoreRegisters(Machine):
         """What counts for somebody else now is absent, not taken for ours."""
         self.counters.watch([0, 1])
         self.msr.set(1, msr.PERFEVTSEL + 3, 0x4300C4)
-        with self.assertRaisesRegex(HardwareError, "in use"):
+        with raises(self, HardwareError, "in use"):
             self.counters.watch([0, 1])
         self.assertEqual({0}, self.counters.read().cores.keys())
 
@@ -200,7 +201,9 @@ class CoreRegisters(Machine):
                 with self.subTest(end, refusing=refusing):
                     with self.assertRaises(HardwareError) as told:
                         end()
-                    self.assertEqual(4, str(told.exception).count(f"/{refusing}/msr: register"))
+                    self.assertEqual(
+                        4, sentence(told.exception).count(f"/{refusing}/msr: register")
+                    )
                     self.assertEqual(0x4300C0, self.msr.get(refusing, msr.PERFEVTSEL))
                     self.assertEqual(0, self.msr.get(other, msr.PERFEVTSEL))
                 self.msr.refuse = None
@@ -292,7 +295,7 @@ class ChaRegisters(Machine):
                 counted=None,
             )  # fmt: skip
 
-        with self.assertRaisesRegex(HardwareError, "at most 64"):
+        with raises(self, HardwareError, "at most 64"):
             reader(65)
         all_slices = reader(64)
         all_slices.watch()
@@ -305,7 +308,7 @@ class ChaRegisters(Machine):
         emerald = events.SAPPHIRE_RAPIDS
         reader = ChaMsr(self.msr, emerald.cha_registers, emerald.cha, lambda: {0: 0}, slices=18)
         self.msr.set(0, 0x2004, 0x00CC43FD_00000135)
-        with self.assertRaisesRegex(HardwareError, "CHA 0 counter 2 .*in use"):
+        with raises(self, HardwareError, "CHA 0 counter 2 .*in use"):
             reader.watch()
         self.assertEqual([], self.msr.writes)
 
@@ -329,14 +332,14 @@ class ChaRegisters(Machine):
 
     def test_too_many_slices(self):
         """More slices than the CPU can have are refused."""
-        with self.assertRaisesRegex(HardwareError, "at most 28"):
+        with raises(self, HardwareError, "at most 28"):
             self.reader(slices=60)
 
     def test_boxes_in_use(self):
         """A box that counts for somebody is refused and left alone."""
         self.msr.set(0, 0xE04, 0x400035)
         reader = self.reader()
-        with self.assertRaisesRegex(HardwareError, "CHA 0 counter 3 .*in use"):
+        with raises(self, HardwareError, "CHA 0 counter 3 .*in use"):
             reader.watch()
         self.assertEqual([], self.msr.writes)
         self.assertEqual({}, reader.read())
@@ -348,7 +351,7 @@ class ChaRegisters(Machine):
         self.count(2, 0, 7, 1)
         reader.read()
         self.msr.set(2, 0xE01, 0x400036)
-        with self.assertRaisesRegex(HardwareError, "CPU 2: CHA 0 counter 0 .*in use"):
+        with raises(self, HardwareError, "CPU 2: CHA 0 counter 0 .*in use"):
             reader.watch()
         self.assertEqual({0}, reader.read().keys())
         self.msr.set(2, 0xE01, 0)

@@ -11,6 +11,7 @@ from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
 from iat_nova.hardware.perf import PerfCounters
 from tests.proofs import proves
+from tests.said import raises
 
 REFUSED = perf_event.available(events.SOFTWARE.events)
 
@@ -294,14 +295,14 @@ class RealKernel(unittest.TestCase):
         """A number beyond the kernel's CPUs is an error that names it."""
         counters = PerfCounters(events.SOFTWARE, SystemClock())
         self.addCleanup(counters.close)
-        with self.assertRaisesRegex(HardwareError, "CPU 65535"):
+        with raises(self, HardwareError, "CPU 65535"):
             counters.watch([65535])
 
     def test_an_unknown_event(self):
         """An event nobody knows is refused with the event and advice in the text."""
         bad = events.CoreEvents("bad", (perf_event.PerfEvent(1, 0x7777),) * 4)
         counters = PerfCounters(bad, SystemClock())
-        with self.assertRaisesRegex(HardwareError, r"config 0x7777: .*; this "):
+        with raises(self, HardwareError, r"config 0x7777: .*; this "):
             counters.watch([min(os.sched_getaffinity(0))])
         counters.close()
 

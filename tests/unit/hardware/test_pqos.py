@@ -13,10 +13,16 @@ from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, Hardw
 from iat_nova.hardware.pqos import PqosAllocator
 from iat_nova.hardware.pqos_lib import Capability, Core, Interface, Pqos, PqosError
 from iat_nova.hardware.shape import check
-from iat_nova.model import BandwidthControl, WayMask
+from iat_nova.model import BandwidthControl, WayMask, message
+from tests.said import raises
 from tests.unit.hardware import contract, trees
 
 PERCENT = BandwidthControl(10, 10, 100, percent=True)
+
+
+def limit_changed(number, limit, wrote):
+    """Return that another program wrote a class's limit in domain 0."""
+    return message("class-limit-changed", number=number, domain=0, limit=limit, wrote=wrote)
 
 
 class L3caStrange(ctypes.Structure):
@@ -150,7 +156,7 @@ class Binding(unittest.TestCase):
                 self.assertEqual([0, 0, 5, 0], [pqos.class_of(cpu) for cpu in range(4)])
 
     def refused(self, library, text):
-        with self.assertRaisesRegex(PqosError, text):
+        with raises(self, PqosError, text):
             self.open(library)
         return library
 
@@ -181,7 +187,7 @@ class Binding(unittest.TestCase):
         """A library that says nothing of the machine is refused."""
         library = Library()
         library.do_pqos_cap_get = lambda cap, cpu: None
-        with self.assertRaisesRegex(PqosError, "returned no capabilities"):
+        with raises(self, PqosError, "returned no capabilities"):
             Pqos(Interface.MSR, range(4), library)
         self.assertEqual(1, library.ended)
 
@@ -203,7 +209,7 @@ class Binding(unittest.TestCase):
         library = Library()
         pqos = self.open(library)
         library.fail["pqos_alloc_assoc_set"] = 5
-        with self.assertRaisesRegex(PqosError, r"\(CPU 2 into class 5\): register or file"):
+        with raises(self, PqosError, r"\(CPU 2 into class 5\): register or file"):
             pqos.set_class(2, 5)
 
     def test_bandwidth_that_cannot_be_limited(self):
@@ -227,7 +233,7 @@ class Binding(unittest.TestCase):
 
     def test_no_library(self):
         """A host without libpqos is told what to install."""
-        with self.assertRaisesRegex(PqosError, "apt install intel-cmt-cat"):
+        with raises(self, PqosError, "apt install intel-cmt-cat"):
             pqos_lib.load(("libpqos-that-is-not.so",))
 
 
@@ -344,7 +350,7 @@ class AmdContract(MsrCase, contract.AllocatorContract, unittest.TestCase):
         self.assertEqual({"a": 333, "b": 191}, self.allocator.bandwidth(0))
         self.assertEqual((), self.allocator.inspect().foreign)
         self.registers.limits[20][2] = 190
-        self.assertEqual(("class 2: MB:0 is 190, we wrote 191",), self.allocator.inspect().foreign)
+        self.assertEqual((limit_changed(2, 190, 191),), self.allocator.inspect().foreign)
         self.make().restore(saved)
         self.assertEqual(found, self.registers.limits[20])
 
@@ -406,7 +412,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(7, self.allocator.domains()[0].classes)
         self.apply(a=((0,), 0x3))
         self.assertEqual((2, 1), (self.registers.classes[0], self.registers.classes[3]))
-        with self.assertRaisesRegex(HardwareError, "CPU 3 is in class 1"):
+        with raises(self, HardwareError, "CPU 3 is in class 1"):
             self.apply(a=((0, 3), 0x3))
 
     def test_a_bandwidth_limit_of_class_0(self):
@@ -436,7 +442,14 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.make().restore(of_before)
         self.assertEqual(30, self.registers.limits[20][1])
         self.assertEqual(
-            ("domain 20: memory bandwidth of class 1 = 70",), self.make().restore(saved)
+            (
+                message(
+                    "class-limits-restored",
+                    domain=20,
+                    limits=(message("pqos-class-limit", number=1, limit=70),),
+                ),
+            ),
+            self.make().restore(saved),
         )
         self.assertEqual(70, self.registers.limits[20][1])
 
@@ -445,7 +458,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),))
         self.assertEqual((), self.allocator.inspect().foreign)
         self.registers.limits[20][1] = 60
-        self.assertEqual(("class 1: MB:0 is 60, we wrote 30",), self.allocator.inspect().foreign)
+        self.assertEqual((limit_changed(1, 60, 30),), self.allocator.inspect().foreign)
 
     def test_every_failing_step_is_undone_with_limits(self):
         """Whichever call fails, limits and all else are as before."""
@@ -469,7 +482,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.registers.begin = lambda _cpus: None
         self.registers.cores = tuple(core for core in self.registers.cores if core.cpu > 3)
         before = self.state()
-        with self.assertRaisesRegex(HardwareError, "domain 0: libpqos knows none of its"):
+        with raises(self, HardwareError, "domain 0: libpqos knows none of its"):
             self.apply(a=((0,), 0x3))
         self.assertEqual(before, self.state())
 
@@ -495,10 +508,10 @@ class MsrInterface(MsrCase, unittest.TestCase):
 
     def test_who_only_looks_and_sees_nothing(self):
         """Without the cpuid driver, or the feature, the text says so."""
-        with self.assertRaisesRegex(HardwareError, "0/cpuid: No such file.*; modprobe cpuid"):
+        with raises(self, HardwareError, "0/cpuid: No such file.*; modprobe cpuid"):
             self.allocator.look()
         trees.put_cpuid(self.folder, 0, classes=1)
-        with self.assertRaisesRegex(HardwareError, "no L3 cache allocation"):
+        with raises(self, HardwareError, "no L3 cache allocation"):
             self.allocator.look()
 
     def test_who_only_looks_beyond_the_highest_leaf(self):
@@ -508,7 +521,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
             with open(self.folder / "0/cpuid", "r+b") as file:
                 file.seek(leaf)
                 file.write(struct.pack(f"<{len(words)}I", *words))
-            with self.assertRaisesRegex(HardwareError, "no L3 cache allocation"):
+            with raises(self, HardwareError, "no L3 cache allocation"):
                 self.allocator.look()
             trees.put_cpuid(self.folder, 0)
 
@@ -528,7 +541,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         ) as owner:  # fmt: skip
             self.assertEqual("held\n", owner.stdout.readline())
-            with self.assertRaisesRegex(HardwareError, f"process {owner.pid} uses libpqos"):
+            with raises(self, HardwareError, f"process {owner.pid} uses libpqos"):
                 self.allocator.domains()
             owner.stdin.close()
 
@@ -536,7 +549,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         """While the kernel drives the registers through resctrl we do not."""
         (self.folder / "resctrl").mkdir()
         (self.folder / "resctrl/schemata").write_text("")
-        with self.assertRaisesRegex(HardwareError, "behind the kernel's back; use resctrl"):
+        with raises(self, HardwareError, "behind the kernel's back; use resctrl"):
             self.allocator.domains()
 
     def test_foreign_changes(self):
@@ -546,7 +559,10 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.registers.values[10][1] = 0x7
         self.registers.classes[1] = 5
         self.assertEqual(
-            ("class 1: L3:0 is 0x7, we wrote 0x400", "CPU 1 was moved out of class 1"),
+            (
+                message("class-mask-changed", number=1, domain=0, mask=0x7, wrote=0x400),
+                message("class-cpu-moved", cpu=1, number=1),
+            ),
             self.allocator.inspect().foreign,
         )
         self.assertEqual(5, self.registers.classes[1])
@@ -586,7 +602,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         for cpu in (4, 5, 6, 7):
             self.cpus.unplug(cpu)
         self.assertEqual((), self.allocator.inspect().foreign)
-        with self.assertRaisesRegex(DomainOffline, "domain 1: none of its CPUs is online"):
+        with raises(self, DomainOffline, "domain 1: none of its CPUs is online"):
             self.allocator.effective(1)
         self.cpus.plug(4)
         self.assertEqual((0, 1), tuple(domain.id for domain in self.allocator.domains()))
@@ -616,9 +632,9 @@ class MsrInterface(MsrCase, unittest.TestCase):
         reach = other.reachable(saved)
         self.assertEqual(
             (
-                "class masks of cache 11: its CPUs are offline",
-                "bandwidth limits of cache 21: its CPUs are offline",
-                "classes of CPUs 4-7: its CPUs are offline",
+                message("class-masks-offline", cache="11"),
+                message("class-limits-offline", cache="21"),
+                message("classes-of-cpus-offline", cpus="4-7"),
             ),
             reach.places,
         )
@@ -640,7 +656,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         saved = json.loads(json.dumps(self.allocator.save()))
         self.apply(a=((0, 1), 0x3))
         self.registers.fail_at = 1
-        with self.assertRaisesRegex(HardwareError, "^told to fail$"):
+        with raises(self, HardwareError, "^told to fail$"):
             self.allocator.restore(saved)
         self.assertEqual([1, 0], [self.registers.classes[cpu] for cpu in (0, 1)])
         self.assertEqual(0x7FF, self.registers.values[10][1])
@@ -714,7 +730,7 @@ class OsInterface(unittest.TestCase):
         """libpqos would fail with somebody else's group there, so we say it first."""
         for name in ("theirs", "COS2"):
             self.tree.mkdir(name)
-            with self.assertRaisesRegex(HardwareError, f"{name}: .*wants every class; .*rmdir"):
+            with raises(self, HardwareError, f"{name}: .*wants every class; .*rmdir"):
                 self.make().apply(0, (ClassMask("a", (0,), WayMask(3)),))
             self.tree.rmdir(name)
         self.assertEqual([], self.opened)

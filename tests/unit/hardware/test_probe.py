@@ -19,6 +19,7 @@ from iat_nova.hardware.probe import Level, Roots
 from iat_nova.model import Message, WayMask, message
 from iat_nova.report.sentences import text
 from tests.proofs import ANY, proves
+from tests.said import raises
 from tests.unit.hardware import trees
 from tests.unit.hardware.registers import FakeMsr
 from tests.unit.hardware.test_cha import SKX_FORMATS
@@ -221,7 +222,7 @@ class Findings(HostCase):
         """What cannot be looked at is a finding of its own, and the rest is looked at."""
         (self.roots.cpus / "online").unlink()
         found = self.findings()
-        self.assertEqual("is sysfs mounted?", text(found["msr"].remedy))
+        self.assertEqual(message("is-sysfs-mounted"), found["msr"].remedy)
         self.assertIn("libpqos", found)
 
     def test_perf_refused(self):
@@ -414,7 +415,7 @@ class Choosing(HostCase):
         self.put(self.roots.msr_parameters / "allow_writes", "off\n")
         made = self.choose()
         self.assertEqual("none", self.chosen(made)["ddio"])
-        self.assertIn("refuses writes", made.choices[1].why)
+        self.assertIn("refuses writes", text(made.choices[1].why))
         self.assertEqual([False, True, False, False], [one.denied for one in made.choices])
         self.assertFalse(self.choose(ddio="none").choices[1].denied)  # as it was asked for
         domain = made.allocator.domains()[0]
@@ -423,9 +424,7 @@ class Choosing(HostCase):
         self.assertEqual(0x700, self.choose().allocator.domains()[0].ddio_found)
         self.msr.off = set(self.msr.cpus)  # nor that: what CPUID says
         self.assertEqual(0x600, self.choose().allocator.domains()[0].ddio_found)
-        with self.assertRaisesRegex(
-            HardwareError, "ddio_interface = msr cannot be had: msr: .*refuses"
-        ):
+        with raises(self, HardwareError, "ddio_interface = msr cannot be had: msr: .*refuses"):
             self.choose(ddio="msr")
 
     def test_where_ddio_lies_after_a_crash(self):
@@ -468,7 +467,7 @@ class Choosing(HostCase):
             {"cat": "resctrl", "ddio": "io_alloc", "counters": "perf", "ddio counters": "perf"},
             self.chosen(made),
         )
-        self.assertIn("does not count hits and misses", made.choices[3].why)
+        self.assertIn("does not count hits and misses", text(made.choices[3].why))
         for _ in "off", "on":
             domain = made.allocator.domains()[1]
             self.assertEqual((0, 15), (domain.ddio_found, domain.classes))
@@ -497,7 +496,7 @@ class Choosing(HostCase):
         (self.tree.root / "info/L3/io_alloc_cbm").unlink()
         made = self.choose()
         self.assertEqual("none", self.chosen(made)["ddio"])
-        self.assertRegex(made.choices[1].why, "io_alloc_cbm: No such file")
+        self.assertRegex(text(made.choices[1].why), "io_alloc_cbm: No such file")
 
     def test_half_a_pmu(self):
         """A PMU of devices' writes that cannot be read leaves the CPUs' own counters."""
@@ -506,7 +505,7 @@ class Choosing(HostCase):
         self.assertEqual(
             ("perf", "none"), (self.chosen(made)["counters"], self.chosen(made)["ddio counters"])
         )
-        self.assertRegex(made.choices[3].why, "uncore_cha_0: No such file")
+        self.assertRegex(text(made.choices[3].why), "uncore_cha_0: No such file")
 
     def test_io_alloc_closed(self):
         """Where an operator keeps devices out of a cache altogether, that is left so."""
@@ -516,8 +515,8 @@ class Choosing(HostCase):
         self.be("amd")
         made = self.choose()
         self.assertEqual(("none", "none"), tuple(self.chosen(made).values())[1::2])
-        self.assertIn("kept out of cache domain 1 (io_alloc_cbm)", made.choices[1].why)
-        with self.assertRaisesRegex(HardwareError, "through the kernel only"):
+        self.assertIn("kept out of cache domain 1 (io_alloc_cbm)", text(made.choices[1].why))
+        with raises(self, HardwareError, "through the kernel only"):
             self.choose(counters="msr")
 
     def test_registers_on_request(self):
@@ -536,26 +535,26 @@ class Choosing(HostCase):
     def test_perf_refused(self):
         """When perf cannot be used that stops the start, with the way out."""
         self.perf = HardwareError("Permission denied", "give the agent CAP_PERFMON")
-        with self.assertRaisesRegex(HardwareError, "CAP_PERFMON; or set it to msr"):
+        with raises(self, HardwareError, "CAP_PERFMON; or set it to msr"):
             self.choose()
 
     def test_perf_refused_where_it_is_all_there_is(self):
         """An EPYC's registers are not driven: that is no way out."""
         self.be("amd")
         self.perf = HardwareError("Permission denied", "give the agent CAP_PERFMON")
-        with self.assertRaisesRegex(HardwareError, "CAP_PERFMON$"):
+        with raises(self, HardwareError, "CAP_PERFMON$"):
             self.choose()
 
     def test_strange_processor(self):
         """Without event tables there is no guessing."""
         self.be("strange")
-        with self.assertRaisesRegex(HardwareError, "no event table for this CPU .*E5-2650"):
+        with raises(self, HardwareError, "no event table for this CPU .*E5-2650"):
             self.choose()
 
     def test_not_mounted(self):
         """Where the kernel has resctrl the text says what to mount."""
         self.tree = probe.ResctrlFs(self.folder / "nowhere")
-        with self.assertRaisesRegex(HardwareError, "mount -t resctrl"):
+        with raises(self, HardwareError, "mount -t resctrl"):
             self.choose()
 
     def test_libpqos(self):
@@ -575,7 +574,7 @@ class Choosing(HostCase):
         for counters, why in (("perf", "no uncore_cha PMU"), ("msr", "number of slices")):
             made = self.choose(counters=counters)
             self.assertEqual("none", self.chosen(made)["ddio counters"])
-            self.assertRegex(made.choices[3].why, f"{why}.*modprobe intel_uncore")
+            self.assertRegex(text(made.choices[3].why), f"{why}.*modprobe intel_uncore")
             self.assertFalse(made.allocator.domains()[0].ddio_counters)
 
     @proves("sub-NUMA clusters", on=(ANY,))
@@ -609,4 +608,6 @@ class Choosing(HostCase):
         self.be("ice lake")
         made = self.choose(counters="msr")
         self.assertEqual("none", self.chosen(made)["ddio counters"])
-        self.assertRegex(made.choices[3].why, "no table .*Ice Lake.*counters_interface = perf")
+        self.assertRegex(
+            text(made.choices[3].why), "no table .*Ice Lake.*counters_interface = perf"
+        )

@@ -2,6 +2,7 @@
 """Refusals that no other test comes across: each with its text, and nothing left half-done."""
 
 import errno
+import os
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -18,7 +19,8 @@ from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
 from iat_nova.hardware.rootport import RootPorts
 from iat_nova.hardware.topology import Topology
-from iat_nova.model import WayMask
+from iat_nova.model import WayMask, message
+from tests.said import raises
 from tests.unit.hardware import trees
 from tests.unit.hardware.registers import FakeMsr
 from tests.unit.hardware.test_ddio import AmdTree
@@ -30,7 +32,7 @@ class Case(unittest.TestCase):
         self.folder = trees.folder(self)
 
     def refused(self, text):
-        return self.assertRaisesRegex(HardwareError, text)
+        return raises(self, HardwareError, text)
 
 
 class Files(Case):
@@ -153,7 +155,9 @@ class Files(Case):
         denied = PermissionError(errno.EACCES, "Permission denied")
         with mock.patch("os.unlink", side_effect=denied):
             stale = keeper.restore().stale
-        self.assertRegex(stale, "could not be updated: .*snapshot.json: Permission denied")
+        path = str(self.folder / "snapshot.json")
+        denied = message("file-unusable", path=path, reason="Permission denied")
+        self.assertEqual(message("snapshot-not-updated", error=denied), stale)
         self.assertTrue(self.snapshot().pending)
 
     def test_no_boot_id(self):
@@ -210,7 +214,7 @@ class Registers(Case):
         refuse = mock.patch.object(self.msr, "pread", side_effect=denied)
         with refuse, self.assertRaises(MsrError) as caught:
             counted.read()
-        self.assertIn("CAP_SYS_RAWIO", str(caught.exception))
+        self.assertEqual(message("give-msr-right"), caught.exception.remedy)
 
 
 class Perf(Case):
@@ -221,36 +225,56 @@ class Perf(Case):
     def test_every_errno_has_advice(self):
         """What the kernel says, on which CPU, and what to do."""
         for code, advice in (
-            (errno.EMFILE, "LimitNOFILE"),
-            (errno.ENOENT, "does not offer"),
-            (errno.EINVAL, "does not know the event"),
-            (errno.EBUSY, "another program"),
-            (errno.E2BIG, "see perf_event_open"),
+            (errno.EMFILE, "raise-open-files"),
+            (errno.ENOENT, "event-absent"),
+            (errno.EINVAL, "event-unknown"),
+            (errno.EBUSY, "counters-held"),
+            (errno.E2BIG, "see-perf-event-open"),
         ):
-            text = str(perf_event._refusal(code, self.EVENT, 3))
-            self.assertRegex(text, f"^CPU 3, perf event type 4 config 0xc0: .*; .*{advice}")
+            error = perf_event._refusal(code, self.EVENT, 3)
+            self.assertEqual((self.refusal(code), message(advice)), (error.state, error.remedy))
         gone = perf_event._refusal(errno.ENODEV, self.EVENT, 3)
         self.assertIsInstance(gone, perf_event.CpuOffline)
-        self.assertRegex(str(gone), "the CPU is offline$")
+        refusal = self.refusal(errno.ENODEV)
+        self.assertEqual(message("perf-cpu-offline", refusal=refusal), gone.message)
+
+    def refusal(self, code):
+        """Return that the kernel refused to open the event on CPU 3."""
+        return message("perf-refused", cpu=3, type=4, config=0xC0, reason=os.strerror(code))
 
     def test_the_right_to_count(self):
-        """Worded by the value found and the capabilities held: only what is missing is advised."""
+        """Chosen by the value and the capabilities held: only what is missing is advised."""
         perfmon, admin = frozenset({"CAP_PERFMON"}), frozenset({"CAP_SYS_ADMIN"})
-        enough = "kernel.perf_event_paranoid=2"
+        enough, other = message("lower-paranoid", paranoid=2), message("other-refuses-perf")
         for paranoid, capabilities, why, remedy in (
-            (4, perfmon, "= 4: CAP_PERFMON is not enough", enough),
-            (3, perfmon, "= 3: CAP_PERFMON is not enough", enough),
-            (3, frozenset(), "= 3: CAP_PERFMON is not enough", enough),
-            (2, frozenset(), "= 2, without CAP_PERFMON", "give the agent CAP_PERFMON"),
-            (2, perfmon, "= 2, with CAP_PERFMON", "SELinux.*lockdown.*seccomp"),
-            (3, admin, "= 3, with CAP_SYS_ADMIN", "SELinux.*lockdown.*seccomp"),
-            (None, perfmon, "is unknown", "CAP_PERFMON"),
+            (4, perfmon, message("paranoid-too-strict", paranoid=4), enough),
+            (3, perfmon, message("paranoid-too-strict", paranoid=3), enough),
+            (3, frozenset(), message("paranoid-too-strict", paranoid=3), enough),
+            (
+                2,
+                frozenset(),
+                message("paranoid-without-perfmon", paranoid=2),
+                message("give-perfmon-as-unit"),
+            ),
+            (
+                2,
+                perfmon,
+                message("paranoid-with-right", paranoid=2, capabilities=("CAP_PERFMON",)),
+                other,
+            ),
+            (
+                3,
+                admin,
+                message("paranoid-with-right", paranoid=3, capabilities=("CAP_SYS_ADMIN",)),
+                other,
+            ),
+            (None, perfmon, message("paranoid-unknown"), message("give-perfmon")),
         ):
-            text = "; ".join(perf_event.no_right(paranoid, capabilities))
-            self.assertRegex(text, rf"^\(kernel.perf_event_paranoid {why}.*; .*{remedy}")
+            self.assertEqual((why, remedy), perf_event.no_right(paranoid, capabilities))
         for code in (errno.EACCES, errno.EPERM):
-            text = str(perf_event._refusal(code, self.EVENT, 3))
-            self.assertRegex(text, r"config 0xc0: .* \(kernel.perf_event_paranoid")
+            error = perf_event._refusal(code, self.EVENT, 3)
+            self.assertEqual("perf-no-right", error.state.code)
+            self.assertEqual(self.refusal(code), error.state.values["refusal"])
 
     def test_another_machine(self):
         """A machine whose system call number is not known is told, not guessed."""

@@ -12,8 +12,16 @@ from iat_nova.hardware import resctrl_fs
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.resctrl import PREFIX, Resctrl
 from iat_nova.hardware.resctrl_fs import ResctrlFs
-from iat_nova.model import BandwidthControl, WayMask
+from iat_nova.model import BandwidthControl, WayMask, message
+from tests.said import raises, sentence
 from tests.unit.hardware import contract, trees
+
+
+def limit_changed(domain, limit, wrote):
+    """Return that another program wrote a limit of the first group."""
+    return message(
+        "group-limit-changed", group=f"{PREFIX}1", domain=domain, limit=limit, wrote=wrote
+    )
 
 
 class Tree:
@@ -191,7 +199,7 @@ class Resctrls(Applying):
         """When undoing fails as well the text says both and what to do."""
         self.apply(a=((0,), 0x3))
         self.tree.fail_at, self.tree.dead = 2, True
-        with self.assertRaisesRegex(HardwareError, "undoing it failed too.*iat-nova restore"):
+        with raises(self, HardwareError, "undoing it failed too.*iat-nova restore"):
             self.apply(a=((0,), 0x7), b=((1,), 0x38), c=((2,), 0x1C0))
 
     def test_the_kernels_words(self):
@@ -200,9 +208,7 @@ class Resctrls(Applying):
         self.tree.write("foreign/schemata", "L3:0=f0\n")
         self.allocator.domains()
         self.tree.write("foreign/mode", "exclusive")  # after we looked
-        with self.assertRaisesRegex(
-            HardwareError, r"schemata: L3:0=30: refused; the kernel says: Overlaps"
-        ):
+        with raises(self, HardwareError, r"schemata: L3:0=30: refused; the kernel says: Overlaps"):
             self.apply(a=((0,), 0x30))
         self.assertEqual((), self.groups())
 
@@ -213,7 +219,7 @@ class Resctrls(Applying):
         self.tree.write("locked/mode", "pseudo-locked")
         domains = self.allocator.domains()
         self.assertEqual([0x3, 0xC], [domain.reserved_ways for domain in domains])
-        with self.assertRaisesRegex(HardwareError, "reserved ways 0x3"):
+        with raises(self, HardwareError, "reserved ways 0x3"):
             self.apply(a=((0,), 0x6))
 
     def test_foreign_groups_take_classes(self):
@@ -229,7 +235,7 @@ class Resctrls(Applying):
         self.tree.mkdir("theirs")
         self.tree.write("theirs/cpus_list", "2-3")
         self.allocator.domains()
-        with self.assertRaisesRegex(HardwareError, "theirs: CPUs 2 are in this group"):
+        with raises(self, HardwareError, "theirs: CPUs 2 are in this group"):
             self.apply(a=((1, 2), 0x3))
         self.assertEqual("theirs", self.class_of(2))
 
@@ -245,12 +251,12 @@ class Resctrls(Applying):
         ):
             self.apply(a=((0,), 0x3))
         text = "the kernel says: Out of RMIDs, mkdir failed; remove monitoring groups that nobody"
-        self.assertIn(text, str(caught.exception))
+        self.assertIn(text, sentence(caught.exception))
 
     def test_a_group_that_exists(self):
         """A group left behind by a killed agent is never adopted."""
         self.tree.mkdir(f"{PREFIX}1")
-        with self.assertRaisesRegex(HardwareError, "File exists"):
+        with raises(self, HardwareError, "File exists"):
             self.apply(a=((0,), 0x3))
 
     def test_io_alloc_takes_a_class(self):
@@ -313,7 +319,7 @@ class Resctrls(Applying):
     def test_a_refusal_stays_one(self):
         """Nothing is tried again where no CPU came or went."""
         self.tree.fail_at = 1
-        with self.assertRaisesRegex(HardwareError, "Input/output error"):
+        with raises(self, HardwareError, "Input/output error"):
             self.apply(a=((0,), 0x3))
 
     def test_way_bytes(self):
@@ -323,7 +329,7 @@ class Resctrls(Applying):
     def test_not_mounted(self):
         """Without the file system the text says how to mount it."""
         empty = ResctrlFs(self.folder)
-        with self.assertRaisesRegex(HardwareError, "mount -t resctrl resctrl"):
+        with raises(self, HardwareError, "mount -t resctrl resctrl"):
             Resctrl(empty, self.cpus.topology).domains()
 
     def test_the_lock_is_shared(self):
@@ -333,7 +339,7 @@ class Resctrls(Applying):
         fcntl.flock(holder, fcntl.LOCK_EX)
         with (
             mock.patch.object(resctrl_fs, "_LOCK_DEADLINE_S", 0.0),
-            self.assertRaisesRegex(HardwareError, "lslocks"),
+            raises(self, HardwareError, "lslocks"),
         ):
             self.apply(a=((0,), 0x3))
         self.assertEqual(self.found, self.tree.state())
@@ -347,6 +353,17 @@ class Watching(Applying):
     def inspect(self):
         return self.allocator.inspect()
 
+    def changed(self, domain, mask, wrote):
+        """Return that another program wrote a mask of the first group."""
+        return message(
+            "group-mask-changed",
+            group=f"{PREFIX}1",
+            resource="L3",
+            domain=domain,
+            mask=mask,
+            wrote=wrote,
+        )
+
     def test_nothing_happened(self):
         """Our own state is no foreign change, whatever is applied."""
         self.assertEqual(((), ()), (self.inspect().foreign, self.inspect().reasserted))
@@ -359,7 +376,7 @@ class Watching(Applying):
         """A mask somebody else wrote is told with both values, and left."""
         self.apply(a=((0,), 0x3))
         self.tree.write(f"{PREFIX}1/schemata", "L3:0=7\n")
-        self.assertEqual((f"{PREFIX}1: L3:0 is 0x7, we wrote 0x3",), self.inspect().foreign)
+        self.assertEqual((self.changed(0, 0x7, 0x3),), self.inspect().foreign)
         self.assertIn("L3:0=7", self.tree.read(f"{PREFIX}1/schemata"))
 
     def test_a_foreign_default_mask(self):
@@ -383,7 +400,11 @@ class Watching(Applying):
         self.assertEqual((), self.inspect().foreign)
         registers[1] = WayMask(0x7FF)
         self.assertEqual(
-            (f"{PREFIX}1: the register of domain 0 is 0x7ff, we left 0x703",),
+            (
+                message(
+                    "group-register-changed", group=f"{PREFIX}1", domain=0, mask=0x7FF, left=0x703
+                ),
+            ),
             self.inspect().foreign,
         )
 
@@ -391,13 +412,15 @@ class Watching(Applying):
         """A group of ours that somebody removed is told."""
         self.apply(a=((0,), 0x3))
         self.tree.rmdir(f"{PREFIX}1")
-        self.assertEqual((f"{PREFIX}1 was removed",), self.inspect().foreign)
+        self.assertEqual((message("group-removed", group=f"{PREFIX}1"),), self.inspect().foreign)
 
     def test_processors_moved(self):
         """A CPU somebody took out of, or put into, a group of ours is told."""
         self.apply(a=((0, 1), 0x3))
         self.tree.write(f"{PREFIX}1/cpus_list", "1-2")
-        self.assertEqual((f"{PREFIX}1: CPUs 0,2 were moved",), self.inspect().foreign)
+        self.assertEqual(
+            (message("group-cpus-moved", group=f"{PREFIX}1", cpus="0,2"),), self.inspect().foreign
+        )
 
     def test_unplugged_and_plugged(self):
         """A CPU that went and came back is put back, once."""
@@ -463,9 +486,9 @@ class Watching(Applying):
         self.assertEqual(((), ()), (inspection.foreign, inspection.reasserted))
         text = "^cache domain 1: none of its CPUs is online$"
         before = self.tree.state()
-        with self.assertRaisesRegex(DomainOffline, text):
+        with raises(self, DomainOffline, text):
             self.allocator.effective(1)
-        with self.assertRaisesRegex(DomainOffline, text):
+        with raises(self, DomainOffline, text):
             self.apply(1, b=((4,), 0x3), d=((6,), 0x30), e=((7,), 0x1))
         self.assertEqual(before, self.tree.state())
         self.apply(a=((0,), 0x7), f=((1,), 0x18))
@@ -475,7 +498,7 @@ class Watching(Applying):
         self.assertEqual(((), (4, 5)), (inspection.foreign, inspection.reasserted))
         self.assertEqual({"b": 0xC, "c": 0x30, DEFAULT_CLASS: 0x7C0}, self.allocator.effective(1))
         self.tree.write(f"{PREFIX}1/schemata", "L3:1=7\n")
-        self.assertEqual((f"{PREFIX}1: L3:1 is 0x7, we wrote 0xc",), self.inspect().foreign)
+        self.assertEqual((self.changed(1, 0x7, 0xC),), self.inspect().foreign)
 
     def test_a_socket_goes_and_comes_during_a_look(self):
         """Whichever step of the look that is at: its masks are ours again, nobody is blamed."""
@@ -572,7 +595,7 @@ class Restoring(Applying):
             rmdir(name)
 
         self.tree.rmdir = refuse
-        with self.assertRaisesRegex(HardwareError, rf"{PREFIX}1: rmdir: Device or resource busy$"):
+        with raises(self, HardwareError, rf"{PREFIX}1: rmdir: Device or resource busy$"):
             self.allocator.restore(self.saved)
         self.assertEqual((f"{PREFIX}1",), self.groups())
         self.assertEqual(
@@ -597,7 +620,7 @@ class Restoring(Applying):
         self.work()
         self.assertEqual({5}, self.tree.monitored("theirs"))
         done = self.make().restore(self.saved)
-        self.assertIn("monitoring group theirs: CPUs 0-2 given back", done)
+        self.assertIn(message("monitored-cpus-restored", group="theirs", cpus="0-2"), done)
         self.assertEqual(self.found, self.tree.state())
         self.assertEqual((), self.allocator.restore(self.saved))
 
@@ -672,7 +695,7 @@ class OtherLimits(Applying):
         """Is told with both values and left, like a mask."""
         self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),))
         self.tree.write(f"{PREFIX}1/schemata", "MB:0=20\n")
-        self.assertEqual((f"{PREFIX}1: MB:0 is 20, we wrote 30",), self.allocator.inspect().foreign)
+        self.assertEqual((limit_changed(0, 20, 30),), self.allocator.inspect().foreign)
         self.assertEqual({"a": 20}, self.allocator.bandwidth(0))
 
     def test_a_limit_of_ours_is_written_once(self):
@@ -749,7 +772,7 @@ class OtherLimits(Applying):
 
         with (
             mock.patch.object(self.tree, "write", refuse),
-            self.assertRaisesRegex(HardwareError, "schemata: MB:0=50;1=70: Invalid"),
+            raises(self, HardwareError, "schemata: MB:0=50;1=70: Invalid"),
         ):
             self.apply(a=((0,), 0x3))
         self.assertEqual(before, self.tree.state())
@@ -796,7 +819,7 @@ class Bandwidth(Tree, unittest.TestCase):
         self.assertEqual("0=333;1=191", self.tree.other_lines(f"{PREFIX}1")["MB"])
         self.assertEqual((), allocator.inspect().foreign)
         self.tree.write(f"{PREFIX}1/schemata", "MB:1=190\n")
-        self.assertEqual((f"{PREFIX}1: MB:1 is 190, we wrote 191",), allocator.inspect().foreign)
+        self.assertEqual((limit_changed(1, 190, 191),), allocator.inspect().foreign)
         self.make().restore(saved)
         self.assertEqual(found, self.tree.state())
 
@@ -805,7 +828,7 @@ class Bandwidth(Tree, unittest.TestCase):
         self.tree.mounted_with("relatime,mba_MBps")
         self.assertIsNone(self.control())
         allocator = self.make()
-        with self.assertRaisesRegex(HardwareError, "memory bandwidth cannot be limited here"):
+        with raises(self, HardwareError, "memory bandwidth cannot be limited here"):
             allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 50),))
         self.assertEqual(self.found, self.tree.state())
         self.tree.write("schemata", "MB:0=70\n")

@@ -13,7 +13,7 @@ from iat_nova.enforcement.snapshot_file import SnapshotFile
 from iat_nova.hardware import events
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.rootport import PERFCTRLSTS_0, RootPorts
-from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Layout, WayMask
+from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Layout, WayMask, message
 from tests.proofs import proves
 from tests.said import raises
 from tests.unit.enforcement import test_restore
@@ -82,9 +82,9 @@ class Ports(unittest.TestCase):
         (self.tree.root / PORT).rename(away)
         reach = ports.reachable(saved)
         self.assertEqual(({OTHER: 0x80}, {PORT: 0x80}), (reach.now, reach.later))
-        self.assertEqual((f"root port {PORT}: it is not in sysfs",), reach.places)
+        self.assertEqual((message("port-not-in-sysfs", port=PORT),), reach.places)
         self.assertEqual(1, len(ports.restore(reach.now)))
-        with self.assertRaisesRegex(HardwareError, f"{PORT}/config: No such file"):
+        with raises(self, HardwareError, f"{PORT}/config: No such file"):
             ports.restore(saved)  # it went this very moment
         away.rename(self.tree.root / PORT)
         self.assertIsNone(ports.reachable(reach.later).later)
@@ -95,7 +95,7 @@ class Ports(unittest.TestCase):
         """A snapshot that names it is refused: nothing is written there."""
         for options in ({"kind": 0}, {"vendor": 0x15B3}):
             self.tree.add(DISK, **options)
-            with self.assertRaisesRegex(HardwareError, "names a root port, and this is none"):
+            with raises(self, HardwareError, "names a root port, and this is none"):
                 self.ports.restore({DISK: 0x08})
             self.assertEqual(FOUND, self.tree.register(DISK))
 
@@ -122,7 +122,7 @@ class Ports(unittest.TestCase):
 
         with (
             mock.patch("os.pwrite", refuse_once),
-            self.assertRaisesRegex(HardwareError, f"{PORT}/config: write: Operation not permitted"),
+            raises(self, HardwareError, f"{PORT}/config: write: Operation not permitted"),
         ):
             ports.restore(saved)
         self.assertEqual(FOUND, self.tree.register(OTHER))
@@ -135,9 +135,7 @@ class Ports(unittest.TestCase):
         self.assertEqual((), self.ports.inspect())
         self.tree.add(PORT)
         (told,) = self.ports.inspect()
-        self.assertEqual(
-            f"root port {PORT}: perfctrlsts_0 bits were left at 0x8 and are 0x80", told
-        )
+        self.assertEqual(message("port-bits-changed", port=PORT, left=0x8, bits=0x80), told)
         self.ports.restore(saved)
         self.assertEqual((), self.ports.inspect())
         self.ports.off()
@@ -148,7 +146,7 @@ class Ports(unittest.TestCase):
         """The kernel shows 64 bytes only: the capability is named."""
         self.tree.add(PORT, length=64)
         for call in (self.ports.check, self.ports.save, self.ports.off):
-            with self.assertRaisesRegex(HardwareError, "config: .*CAP_SYS_ADMIN"):
+            with raises(self, HardwareError, "config: .*CAP_SYS_ADMIN"):
                 call()
 
     def test_in_the_units_sandbox(self):
@@ -162,26 +160,26 @@ class Ports(unittest.TestCase):
 
         with (
             mock.patch("os.open", read_only),
-            self.assertRaisesRegex(HardwareError, "Read-only.*ProtectKernelTunables=no"),
+            raises(self, HardwareError, "Read-only.*ProtectKernelTunables=no"),
         ):
             self.ports.off()
 
     def test_no_root_port(self):
         """An end point, another maker's port and an address that is not there are refused."""
         self.tree.add(PORT, kind=0)
-        with self.assertRaisesRegex(HardwareError, "no PCIe root port"):
+        with raises(self, HardwareError, "no PCIe root port"):
             self.ports.check()
         self.tree.add(PORT, vendor=0x1022)
-        with self.assertRaisesRegex(HardwareError, "no PCIe root port"):
+        with raises(self, HardwareError, "no PCIe root port"):
             self.ports.check()
-        with self.assertRaisesRegex(HardwareError, "0000:ff:00.0/config: No such file"):
+        with raises(self, HardwareError, "0000:ff:00.0/config: No such file"):
             RootPorts(["0000:ff:00.0"], self.tree.root).check()
 
     def test_a_port_that_does_not_take_it(self):
         """Read back, and told."""
         with (
             mock.patch("os.pwrite"),
-            self.assertRaisesRegex(HardwareError, "does not take it.*dca_off_ports"),
+            raises(self, HardwareError, "does not take it.*dca_off_ports"),
         ):
             self.ports.off()
 
@@ -342,7 +340,7 @@ class Wired(test_restore.MachineCase):
     def test_processors_without_it(self):
         """Only Skylake and Cascade Lake have the register."""
         self.be("ice lake")
-        with self.assertRaisesRegex(HardwareError, "port_dca: .*Skylake"):
+        with raises(self, HardwareError, "port_dca: .*Skylake"):
             self.owned(port_dca=True)
 
     def test_options(self):
