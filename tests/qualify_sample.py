@@ -99,10 +99,10 @@ def sample(rows, missing=()):
             "microcode": "0x2007006",
         },
         choices=(
-            Choice("cat", "resctrl", "mounted, and the kernel arbitrates"),
-            Choice("ddio", "msr", "IIO_LLC_WAYS (0xc8b) can be read and written"),
-            Choice("counters", "perf", "one group and one system call a CPU"),
-            Choice("ddio counters", "perf", "the kernel's 18 CHA PMUs"),
+            Choice("cat", "resctrl", message("resctrl-arbitrates")),
+            Choice("ddio", "msr", message("ddio-register-usable")),
+            Choice("counters", "perf", message("perf-group-each-cpu")),
+            Choice("ddio counters", "perf", message("cha-pmus-counted", pmus=18)),
         ),
         domain=CacheDomain(
             0, tuple(range(18)), 11, 8, ddio_found=WayMask(0x600), way_bytes=WAY_BYTES

@@ -318,7 +318,7 @@ class Snapshots(Folder):
             self.make().restore()
         self.boot_id.write_text("boot-2\n")
         self.bootloader.write_text(f"{0xD0}\n")
-        with self.assertRaisesRegex(SnapshotError, "format 7"):
+        with raises(self, SnapshotError, "format 7"):
             self.make().restore()
         self.bootloader.unlink()
         self.assertEqual(snapshot.Restored(), self.make().restore())

@@ -170,7 +170,7 @@ class TestReaders(unittest.TestCase):
         """A test that could not be made says why, and what mends it."""
         for error, _ in self.errors:
             judged = run._refused(error)
-            self.assertEqual((text(error.state), text(error.remedy)), (judged.says, judged.remedy))
+            self.assertEqual((error.state, error.remedy), (judged.says, judged.remedy))
 
     def test_restore(self):
         """What was done on standard output, what failed on standard error."""
