@@ -28,7 +28,8 @@ from iat_nova.enforcement.snapshot import Snapshot
 from iat_nova.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
 from iat_nova.hardware import resctrl
 from iat_nova.hardware.api import DdioWays, DomainOffline, HardwareError
-from iat_nova.model import CacheDomain, message
+from iat_nova.model import CacheDomain, Message, message
+from iat_nova.model.message import as_message
 from iat_nova.store import records
 from iat_nova.strategies import registry
 
@@ -173,7 +174,7 @@ class HandOverFiles:
         """Whether there is a file, readable or not. Raises `SnapshotError`."""
         return self._file.exists
 
-    def discard(self) -> tuple[str, ...]:
+    def discard(self) -> tuple[Message, ...]:
         """Remove a file that no agent took and that none may take any more; tell of it.
 
         Its agents use other interfaces, or an older release, or it is damaged. Raises
@@ -182,7 +183,7 @@ class HandOverFiles:
         if self.pending or not self.there:
             return ()
         self._file.remove()
-        return (f"{self.path}: no agent took over what was handed over; removed",)
+        return (message("hand-over-removed", path=str(self.path)),)
 
     def let_pass(self) -> bool:
         """Whether an agent left something lately, as it was asked; the request is over then.
@@ -267,22 +268,22 @@ class Succession:
             )
             self._files.write(left)
         except (TypeError, ValueError) as error:  # a state may be anything
-            raise HardwareError(f"it cannot be written down: {error}") from error
+            raise HardwareError(message("state-not-json", error=str(error))) from error
         self._snapshot.hand_over()
 
     def _check_ours(self) -> None:
         """Raise `HardwareError` unless all that was written is of parts that are handed over."""
         if not self._snapshot.pending:
-            raise HardwareError("nothing is written")
+            raise HardwareError(message("hand-over-of-nothing"))
         self._snapshot.keep_file()  # the next agent restores from the file
         others = sorted(self._snapshot.names - PARTS)
         if others:
-            raise HardwareError(f"{', '.join(others)} cannot be handed over, resctrl can")
+            raise HardwareError(message("hand-over-of-others", parts=tuple(others)))
         if self._snapshot.unreached:
             settings = self._snapshot.unreached
             raise HardwareError(message("not-put-back-yet", settings=settings))
         if registry.state_type(self._strategy) is None:
-            raise HardwareError(f"strategy {self._strategy} has no state_type")
+            raise HardwareError(message("strategy-without-state", strategy=self._strategy))
 
     def take(self) -> Left | None:
         """Take over what the last agent left; None: there is nothing.
@@ -294,7 +295,7 @@ class Succession:
             left = self._files.read()
         except records.RecordError as error:
             self._files.remove()
-            raise HardwareError(str(error)) from error
+            raise HardwareError(as_message(error)) from error
         except SnapshotError:
             self._files.remove()
             raise
@@ -311,20 +312,22 @@ class Succession:
     def _adopted(self, left: Left) -> Left:
         """Go on from what was left, with states of the strategy's own type."""
         if left.strategy != self._strategy:
-            raise HardwareError(f"its strategy was {left.strategy}, now it is {self._strategy}")
+            raise HardwareError(
+                message("strategy-changed", before=left.strategy, now=self._strategy)
+            )
         kind = registry.state_type(self._strategy)
         if kind is None:
-            raise HardwareError(f"strategy {self._strategy} has no state_type")
+            raise HardwareError(message("strategy-without-state", strategy=self._strategy))
         try:
             states: dict[int, Any] = {
                 n: records.structure(one, kind) for n, one in left.states.items()
             }
         except records.RecordError as error:
-            raise HardwareError(str(error)) from error
+            raise HardwareError(as_message(error)) from error
         self._allocator.remember(left.domains)
         there = tuple(map(_hardware, self._allocator.domains()))
         if there != tuple(map(_hardware, left.domains)):
-            raise HardwareError("the cache domains are not those that were left")
+            raise HardwareError(message("domains-changed"))
         written = {}
         for number, one in left.enforcer.written.items():
             try:
@@ -332,7 +335,7 @@ class Succession:
             except DomainOffline:
                 continue  # all of it is written anew when the domain is back
             if now != was:
-                raise HardwareError(f"domain {number}: DDIO was left at {was} and is at {now}")
+                raise HardwareError(message("ddio-changed", domain=number, left=was, now=now))
             written[number] = one
         self._allocator.adopt(left.resctrl)
         self._snapshot.adopt()

@@ -72,11 +72,11 @@ class Ownership:
         watch.begin()
         restored = self.snapshot.finish()
         for line in restored.done:
-            LOG.info("in reach again and restored: %s", line)
+            LOG.info("%s", message("restored-late", setting=line))
         if restored.not_done:
             level = logging.WARNING if watch.moved() is None else logging.INFO
             for line in restored.not_done:
-                LOG.log(level, "not restored: %s", line)
+                LOG.log(level, "%s", message("not-put-back", settings=line))
 
     def outside(self) -> Outside:
         """Return the questions about other programs and the host that the interlock asks."""
@@ -108,21 +108,21 @@ class Ownership:
     def _restore_left(self, snapshot: Snapshot) -> None:
         """Restore the settings of an earlier agent, and remove its groups and its hand-over."""
         for line in settled(self.machine.watch(), snapshot.put_back).done:
-            LOG.warning("an earlier agent had not restored the host; now: %s", line)
+            LOG.warning("%s", message("restored-for-earlier-agent", setting=line))
         host = self.machine.host
         if host is not None and (groups := host.resctrl.remove_left_over()):
             LOG.warning("%s", message("several", causes=(*groups, restoring.NO_SNAPSHOT)))
         if self.left_files is not None and self.left_files.there:
             self.left_files.remove()
-            LOG.warning("%s: this agent cannot take over; removed", self.left_files.path)
+            LOG.warning("%s", message("hand-over-unusable", path=str(self.left_files.path)))
 
     def _restore(self, snapshot: Snapshot) -> None:
         """Restore the original settings at the end."""
         restored = settled(self.machine.watch(), lambda: restoring.all_back(snapshot))
         for line in restored.done:
-            LOG.info("restored: %s", line)
+            LOG.info("%s", message("setting-restored", setting=line))
         for line in restoring.out_of_reach(restored.left):
-            LOG.info("not restored yet: %s", line)
+            LOG.info("%s", message("not-restored-yet", setting=line))
 
     def _recovered(self) -> bool:
         """Write a lost snapshot again from the hand-over; return whether nothing failed."""
@@ -130,7 +130,7 @@ class Ownership:
             try:
                 recover(self.snapshot, self.left_files)
             except HardwareError as error:
-                LOG.warning("what the last agent handed over is not adopted: %s", error)
+                LOG.warning("%s", message("hand-over-not-adopted", error=error.message))
                 return False
         return True
 
@@ -141,7 +141,7 @@ class Ownership:
         try:
             return self.succession.take()
         except HardwareError as error:
-            LOG.warning("what the last agent handed over is not adopted: %s", error)
+            LOG.warning("%s", message("hand-over-not-adopted", error=error.message))
             return None
 
 

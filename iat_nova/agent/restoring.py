@@ -28,7 +28,6 @@ from iat_nova.hardware.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.locks import lock_holder
 from iat_nova.hardware.rollback import Restorable
 from iat_nova.model import Message, message
-from iat_nova.model.message import as_message
 
 LOG = logging.getLogger("iat_nova")
 
@@ -161,7 +160,7 @@ def restore(
             problem = problem if recovered else _removed(left)
     except HostTaken:
         if unless_taken and not left.pending:  # else that writer is about to end without restoring
-            return tuple(map(as_message, left.discard()))
+            return left.discard()
         raise
     later = tuple(message("not-restored-yet", setting=one) for one in waits)
     done = (*restored.done, *groups, *later)

@@ -223,6 +223,19 @@ _SNAPSHOT: Mapping[str, str] = {
     "earlier-agent-left": "an earlier agent left the host changed, with the state directory "
     "{path}: {error:also}",
     "handed-over-just-now": "handed over just now, and may be adopted yet",
+    "hand-over-of-nothing": "the agent has written nothing",
+    "hand-over-of-others": "{parts:list} cannot be handed over, resctrl can",
+    "hand-over-not-adopted": "the hand-over of the last agent is not adopted: {error:also}",
+    "hand-over-unusable": "{path}: this agent cannot adopt the hand-over; the file is removed",
+    "restored-for-earlier-agent": "an earlier agent had not restored the host; restored now: "
+    "{setting:also}",
+    "restored-late": "in reach again, and restored: {setting:also}",
+    "setting-restored": "restored: {setting:also}",
+    "hand-over-removed": "{path}: no agent adopted the hand-over; the file is removed",
+    "strategy-without-state": "strategy {strategy} has no state_type",
+    "strategy-changed": "the strategy was {before}, and is {now} now",
+    "state-not-json": "the strategy's state cannot be written as JSON: {error}",
+    "domains-changed": "the cache domains are not those of the hand-over",
     "left-to-next-agent": "handed over: the next agent has {within_s:g} s to adopt it",
     # what is out of reach
     "class-masks-offline": "class masks of cache {cache}: its CPUs are offline",

@@ -32,6 +32,7 @@ from iat_nova.model import (
 from iat_nova.policy import Classified
 from iat_nova.report.sentences import text
 from iat_nova.strategies import registry
+from tests.said import sentence
 from tests.unit.build import Clock, tenant
 from tests.unit.enforcement import test_restore
 
@@ -518,7 +519,8 @@ class Ends(HandOverCase):
             self.owned().held(),
         ):
             self.assertEqual(self.found, self.tree.state())
-        self.assertIn("hand-over.json: this agent cannot take over; removed", logs.output[-1])
+        path = str(self.settings().hand_over_path)
+        self.assertIn(sentence(message("hand-over-unusable", path=path)), logs.output[-1])
         self.life()
         self.assertNotIn("adopted", self.told_codes)
         self.assert_gone()
@@ -546,7 +548,8 @@ class Ends(HandOverCase):
         for self.abandoned in (old, b"{", b""):
             first, second = self.nobody_takes_it()
             self.assertEqual(0, first[0])
-            self.assertIn("no agent took over what was handed over; removed", first[1])
+            path = str(self.settings().hand_over_path)
+            self.assertIn(sentence(message("hand-over-removed", path=path)), first[1])
             self.assertEqual((0, "nothing to restore\n", ""), second)
         owned = self.owned()
         with owned.held():
@@ -574,7 +577,8 @@ class Ends(HandOverCase):
         with self.assertLogs("iat_nova", "WARNING") as logs, pqos.held(adopt=True) as left:
             self.assertIsNone(left)
             self.assertEqual(self.found, self.tree.state())
-        self.assertIn("hand-over.json: this agent cannot take over; removed", logs.output[-1])
+        path = str(self.settings().hand_over_path)
+        self.assertIn(sentence(message("hand-over-unusable", path=path)), logs.output[-1])
         self.assert_gone()
 
     def test_a_hand_over_that_cannot_be_removed(self):
@@ -639,7 +643,8 @@ class Ends(HandOverCase):
         """Its states mean nothing to this one."""
         self.hand_over()
         self.strategy = "pollute-buffer"
-        self.assert_begun_anew("its strategy was iat, now it is pollute-buffer")
+        changed = message("strategy-changed", before="iat", now="pollute-buffer")
+        self.assert_begun_anew(sentence(changed))
 
     def test_a_snapshot_that_is_gone(self):
         """Its copy is handed over: it is written again, and adopted."""
