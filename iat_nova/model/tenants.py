@@ -142,11 +142,19 @@ class DomainInventory:
     @property
     def names(self) -> dict[str, str]:
         """Display names by id; equal names get the beginning of the UUID."""
+        marks = self.marks
+        return {one.id: one.name + marks.get(one.id, "") for one in self.tenants}
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """By id, the end of a display name that tells guests with equal names apart."""
         times = Counter(tenant.name for tenant in self.tenants)
-        return {
-            one.id: f"{one.name} ({one.uuid[:8]})" if times[one.name] > 1 and one.uuid else one.name
-            for one in self.tenants
-        }
+        return {one.id: mark(one.uuid) for one in self.tenants if times[one.name] > 1 and one.uuid}
+
+
+def mark(uuid: str) -> str:
+    """Return the end of a display name that tells a guest from others of the same name."""
+    return f" ({uuid[:8]})"
 
 
 # ------------------------------------------------------------------------- control

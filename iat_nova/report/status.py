@@ -19,6 +19,7 @@ from iat_nova.report.view import (
     pause,
     shadow_rates,
 )
+from iat_nova.store import records
 from iat_nova.store.heartbeat import State
 
 _INDENT = 12
@@ -108,8 +109,15 @@ def _degraded(view: View) -> tuple[str, ...]:
     return words.texts(_problems(view))
 
 
-def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, str]]:
-    return [{"code": reason.code, "text": sentences.text(reason.message)} for reason in reasons]
+def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "code": reason.code,
+            "values": records.unstructure(reason.message)["values"],
+            "text": sentences.text(reason.message),
+        }
+        for reason in reasons
+    ]
 
 
 def pause_words(view: View, wall_s: float) -> str:

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 
 from iat_nova.model import DomainInventory, Guest, Tenant, TenantKind
+from iat_nova.model.tenants import mark
 from iat_nova.report import escape
 from iat_nova.store.records import Inventory
 
 _BEGIN_OF_UUID = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
-_SHOWN_APART = re.compile(r"(.+) \(([0-9a-f]{8})\)")  # as `DomainInventory.names` writes it
 
 
 class Ambiguous(LookupError):
@@ -86,9 +86,8 @@ def everybody(inventory: Inventory) -> Iterator[Subject]:
 
 
 def _means(text: str, one: Subject) -> bool:
-    names = {one.key, one.name, one.guest.name if one.guest else one.name}
+    shown_apart = one.name + mark(one.key)  # the display name among guests of the same name
+    names = {one.key, one.name, shown_apart, one.guest.name if one.guest else one.name}
     if text in names or text.lower() == one.key:
         return True
-    if apart := _SHOWN_APART.fullmatch(text):
-        return apart[1] == one.name and one.key.startswith(apart[2])
     return bool(_BEGIN_OF_UUID.fullmatch(text.lower()) and one.key.startswith(text.lower()))

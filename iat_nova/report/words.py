@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -38,7 +37,6 @@ QUANTITY_NAMES: Mapping[Quantity, str] = {
     Quantity.DDIO_HITS: "DDIO hits",
     Quantity.DDIO_MISSES: "DDIO misses",
 }
-_APART = re.compile(r" \([0-9a-f]{8}\)$")  # the suffix added by `DomainInventory.names`
 
 
 def line(iteration: Iteration, inventory: DomainInventory) -> str:
@@ -89,6 +87,7 @@ class Names:
 
     def __init__(self, inventory: DomainInventory, former: Mapping[str, str] | None = None) -> None:
         self._names = {**(former or {}), **inventory.names}
+        self._marks = inventory.marks
 
     def __call__(self, subject: str) -> str:
         """Return a tenant's name; the subject itself for DDIO, the layout and unknown ids."""
@@ -109,9 +108,8 @@ class Names:
     def cut(self, subject: str, columns: int) -> str:
         """Return the name in at most that many columns, with its distinguishing suffix."""
         name = self(subject)
-        tail = _APART.search(name)
-        end = tail[0] if tail else ""
-        return escape.cut(name.removesuffix(end), columns - len(end)) + end
+        end = self._marks.get(subject, "")
+        return escape.cut(name[: len(name) - len(end)], columns - len(end)) + end
 
 
 def observing(status: Status) -> str | None:

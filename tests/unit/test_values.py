@@ -57,11 +57,6 @@ ALLOWED = {
 }
 """Function -> why it may look into a text for people. Each entry must still be needed."""
 
-CONVERTED = {
-    "hardware/probe.py _io_alloc": "the kernel's word, and then a text with it, have one name",
-}
-"""As `ALLOWED`; modules in which errors and findings are about to become values."""
-
 LABORATORIES = ("sim/", "bench/", "plant/")
 """What no host runs: the emulated server and its benches."""
 
@@ -551,7 +546,7 @@ class TestWords(unittest.TestCase):
     def test_no_place(self) -> None:
         """But for those that are listed, each of which is still there."""
         found = list(Scan(modules()).places())
-        new = [f"{name}: {code}" for name, code in found if name not in {**ALLOWED, **CONVERTED}]
+        new = [f"{name}: {code}" for name, code in found if name not in ALLOWED]
         self.assertEqual([], new)
         self.assertEqual(set(), ALLOWED.keys() - {name for name, _ in found})
 

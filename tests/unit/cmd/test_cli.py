@@ -26,6 +26,7 @@ from iat_nova.cmd.decisions import _writer
 from iat_nova.cmd.explain import _in_force, moment
 from iat_nova.conf import LOCK
 from iat_nova.model import Hold, WayRequest, message, verbatim
+from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.records import Iteration
@@ -177,6 +178,15 @@ class TestStatus(CliCase):
         record = json.loads(out)
         self.assertEqual(("enforce", True), (record["mode"], record["running"]))
         self.assertEqual("0x7c0", record["domains"][0]["ddio_mask"])
+
+    def test_reasons(self):
+        """Programs read code and values of each reason, people the sentence."""
+        said = message("file-unusable", path="/dev/cpu/0/msr", reason="denied")
+        self.tell(agent=stories.status(mode="observe", reasons=(Reason(Code.REFUSED, said),)))
+        record = json.loads(self.run_it("status", "-f", "json")[1])
+        values = {"path": "/dev/cpu/0/msr", "reason": "denied"}
+        text = "/dev/cpu/0/msr: denied"
+        self.assertEqual([{"code": "refused", "values": values, "text": text}], record["reasons"])
 
     def test_stopped(self):
         """Not at work: status 3."""
