@@ -192,4 +192,4 @@ class DomainsTest(NovaCase):
         (warning,) = (one for one in told if one.code == "over-committed")
         (promised,) = warning.values["facts"]
         self.assertEqual(("promised", 6), (promised.code, promised.values["ways"]))
-        self.assertIn("leave 4", promised.values["guarantee"])
+        self.assertEqual(4, promised.values["guarantee"].values["left"])
