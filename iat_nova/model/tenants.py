@@ -147,13 +147,13 @@ class DomainInventory:
 
     @property
     def marks(self) -> dict[str, str]:
-        """By id, the end of a display name that tells guests with equal names apart."""
+        """By id, the end of a display name that distinguishes guests with equal names."""
         times = Counter(tenant.name for tenant in self.tenants)
         return {one.id: mark(one.uuid) for one in self.tenants if times[one.name] > 1 and one.uuid}
 
 
 def mark(uuid: str) -> str:
-    """Return the end of a display name that tells a guest from others of the same name."""
+    """Return the end of a display name that distinguishes guests with the same name."""
     return f" ({uuid[:8]})"
 
 
