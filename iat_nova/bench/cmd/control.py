@@ -18,15 +18,18 @@ from iat_nova.strategies.registry import BUILT_IN, StrategyError
 
 
 class BenchControl(Lister):
-    """Measure what strategies lose against the best static allocation, on hosts made of formulas.
+    """Measure the loss of strategies against the best static allocation, on hosts of formulas.
 
-    A host has 2 to 5 tenants on 11, 12 or 15 ways, miss curves with knees, a cost of a miss of its
-    own, traffic, and noise on every counter. Each --seed draws other hosts. A host's guests boot
-    one by one, one changes, half of all change, and the agent restarts: 90 s each. Regret: what is
-    lost of the utility (speed against running alone; PC and the stack weigh 4, BE 1) of the best
-    partition, which is searched for exhaustively. Starved: the share of phases that end with a PC
-    tenant or the stack slow for want of ways that are idle or best-effort tenants'. Changes:
-    decisions that moved masks, a minute, long after the last change.
+    A host has 2 to 5 tenants on 11, 12 or 15 ways, miss curves with knees, its own cost of a miss,
+    traffic, and noise on every counter. Each --seed draws other hosts. In phases of 90 s each, a
+    host's guests boot one by one, one guest changes, half of the guests change, and the agent
+    restarts.
+
+    Utility: speed relative to running alone; PC tenants and the stack weigh 4, BE tenants 1.
+    Regret: share of the best partition's utility that a strategy loses; the best partition is found
+    by exhaustive search. Starved: share of phases that end with a slow PC tenant or stack while
+    ways are idle or belong to best-effort tenants. Changes: decisions per minute that move masks
+    long after the last change of the host.
     """
 
     _epilog = """
@@ -68,7 +71,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Return a row a strategy."""
+        """Return one row per strategy."""
         try:
             noise = units.parse(units.Kind.FRACTION, parsed_args.noise)
         except units.UnitError as error:

@@ -11,18 +11,20 @@ from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import Failure, Lister
 from iat_nova.strategies.registry import DEFAULT, StrategyError
 
-LEAST = 600  # iterations: less does not show what thinning out costs
+LEAST = 600  # iterations: fewer do not show the cost of thinning out
 
 
 class BenchHistory(Lister):
-    """Measure what the history writes a day, and how far back its file reaches.
+    """Measure the bytes that the history writes per day, and the time that its file covers.
 
-    The agent's own loop and history, at virtual seconds and on hardware in memory: counters have a
-    noise of 1 %, guests have traffic, and every so often a tenant is another for a minute.
-    Sizes are those of the default options; the bytes written are those handed to the kernel,
-    write-ahead log included. whole_hours: so long every iteration is there. days: so far what did
-    something, and one iteration a minute, reaches back; replay_days: so far it could be decided
-    once more, if nothing were given up for the rest.
+    The command runs the agent's own loop and history in virtual time, on hardware in memory.
+    Counters have a noise of 1 %, guests have traffic, and now and then the load of a tenant changes
+    for a minute. Sizes are for the default options. The written bytes are the bytes passed to the
+    kernel, with the write-ahead log.
+
+    whole_hours: time with every iteration. days: time with all iterations that had an effect, and
+    one iteration per minute. replay_days: the same time if old states of the strategy were kept, so
+    that decisions can be computed again.
     """
 
     _epilog = """
@@ -60,7 +62,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Return a row a strategy."""
+        """Return one row per strategy."""
         from iat_nova.bench import history as bench  # noqa: PLC0415 - needs the whole agent
 
         if parsed_args.iterations < LEAST:

@@ -18,14 +18,16 @@ PHASES = ("stable", "unstable")
 
 
 class BenchLoop(Lister):
-    """Measure what an iteration of the loop costs on this machine, in microseconds.
+    """Measure the time of an iteration of the loop on this machine, in microseconds.
 
-    Medians, and the 99th percentile of the overhead: everything in an iteration that is neither
-    the bare reads of the CPUs' counters (floor) nor a write. Without --hardware, software
-    events are counted and masks are written to hardware in memory. With --hardware auto, the
-    counters are those the agent would take here, and masks and DDIO's ways are really changed while
-    it runs: it is refused beside a running agent and where another program allocates cache,
-    ends with everything as it was found, and after a kill `iat-nova restore` sees to that.
+    The results are medians, and the 99th percentile of the overhead. Overhead: the time of an
+    iteration without the bare reads of the CPUs' counters (floor) and without writes.
+
+    Without --hardware, software events are counted and masks are written to hardware in memory.
+    With --hardware auto, the command uses the counters that the agent would choose, and really
+    changes masks and DDIO's ways. The command then refuses to run beside an agent or another
+    program that allocates cache. At the end the original settings are restored; after a kill, run
+    `iat-nova restore`.
     """
 
     _epilog = """
@@ -60,7 +62,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Return a row a case."""
+        """Return one row per case."""
         from iat_nova.bench import loop as bench  # noqa: PLC0415 - opens counters, needs the whole agent
 
         columns = tuple(field.name for field in dataclasses.fields(bench.Row))
